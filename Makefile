@@ -1,0 +1,51 @@
+# Everything here does its own set-up: Python 3.11 or later with venv, and make, are enough.
+PYTHON ?= python3
+BIN := .venv/bin
+REQUEST := What time is it in Tokyo? Save it to now.txt and read it back.
+SOURCES = $(shell find runtime actors tools providers config cli src/callboard tests examples \
+	benchmarks -name '*.py' -type f)
+
+.PHONY: run test check format bench soak clean
+.DEFAULT_GOAL := test
+
+run: .venv/run-ready             ## the main job, on a fresh folder .demo/
+	@mkdir -p .demo && rm -f .demo/now.txt
+	@$(BIN)/callboard run --workspace .demo "$(REQUEST)"
+
+test: .venv/dev-ready            ## the whole test suite
+	$(BIN)/pytest $(ARGS)
+
+check: .venv/dev-ready           ## format, lint, types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/flake8-async --enable=ASYNC,ASYNC900,ASYNC912,ASYNC913 --disable=ASYNC127 $(SOURCES)
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+format: .venv/dev-ready          ## what check wants, as far as a program can do it
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: .venv/dev-ready           ## see benchmarks/driver.py; options in ARGS
+	$(BIN)/python benchmarks/driver.py $(ARGS)
+
+soak: .venv/dev-ready            ## the tests that search, searching longer
+	CALLBOARD_SOAK=1 $(BIN)/pytest $(ARGS)
+
+clean:                           ## everything that was made here, and git ignores
+	rm -rf .venv .demo dist build .*_cache .hypothesis .coverage*
+
+# The stamps make the set-up run again when pyproject.toml changes, and only then.
+.venv/run-ready: pyproject.toml | .venv/made
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+.venv/dev-ready: pyproject.toml | .venv/made
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@ .venv/run-ready
+
+.venv/made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "callboard needs Python 3.11 or later, as in: make PYTHON=python3.12")'
+	@$(BIN)/pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
+	@touch $@

@@ -1,0 +1,84 @@
+"""When a call may execute: its resource keys first, then a slot of its session and the runtime.
+
+A slot is held only while a tool executes: who waits for a person or for a key holds none, so that
+children can't starve behind their parents.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+import trio
+
+from ..runtime.definitions import Resource
+from ..runtime.resource_locks import Claim, ResourceLocks
+
+
+class Permit:
+    """Keys and slots of one executing call, given back when the block is left; idempotent."""
+
+    __slots__ = ("_claim", "_locks", "limiters")
+
+    def __init__(self, locks: ResourceLocks, claim: Claim | None) -> None:
+        self._locks = locks
+        self._claim = claim
+        self.limiters: list[trio.CapacityLimiter] = []
+
+    def release(self) -> None:
+        """Gives everything back."""
+        while self.limiters:
+            self.limiters.pop().release_on_behalf_of(self)
+        claim, self._claim = self._claim, None
+        if claim is not None:
+            self._locks.release(claim)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+class Admission:
+    """The limits of one batch.
+
+    Args:
+        locks: The resource keys of its workspace.
+        limiters: The slots to hold, the session's before the runtime's.
+    """
+
+    def __init__(self, locks: ResourceLocks, limiters: tuple[trio.CapacityLimiter, ...]) -> None:
+        self._locks = locks
+        self._limiters = limiters
+
+    def admit_nowait(self, resources: tuple[Resource, ...]) -> Permit | None:
+        """A permit when all keys and slots are free at once, else `None` and nothing is held."""
+        if any(limiter.available_tokens < 1 for limiter in self._limiters):
+            return None
+        claim = None
+        if resources and (claim := self._locks.claim_nowait(resources)) is None:
+            return None
+        permit = Permit(self._locks, claim)
+        for limiter in self._limiters:
+            limiter.acquire_on_behalf_of_nowait(permit)
+            permit.limiters.append(limiter)
+        return permit
+
+    async def admit(self, resources: tuple[Resource, ...]) -> Permit:
+        """Waits for the keys, then for the slots; a cancelled wait holds nothing."""
+        claim = await self._locks.claim(resources) if resources else None
+        permit = Permit(self._locks, claim)
+        try:
+            for limiter in self._limiters:
+                await limiter.acquire_on_behalf_of(permit)
+                permit.limiters.append(limiter)
+        except BaseException:
+            permit.release()
+            raise
+        return permit

@@ -1,0 +1,142 @@
+"""A session's state: the fold of its durable events, the same live and on load."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from ..runtime.definitions import SessionKind
+from ..runtime.events import (
+    AgentSwitched,
+    ApprovalAnswered,
+    ApprovalAsked,
+    CallFinished,
+    CallProposed,
+    CallStarted,
+    InputAccepted,
+    MessageCompleted,
+    SessionCreated,
+    SessionDeleted,
+    SessionRestored,
+    Stored,
+    TitleSet,
+    TurnEnded,
+    TurnStarted,
+)
+from ..runtime.history import Answer, Input, Item, Result, Round, is_error, repair_history
+
+
+class Conversation:
+    """What a session knows; changed by `fold` alone.
+
+    Attributes:
+        agent, model, workspace, kind: As the session was created or switched since.
+        head_seq: The `seq` of the last event folded; 0 for an unknown session.
+        turn_id: The turn that has not ended, or `None`.
+        message_id: The latest answer's.
+        open_calls: Its calls without a result, in their order.
+        waiting_inputs: Accepted inputs whose turn has not started, in their order.
+        call_ids: Every call id ever used, since the next must differ.
+    """
+
+    def __init__(self) -> None:
+        self.agent = ""
+        self.model: str | None = None
+        self.workspace = ""
+        self.kind = SessionKind.MAIN
+        self.head_seq = 0
+        self.turn_id: str | None = None
+        self.message_id = ""
+        self.open_calls: dict[str, CallProposed] = {}
+        self.waiting_inputs: dict[str, str] = {}
+        self.call_ids: set[str] = set()
+        self._rounds: list[Round] = []
+        self._tail: list[Item] = []
+        self._results: dict[str, Result] = {}
+
+    @property
+    def rounds(self) -> list[Round]:
+        """The history as a provider gets it: finished rounds, then the open one."""
+        return [*self._rounds, Round(self._tail)] if self._tail else list(self._rounds)
+
+    def result(self, call_id: str) -> Result | None:
+        """The result of a call of the latest answer, while its round is open or just finished."""
+        return self._results.get(call_id)
+
+    def fold_all(self, events: Iterable[Stored]) -> None:
+        """Folds a whole journal."""
+        for stored in events:
+            self.fold(stored)
+
+    def fold(self, stored: Stored) -> None:
+        """Takes the next event into account."""
+        self.head_seq = stored.seq
+        event = stored.event
+        match event:
+            case SessionCreated():
+                self.agent, self.model = event.agent, event.model
+                self.workspace, self.kind = event.workspace, event.kind
+            case InputAccepted():
+                self.waiting_inputs[event.input_id] = event.text
+            case TurnStarted():
+                self.turn_id = event.turn_id
+                self._tail += [Input(self.waiting_inputs.pop(name)) for name in event.input_ids]
+            case MessageCompleted():
+                self._fold_message(event)
+            case CallProposed():
+                self.open_calls[event.call_id] = event
+                self.call_ids.add(event.call_id)
+            case CallFinished():
+                self._fold_result(event)
+            case TurnEnded():
+                self.turn_id = None
+                self._repair()
+            case AgentSwitched():
+                self.agent = event.agent
+            case (
+                ApprovalAsked()
+                | ApprovalAnswered()
+                | CallStarted()
+                | TitleSet()
+                | SessionDeleted()
+                | SessionRestored()
+            ):
+                pass
+            case _:
+                assert_never(event)
+
+    def _fold_message(self, event: MessageCompleted) -> None:
+        self._results.clear()
+        self.message_id = event.message_id
+        answer = Answer(
+            event.parts, dialect=event.dialect, model=event.model, incomplete=event.incomplete
+        )
+        self._tail.append(answer)
+        if not answer.calls:
+            self._finish_round()
+
+    def _fold_result(self, event: CallFinished) -> None:
+        self.open_calls.pop(event.call_id, None)
+        self._results[event.call_id] = Result(
+            event.call_id, event.name, event.result, is_error=is_error(event.status)
+        )
+        if not self.open_calls:
+            self._finish_round()
+
+    def _finish_round(self) -> None:
+        """Results enter the history in the model's order, whichever order they came in."""
+        if self._tail and isinstance(answer := self._tail[-1], Answer):
+            self._tail += [
+                self._results[call.call_id]
+                for call in answer.calls
+                if call.call_id in self._results
+            ]
+        self._rounds.append(Round(self._tail))
+        self._tail = []
+
+    def _repair(self) -> None:
+        """A turn that ended badly may leave an answer without all of its results."""
+        self.open_calls.clear()
+        if any(isinstance(item, Answer) for item in self._tail):
+            self._rounds.append(Round(repair_history([*self._tail, *self._results.values()])))
+            self._tail = []

@@ -1,0 +1,153 @@
+"""The directory: which sessions are live; it alone loads and unloads them."""
+
+from __future__ import annotations
+
+import logging
+from typing import assert_never
+
+import trio
+
+from ..runtime.errors import ActorStopped, CallboardError
+from ..runtime.identity import new_id
+from ..runtime.mailbox import Mailbox
+from ..runtime.messages import (
+    AppendEvents,
+    CancelTurn,
+    CreateSession,
+    DirectoryMessage,
+    SessionMessage,
+    StopSession,
+    StopSessions,
+    SubmitInput,
+)
+from ..runtime.supervisor import Supervisor
+from .session import MAILBOX_CAPACITY as SESSION_CAPACITY
+from .session import Session, SessionServices
+
+logger = logging.getLogger(__name__)
+
+MAILBOX_CAPACITY = 1024
+"""Requests of all clients that wait to be routed."""
+IDLE_SECONDS = 600.0
+"""How often idle sessions are unloaded: loading one again costs milliseconds."""
+
+LiveSessions = dict[str, Mailbox[SessionMessage]]
+"""The mailboxes of live sessions; outlives the directory, whose successor finds them here."""
+
+
+class Directory:
+    """Routes what is meant for a session to it, loading it when it is not live.
+
+    Receives: `CreateSession`, `SubmitInput`, `CancelTurn`, `StopSessions`.
+    Sends: `SubmitInput`, `CancelTurn`, `StopSession` to sessions, `AppendEvents` to the journal.
+    Owns: which sessions are live. As the only sender to their mailboxes it unloads without losing
+        a prompt.
+    Ends: when cancelled.
+    """
+
+    def __init__(
+        self,
+        mailbox: Mailbox[DirectoryMessage],
+        services: SessionServices,
+        supervisor: Supervisor,
+        live: LiveSessions,
+    ) -> None:
+        self._mailbox = mailbox
+        self._services = services
+        self._supervisor = supervisor
+        self._live = live
+        self._unloading: dict[str, list[SubmitInput | CancelTurn]] = {}
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serves until cancelled."""
+        with self._mailbox.open() as messages:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._unload_idle, name="unload idle sessions")
+                task_status.started()
+                async for message in messages:
+                    match message:
+                        case CreateSession():
+                            nursery.start_soon(self._create, message, name="create session")
+                        case SubmitInput() | CancelTurn():
+                            self._route(message)
+                        case StopSessions():
+                            nursery.start_soon(self._stop_all, message, name="stop sessions")
+                        case _:
+                            assert_never(message)
+
+    async def _create(self, message: CreateSession) -> None:
+        with message.reply:
+            session_id = new_id("session")
+            try:
+                await self._services.journal.ask(
+                    lambda reply: AppendEvents(
+                        session_id=session_id, events=(message.created,), reply=reply
+                    )
+                )
+            except CallboardError as error:
+                message.reply.fail(error)
+                return
+            message.reply.send(session_id)
+
+    def _route(self, message: SubmitInput | CancelTurn) -> None:
+        """Delivers; what comes while a session unloads waits until it has, or has not."""
+        if (held := self._unloading.get(message.session_id)) is not None:
+            held.append(message)
+            return
+        if isinstance(message, CancelTurn) and message.session_id not in self._live:
+            message.reply.send(False)
+            return
+        try:
+            self._find(message.session_id).tell_nowait(message)
+        except CallboardError as error:
+            message.reply.fail(error)
+            message.abandon()
+
+    def _find(self, session_id: str) -> Mailbox[SessionMessage]:
+        """The mailbox of a live session; one that isn't live is loaded, its mail waits."""
+        mailbox = self._live.get(session_id)
+        if mailbox is None or mailbox.is_closed:
+            mailbox = Mailbox(f"session {session_id}", SESSION_CAPACITY)
+            self._live[session_id] = mailbox
+            own = mailbox
+            self._supervisor.start_soon(
+                own.name, lambda: Session(session_id, own, self._services), own, vital=False
+            )
+        return mailbox
+
+    async def _unload_idle(self) -> None:
+        while True:
+            await trio.sleep(IDLE_SECONDS)
+            for session_id in list(self._live):
+                await self._stop_one(session_id, "idle", only_idle=True)
+
+    async def _stop_all(self, message: StopSessions) -> None:
+        with message.reply:
+            async with trio.open_nursery() as nursery:
+                for session_id in list(self._live):
+                    nursery.start_soon(self._stop_one, session_id, message.reason)
+            message.reply.send(None)
+
+    async def _stop_one(self, session_id: str, reason: str, only_idle: bool = False) -> None:
+        mailbox = self._live[session_id]
+        held = self._unloading[session_id] = []
+        try:
+            if await self._stop(mailbox, session_id, reason, only_idle):
+                mailbox.close()
+                del self._live[session_id]
+        finally:
+            del self._unloading[session_id]
+            for message in held:
+                self._route(message)
+
+    async def _stop(
+        self, mailbox: Mailbox[SessionMessage], session_id: str, reason: str, only_idle: bool
+    ) -> bool:
+        try:
+            return await mailbox.ask(
+                lambda reply: StopSession(
+                    session_id=session_id, reason=reason, only_idle=only_idle, reply=reply
+                )
+            )
+        except ActorStopped:
+            return True  # it has ended by itself

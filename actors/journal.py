@@ -1,0 +1,71 @@
+"""The journal: one writer, group commit, nothing acknowledged that is not stored."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+
+import trio
+
+from ..runtime.errors import CallboardError
+from ..runtime.inbox import EventInboxes
+from ..runtime.mailbox import Mailbox
+from ..runtime.messages import AppendEvents, JournalMessage
+from ..runtime.store import Append, Store
+
+logger = logging.getLogger(__name__)
+
+MAILBOX_CAPACITY = 1024
+"""Appends that wait: two for each of the 512 calls that may run at once."""
+MAX_GROUP = 512
+"""Appends in one transaction: past that a larger one saves little, and delays the first."""
+
+
+class Journal:
+    """Stores the events of all sessions.
+
+    Receives: `AppendEvents`.
+    Sends: committed events into the inboxes of live sessions, before it acknowledges them.
+    Owns: the store's write side.
+    Ends: when cancelled, after the commit in progress.
+    """
+
+    def __init__(
+        self, mailbox: Mailbox[JournalMessage], store: Store, inboxes: EventInboxes
+    ) -> None:
+        self._mailbox = mailbox
+        self._store = store
+        self._inboxes = inboxes
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serves until cancelled."""
+        with self._mailbox.open() as messages:
+            task_status.started()
+            async for first in messages:
+                group = [first]
+                try:
+                    while len(group) < MAX_GROUP:
+                        group.append(messages.receive_nowait())
+                except trio.WouldBlock:
+                    pass
+                await self._commit(group)
+
+    async def _commit(self, group: list[AppendEvents]) -> None:
+        with ExitStack() as replies:
+            for request in group:
+                replies.enter_context(request.reply)
+            try:
+                outcomes = await self._store.commit(
+                    [Append(request.session_id, request.events) for request in group]
+                )
+            except CallboardError as error:
+                logger.error("nothing of %d appends was stored: %s", len(group), error)
+                for request in group:
+                    request.reply.fail(error)
+                return
+            for request, outcome in zip(group, outcomes, strict=True):
+                if isinstance(outcome, CallboardError):
+                    request.reply.fail(outcome)
+                else:
+                    self._inboxes.put(request.session_id, outcome)
+                    request.reply.send(outcome)

@@ -1,0 +1,202 @@
+"""The model stream: one call of a model at a time, its events up in batches, under deadlines.
+
+HTTP and deadlines live here alone; a wire format only builds requests and reads bytes.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import trio
+
+from ..config.settings import Limits
+from ..providers.provider import Endpoint, LocalModel, ModelRequest, ModelTarget
+from ..runtime.errors import CallboardError
+from ..runtime.http import BodyStream, HttpClient
+from ..runtime.mailbox import Mailbox, Message
+from ..runtime.stream import AnyStreamEvent, Done, StreamError
+
+logger = logging.getLogger(__name__)
+
+MAILBOX_CAPACITY = 2
+"""A session makes one call at a time: the one that ends and the one that begins."""
+MAX_WAITING_BATCHES = 16
+"""Batches ahead of the session before reading from the network pauses: 1 MiB of network reads."""
+MAX_ERROR_BODY_BYTES = 64 * 1024
+"""What is read of an answer that refuses: enough for any message, not for a flood."""
+DRAIN_SECONDS = 1.0
+"""How long the end of a body is waited for behind the terminal event, to reuse the connection."""
+
+StreamOutlet = trio.MemorySendChannel[list[AnyStreamEvent]]
+
+
+class StartModelCall(Message, frozen=True, kw_only=True, tag="start_model_call"):
+    """Make one call of a model.
+
+    Attributes:
+        outlet: Batches of stream events come up here; its end says that the call is gone.
+        scope: The sender cancels it to stop the call.
+    """
+
+    target: ModelTarget
+    request: ModelRequest
+    outlet: StreamOutlet
+    scope: trio.CancelScope
+
+    def abandon(self) -> None:
+        """Ends the outlet without a terminal event: the call was cut off."""
+        self.outlet.close()
+
+
+class ModelStream:
+    """Makes the model calls of one session.
+
+    Receives: `StartModelCall`.
+    Sends: batches of stream events into the outlet that came with the request.
+    Owns: the running model call.
+    Ends: when cancelled; a call ends earlier when its scope is cancelled.
+    """
+
+    def __init__(self, mailbox: Mailbox[StartModelCall], http: HttpClient, limits: Limits) -> None:
+        self._mailbox = mailbox
+        self._http = http
+        self._limits = limits
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serves until cancelled."""
+        with self._mailbox.open() as messages:
+            async with trio.open_nursery() as nursery:
+                task_status.started()
+                async for message in messages:
+                    nursery.start_soon(self._call, message, name="model call")
+
+    async def _call(self, message: StartModelCall) -> None:
+        with message.outlet as outlet, message.scope:
+            watch = _Watch(self._limits)
+            error: StreamError | None = None
+            with watch.scope:
+                try:
+                    await self._speak(message.target, message.request, outlet, watch)
+                except CallboardError as fault:
+                    error = StreamError(
+                        error_type=fault.type, message=str(fault), retryable=fault.retryable
+                    )
+            if watch.scope.cancelled_caught:
+                error = watch.expired()
+            if error is not None:
+                await _send(outlet, [error])
+
+    async def _speak(
+        self, target: ModelTarget, request: ModelRequest, outlet: StreamOutlet, watch: _Watch
+    ) -> None:
+        if target.local is not None:
+            await _speak_locally(target.local, request, outlet, watch)
+        elif target.endpoint is not None:
+            await self._speak_http(target.endpoint, request, outlet, watch)
+
+    async def _speak_http(
+        self, endpoint: Endpoint, request: ModelRequest, outlet: StreamOutlet, watch: _Watch
+    ) -> None:
+        dialect = endpoint.dialect
+        post = dialect.build(request)
+        headers = dict(post.headers)
+        if endpoint.key is not None:
+            headers.update(dialect.auth_headers(endpoint.key.reveal()))
+        async with self._http.stream_post(
+            endpoint.base_url + post.path, headers, post.body
+        ) as body:
+            if body.status != 200:
+                content = await body.read_all(MAX_ERROR_BODY_BYTES)
+                await _send(outlet, [dialect.read_error(body.status, body.headers, content)])
+                return
+            decoder = dialect.decoder()
+            while data := await body.read_some():
+                events = decoder.feed(data)
+                watch.note(progressed=bool(events))
+                if events:
+                    await _send(outlet, events)
+                    if isinstance(events[-1], Done | StreamError):
+                        await _drain(body)
+                        return
+            await _send(outlet, decoder.finish())
+
+
+class _Watch:
+    """The deadlines of one call; `note` is cheap enough for every network read."""
+
+    _SLACK_SECONDS = 1.0
+    """The scope's deadline is moved at most once a second: moving it costs more than a read."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        now = trio.current_time()
+        self._first = True
+        self._end = now + limits.model_call_seconds
+        self._idle_by = now + limits.first_byte_seconds
+        self._progress_by = now + max(limits.first_byte_seconds, limits.progress_seconds)
+        self.scope = trio.CancelScope(deadline=min(self._idle_by, self._end))
+
+    def note(self, *, progressed: bool) -> None:
+        """Something arrived; `progressed` when it held an event (a ping holds none)."""
+        now = trio.current_time()
+        self._first = False
+        self._idle_by = now + self._limits.idle_seconds
+        if progressed:
+            self._progress_by = now + self._limits.progress_seconds
+        exact = min(self._idle_by, self._progress_by, self._end)
+        if not -self._SLACK_SECONDS < self.scope.deadline - exact <= self._SLACK_SECONDS:
+            self.scope.deadline = exact + self._SLACK_SECONDS
+
+    def expired(self) -> StreamError:
+        """Which deadline it was, for a person."""
+        limits = self._limits
+        now = trio.current_time()
+        if now >= self._end:
+            text = f"The model was still speaking after {limits.model_call_seconds:g} s."
+        elif self._first:
+            text = f"The model said nothing for {limits.first_byte_seconds:g} s."
+        elif now >= self._progress_by:
+            text = f"The model only sent pings for {limits.progress_seconds:g} s."
+        else:
+            text = f"The model fell silent for {limits.idle_seconds:g} s."
+        return StreamError(
+            error_type="timeout",
+            message=f"{text} The call was stopped; try again, or take another model.",
+            retryable=True,
+        )
+
+
+async def _speak_locally(
+    model: LocalModel, request: ModelRequest, outlet: StreamOutlet, watch: _Watch
+) -> None:
+    async def emit(events: list[AnyStreamEvent]) -> None:
+        watch.note(progressed=True)
+        await _send(outlet, events)
+
+    try:
+        await model.run(request, emit)
+    except CallboardError:
+        raise
+    except Exception as crash:  # the application's code: its crash is a failed call, no more
+        logger.exception("the model in this process crashed")
+        error = StreamError(
+            error_type="provider", message=f"The model crashed: {type(crash).__name__}: {crash}"
+        )
+        await _send(outlet, [error])
+
+
+async def _send(outlet: StreamOutlet, events: list[AnyStreamEvent]) -> None:
+    """Hands a batch up: at once when there is room, which is the cheap and the usual case."""
+    try:
+        outlet.send_nowait(events)
+    except trio.WouldBlock:
+        await outlet.send(events)
+    except (trio.BrokenResourceError, trio.ClosedResourceError):
+        # Nobody listens any more; the scope's cancellation is on its way.
+        await trio.lowlevel.checkpoint()
+
+
+async def _drain(body: BodyStream) -> None:
+    with trio.move_on_after(DRAIN_SECONDS):
+        while await body.read_some():
+            pass

@@ -1,0 +1,339 @@
+"""The session: one conversation, its turn, and the inputs that wait for theirs."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Mapping
+from typing import Protocol, assert_never
+
+import msgspec
+import trio
+
+from ..config.settings import Limits
+from ..providers.provider import ModelTarget
+from ..runtime.definitions import Agent, SessionKind, ToolDefinition
+from ..runtime.errors import (
+    ActorStopped,
+    CallboardError,
+    NotFoundError,
+    OverloadedError,
+)
+from ..runtime.events import DurableEvent, InputAccepted, LiveEvent, Stored, TurnEnded, TurnStarted
+from ..runtime.http import HttpClient
+from ..runtime.identity import new_id, now_ms
+from ..runtime.inbox import EventInbox, EventInboxes
+from ..runtime.mailbox import Mailbox, Reply
+from ..runtime.messages import (
+    AppendEvents,
+    CancelTurn,
+    DispatcherMessage,
+    InputTicket,
+    JournalMessage,
+    SessionMessage,
+    StopSession,
+    SubmitInput,
+)
+from ..runtime.recovery import closing_events
+from ..runtime.store import Store
+from ..runtime.subscription import Subscription
+from ..runtime.supervisor import Supervisor
+from .conversation import Conversation
+from .model_stream import MAILBOX_CAPACITY as MODEL_STREAM_CAPACITY
+from .model_stream import ModelStream, StartModelCall
+from .turn import Turn
+
+logger = logging.getLogger(__name__)
+
+MAILBOX_CAPACITY = 64
+"""Inputs and cancels that wait while the session stores one: more than a person can type."""
+MAX_WAITING_INPUTS = 256
+"""Inputs that wait for their turn; past that a client is told to slow down."""
+
+
+class Models(Protocol):
+    """Finds the model for a turn."""
+
+    def target(self, choice: str | None) -> ModelTarget:
+        """The model for `PROVIDER/MODEL`, or the default; raises `NotFoundError`."""
+        ...
+
+
+class Tools(Protocol):
+    """Finds the tools for a model."""
+
+    def definitions(
+        self, names: tuple[str, ...] | None, kind: SessionKind
+    ) -> tuple[ToolDefinition, ...]:
+        """What an agent may use in a session of this kind."""
+        ...
+
+
+class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
+    """What every session of a runtime shares."""
+
+    journal: Mailbox[JournalMessage]
+    dispatcher: Mailbox[DispatcherMessage]
+    store: Store
+    inboxes: EventInboxes
+    http: HttpClient
+    limits: Limits
+    models: Models
+    tools: Tools
+    agents: Mapping[str, Agent]
+    strict: bool = False
+
+
+class Session:
+    """One conversation.
+
+    Receives: `SubmitInput`, `CancelTurn`, `StopSession`.
+    Sends: `AppendEvents` to the journal, `StartModelCall` to its model stream, `RunCalls` to the
+        dispatcher; updates into subscriptions, without waiting.
+    Owns: the conversation, the turn, the queue of inputs, its subscriptions.
+    Ends: on `StopSession`, or when cancelled. A crash throws its state away; the successor folds
+        the journal anew and closes what was open.
+    """
+
+    def __init__(
+        self, session_id: str, mailbox: Mailbox[SessionMessage], services: SessionServices
+    ) -> None:
+        self.session_id = session_id
+        self.conversation = Conversation()
+        self._mailbox = mailbox
+        self._services = services
+        self._inbox = EventInbox()
+        self._turn: Turn | None = None
+        self._turn_runs = False
+        self._turns_gone = trio.Event()
+        self._is_stopping = False
+        self._queue: deque[str] = deque()
+        self._cancelled: dict[str, str] = {}
+        self._hearing: tuple[str, ...] = ()
+        self._listeners: dict[str, Subscription] = {}
+        self._cancels: list[Reply[bool]] = []
+        self._model_stream: Mailbox[StartModelCall] = Mailbox(
+            f"model stream of {session_id}", MODEL_STREAM_CAPACITY
+        )
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Loads the conversation, then serves until told to stop."""
+        services = self._services
+        self._inbox = services.inboxes.open(self.session_id)
+        try:
+            await self._load()
+            async with trio.open_nursery() as nursery:
+                supervisor = Supervisor(nursery, strict=services.strict)
+                await supervisor.start(
+                    self._model_stream.name,
+                    lambda: ModelStream(self._model_stream, services.http, services.limits),
+                    self._model_stream,
+                    vital=False,
+                )
+                nursery.start_soon(self._fold_inbox, name=f"inbox of {self.session_id}")
+                task_status.started()
+                await self._serve(nursery)
+                nursery.cancel_scope.cancel(reason="the session is unloaded")
+        finally:
+            services.inboxes.close(self.session_id, self._inbox)
+            self._hang_up()
+
+    async def _serve(self, nursery: trio.Nursery) -> None:
+        if (turn := await self._next_turn()) is not None:
+            self._turn_runs = True
+            nursery.start_soon(self._run_turns, turn, name=f"turns of {self.session_id}")
+        with self._mailbox.open() as messages:
+            async for message in messages:
+                match message:
+                    case SubmitInput():
+                        await self._submit(message, nursery)
+                    case CancelTurn():
+                        await self._cancel(message)
+                    case StopSession():
+                        if await self._stop(message):
+                            return
+                    case _:
+                        assert_never(message)
+
+    # ── the record ───────────────────────────────────────────────────────────────────────────────
+
+    async def append(self, *events: DurableEvent) -> None:
+        """Stores events and folds them; raises `StorageError` when nothing was stored."""
+        await self._append(*events)
+
+    async def _append(self, *events: DurableEvent) -> tuple[Stored, ...]:
+        stored: tuple[Stored, ...] = await self._services.journal.ask(
+            lambda reply: AppendEvents(session_id=self.session_id, events=events, reply=reply)
+        )
+        self.fold_committed()
+        return stored
+
+    async def _fold_inbox(self) -> None:
+        while True:
+            await self._inbox.wait()
+            self.fold_committed()
+
+    def fold_committed(self) -> None:
+        """Folds and publishes what was committed, in order; never blocks.
+
+        Called by the inbox's task, and by whoever awaited a commit, before it goes on.
+        """
+        while (stored := self._inbox.take()) is not None:
+            self.conversation.fold(stored)
+            event = stored.event
+            if isinstance(event, InputAccepted):
+                listener = self._listeners.get(event.input_id)
+                if listener is not None:
+                    listener.put(stored)
+                continue
+            if isinstance(event, TurnStarted):
+                self._hearing = event.input_ids
+            self.publish(stored)
+            if isinstance(event, TurnEnded):
+                for input_id in self._hearing:
+                    if (listener := self._listeners.pop(input_id, None)) is not None:
+                        listener.close()
+
+    def publish(self, update: Stored | LiveEvent) -> None:
+        """Tells the listeners of the running turn."""
+        for input_id in self._hearing:
+            if (listener := self._listeners.get(input_id)) is not None:
+                listener.put(update)
+
+    async def _load(self) -> None:
+        """Folds the journal, and gives what a predecessor or a crash left open its end."""
+        events = await self._services.store.events(self.session_id)
+        if not events:
+            raise NotFoundError(f"there is no session {self.session_id}")
+        self.conversation.fold_all(events)
+        await self._close_left_open()
+        self._queue.extend(self.conversation.waiting_inputs)
+
+    async def _close_left_open(self) -> None:
+        if self.conversation.turn_id is None:
+            return
+        for turn in await self._services.store.open_turns():
+            if turn.session_id == self.session_id:
+                await self._append(*closing_events(turn, now_ms()))
+
+    # ── inputs ───────────────────────────────────────────────────────────────────────────────────
+
+    async def _submit(self, message: SubmitInput, nursery: trio.Nursery) -> None:
+        """Stores an input, with its turn's start when none runs; acknowledged only then."""
+        input_id = new_id("input")
+        if message.subscription is not None:
+            self._listeners[input_id] = message.subscription
+        with message.reply:
+            try:
+                stored = await self._accept(InputAccepted(input_id=input_id, text=message.text))
+            except CallboardError as error:
+                self._listeners.pop(input_id, None)
+                if message.subscription is not None:
+                    message.subscription.close(error)
+                message.reply.fail(error)
+                return
+            message.reply.send(InputTicket(input_id, stored.seq))
+        if self._turn is not None and not self._turn_runs:
+            self._turn_runs = True
+            nursery.start_soon(self._run_turns, self._turn, name=f"turns of {self.session_id}")
+
+    async def _accept(self, accepted: InputAccepted) -> Stored:
+        if len(self._queue) >= MAX_WAITING_INPUTS:
+            raise OverloadedError(
+                f"{MAX_WAITING_INPUTS} inputs wait already in {self.session_id}; try later"
+            )
+        if self._turn is not None:
+            (stored,) = await self._append(accepted)
+            self._queue.append(accepted.input_id)
+            return stored
+        await self._close_left_open()
+        turn = self._make_turn(accepted.input_id)
+        stored, _ = await self._append(accepted, turn.started())
+        self._turn = turn
+        return stored
+
+    async def _cancel(self, message: CancelTurn) -> None:
+        """Cancels what was meant; the answer comes when it is gone."""
+        if message.input_id is not None and message.input_id in self._queue:
+            self._cancelled[message.input_id] = message.reason
+            message.reply.send(True)
+        elif self._turn is None or message.input_id not in {None, self._turn.input_id}:
+            message.reply.send(False)
+        else:
+            self._turn.cancel(message.reason)
+            self._cancels.append(message.reply)
+
+    async def _stop(self, message: StopSession) -> bool:
+        """Ends the turn and says whether the session ends; waiting inputs stay on the record."""
+        with message.reply:
+            if message.only_idle and (self._turn is not None or self._mailbox.statistics().depth):
+                message.reply.send(False)
+                return False
+            self._is_stopping = True
+            if self._turn is not None:
+                self._turn.cancel(message.reason)
+                await self._turns_gone.wait()
+            message.reply.send(True)
+            return True
+
+    # ── turns ────────────────────────────────────────────────────────────────────────────────────
+
+    async def _run_turns(self, turn: Turn) -> None:
+        """Runs a turn that has started, then those of the inputs that came meanwhile."""
+        self._turns_gone = trio.Event()
+        current: Turn | None = turn
+        try:
+            while current is not None:
+                await current.run()
+                self._turn_ended()
+                current = await self._next_turn()
+        except CallboardError as error:
+            # The record has no end of this turn; it gets one before the next input's.
+            logger.error("a turn of %s has no end on record: %s", self.session_id, error)
+            self._turn_ended()
+            self._hang_up(error)
+        finally:
+            self._turn, self._turn_runs = None, False
+            self._turns_gone.set()
+
+    def _turn_ended(self) -> None:
+        self._turn = None
+        cancels, self._cancels = self._cancels, []
+        for reply in cancels:
+            reply.send(True)
+
+    async def _next_turn(self) -> Turn | None:
+        if not self._queue or self._is_stopping:
+            return None
+        turn = self._turn = self._make_turn(self._queue.popleft())
+        if (reason := self._cancelled.pop(turn.input_id, None)) is not None:
+            turn.cancel(reason)
+        await self._append(turn.started())
+        return turn
+
+    def _make_turn(self, input_id: str) -> Turn:
+        services = self._services
+        agent = services.agents.get(self.conversation.agent)
+        if agent is None:
+            known = ", ".join(sorted(services.agents))
+            raise NotFoundError(
+                f"there is no agent {self.conversation.agent!r}; there are: {known}"
+            )
+        return Turn(
+            self,
+            input_id,
+            agent=agent,
+            target=services.models.target(self.conversation.model or agent.model),
+            tools=services.tools.definitions(agent.tools, self.conversation.kind),
+            model_stream=self._model_stream,
+            dispatcher=services.dispatcher,
+            pacer=self._listeners.get(input_id),
+            max_repeats=services.limits.max_repeats,
+        )
+
+    def _hang_up(self, error: Exception | None = None) -> None:
+        """Ends all subscriptions with an error: this session can't serve them any more."""
+        error = error or ActorStopped(f"session {self.session_id} has ended; load it again")
+        listeners, self._listeners = self._listeners, {}
+        for listener in listeners.values():
+            listener.close(error)

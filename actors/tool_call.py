@@ -1,0 +1,203 @@
+"""One tool call from the model's text to its one result; whatever happens, there is a result."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from typing import Any
+
+import msgspec
+import trio
+
+from ..config.settings import Limits
+from ..runtime.definitions import (
+    Agent,
+    Artifact,
+    CallStatus,
+    ErrorType,
+    Resource,
+    SessionKind,
+    Tier,
+    ToolFailure,
+    ToolResult,
+)
+from ..runtime.history import Call
+from ..runtime.messages import ApprovalAnswer, Decision, PermissionQuestion
+from ..tools.registry import ToolRegistry
+from ..tools.tool import Arguments, Tool, ToolContext
+
+logger = logging.getLogger(__name__)
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How a call ended.
+
+    Attributes:
+        content: The JSON text for the model.
+        full_output: The whole output as JSON text, when `content` had to cut it.
+    """
+
+    status: CallStatus
+    content: str
+    display: str = ""
+    artifacts: tuple[Artifact, ...] = ()
+    full_output: str | None = None
+
+
+class ReadyCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call whose tool is found and whose arguments are valid."""
+
+    call: Call
+    tool: Tool
+    arguments: Arguments
+    context: ToolContext
+    tier: Tier
+
+    @property
+    def name(self) -> str:
+        """The tool's name."""
+        return self.call.name
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """The keys that it takes."""
+        return self.tool.resources(self.arguments)
+
+    @property
+    def question(self) -> PermissionQuestion:
+        """What a permission depends on."""
+        return PermissionQuestion(
+            call_id=self.call.call_id,
+            name=self.call.name,
+            tier=self.tier,
+            arguments=self.arguments.canonical,
+            approval_reason=self.context.approval_reason,
+        )
+
+    def digest(self, workspace: str, policy: str) -> str:
+        """What an approval binds to: tool, final arguments, policy and working directory."""
+        bound = [
+            self.tool.definition.digest,
+            self.arguments.canonical,
+            policy,
+            workspace,
+        ]
+        return hashlib.sha256(msgspec.json.encode(bound)).hexdigest()
+
+
+def find_tool(registry: ToolRegistry, name: str, agent: Agent, kind: SessionKind) -> Tool:
+    """The tool that a call means; raises `ToolFailure` when this session may not use it."""
+    tool = registry.get(name)
+    if tool is None:
+        known = ", ".join(definition.name for definition in registry.definitions(agent.tools, kind))
+        raise ToolFailure(
+            ErrorType.TOOL_NOT_FOUND, f"There is no tool {name[:100]!r}. There are: {known}."
+        )
+    if tool.definition not in registry.definitions(agent.tools, kind):
+        raise ToolFailure(
+            ErrorType.TOOL_NOT_AVAILABLE,
+            f"{name} is not available to agent {agent.name!r} in a {kind} session.",
+        )
+    return tool
+
+
+async def execute(ready: ReadyCall, limits: Limits) -> Outcome:
+    """Runs the tool under its deadline; cancelled when the batch is.
+
+    `SystemExit` is a crash of the tool like any other: a tool that calls `sys.exit` must not end
+    the runtime.
+    """
+    seconds = min(ready.tool.timeout_seconds(ready.arguments), limits.max_tool_seconds)
+    try:
+        with trio.move_on_after(seconds) as deadline:
+            result = await ready.tool.execute(ready.arguments, ready.context)
+            return success(result, ready.call, limits.max_result_bytes)
+    except ToolFailure as failure:
+        return failed(failure)
+    except (Exception, SystemExit) as crash:
+        logger.warning("the tool %s crashed", ready.call.name, exc_info=True)
+        return failure_outcome(
+            ErrorType.EXECUTION_ERROR, f"{ready.call.name} failed: {_one_line(crash)}"
+        )
+    assert deadline.cancelled_caught
+    return failure_outcome(
+        ErrorType.TIMEOUT,
+        f"{ready.call.name} was stopped after {seconds:g} s",
+        status=CallStatus.TIMEOUT,
+        elapsed_seconds=seconds,
+    )
+
+
+def success(result: ToolResult, call: Call, max_bytes: int) -> Outcome:
+    """The outcome of a tool that returned; an oversized output is cut and kept as an artifact."""
+    output = msgspec.json.encode(result.output)
+    if len(output) <= max_bytes:
+        return Outcome(
+            status=CallStatus.SUCCESS,
+            content='{"status":"success","result":' + output.decode() + "}",
+            display=result.display,
+            artifacts=result.artifacts,
+        )
+    head = output[:max_bytes].decode(errors="ignore")
+    cut = {
+        "status": "success",
+        "result": head,
+        "truncated": f"The result is {len(output)} bytes of JSON; this is the beginning. "
+        f'Read on with read_file(path="artifact:{call.call_id}", offset={len(head.encode())}).',
+    }
+    kept = Artifact(kind="output", id=call.call_id, size_bytes=len(output))
+    return Outcome(
+        status=CallStatus.SUCCESS,
+        content=msgspec.json.encode(cut).decode(),
+        display=result.display,
+        artifacts=(*result.artifacts, kept),
+        full_output=output.decode(),
+    )
+
+
+def failed(failure: ToolFailure) -> Outcome:
+    """The outcome of a failure that the tool, or the way to it, expected."""
+    denials = (ErrorType.PERMISSION_DENIED, ErrorType.APPROVAL_EXPIRED)
+    status = CallStatus.DENIED if failure.error_type in denials else CallStatus.ERROR
+    return failure_outcome(failure.error_type, str(failure), status=status, **failure.details)
+
+
+def denied(decision: Decision, tier: Tier) -> Outcome:
+    """The outcome of a call that policy or a person refused."""
+    expired = decision.verdict == "expired"
+    return failure_outcome(
+        ErrorType.APPROVAL_EXPIRED if expired else ErrorType.PERMISSION_DENIED,
+        f"Not run: {decision.reason}",
+        status=CallStatus.DENIED,
+        tier=tier,
+        reason=decision.reason,
+    )
+
+
+def decided_by(answer: ApprovalAnswer) -> Decision:
+    """A person's answer as a decision about the call."""
+    said = f": {answer.reason}" if answer.reason else ""
+    match answer.decision:
+        case "allow":
+            return Decision(verdict="allow", reason=f"allowed by {answer.answered_by}{said}")
+        case "expired":
+            return Decision(verdict="expired", reason=f"nobody answered in time{said}")
+        case _:
+            return Decision(verdict="deny", reason=f"denied by {answer.answered_by}{said}")
+
+
+def failure_outcome(
+    error_type: ErrorType, message: str, *, status: CallStatus = CallStatus.ERROR, **details: Any
+) -> Outcome:
+    """An outcome that tells the model what failed."""
+    content = {"status": "error", "error_type": error_type, "message": message, **details}
+    return Outcome(
+        status=status,
+        content=msgspec.json.encode(content).decode(errors="replace"),
+        display=message.splitlines()[0][:200] if message else str(error_type),
+    )
+
+
+def _one_line(crash: BaseException) -> str:
+    text = " ".join(str(crash).split())[:500]
+    return f"{type(crash).__name__}: {text}" if text else type(crash).__name__

@@ -1,0 +1,66 @@
+"""What tools act through: workspaces, opened once and shared, and kept outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..runtime.definitions import ErrorType, ToolFailure
+from ..runtime.errors import ValidationError
+from ..runtime.handles import ArtifactReader, ReadableFiles, WritableFiles
+from ..runtime.store import StoreReader
+from ..tools.workspace import Workspace, open_workspace
+
+
+class OpenHandles:
+    """The workspaces of a runtime's sessions.
+
+    Args:
+        store: Where kept outputs are read.
+        forbidden: Folders that no workspace may hold: callboard's own data.
+
+    `close` gives up every open folder; calls that still run keep theirs until they end.
+    """
+
+    def __init__(self, store: StoreReader, forbidden: Sequence[Path]) -> None:
+        self._store = store
+        self._forbidden = tuple(forbidden)
+        self._workspaces: dict[str, Workspace] = {}
+
+    def files_read(self, workspace: str) -> ReadableFiles:
+        """The workspace without a way to write."""
+        return self._open(workspace).read_only()
+
+    def files_write(self, workspace: str) -> WritableFiles:
+        """The whole workspace."""
+        return self._open(workspace)
+
+    def artifacts(self, session_id: str) -> ArtifactReader:
+        """The outputs of the session's calls that were too large for the model."""
+        return _KeptOutputs(self._store, session_id)
+
+    def close(self) -> None:
+        """Closes the workspaces. Idempotent."""
+        while self._workspaces:
+            self._workspaces.popitem()[1].close()
+
+    def _open(self, path: str) -> Workspace:
+        workspace = self._workspaces.get(path)
+        if workspace is None:
+            try:
+                workspace = open_workspace(Path(path), forbidden=self._forbidden)
+            except ValidationError as error:
+                raise ToolFailure(ErrorType.ACCESS_DENIED, str(error)) from error
+            self._workspaces[path] = workspace
+        return workspace
+
+
+class _KeptOutputs:
+    def __init__(self, store: StoreReader, session_id: str) -> None:
+        self._store = store
+        self._session_id = session_id
+
+    async def read_artifact(self, artifact_id: str) -> bytes | None:
+        """The output that was kept under this id, or `None`."""
+        text = await self._store.full_output(self._session_id, artifact_id)
+        return text.encode() if text is not None else None

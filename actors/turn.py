@@ -1,0 +1,375 @@
+"""One turn, top to bottom: from an input to the final answer.
+
+while the model asks for tools:
+    call the model                  → batches up its channel, folded and published
+    store its answer, run its calls → one commit, then all calls side by side
+end the turn                        → when every task of it is gone
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Protocol
+
+import trio
+
+from ..providers.provider import ModelRequest, ModelTarget
+from ..runtime.definitions import Agent, CallStatus, ErrorType, ToolDefinition
+from ..runtime.errors import CallboardError, StorageError
+from ..runtime.events import (
+    CallFinished,
+    CallProgress,
+    CallProposed,
+    DurableEvent,
+    LiveEvent,
+    MessageCompleted,
+    MessageDiscarded,
+    StreamBatch,
+    TurnEnded,
+    TurnStarted,
+)
+from ..runtime.history import Call
+from ..runtime.identity import new_id
+from ..runtime.mailbox import Mailbox
+from ..runtime.messages import DispatcherMessage, RunCalls
+from ..runtime.stream import AnyStreamEvent, StopReason, StreamError
+from ..runtime.subscription import Subscription
+from .answer import AnswerBuilder
+from .conversation import Conversation
+from .model_stream import MAX_WAITING_BATCHES, StartModelCall
+from .tool_call import failure_outcome
+
+MAX_WAITING_PROGRESS = 64
+"""Progress lines of running tools that wait for the session; more are dropped, results never."""
+CLEANUP_SECONDS = 10.0
+"""How long a cancelled turn waits for its tasks to be gone; what is left then is `unreaped`."""
+
+
+class TurnHost(Protocol):
+    """What a turn needs of its session."""
+
+    conversation: Conversation
+    session_id: str
+
+    async def append(self, *events: DurableEvent) -> None:
+        """Stores events and folds what was committed; raises `StorageError`."""
+        ...
+
+    def fold_committed(self) -> None:
+        """Folds what the dispatcher and the broker had committed; never blocks."""
+        ...
+
+    def publish(self, update: LiveEvent) -> None:
+        """Tells everybody who listens."""
+        ...
+
+
+class Turn:
+    """One turn of a session.
+
+    Attributes:
+        turn_id: Its own id.
+        input_id: The input that it answers.
+    """
+
+    def __init__(
+        self,
+        host: TurnHost,
+        input_id: str,
+        *,
+        agent: Agent,
+        target: ModelTarget,
+        tools: tuple[ToolDefinition, ...],
+        model_stream: Mailbox[StartModelCall],
+        dispatcher: Mailbox[DispatcherMessage],
+        pacer: Subscription | None,
+        max_repeats: int,
+    ) -> None:
+        self.turn_id = new_id("turn")
+        self.input_id = input_id
+        self._scope = trio.CancelScope()
+        self._reason = ""
+        self._host = host
+        self._agent = agent
+        self._target = target
+        self._tools = tools
+        self._model_stream = model_stream
+        self._dispatcher = dispatcher
+        self._pacer = pacer
+        self._max_repeats = max_repeats
+        self._started_at = trio.current_time()
+        self._repeats: Counter[tuple[str, str, str]] = Counter()
+        self._broken_off: AnswerBuilder | None = None
+        self._asked: MessageCompleted | None = None
+        self._asked_at = self._started_at
+        self._unreaped: list[str] = []
+
+    def started(self) -> TurnStarted:
+        """The event that begins it, stored before `run`."""
+        return TurnStarted(
+            turn_id=self.turn_id,
+            input_ids=(self.input_id,),
+            provider=self._target.provider,
+            model=self._target.model,
+        )
+
+    def cancel(self, reason: str) -> None:
+        """Cancels it, now or as soon as it runs; the first reason is the one on record."""
+        self._reason = self._reason or reason
+        self._scope.cancel(reason=reason)
+
+    async def run(self) -> None:
+        """Runs the turn to its end, and stores that end; raises `StorageError` when it can't.
+
+        Whatever happens inside, the last thing is `TurnEnded`, behind a result for every call.
+        """
+        last: list[DurableEvent] = []
+        try:
+            with self._scope:
+                last = await self._converse()
+        except StorageError:
+            raise
+        except CallboardError as error:
+            last = [self._ended("failed", error_type=error.type, message=str(error))]
+        if self._scope.cancelled_caught:
+            last = [self._ended("cancelled", message=self._reason)]
+        # Shielded: the record of the end must not be lost to the cancellation that caused it.
+        with trio.CancelScope(shield=True):
+            await self._host.append(*await self._left_open(), *last)
+
+    async def _converse(self) -> list[DurableEvent]:
+        """Alternates model and tools until there is an end; gives the turn's last events."""
+        while True:
+            answer_started = trio.current_time()
+            answer = await self._call_model()
+            if answer.error is not None:
+                return [self._failed(answer.error)]
+            assert answer.done is not None
+            message = self._message(answer, answer_started)
+            calls = tuple(part for part in message.parts if isinstance(part, Call))
+            stop = answer.done.stop_reason
+            if not calls or stop in (StopReason.MAX_TOKENS, StopReason.REFUSED):
+                proposed = self._proposed(message, calls)
+                cut_off = [self._cancelled(call, "the answer was cut off") for call in calls]
+                return [message, *proposed, *cut_off, self._ended(_OUTCOMES[stop])]
+            await self._run_calls(message, calls)
+            if not self._is_settled(message):
+                text = "The tool dispatcher failed; see the log."
+                return [self._ended("failed", error_type="internal", message=text)]
+            if name := self._repeated_call(calls):
+                text = f"{name} was called {self._max_repeats} times with the same result."
+                return [self._ended("loop_guard", message=text)]
+
+    # ── the model ────────────────────────────────────────────────────────────────────────────────
+
+    async def _call_model(self) -> AnswerBuilder:
+        """One call of the model; its end is a terminal event, or the error that there was none."""
+        host = self._host
+        stream_id = new_id("stream")
+        answer = self._broken_off = AnswerBuilder()
+        outlet, batches = trio.open_memory_channel[list[AnyStreamEvent]](MAX_WAITING_BATCHES)
+        scope = trio.CancelScope()
+        request = ModelRequest(
+            model=self._target.model,
+            system=self._agent.prompt,
+            rounds=host.conversation.rounds,
+            tools=self._tools,
+            max_output_tokens=self._agent.max_output_tokens,
+            temperature=self._agent.temperature,
+        )
+        await self._model_stream.tell(
+            StartModelCall(target=self._target, request=request, outlet=outlet, scope=scope)
+        )
+        with batches:
+            try:
+                async for events in batches:
+                    offset = answer.text_bytes
+                    answer.add(events)
+                    host.publish(StreamBatch(stream_id, offset, events))
+                    if answer.done is not None or answer.error is not None:
+                        break
+                    if self._pacer is not None and not self._pacer.has_room:
+                        await self._pacer.wait_room()
+            except BaseException:
+                scope.cancel(reason="the turn ended")
+                await self._wait_gone(batches, "model call")
+                raise
+        if answer.done is None and answer.error is None:
+            answer.error = StreamError(
+                error_type="provider",
+                message="The answer was cut off before its end; nothing of it was kept. Try again.",
+                retryable=True,
+            )
+        if answer.error is not None:
+            scope.cancel(reason="the model call failed")
+            host.publish(MessageDiscarded(stream_id, answer.error.message))
+        self._broken_off = None
+        return answer
+
+    def _message(self, answer: AnswerBuilder, started_at: float) -> MessageCompleted:
+        assert answer.done is not None
+        return MessageCompleted(
+            turn_id=self.turn_id,
+            message_id=new_id("message"),
+            parts=answer.parts(self._host.conversation.call_ids),
+            provider=self._target.provider,
+            model=self._target.model,
+            dialect=self._target.dialect,
+            stop_reason=answer.done.stop_reason,
+            usage=answer.usage,
+            duration_ms=round((trio.current_time() - started_at) * 1000),
+        )
+
+    def _kept_text(self) -> list[DurableEvent]:
+        """The text so far of an answer that the cancellation broke off."""
+        parts = self._broken_off.parts_without_calls() if self._broken_off is not None else ()
+        if not parts:
+            return []
+        return [
+            MessageCompleted(
+                turn_id=self.turn_id,
+                message_id=new_id("message"),
+                parts=parts,
+                provider=self._target.provider,
+                model=self._target.model,
+                dialect=self._target.dialect,
+                incomplete=True,
+            )
+        ]
+
+    # ── the tools ────────────────────────────────────────────────────────────────────────────────
+
+    async def _run_calls(self, message: MessageCompleted, calls: tuple[Call, ...]) -> None:
+        """Hands the calls to the dispatcher and waits until all of them are gone."""
+        host = self._host
+        self._asked, self._asked_at = message, trio.current_time()
+        outlet, progress = trio.open_memory_channel[CallProgress](MAX_WAITING_PROGRESS)
+        scope = trio.CancelScope()
+        await self._dispatcher.tell(
+            RunCalls(
+                session_id=host.session_id,
+                turn_id=self.turn_id,
+                agent=self._agent,
+                session_kind=host.conversation.kind,
+                workspace=host.conversation.workspace,
+                calls=calls,
+                preamble=(message, *self._proposed(message, calls)),
+                outlet=outlet,
+                scope=scope,
+            )
+        )
+        with progress:
+            try:
+                async for line in progress:
+                    host.publish(line)
+            except BaseException:
+                scope.cancel(reason="the turn ended")
+                await self._wait_gone(progress, "tool calls")
+                raise
+        host.fold_committed()
+
+    def _proposed(
+        self, message: MessageCompleted, calls: tuple[Call, ...]
+    ) -> tuple[CallProposed, ...]:
+        return tuple(
+            CallProposed(
+                turn_id=self.turn_id,
+                message_id=message.message_id,
+                call_id=call.call_id,
+                index=index,
+                name=call.name,
+                arguments=call.arguments,
+            )
+            for index, call in enumerate(calls)
+        )
+
+    def _repeated_call(self, calls: tuple[Call, ...]) -> str | None:
+        """The tool that goes round in circles, if one does."""
+        for call in calls:
+            result = self._host.conversation.result(call.call_id)
+            if result is not None:
+                key = (call.name, call.arguments, result.content)
+                self._repeats[key] += 1
+                if self._repeats[key] >= self._max_repeats:
+                    return call.name
+        return None
+
+    # ── the end ──────────────────────────────────────────────────────────────────────────────────
+
+    async def _wait_gone(
+        self,
+        channel: trio.MemoryReceiveChannel[CallProgress]
+        | trio.MemoryReceiveChannel[list[AnyStreamEvent]],
+        name: str,
+    ) -> None:
+        """Waits, bounded, until the other side of a cancelled request has ended its outlet."""
+        with trio.move_on_after(CLEANUP_SECONDS, shield=True) as bound:
+            async for _ in channel:
+                pass
+        if bound.cancelled_caught:
+            self._unreaped.append(name)
+
+    def _is_settled(self, message: MessageCompleted) -> bool:
+        """Whether the answer and a result for each of its calls are on the record."""
+        conversation = self._host.conversation
+        return conversation.message_id == message.message_id and not conversation.open_calls
+
+    async def _left_open(self) -> list[DurableEvent]:
+        """What is missing on the record: a broken-off text, an answer, results of its calls.
+
+        Only a turn that was cancelled, or whose dispatcher died, leaves any.
+        """
+        if self._broken_off is None and (self._asked is None or self._is_settled(self._asked)):
+            return []
+        # What the batch had told the journal before it ended is stored ahead of this empty append.
+        await self._host.append()
+        missing = self._kept_text()
+        open_calls = list(self._host.conversation.open_calls.values())
+        if self._asked is not None and self._host.conversation.message_id != self._asked.message_id:
+            calls = tuple(part for part in self._asked.parts if isinstance(part, Call))
+            open_calls = list(self._proposed(self._asked, calls))
+            missing += [self._asked, *open_calls]
+        return [*missing, *(self._closed(call) for call in open_calls)]
+
+    def _closed(self, proposed: CallProposed) -> CallFinished:
+        call = Call(proposed.call_id, proposed.name, proposed.arguments)
+        if self._scope.cancelled_caught:
+            return self._cancelled(call, self._reason)
+        text = "It was interrupted; its outcome is unknown. Check before you retry."
+        return self._finished(call, CallStatus.INTERRUPTED, text)
+
+    def _cancelled(self, call: Call, why: str) -> CallFinished:
+        return self._finished(call, CallStatus.CANCELLED, f"Not finished: {why}.")
+
+    def _finished(self, call: Call, status: CallStatus, message: str) -> CallFinished:
+        outcome = failure_outcome(ErrorType(status), message, status=status)
+        return CallFinished(
+            turn_id=self.turn_id,
+            call_id=call.call_id,
+            name=call.name,
+            status=status,
+            result=outcome.content,
+            display=outcome.display,
+            duration_ms=round((trio.current_time() - self._asked_at) * 1000),
+        )
+
+    def _failed(self, error: StreamError) -> TurnEnded:
+        return self._ended("failed", error_type=error.error_type, message=error.message)
+
+    def _ended(self, outcome: str, *, error_type: str = "", message: str = "") -> TurnEnded:
+        return TurnEnded(
+            turn_id=self.turn_id,
+            outcome=outcome,
+            error_type=error_type,
+            message=message,
+            unreaped=tuple(self._unreaped),
+            duration_ms=round((trio.current_time() - self._started_at) * 1000),
+        )
+
+
+_OUTCOMES = {
+    StopReason.END: "answered",
+    StopReason.TOOL_CALLS: "answered",
+    StopReason.MAX_TOKENS: "max_tokens",
+    StopReason.REFUSED: "refused",
+}

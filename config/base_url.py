@@ -1,0 +1,58 @@
+"""Base URLs of providers: their one form, and what may be sent to them."""
+
+from __future__ import annotations
+
+import ipaddress
+from urllib.parse import urlsplit
+
+MAX_URL_LENGTH = 2048
+"""Longer ones are not base URLs but mistakes; browsers and proxies stop near here too."""
+
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def checked_base_url(text: str) -> str:
+    """The base URL without a slash at its end.
+
+    Raises:
+        ValueError: It is not an http(s) URL, or holds what a base URL must not: a password, a
+            query or a fragment. The message never repeats a password.
+    """
+    url = text.strip()
+    if len(url) > MAX_URL_LENGTH:
+        raise ValueError(f"a base URL has at most {MAX_URL_LENGTH} characters, this has {len(url)}")
+    if any(char <= " " or char == "\x7f" for char in url):
+        raise ValueError("a base URL holds no spaces or control characters")
+    parts = urlsplit(url)
+    if parts.scheme not in DEFAULT_PORTS or not parts.hostname:
+        example = "http://127.0.0.1:8080/v1"
+        raise ValueError(f"a base URL begins with http:// or https:// and a host, like {example}")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("a base URL holds no user name or password; name a key_env instead")
+    if parts.query or parts.fragment or url.endswith(("?", "#")):
+        raise ValueError("a base URL holds no query (?) and no fragment (#)")
+    _ = parts.port  # raises ValueError("Port out of range 0-65535") and the like
+    return url.rstrip("/")
+
+
+def origin(base_url: str) -> str:
+    """Scheme, host and port, all explicit: a key is sent only to the origin it belongs to."""
+    parts = urlsplit(base_url)
+    host = (parts.hostname or "").rstrip(".")
+    return f"{parts.scheme}://{host}:{parts.port or DEFAULT_PORTS[parts.scheme]}"
+
+
+def is_loopback(base_url: str) -> bool:
+    """Whether the URL names this machine: `localhost` or a loopback address."""
+    host = (urlsplit(base_url).hostname or "").rstrip(".")
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def may_carry_key(base_url: str) -> bool:
+    """Whether a key may travel there: over TLS anywhere, in clear text to this machine only."""
+    return base_url.startswith("https://") or is_loopback(base_url)

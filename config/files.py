@@ -1,0 +1,222 @@
+"""Where the configuration and the data live, and the one edge at which TOML becomes settings.
+
+Reading is all or nothing: a broken file is named with what is wrong and where, and nothing of it
+holds. This module never writes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from ..runtime.definitions import Agent
+from ..runtime.errors import NotFoundError, StorageError, ValidationError
+from .settings import ProviderSettings, Settings
+
+FILE_NAME = "callboard.toml"
+
+MAX_FILE_BYTES = 1024 * 1024
+"""A configuration of a thousand agents with long prompts fits; a wrong file is not read whole."""
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""Names of agents and providers: they stand in commands and before the slash of a model."""
+
+RESERVED_PROVIDERS = frozenset({"custom", "rehearsal"})
+"""Names that mean something of their own: `--base-url`'s provider and the built-in model."""
+
+TOML_WORDS = {" | null`": "`", "`object": "`table", "`str`": "`string`", "`int`": "`integer`"}
+"""What TOML calls the types that msgspec names."""
+
+_Any = TypeVar("_Any")
+_Table = TypeVar("_Table", Agent, ProviderSettings)
+
+
+def config_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """The folder of callboard.toml: `$CALLBOARD_HOME/config`, else the user's configuration folder.
+
+    It need not exist.
+    """
+    home = _home(os.environ if environ is None else environ)
+    if home is not None:
+        return home / "config"
+    import platformdirs  # here: it takes 20 ms that CALLBOARD_HOME saves
+
+    return platformdirs.user_config_path("callboard", appauthor=False)
+
+
+def data_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """The folder of the store: `$CALLBOARD_HOME/data`, else the user's data folder.
+
+    It need not exist.
+    """
+    home = _home(os.environ if environ is None else environ)
+    if home is not None:
+        return home / "data"
+    import platformdirs
+
+    return platformdirs.user_data_path("callboard", appauthor=False)
+
+
+def _home(environ: Mapping[str, str]) -> Path | None:
+    home = environ.get("CALLBOARD_HOME", "").strip()
+    return Path(home).expanduser().absolute() if home else None
+
+
+def load_settings(path: Path | None = None) -> Settings:
+    """Reads the configuration; blocks on the disk, so that it is called before the event loop.
+
+    Args:
+        path: The file; `None` is callboard.toml in `config_folder()`, which need not exist.
+
+    Raises:
+        NotFoundError: `path` was given and does not exist.
+        StorageError: The file exists and can't be read.
+        ValidationError: It is not what a configuration looks like; names file, line and field.
+    """
+    file = config_folder() / FILE_NAME if path is None else path
+    text = _read(file, required=path is not None)
+    return Settings() if text is None else parse_settings(text, file)
+
+
+def parse_settings(text: str, file: Path) -> Settings:
+    """Makes settings of TOML text; `file` is only named in errors.
+
+    Raises:
+        ValidationError: As `load_settings`.
+    """
+    import tomllib  # here: most starts have no configuration file
+
+    try:
+        document = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as exc:
+        raise ValidationError(f"{file} is not TOML: {exc}. Nothing of it was used.") from exc
+    reader = _Reader(text, file)
+    providers = reader.tables(document, "providers", ProviderSettings, {})
+    settings = reader.convert({**document, "agents": {}, "providers": {}}, Settings, ())
+    agents = reader.tables(document, "agents", Agent, {"policy": settings.policy})
+    for name in RESERVED_PROVIDERS & providers.keys():
+        raise reader.error(("providers", name), f"the name {name!r} is built in; choose another")
+    return msgspec.structs.replace(settings, agents=agents, providers=providers)
+
+
+def _read(file: Path, *, required: bool) -> str | None:
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(MAX_FILE_BYTES + 1)
+    except FileNotFoundError as exc:
+        if not required:
+            return None
+        raise NotFoundError(f"There is no configuration file {file}.") from exc
+    except OSError as exc:
+        raise StorageError(f"{file} can't be read: {exc.strerror or exc}.") from exc
+    if len(data) > MAX_FILE_BYTES:
+        raise ValidationError(f"{file} is larger than {MAX_FILE_BYTES} bytes; is it the right one?")
+    try:
+        return data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as exc:
+        line = data.count(b"\n", 0, exc.start) + 1
+        raise ValidationError(
+            f"{file}, line {line}: not UTF-8 text. Nothing of it was used."
+        ) from exc
+
+
+class _Reader:
+    """Turns parsed TOML into structs, and msgspec's complaints into ours."""
+
+    def __init__(self, text: str, file: Path) -> None:
+        self._text = text
+        self._file = file
+
+    def tables(
+        self,
+        document: Mapping[str, Any],
+        key: str,
+        kind: type[_Table],
+        defaults: Mapping[str, Any],
+    ) -> dict[str, _Table]:
+        """The tables `[key.NAME]`, each with its name filled in."""
+        tables = document.get(key, {})
+        if not isinstance(tables, dict):
+            raise self.error((key,), f"expected tables like [{key}.NAME]")
+        found: dict[str, _Table] = {}
+        for name, table in tables.items():
+            path: tuple[str, ...] = (key, name)
+            if not isinstance(table, dict):
+                raise self.error(path, f"expected a table [{key}.NAME], got a single value")
+            if not NAME.fullmatch(name):
+                raise self.error(path, "a name has letters, digits, '.', '_' and '-', at most 64")
+            if table.get("name", name) != name:
+                raise self.error((*path, "name"), f"expected {name!r}, the name of its table")
+            found[name] = self.convert({**defaults, **table, "name": name}, kind, path)
+        return found
+
+    def convert(self, value: Any, kind: type[_Any], path: tuple[str, ...]) -> _Any:
+        """One struct of one table."""
+        try:
+            return msgspec.convert(value, kind, strict=True)
+        except msgspec.ValidationError as exc:
+            raise self._explained(str(exc), kind, path) from exc
+
+    def _explained(self, complaint: str, kind: type[Any], path: tuple[str, ...]) -> ValidationError:
+        """msgspec says ``Expected `int`, got `str` - at `$.limits.idle_seconds` ``."""
+        text, _, where = complaint.partition(" - at `$")
+        inner = tuple(re.findall(r"[A-Za-z0-9_]+", where.partition("[")[0]))
+        unknown = re.search(r"unknown field `(.*)`$", text)
+        missing = re.search(r"missing required field `(.*)`$", text)
+        if unknown is not None:
+            known = _fields(kind, inner)
+            close = difflib.get_close_matches(unknown[1], known, 1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+            return self.error((*path, *inner, unknown[1]), f"there is no such setting; {hint}")
+        if missing is not None:
+            return self.error((*path, *inner, missing[1]), "it is required")
+        for word, plain in TOML_WORDS.items():
+            text = text.replace(word, plain)
+        return self.error((*path, *inner), text[:1].lower() + text[1:].replace("`", ""))
+
+    def error(self, path: tuple[str, ...], problem: str) -> ValidationError:
+        """The error for the setting at `path`."""
+        line = _line_of(self._text, path)
+        where = f"{self._file}, line {line}" if line else str(self._file)
+        field = ".".join(path)
+        return ValidationError(f"{where}: {field}: {problem}. Nothing of it was used.", field=field)
+
+
+def _fields(kind: Any, inner: tuple[str, ...]) -> list[str]:
+    """The names that a struct, or the struct inside it at `inner`, knows."""
+    for name in inner:
+        kind = next(field.type for field in msgspec.structs.fields(kind) if field.name == name)
+    return [field.name for field in msgspec.structs.fields(kind)]
+
+
+def _line_of(text: str, path: tuple[str, ...]) -> int | None:
+    """The line where a setting, or the nearest table around it, stands in TOML text.
+
+    tomllib keeps no positions. This finds headers and `key =` lines, which is how people write
+    settings; what it misses (a table inside braces) is reported at the line of its outer key.
+    """
+    best, best_line = 0, None
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(text.split("\n"), 1):
+        header = re.match(r"\s*\[([^\[\]]+)\]\s*(#.*)?$", line)
+        if header is not None:
+            table = found = _key(header[1])
+        elif assignment := re.match(r"\s*([A-Za-z0-9_.\"' -]+?)\s*=", line):
+            found = (*table, *_key(assignment[1]))
+        else:
+            continue
+        if len(found) > best and path[: len(found)] == found:
+            best, best_line = len(found), number
+    return best_line
+
+
+def _key(text: str) -> tuple[str, ...]:
+    """The parts of a dotted TOML key; a part in quotes may hold dots."""
+    parts = re.findall(r"\"([^\"]*)\"|'([^']*)'|([A-Za-z0-9_-]+)", text)
+    return tuple(a or b or c for a, b, c in parts)

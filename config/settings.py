@@ -1,0 +1,135 @@
+"""Every setting, with its unit, its default and the reason for it.
+
+Settings are strict: an unknown name is an error, so that a typing mistake is never a default.
+They are frozen: a change of the configuration makes new ones.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Annotated
+
+import msgspec
+
+from ..runtime.definitions import Agent, Preset
+from ..runtime.errors import NotFoundError
+from .base_url import checked_base_url
+
+MAX_COUNT = 100_000
+"""No count of concurrent things is sensibly higher; it catches a slipped finger."""
+
+MAX_BYTES = 256 * 1024 * 1024
+"""No single argument or result is sensibly larger than this: it must fit in memory many times."""
+
+MAX_SECONDS = 7 * 24 * 3600.0
+"""A week; it keeps `inf` and `nan` out of deadlines."""
+
+Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_COUNT)]
+Bytes = Annotated[int, msgspec.Meta(ge=1024, le=MAX_BYTES)]
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=MAX_SECONDS)]
+
+
+class DialectName(enum.StrEnum):
+    """The wire formats that a configured provider may speak."""
+
+    OPENAI_CHAT = "openai_chat"
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Bounds of everything that a model, a provider or a tool could make large or slow.
+
+    Attributes:
+        max_calls_per_session: Tool calls of one session that run at once. 128: a response of a
+            model that fans out widely still runs in one wave.
+        max_calls_per_runtime: Tool calls of all sessions that run at once. 512: four such sessions,
+            within the usual 1,024 open files of a process.
+        max_calls_per_response: Calls of one response that run at all; the rest get an error result.
+            256: twice a wave, far above what models ask for when they work as they should.
+        max_arguments_bytes: Where the arguments of a call are cut while they stream, with an error
+            result for that call. 1 MiB: as much as read_file gives at once.
+        max_result_bytes: Of a result, how much the model gets; the whole is kept as an artifact.
+            64 KiB: about 16,000 tokens.
+        connect_seconds: To connect to a provider. 30: RFC-000's figure.
+        first_byte_seconds: From a request to the first byte of its answer. 60: models that think
+            before they speak, and local ones that load, need it.
+        idle_seconds: Between two reads of an answer. 60: RFC-000's figure.
+        progress_seconds: Between two events that say something; pings say nothing. 120: twice the
+            idle time, because a provider that still pings is at least alive.
+        model_call_seconds: For one whole call of a model. 900: long reasoning fits, a stuck one ends.
+        max_tool_seconds: The most that a tool's own `timeout` argument may ask for. 600: ten minutes.
+        approval_seconds: How long a question to a person waits before silence is a denial. 600: a
+            person may be away for a coffee, not for the day.
+        max_repeats: How often the same call with the same arguments and the same result may repeat
+            in a turn before the loop guard ends it. 25: polling is still possible.
+    """
+
+    max_calls_per_session: Count = 128
+    max_calls_per_runtime: Count = 512
+    max_calls_per_response: Count = 256
+    max_arguments_bytes: Bytes = 1024 * 1024
+    max_result_bytes: Bytes = 64 * 1024
+    connect_seconds: Seconds = 30.0
+    first_byte_seconds: Seconds = 60.0
+    idle_seconds: Seconds = 60.0
+    progress_seconds: Seconds = 120.0
+    model_call_seconds: Seconds = 900.0
+    max_tool_seconds: Seconds = 600.0
+    approval_seconds: Seconds = 600.0
+    max_repeats: Count = 25
+
+
+class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A provider that the operator configured; it replaces a built-in one of the same name.
+
+    Attributes:
+        name: The provider's name, as in `PROVIDER/MODEL`: the name of its table.
+        base_url: Everything before the wire format's own path, for example
+            `http://127.0.0.1:8000/v1`.
+        dialect: Its wire format.
+        key_env: The environment variable that holds its key, or `None` when it wants none. The key
+            itself never stands in the configuration.
+        model: Its model when only the provider is named, or `None`.
+    """
+
+    name: str
+    base_url: str
+    dialect: DialectName = DialectName.OPENAI_CHAT
+    key_env: str | None = None
+    model: str | None = None
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "base_url", checked_base_url(self.base_url))
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The whole configuration.
+
+    Attributes:
+        model: The default `PROVIDER/MODEL`; `None` looks for a key, then for a local server.
+        policy: How much runs without asking, for agents that don't say it themselves.
+        limits: The bounds.
+        providers: Configured providers, by name.
+        agents: Configured agents, by name; `general` exists without being listed.
+    """
+
+    model: str | None = None
+    policy: Preset = Preset.BALANCED
+    limits: Limits = Limits()
+    providers: dict[str, ProviderSettings] = msgspec.field(default_factory=dict)
+    agents: dict[str, Agent] = msgspec.field(default_factory=dict)
+
+    def agent(self, name: str = "general") -> Agent:
+        """The agent of that name.
+
+        Raises:
+            NotFoundError: There is none; the message lists those that exist.
+        """
+        if name in self.agents:
+            return self.agents[name]
+        if name == "general":
+            return Agent(policy=self.policy)
+        known = ", ".join(sorted({"general", *self.agents}))
+        raise NotFoundError(
+            f"There is no agent {name!r}. Agents: {known}. "
+            f"Others are configured as [agents.NAME] in callboard.toml."
+        )

@@ -1,0 +1,377 @@
+"""Which providers exist, and which model a session gets: pure decisions, no I/O.
+
+The order: what the command names, what the agent prefers, what the configuration says, the first
+provider with a key, a server on this machine, and last the built-in rehearsal model. A decision
+that depends on what servers offer is made in two steps: `servers_to_ask` names them, the caller
+fetches their lists of models, and `resolve_model` decides.
+
+A key goes only to the origin it belongs to, and in clear text only to this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ..config.base_url import checked_base_url, may_carry_key, origin
+from ..config.settings import ProviderSettings, Settings
+from ..runtime.definitions import Agent
+from ..runtime.errors import AuthError, NotFoundError, ValidationError
+from ..runtime.secrets import Secret
+from .provider import Endpoint
+
+REHEARSAL = "rehearsal"
+CUSTOM = "custom"
+"""The provider of `--base-url`, when it points at no known provider's origin."""
+
+CUSTOM_KEY = "CALLBOARD_API_KEY"
+
+MAX_KEY_LENGTH = 8192
+"""Longer than any key; a header of this size still passes every server."""
+
+MAX_LISTED_MODELS = 20
+"""How many models an error names: a screen of them; OpenRouter has hundreds."""
+
+
+class KnownProvider(msgspec.Struct, frozen=True, kw_only=True):
+    """A provider that needs no configuration but its key.
+
+    Attributes:
+        name: As in `PROVIDER/MODEL`.
+        base_url: Everything before the wire format's own path.
+        key_env: The environment variable of its key; `None` when it wants none.
+        key_required: Whether a request without a key is pointless.
+        model: Its model when only the provider is named, or `None`.
+    """
+
+    name: str
+    base_url: str
+    key_env: str | None = None
+    key_required: bool = True
+    model: str | None = None
+
+
+KNOWN = {
+    known.name: known
+    for known in (
+        KnownProvider(
+            name="openai",
+            base_url="https://api.openai.com/v1",
+            key_env="OPENAI_API_KEY",
+            model="gpt-5-mini",
+        ),
+        KnownProvider(name="ollama", base_url="http://127.0.0.1:11434/v1", key_required=False),
+        KnownProvider(name="llamacpp", base_url="http://127.0.0.1:8080/v1", key_required=False),
+        KnownProvider(
+            name="vllm",
+            base_url="http://127.0.0.1:8000/v1",
+            key_env="VLLM_API_KEY",
+            key_required=False,
+        ),
+        KnownProvider(
+            name="openrouter",
+            base_url="https://openrouter.ai/api/v1",
+            key_env="OPENROUTER_API_KEY",
+            model="openrouter/auto",
+        ),
+        KnownProvider(
+            name="groq",
+            base_url="https://api.groq.com/openai/v1",
+            key_env="GROQ_API_KEY",
+        ),
+        KnownProvider(
+            name="deepseek",
+            base_url="https://api.deepseek.com/v1",
+            key_env="DEEPSEEK_API_KEY",
+            model="deepseek-chat",
+        ),
+    )
+}
+
+FOREIGN_FORMATS = {"anthropic": "ANTHROPIC_API_KEY", "gemini": "GEMINI_API_KEY"}
+"""Known providers whose own wire format callboard does not speak, with the variables of their
+keys; their models answer through a compatible server such as OpenRouter.
+"""
+
+KEY_ORDER = ("openai",)
+"""Whose key is taken when nothing names a model."""
+
+LOCAL_ORDER = ("ollama", "llamacpp")
+"""Which servers on this machine are looked for when nothing names a model and no key is set."""
+
+
+class ResolvedModel(msgspec.Struct, frozen=True, kw_only=True):
+    """The model that a session gets.
+
+    Attributes:
+        provider: The provider's name.
+        model: The model's id at its provider.
+        endpoint: Where it is; `None` for the rehearsal model, which is in this process.
+        reason: Why this one, for a person: "because OPENAI_API_KEY is set".
+    """
+
+    provider: str
+    model: str
+    endpoint: Endpoint | None
+    reason: str
+
+    @property
+    def choice(self) -> str:
+        """`PROVIDER/MODEL`."""
+        return f"{self.provider}/{self.model}"
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides about a model, from the strongest to the weakest.
+
+    Attributes:
+        choice: `--model`: `PROVIDER/MODEL`, or a provider's name alone.
+        base_url: `--base-url`: any compatible server; `choice` is then the model's id there.
+        agent: The session's agent, whose preference counts next.
+        settings: The configuration.
+        environ: The environment, for keys.
+    """
+
+    environ: Mapping[str, str]
+    choice: str | None = None
+    base_url: str | None = None
+    agent: Agent | None = None
+    settings: Settings = Settings()
+
+
+def servers_to_ask(wish: Wish) -> tuple[Endpoint, ...]:
+    """The servers whose lists of models `resolve_model` wants; usually none.
+
+    The caller asks each one at `base_url` + `/models`, takes one that does not answer soon for
+    absent, and passes the ids on by `base_url`.
+
+    Raises:
+        CallboardError: As `resolve_model`.
+    """
+    if wish.base_url is not None:
+        provider = _provider_at(wish, wish.base_url)
+        if wish.choice or provider.model:
+            return ()
+        return (_endpoint(provider, wish.environ),)
+    named = _named(wish)
+    if named is None:
+        return () if _with_key(wish) else _local(wish)
+    text, _ = named
+    name, _, model = text.partition("/")
+    if model or name == REHEARSAL:
+        return ()
+    known = _providers(wish.settings).get(name)
+    if known is None:
+        return _local(wish)
+    return () if known.model else (_endpoint(known, wish.environ),)
+
+
+def resolve_model(wish: Wish, listed: Mapping[str, Sequence[str]] | None = None) -> ResolvedModel:
+    """Decides which model a session gets.
+
+    Args:
+        wish: What was asked for, and the surroundings.
+        listed: Model ids by base URL, of the servers of `servers_to_ask` that answered.
+
+    Raises:
+        NotFoundError: The provider or model does not exist; lists those that do.
+        AuthError: Its key is missing or broken, or would travel in clear text.
+        ValidationError: The base URL is none, or no model is named and the server lists none.
+    """
+    listed = listed or {}
+    if wish.base_url is not None:
+        return _at_base_url(wish, wish.base_url, listed)
+    named = _named(wish)
+    if named is not None:
+        return _by_name(wish, *named, listed)
+    provider = _with_key(wish)
+    if provider is not None and provider.model is not None:
+        return _resolved(wish, provider, provider.model, f"because {provider.key_env} is set")
+    for endpoint in _local(wish):
+        model = _first_chat_model(listed.get(endpoint.base_url, ()))
+        if model is not None:
+            reason = f"because a server answers at {endpoint.base_url}"
+            return ResolvedModel(
+                provider=endpoint.name, model=model, endpoint=endpoint, reason=reason
+            )
+    return _rehearsal("because no model is configured" + _unused_keys(wish.environ))
+
+
+def unknown_model(provider: str, model: str, available: Sequence[str]) -> NotFoundError:
+    """The error for a model that its provider does not have."""
+    names = sorted(available)
+    shown = ", ".join(names[:MAX_LISTED_MODELS])
+    more = f" and {len(names) - MAX_LISTED_MODELS} more" if len(names) > MAX_LISTED_MODELS else ""
+    lists = f"It has: {shown}{more}." if names else "It lists no models."
+    return NotFoundError(f"{provider} has no model {model!r}. {lists}")
+
+
+def _named(wish: Wish) -> tuple[str, str] | None:
+    """The strongest name of a model with the reason for it."""
+    if wish.choice:
+        return wish.choice, "because --model says so"
+    if wish.agent is not None and wish.agent.model:
+        return wish.agent.model, f"because agent {wish.agent.name!r} prefers it"
+    if wish.settings.model:
+        return wish.settings.model, "because it is the configured default"
+    return None
+
+
+def _by_name(
+    wish: Wish, text: str, reason: str, listed: Mapping[str, Sequence[str]]
+) -> ResolvedModel:
+    name, slash, model = text.partition("/")
+    if name == REHEARSAL:
+        if model in {"", REHEARSAL}:
+            return _rehearsal(reason)
+        raise unknown_model(REHEARSAL, model, [REHEARSAL])
+    provider = _providers(wish.settings).get(name)
+    if provider is None:
+        if not slash:
+            for endpoint in _local(wish):
+                if text in listed.get(endpoint.base_url, ()):
+                    return ResolvedModel(
+                        provider=endpoint.name, model=text, endpoint=endpoint, reason=reason
+                    )
+        raise _unknown_provider(wish.settings, text)
+    model = model or provider.model or _first_chat_model(listed.get(provider.base_url, ())) or ""
+    if not model:
+        raise ValidationError(
+            f"{name} needs the name of a model, as in {name}/MODEL: it has no default, and no "
+            f"list of models came from {provider.base_url}.",
+            field="model",
+        )
+    return _resolved(wish, provider, model, reason)
+
+
+def _at_base_url(wish: Wish, base_url: str, listed: Mapping[str, Sequence[str]]) -> ResolvedModel:
+    provider = _provider_at(wish, base_url)
+    model = (wish.choice or "").removeprefix(f"{provider.name}/")
+    model = model or provider.model or _first_chat_model(listed.get(provider.base_url, ())) or ""
+    if not model:
+        raise ValidationError(
+            f"--base-url {provider.base_url} needs --model MODEL: no list of models came from it.",
+            field="model",
+        )
+    return _resolved(wish, provider, model, "because --base-url says so")
+
+
+def _provider_at(wish: Wish, base_url: str) -> KnownProvider:
+    """The known provider whose origin the URL has, there; else the custom one, with its own key."""
+    try:
+        url = checked_base_url(base_url)
+    except ValueError as exc:
+        raise ValidationError(f"--base-url: {exc}.", field="base_url") from exc
+    for known in _providers(wish.settings).values():
+        if origin(known.base_url) == origin(url):
+            return msgspec.structs.replace(known, base_url=url)
+    return KnownProvider(name=CUSTOM, base_url=url, key_env=CUSTOM_KEY, key_required=False)
+
+
+def _providers(settings: Settings) -> dict[str, KnownProvider]:
+    """Every provider by name; a configured one hides the built-in one of its name."""
+    return {name: _configured(its) for name, its in settings.providers.items()} | {
+        name: known for name, known in KNOWN.items() if name not in settings.providers
+    }
+
+
+def _configured(settings: ProviderSettings) -> KnownProvider:
+    return KnownProvider(
+        name=settings.name,
+        base_url=settings.base_url,
+        key_env=settings.key_env,
+        key_required=settings.key_env is not None,
+        model=settings.model,
+    )
+
+
+def _with_key(wish: Wish) -> KnownProvider | None:
+    """The first provider of `KEY_ORDER` that has a key and a model."""
+    providers = _providers(wish.settings)
+    for name in KEY_ORDER:
+        provider = providers[name]
+        if provider.model is not None and _key(provider, wish.environ) is not None:
+            return provider
+    return None
+
+
+def _local(wish: Wish) -> tuple[Endpoint, ...]:
+    """The servers of this machine that are not left without a key that they want."""
+    providers = _providers(wish.settings)
+    return tuple(
+        _endpoint(provider, wish.environ)
+        for provider in (providers[name] for name in LOCAL_ORDER)
+        if not provider.key_required or _key(provider, wish.environ) is not None
+    )
+
+
+def _key(provider: KnownProvider, environ: Mapping[str, str]) -> Secret | None:
+    value = environ.get(provider.key_env, "").strip() if provider.key_env else ""
+    if not value:
+        return None
+    if len(value) > MAX_KEY_LENGTH or not value.isascii() or not value.isprintable():
+        raise AuthError(
+            f"{provider.key_env} does not hold a key: it is too long, or has a line break or "
+            f"another character that no key has. Set it again."
+        )
+    return Secret(value)
+
+
+def _endpoint(provider: KnownProvider, environ: Mapping[str, str]) -> Endpoint:
+    from .openai_chat import OPENAI_CHAT  # here: the rehearsal model starts without it
+
+    key = _key(provider, environ)
+    if key is None and provider.key_required:
+        raise AuthError(f"{provider.name} needs a key: set {provider.key_env}.")
+    if key is not None and not may_carry_key(provider.base_url):
+        raise AuthError(
+            f"The key in {provider.key_env} is not sent to {urlsplit(provider.base_url).netloc}: "
+            f"http:// would show it to everybody on the way. Use https://, or unset the variable "
+            f"if the server wants no key."
+        )
+    return Endpoint(name=provider.name, dialect=OPENAI_CHAT, base_url=provider.base_url, key=key)
+
+
+def _resolved(wish: Wish, provider: KnownProvider, model: str, reason: str) -> ResolvedModel:
+    endpoint = _endpoint(provider, wish.environ)
+    return ResolvedModel(provider=provider.name, model=model, endpoint=endpoint, reason=reason)
+
+
+def _rehearsal(reason: str) -> ResolvedModel:
+    return ResolvedModel(provider=REHEARSAL, model=REHEARSAL, endpoint=None, reason=reason)
+
+
+def _unused_keys(environ: Mapping[str, str]) -> str:
+    """A remark about keys that are set and can't be used, else nothing."""
+    unused = [key for key in FOREIGN_FORMATS.values() if environ.get(key, "").strip()]
+    if not unused:
+        return ""
+    return f" ({' and '.join(unused)} can't be used: this version speaks OpenAI's format only)"
+
+
+def _first_chat_model(models: Sequence[str]) -> str | None:
+    """The first listed model that answers; embedding models are listed beside them."""
+    return next((model for model in models if "embed" not in model.lower()), None)
+
+
+def _unknown_provider(settings: Settings, text: str) -> NotFoundError:
+    name, slash, model = text.partition("/")
+    names = ", ".join([*_providers(settings), REHEARSAL])
+    if name == CUSTOM:
+        return NotFoundError(f"{text!r} is the model of a --base-url: give that URL again.")
+    if name in FOREIGN_FORMATS:
+        return NotFoundError(
+            f"{name} speaks a wire format that this version does not. Use a compatible server, "
+            f"for example openrouter/{name}/{model or 'MODEL'}. Providers: {names}."
+        )
+    if not slash:
+        return NotFoundError(
+            f"{text!r} is no provider, and no server on this machine has a model of that name. "
+            f"Write PROVIDER/MODEL. Providers: {names}."
+        )
+    return NotFoundError(
+        f"There is no provider {name!r}. Providers: {names}. Others are configured as "
+        f"[providers.NAME] in callboard.toml, or reached with --base-url."
+    )

@@ -1,0 +1,216 @@
+"""What a provider's error means: its many shapes in, one `StreamError` out.
+
+The shapes, from the servers that speak Chat Completions: `{"error": {"message", "type", "code"}}`
+(OpenAI and most), the same in a list (Gemini), `{"error": "text"}` (Ollama), `{"object": "error",
+"message"}` (vLLM, Mistral), `{"detail": …}` (FastAPI), `{"error": {"metadata": {"raw"}}}`
+(OpenRouter, which keeps the upstream's own words there), web pages of proxies, and nothing at all.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ..runtime.redaction import redact
+from ..runtime.stream import StreamError
+
+MAX_MESSAGE_CHARS = 500
+"""Of a provider's own words: enough for every message of the recordings, and one screen."""
+
+MAX_RETRY_AFTER_SECONDS = 24 * 3600.0
+"""A longer wait is as good as a refusal; also keeps nonsense dates out of arithmetic."""
+
+_MESSAGE_KEYS = ("raw", "message", "error", "detail", "msg", "error_description", "metadata")
+_MAX_DEPTH = 6
+_TITLE = re.compile(rb"<title[^>]*>(.{0,200}?)</title>", re.IGNORECASE | re.DOTALL)
+_QUOTA = ("insufficient_quota", "billing", "credit")
+_BUSY = ("rate_limit", "rate limit", "overloaded", "capacity", "too_many", "resource_exhausted")
+_BROKEN = ("server_error", "internal", "unavailable", "timeout", "api_error", "upstream")
+_AUTH = ("invalid_api_key", "authentication", "permission", "unauthorized", "forbidden")
+
+
+def read_error_answer(status: int, headers: Mapping[str, str], body: bytes) -> StreamError:
+    """What an answer with an error status means; `headers` in lower case."""
+    said, code = _read_body(body)
+    kind, retryable, meaning, advice = _meaning_of_status(status, code)
+    return StreamError(
+        error_type=kind,
+        message=_sentence(f"{meaning} (HTTP {status})", said, advice),
+        status=status,
+        retryable=retryable,
+        retry_after_seconds=_retry_after(headers) if retryable else None,
+    )
+
+
+def read_error_event(value: Any) -> StreamError:
+    """What an error object inside a stream that began well means."""
+    said, code = find_message(value), _find_code(value)
+    status = _status_of(value)
+    if status is not None:
+        kind, retryable, meaning, advice = _meaning_of_status(status, code)
+    else:
+        kind, retryable, meaning, advice = _meaning_of_code(code)
+    return StreamError(
+        error_type=kind,
+        message=_sentence(f"{meaning}, in the middle of its answer", said, advice),
+        retryable=retryable,
+    )
+
+
+def plain_line(text: str, max_chars: int = MAX_MESSAGE_CHARS) -> str:
+    """Foreign text as one bounded line without secrets and without control characters."""
+    # Cut before the expensive part, generously: masking and joining only shorten.
+    line = " ".join(redact(text[: 8 * max_chars]).split())
+    if not line.isprintable():
+        line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+    return line if len(line) <= max_chars else line[: max_chars - 1] + "…"
+
+
+def find_message(value: Any, depth: int = 0) -> str:
+    """The words for people in an error object; empty when there are none."""
+    if isinstance(value, str):
+        return value.strip()
+    if depth == _MAX_DEPTH:
+        return ""
+    if isinstance(value, list):
+        return next(filter(None, (find_message(item, depth + 1) for item in value[:3])), "")
+    if isinstance(value, dict):
+        metadata = value.get("metadata")
+        inner = metadata.get("raw") if isinstance(metadata, dict) else None
+        candidates = (inner, *(value.get(key) for key in _MESSAGE_KEYS))
+        return next(filter(None, (find_message(item, depth + 1) for item in candidates)), "")
+    return ""
+
+
+def _read_body(body: bytes) -> tuple[str, str]:
+    """The provider's words and its code for the reason; either may be empty."""
+    text = body.strip()
+    if not text:
+        return "", ""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        title = _TITLE.search(text[:65536])
+        if title is not None or text[:1] == b"<":
+            name = title.group(1).decode("utf-8", "replace").strip() if title else ""
+            return (f'a web page, "{name}"' if name else "a web page"), "html"
+        return text[: 8 * MAX_MESSAGE_CHARS].decode("utf-8", "replace"), ""
+    return find_message(value), _find_code(value)
+
+
+def _find_code(value: Any) -> str:
+    """The words of an error object that are meant for programs, in one lower-case string."""
+    if isinstance(value, list):
+        return _find_code(value[0]) if value else ""
+    if not isinstance(value, dict):
+        return ""
+    if isinstance(value.get("error"), dict):
+        value = value["error"]
+    words = (value.get(key) for key in ("code", "type", "status"))
+    return " ".join(word for word in words if isinstance(word, str)).lower()
+
+
+def _status_of(value: Any) -> int | None:
+    if isinstance(value, dict):
+        for key in ("status_code", "code", "status"):
+            number = value.get(key)
+            if isinstance(number, str) and number.isascii() and number.isdigit():
+                number = int(number[:6])
+            if isinstance(number, int) and 400 <= number < 600:
+                return number
+    return None
+
+
+Meaning = tuple[str, bool, str, str]
+"""Error type, whether to try again, what happened, what to do."""
+
+_WAIT = "Try again a little later."
+
+
+def _meaning_of_status(status: int, code: str) -> Meaning:
+    if status in {401, 403}:
+        what = "refused the key" if status == 401 else "does not allow this with the key"
+        return "auth", False, f"The provider {what}", "Check the key of this provider."
+    if status == 404:
+        advice = "Check the model's name and the provider's base URL."
+        return "provider", False, "The provider knows no such model or address", advice
+    if status == 429:
+        if any(word in code for word in _QUOTA):
+            return "provider", False, "The account has no quota left", "Check its plan and billing."
+        return "overloaded", True, "The provider limits the rate of requests", _WAIT
+    if status in {408, 504}:
+        return "timeout", True, "The provider took too long itself", _WAIT
+    if status in {503, 529}:
+        return "overloaded", True, "The provider is overloaded", _WAIT
+    if status >= 500:
+        return "provider", True, "The provider failed", _WAIT
+    if status < 400 or status == 405 or code == "html":
+        advice = "Check the provider's base URL."
+        return "provider", False, "The address does not answer as a model does", advice
+    return "provider", False, "The provider refused the request", ""
+
+
+def _meaning_of_code(code: str) -> Meaning:
+    if any(word in code for word in _QUOTA):
+        return _meaning_of_status(429, code)
+    if any(word in code for word in _BUSY):
+        return _meaning_of_status(503, code)
+    if any(word in code for word in _AUTH):
+        return _meaning_of_status(401, code)
+    if any(word in code for word in _BROKEN):
+        return _meaning_of_status(500, code)
+    return "provider", False, "The provider reported an error", ""
+
+
+def _sentence(meaning: str, said: str, advice: str) -> str:
+    line = plain_line(said)
+    text = f"{meaning}: {line}" if line else f"{meaning}."
+    if text[-1] not in ".!?…":
+        text += "."
+    return f"{text} {advice}" if advice else text
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait: `retry-after-ms` (OpenAI), or `retry-after` (RFC 9110, 10.2.3)."""
+    milliseconds = _number(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return _bounded(milliseconds / 1000)
+    text = headers.get("retry-after", "").strip()
+    seconds = _number(text)
+    if seconds is not None:
+        return _bounded(seconds)
+    then = _http_date(text)
+    if then is None:
+        return None
+    # The server's own clock, where it says what that shows: ours may be wrong.
+    now = _http_date(headers.get("date", ""))
+    return _bounded(then - (time.time() if now is None else now))
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _bounded(seconds: float) -> float:
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
+
+
+def _http_date(text: str) -> float | None:
+    if not text:
+        return None
+    # Imported where it is needed: it costs more than this whole package at start.
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return parsedate_to_datetime(text).timestamp()
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,286 @@
+"""From the bytes of a Chat Completions answer to stream events; no I/O.
+
+Terminal is a `finish_reason` of the first choice, or `[DONE]`. `Done` waits for `[DONE]` or for
+the end of the bytes, since usage, errors, and with some servers more text, come between the two.
+
+Speed: a burst brings hundreds of chunks in a read, and nearly all hold one piece of text and
+nothing else. Those take a short way through `feed`; whatever else a chunk may hold is in `_read`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..runtime.stream import (
+    AnyStreamEvent,
+    Done,
+    RefusalDelta,
+    StopReason,
+    StreamError,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
+    Usage,
+)
+from .error_answer import plain_line, read_error_answer, read_error_event
+from .openai_chat_calls import MAX_CALLS, CallAssembly
+from .openai_chat_extras import Extras
+from .openai_chat_wire import (
+    MAX_COUNT,
+    NOTHING,
+    Delta,
+    UsageCount,
+    decode_chunk,
+    odd_chunk,
+)
+from .sse import SseParser
+
+NAME = "openai_chat"
+
+MAX_ANSWER_BYTES = 256 * 1024 * 1024
+"""Of one answer on the wire, which bounds all that comes out of it: several times what a fast
+model sends within the longest model call (15 minutes, 200 tokens a second, 300 bytes each)."""
+
+MAX_HEAD_BYTES = 1024 * 1024
+"""Of a body in which no event was seen yet: kept to tell what it was instead (a whole JSON answer
+of a server that does not stream, an error object, a web page)."""
+
+_STOP_REASONS = {
+    "length": StopReason.MAX_TOKENS,
+    "max_tokens": StopReason.MAX_TOKENS,
+    "model_length": StopReason.MAX_TOKENS,
+    "content_filter": StopReason.REFUSED,
+    "refusal": StopReason.REFUSED,
+}
+
+_FAILED = {
+    "error": ("provider", False),
+    "network_error": ("network", True),
+    # DeepSeek: "the request is interrupted due to insufficient resource of the inference system".
+    "insufficient_system_resource": ("overloaded", True),
+}
+
+
+class OpenAiChatDecoder:
+    """A `Decoder` of one answer."""
+
+    def __init__(self) -> None:
+        self._sse = SseParser()
+        self._calls = CallAssembly()
+        self._extras = Extras(NAME)
+        self._head: bytearray | None = bytearray()
+        self._size_bytes = 0
+        self._is_thinking = False
+        self._has_refused = False
+        self._has_text = False
+        self._finish_reason: str | None = None
+        self._ended = False
+
+    def feed(self, data: bytes) -> list[AnyStreamEvent]:
+        """What these bytes complete; nothing after a terminal event. Never raises."""
+        events: list[AnyStreamEvent] = []
+        if self._ended:
+            return events
+        self._size_bytes += len(data)
+        payloads = self._sse.feed(data)
+        if self._head is not None:
+            self._keep_head(data, has_event=bool(payloads))
+        for payload in payloads:
+            try:
+                chunk = decode_chunk(payload)
+                choice = chunk.choices[0]
+                delta = choice.delta
+                if (
+                    delta is not None
+                    and delta.content
+                    and len(chunk.choices) == 1
+                    and choice.index == 0
+                    and choice.finish_reason is None
+                    and delta.tool_calls is None
+                    and not delta.reasoning
+                    and not delta.reasoning_content
+                    and not delta.refusal
+                    and delta.annotations is NOTHING
+                    and delta.reasoning_details is NOTHING
+                    and chunk.usage is None
+                    and chunk.error is NOTHING
+                    and not self._is_thinking
+                ):
+                    self._has_text = True
+                    events.append(TextDelta(delta.content))
+                    continue
+            except (msgspec.DecodeError, UnicodeError, RecursionError, IndexError):
+                pass
+            self._read(payload, events)
+            if self._ended:
+                return events
+        if self._sse.overflowed or self._size_bytes > MAX_ANSWER_BYTES:
+            self._fail(events, "provider", "The provider sent more than any answer holds.")
+        return events
+
+    def finish(self) -> list[AnyStreamEvent]:
+        """What the end of the bytes means: nothing behind a terminal event, else an error."""
+        events: list[AnyStreamEvent] = []
+        for payload in self._sse.end():
+            # It may be cut in the middle, which its JSON shows: then it never came.
+            if not self._ended and (payload == b"[DONE]" or odd_chunk(payload) is not None):
+                self._head = None
+                self._read(payload, events)
+        if self._ended:
+            return events
+        if self._finish_reason is not None:
+            self._done(events)
+        elif self._head:
+            self._read_head(bytes(self._head), events)
+        else:
+            self._fail(
+                events,
+                "network",
+                "The connection ended before the answer was complete. Try again.",
+                retryable=True,
+            )
+        return events
+
+    def _keep_head(self, data: bytes, *, has_event: bool) -> None:
+        if has_event or self._head is None:
+            self._head = None
+        else:
+            self._head += data[: MAX_HEAD_BYTES - len(self._head)]
+
+    def _read_head(self, head: bytes, events: list[AnyStreamEvent]) -> None:
+        """Reads a body that was no event stream."""
+        chunk = odd_chunk(head)
+        if chunk is not None and (chunk.deltas or chunk.error is not None):
+            self._head = None
+            self._read(head, events)
+            if not self._ended and self._finish_reason is not None:
+                self._done(events)
+        if self._ended:
+            return
+        if all(line.startswith(b":") for line in head.splitlines() if line):
+            text = "The connection ended before the answer began. Try again."
+            self._fail(events, "network", text, retryable=True)
+            return
+        self._ended = True
+        error = read_error_answer(200, {}, head)
+        events.append(msgspec.structs.replace(error, status=None))
+
+    def _read(self, payload: bytes, events: list[AnyStreamEvent]) -> None:
+        """Reads any event, in the usual form or not."""
+        if payload.strip() in {b"[DONE]", b""}:
+            if payload.strip():
+                self._done(events)
+            return
+        try:
+            chunk = decode_chunk(payload)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            chunk = None
+        if (
+            chunk is None
+            or not chunk.choices
+            or chunk.error is not NOTHING
+            or any(choice.message is not NOTHING for choice in chunk.choices)
+        ):
+            self._read_odd(payload, events)
+            return
+        for choice in chunk.choices:
+            if choice.index == 0:
+                if choice.delta is not None:
+                    self._read_delta(choice.delta, events)
+                self._read_finish(choice.finish_reason, events)
+        self._read_usage(chunk.usage, events)
+
+    def _read_odd(self, payload: bytes, events: list[AnyStreamEvent]) -> None:
+        chunk = odd_chunk(payload)
+        if chunk is None:
+            start = plain_line(payload[:400].decode("utf-8", "replace"), 100)
+            self._fail(events, "provider", f"The provider sent an event that is no JSON: {start}")
+            return
+        for delta in chunk.deltas:
+            self._read_delta(delta, events)
+        if chunk.error is not None:
+            self._ended = True
+            self._read_usage(chunk.usage, events)
+            events.append(read_error_event(chunk.error))
+            return
+        self._read_finish(chunk.finish_reason, events)
+        self._read_usage(chunk.usage, events)
+
+    def _read_delta(self, delta: Delta, events: list[AnyStreamEvent]) -> None:
+        # Servers in transition send the same text under both names.
+        thinking = delta.reasoning_content or delta.reasoning
+        if thinking:
+            self._is_thinking = True
+            events.append(ThinkingDelta(thinking))
+        if delta.reasoning_details is not NOTHING:
+            self._extras.add("reasoning_details", delta.reasoning_details)
+        if delta.annotations is not NOTHING:
+            self._extras.add("annotations", delta.annotations)
+        if delta.content or delta.refusal or delta.tool_calls:
+            self._end_thinking(events)
+        if delta.content:
+            self._has_text = True
+            events.append(TextDelta(delta.content))
+        if delta.refusal:
+            self._has_refused = True
+            events.append(RefusalDelta(delta.refusal))
+        for piece in delta.tool_calls or ():
+            self._calls.take(piece, events)
+            if self._calls.is_full:
+                text = f"The model asked for more than {MAX_CALLS} tools in one answer."
+                self._fail(events, "provider", text)
+                return
+
+    def _read_finish(self, reason: str | None, events: list[AnyStreamEvent]) -> None:
+        if not reason or self._ended:
+            return
+        self._finish_reason = reason
+        self._end_parts(events)
+
+    def _read_usage(self, usage: UsageCount | None, events: list[AnyStreamEvent]) -> None:
+        if usage is None:
+            return
+        read, written = usage.prompt_tokens_details, usage.completion_tokens_details
+        counts = (
+            usage.prompt_tokens,
+            usage.completion_tokens,
+            read.cached_tokens if read is not None else None,
+            written.reasoning_tokens if written is not None else None,
+        )
+        events.append(Usage(*(n if n is not None and 0 <= n < MAX_COUNT else None for n in counts)))
+
+    def _end_thinking(self, events: list[AnyStreamEvent]) -> None:
+        if self._is_thinking:
+            self._is_thinking = False
+            events.append(ThinkingEnd())
+
+    def _end_parts(self, events: list[AnyStreamEvent]) -> None:
+        self._end_thinking(events)
+        events.extend(self._extras.drain())
+        self._calls.end(events)
+
+    def _done(self, events: list[AnyStreamEvent]) -> None:
+        self._end_parts(events)
+        reason = self._finish_reason or ""
+        if reason in _FAILED:
+            kind, retryable = _FAILED[reason]
+            text = f"The provider broke off its answer ({reason})."
+            self._fail(events, kind, text, retryable=retryable)
+            return
+        stop = _STOP_REASONS.get(reason)
+        if stop is None:
+            # Servers that say `stop` for everything are common: what came decides.
+            if self._calls.count:
+                stop = StopReason.TOOL_CALLS
+            elif self._has_refused and not self._has_text:
+                stop = StopReason.REFUSED
+            else:
+                stop = StopReason.END
+        self._ended = True
+        events.append(Done(stop, plain_line(reason, 100)))
+
+    def _fail(
+        self, events: list[AnyStreamEvent], kind: str, message: str, *, retryable: bool = False
+    ) -> None:
+        self._ended = True
+        events.append(StreamError(error_type=kind, message=message, retryable=retryable))

@@ -1,0 +1,228 @@
+"""What a chunk of a Chat Completions stream holds, and how its odd forms become the usual one.
+
+`decode_chunk` reads the usual form at full speed. Servers differ in the types of nearly every
+field, so what it refuses is read again as plain JSON by `odd_chunk`, which takes what it can use
+and ignores the rest: content as a list of parts, arguments as an object, numbers as text, a whole
+`message` in place of a `delta`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+NOTHING = msgspec.Raw()
+
+MAX_COUNT = 2**53
+"""Beyond it a token count is no count; every store and client can hold what is below."""
+
+
+class FunctionPiece(msgspec.Struct, gc=False):
+    """Of a call: its name, and a piece of its arguments."""
+
+    name: str | None = None
+    arguments: str | None = None
+
+
+class CallPiece(msgspec.Struct, gc=False):
+    """A piece of a call."""
+
+    index: int | None = None
+    id: str | None = None
+    function: FunctionPiece | None = None
+
+
+class Delta(msgspec.Struct):
+    """A piece of the answer."""
+
+    content: str | None = None
+    tool_calls: list[CallPiece] | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    refusal: str | None = None
+    reasoning_details: msgspec.Raw = NOTHING
+    annotations: msgspec.Raw = NOTHING
+
+
+class Choice(msgspec.Struct):
+    """A piece of one of the answers; all but the first are ignored."""
+
+    delta: Delta | None = None
+    finish_reason: str | None = None
+    index: int = 0
+    message: msgspec.Raw = NOTHING
+
+
+class InputDetails(msgspec.Struct, gc=False):
+    """Of the tokens read."""
+
+    cached_tokens: int | None = None
+
+
+class OutputDetails(msgspec.Struct, gc=False):
+    """Of the tokens written."""
+
+    reasoning_tokens: int | None = None
+
+
+class UsageCount(msgspec.Struct):
+    """Tokens, as this wire format counts them."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: InputDetails | None = None
+    completion_tokens_details: OutputDetails | None = None
+
+
+class Chunk(msgspec.Struct):
+    """One event of the stream."""
+
+    choices: list[Choice] = []
+    usage: UsageCount | None = None
+    error: msgspec.Raw = NOTHING
+
+
+decode_chunk = msgspec.json.Decoder(Chunk).decode
+
+
+class OddChunk(msgspec.Struct):
+    """A chunk in any form. `error` is the error object that it carries or is."""
+
+    deltas: list[Delta]
+    finish_reason: str | None
+    usage: UsageCount | None
+    error: Any
+
+
+def odd_chunk(payload: bytes) -> OddChunk | None:
+    """Reads one event leniently, or gives `None` when it is not a JSON object."""
+    try:
+        value = json.loads(payload)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    deltas: list[Delta] = []
+    finish_reason = None
+    choices = value.get("choices")
+    for choice in choices if isinstance(choices, list) else ():
+        if isinstance(choice, dict) and _count(choice.get("index")) in {None, 0}:
+            for key in ("delta", "message"):
+                deltas += _deltas(choice.get(key))
+            finish_reason = _text(choice.get("finish_reason")) or finish_reason
+    usage = _usage(value.get("usage"))
+    return OddChunk(deltas, finish_reason, usage, _error(value, has_choices=bool(choices)))
+
+
+def _error(value: dict[str, Any], *, has_choices: bool) -> Any:
+    error = value.get("error")
+    if error:
+        return error
+    # vLLM and Mistral send the error object itself as the event.
+    if value.get("object") == "error":
+        return value
+    if not has_choices and "usage" not in value and ("message" in value or "detail" in value):
+        return value
+    return None
+
+
+def _deltas(value: Any) -> Iterator[Delta]:
+    if not isinstance(value, dict):
+        return
+    yield Delta(
+        reasoning=_text(value.get("reasoning")),
+        reasoning_content=_text(value.get("reasoning_content")),
+        reasoning_details=_raw_list(value.get("reasoning_details")),
+    )
+    content = value.get("content")
+    if isinstance(content, list):
+        for part in content:
+            yield from _content_part(part)
+    else:
+        yield Delta(content=_text(content))
+    yield Delta(
+        refusal=_text(value.get("refusal")),
+        tool_calls=_calls(value.get("tool_calls")),
+        annotations=_raw_list(value.get("annotations")),
+    )
+
+
+def _content_part(part: Any) -> Iterator[Delta]:
+    if isinstance(part, str):
+        yield Delta(content=_text(part))
+    elif isinstance(part, dict):
+        if part.get("type") == "thinking":
+            yield Delta(reasoning="".join(_texts(part.get("thinking"))))
+        elif part.get("type") == "refusal":
+            yield Delta(refusal=_text(part.get("refusal")))
+        else:
+            yield Delta(content=_text(part.get("text")))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    for item in value if isinstance(value, list) else [value]:
+        text = _text(item.get("text") if isinstance(item, dict) else item)
+        if text:
+            yield text
+
+
+def _calls(value: Any) -> list[CallPiece] | None:
+    if not isinstance(value, list):
+        return None
+    return [_call(call) for call in value if isinstance(call, dict)]
+
+
+def _call(call: dict[str, Any]) -> CallPiece:
+    function = call.get("function")
+    if not isinstance(function, dict):
+        function = {}
+    arguments = function.get("arguments")
+    if isinstance(arguments, dict):
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    identity = call.get("id")
+    if isinstance(identity, int):
+        identity = str(identity)
+    return CallPiece(
+        index=_count(call.get("index")),
+        id=_text(identity),
+        function=FunctionPiece(_text(function.get("name")), _text(arguments)),
+    )
+
+
+def _usage(value: Any) -> UsageCount | None:
+    if not isinstance(value, dict):
+        return None
+    details = [value.get(f"{kind}_tokens_details") for kind in ("prompt", "completion")]
+    cached, reasoning = (item if isinstance(item, dict) else {} for item in details)
+    return UsageCount(
+        _count(value.get("prompt_tokens")),
+        _count(value.get("completion_tokens")),
+        InputDetails(_count(cached.get("cached_tokens"))),
+        OutputDetails(_count(reasoning.get("reasoning_tokens"))),
+    )
+
+
+def _count(value: Any) -> int | None:
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value[:20])
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and 0 <= value < MAX_COUNT else None
+
+
+def _text(value: Any) -> str | None:
+    if not isinstance(value, str):
+        return None
+    if value.isascii():
+        return value
+    # Half of a surrogate pair, escaped on its own, is no text: nothing behind could encode it.
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _raw_list(value: Any) -> msgspec.Raw:
+    if not isinstance(value, list) or not value:
+        return NOTHING
+    return msgspec.Raw(json.dumps(value).encode())

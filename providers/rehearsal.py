@@ -1,0 +1,82 @@
+"""The model that answers when none is configured: rules for plain English, real tools.
+
+It keeps nothing between calls. Each call reads the last input again, replays which of its steps
+have results, and either asks for the calls that are due, several at once where they do not depend
+on each other, or answers from the results.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import uuid
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import trio
+
+from ..runtime.stream import (
+    AnyStreamEvent,
+    Done,
+    StopReason,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from .provider import Emit, ModelRequest
+from .rehearsal_intents import understand
+from .rehearsal_plan import PlannedCall, due_steps, replay
+from .rehearsal_report import INTRODUCTION, lead, report
+from .rehearsal_results import remembered, since_last_input
+
+MAX_TEXT_DELTAS = 200
+"""Word by word is how an answer of a few lines streams; a long one goes in larger pieces."""
+
+
+class RehearsalModel:
+    """A `LocalModel` of rules; one object serves any number of sessions at once.
+
+    It says in the first line of a turn what it is. It asks only for tools of the request, each step
+    at most once, and any text and any result lead to a terminal event.
+    """
+
+    async def run(self, request: ModelRequest, emit: Emit) -> None:
+        """Emits one answer; blocks only in `emit`, and is cancelled there or between words."""
+        for batch in _answer(request):
+            await emit(batch)
+            await trio.lowlevel.checkpoint()
+
+
+def _answer(request: ModelRequest) -> Iterator[list[AnyStreamEvent]]:
+    items = list(itertools.chain.from_iterable(r.items for r in request.rounds))
+    before, text, behind = since_last_input(items)
+    tools = frozenset(definition.name for definition in request.tools)
+    understanding = understand(text, remembered(before))
+    outcomes, wave = replay(understanding.steps, tools, behind)
+    if wave:
+        said = lead(due_steps(wave, understanding.steps))
+    else:
+        said = report(understanding, outcomes, tools)
+    first = not behind
+    yield from _words(f"{INTRODUCTION}\n\n{said}" if first else said)
+    if wave:
+        yield from _calls(wave)
+    yield [Done(StopReason.TOOL_CALLS if wave else StopReason.END)]
+
+
+def _words(text: str) -> Iterator[list[AnyStreamEvent]]:
+    words = re.findall(r"\s*\S+\s*?(?=\s|\Z)|\s+\Z", text)
+    size = max(1, -(-len(words) // MAX_TEXT_DELTAS))
+    for start in range(0, len(words), size):
+        yield [TextDelta("".join(words[start : start + size]))]
+
+
+def _calls(wave: Sequence[PlannedCall]) -> Iterator[list[AnyStreamEvent]]:
+    for index, call in enumerate(wave):
+        arguments = msgspec.json.encode(call.arguments).decode()
+        yield [
+            ToolCallStart(index, f"call_{uuid.uuid4().hex}", call.tool),
+            ToolCallDelta(index, arguments),
+            ToolCallEnd(index),
+        ]

@@ -1,0 +1,300 @@
+"""Sentences cut into clauses: one action each, with the words that belong to it.
+
+A clause begins at the start of a sentence, or behind `and`, `then`, a comma and the like when an
+action follows. What stands under a negation or a condition is marked, so that it never runs.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+
+from .rehearsal_tokens import Kind, Token, tokenize
+from .rehearsal_words import (
+    BEFORE_GERUND,
+    CHANGES,
+    CONDITION,
+    CONNECTORS,
+    CONTENT_ACTIONS,
+    ELIDES,
+    FILLER,
+    GERUNDS,
+    HARMLESS_CONDITION,
+    HEADS,
+    LITERAL_AFTER_COLON,
+    NEGATION,
+    NOUNS,
+    PREPOSITIONS,
+    PRONOUNS,
+    WITH,
+    Action,
+    phrase_at,
+)
+
+
+class Clause(msgspec.Struct, frozen=True, kw_only=True):
+    """One action with its words.
+
+    Attributes:
+        action: What it asks for; `NONE` when no known verb begins it.
+        verb: The words that said so.
+        body: The tokens behind the verb.
+        text: The whole clause as written.
+        literal: What stands unquoted behind a colon, to be taken as it is; else `None`.
+        negated: It says what not to do.
+        condition: It depends on something that only a reader could judge.
+    """
+
+    action: Action
+    verb: str
+    body: tuple[Token, ...]
+    text: str
+    literal: str | None = None
+    negated: bool = False
+    condition: bool = False
+
+
+class _Head(msgspec.Struct, frozen=True):
+    action: Action
+    verb: str
+    end: int
+    negated: bool = False
+
+
+def split_clauses(text: str) -> list[Clause]:
+    """The clauses of a text, in its order; a clause without words is left out."""
+    return _Splitter(text).run()
+
+
+class _Splitter:
+    """One pass over the tokens of a text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = tokenize(text)
+        self._clauses: list[Clause] = []
+        self._condition = False
+        self._negated = False
+
+    def run(self) -> list[Clause]:
+        position = 0
+        begins_sentence = True
+        while position < len(self._tokens):
+            if self._tokens[position].kind is Kind.END:
+                position, begins_sentence = position + 1, True
+                continue
+            if begins_sentence:
+                self._condition = self._begins_condition(position)
+                self._negated = False
+            position = self._clause(position, begins_sentence=begins_sentence)
+            begins_sentence = False
+        return self._clauses
+
+    def _begins_condition(self, start: int) -> bool:
+        while found := phrase_at(self._tokens, start, FILLER):
+            if phrase_at(self._tokens, start, HEADS):
+                break
+            start = self._skip_commas(start + found[0])
+        return phrase_at(self._tokens, start, CONDITION) is not None
+
+    def _clause(self, start: int, *, begins_sentence: bool) -> int:
+        hint: tuple[Token, ...] = ()
+        head = self._head(start)
+        if head is None and begins_sentence:
+            hint, head = self._place_first(start)
+        if head is None:
+            head = _Head(Action.NONE, "", start)
+        return self._finish(start, head, hint)
+
+    def _finish(self, start: int, head: _Head, hint: tuple[Token, ...] = ()) -> int:
+        end, literal = self._body_end(head)
+        body = self._tokens[head.end : end]
+        stop = end
+        if literal is not None:
+            stop = self._literal_end(head.action, end)
+        while body and body[-1].kind is Kind.COMMA:
+            body.pop()
+        condition = self._condition
+        body, doubtful = _without_condition(body, head.action)
+        negated = head.negated or self._carries_negation(start, head)
+        if body or head.action is not Action.NONE:
+            self._clauses.append(
+                Clause(
+                    action=head.action,
+                    verb=head.verb,
+                    body=(*body, *hint),
+                    text=self._text[self._tokens[start].start : self._tokens[stop - 1].end],
+                    literal=literal,
+                    negated=negated,
+                    condition=condition or doubtful,
+                )
+            )
+        self._negated = negated
+        return self._next_clause(stop, head)
+
+    def _carries_negation(self, start: int, head: _Head) -> bool:
+        # "Don't read or delete a.txt" forbids both. A comma or "but" ends what "don't" governs;
+        # "and" does so only for what changes nothing.
+        if not self._negated or start == 0:
+            return False
+        joint = self._tokens[start].word
+        before = self._tokens[start - 1]
+        if before.kind is Kind.COMMA or joint in {"but", "then", "instead"}:
+            return False
+        return joint in {"or", "nor"} or head.action in CHANGES
+
+    def _next_clause(self, end: int, head: _Head) -> int:
+        if end < len(self._tokens) and self._elided_at(self._behind_connectors(end), head):
+            start = self._behind_connectors(end)
+            return self._finish(start, _Head(head.action, head.verb, start, head.negated))
+        return end
+
+    # Where a clause begins
+
+    def _head(self, start: int) -> _Head | None:
+        """The verb at a position, behind fillers and negations."""
+        tokens = self._tokens
+        negated = False
+        position = start
+        while position < len(tokens):
+            position = self._skip_commas(position)
+            filler = phrase_at(tokens, position, FILLER)
+            negation = phrase_at(tokens, position, NEGATION)
+            found = phrase_at(tokens, position, HEADS) or self._gerund_at(position)
+            length = max(x[0] if x else 0 for x in (filler, negation, found))
+            if length == 0 and position == start and tokens[position].word in CONNECTORS:
+                length = 1
+            if length == 0:
+                return None
+            if found is not None and found[0] == length:
+                verb = " ".join(t.word for t in tokens[position : position + length])
+                return _Head(found[1], verb, position + length, negated)
+            negated = negated or (negation is not None and negation[0] == length)
+            position += length
+        return None
+
+    def _gerund_at(self, position: int) -> tuple[int, Action] | None:
+        if position == 0 or self._tokens[position - 1].word not in BEFORE_GERUND:
+            return None
+        return phrase_at(self._tokens, position, GERUNDS)
+
+    def _place_first(self, start: int) -> tuple[tuple[Token, ...], _Head | None]:
+        """`In a.txt, replace …`: the words before the verb belong behind it."""
+        position = start
+        while found := phrase_at(self._tokens, position, FILLER):
+            position = self._skip_commas(position + found[0])
+        if position >= len(self._tokens) or self._tokens[position].word not in PREPOSITIONS:
+            return (), None
+        for end in range(position + 1, min(position + 8, len(self._tokens))):
+            token = self._tokens[end]
+            if token.kind is Kind.END:
+                break
+            joined = token.kind is Kind.PATH or token.literal
+            if token.kind is Kind.COMMA or joined:
+                behind = end + 1 if joined else end
+                head = self._head(behind)
+                if head is not None:
+                    return tuple(self._tokens[position:behind]), head
+        return (), None
+
+    def _skip_commas(self, position: int) -> int:
+        while position < len(self._tokens) and self._tokens[position].kind is Kind.COMMA:
+            position += 1
+        return position
+
+    def _is_connector(self, position: int) -> bool:
+        token = self._tokens[position]
+        return token.kind is Kind.COMMA or token.word in CONNECTORS
+
+    def _behind_connectors(self, position: int) -> int:
+        while position < len(self._tokens) and self._is_connector(position):
+            position += 1
+        return position
+
+    # Where a clause ends
+
+    def _body_end(self, head: _Head) -> tuple[int, str | None]:
+        tokens = self._tokens
+        position = head.end
+        while position < len(tokens) and tokens[position].kind is not Kind.END:
+            if self._literal_begins(position, head):
+                end = self._literal_end(head.action, position)
+                last = tokens[end - 1].end
+                return position, self._text[tokens[position].end : last].strip()
+            if self._is_connector(position):
+                behind = self._behind_connectors(position)
+                begins = behind < len(tokens) and self._head(position) is not None
+                if begins or self._elided_at(behind, head, position):
+                    return position, None
+            position += 1
+        return position, None
+
+    def _literal_begins(self, position: int, head: _Head) -> bool:
+        tokens = self._tokens
+        if tokens[position].kind is not Kind.COLON or head.action not in LITERAL_AFTER_COLON:
+            return False
+        behind = position + 1
+        if behind >= len(tokens) or tokens[behind].kind is Kind.END or tokens[behind].literal:
+            return False
+        named = any(t.kind is Kind.PATH for t in tokens[head.end : position])
+        return named or head.action is Action.RUN
+
+    def _literal_end(self, action: Action, position: int) -> int:
+        tokens = self._tokens
+        while position < len(tokens):
+            token = tokens[position]
+            if token.kind is Kind.END and (action is not Action.RUN or "\n" in token.text):
+                return position
+            position += 1
+        return position
+
+    def _elided_at(self, position: int, head: _Head, body_end: int | None = None) -> bool:
+        """Whether an operand pair without a verb stands here: `… and 'y' to b.txt`."""
+        tokens = self._tokens
+        if head.action not in ELIDES or position + 1 >= len(tokens):
+            return False
+        done = tokens[head.end : position if body_end is None else body_end]
+        if not _is_complete(done):
+            return False
+        if _is_operand(tokens[position]):
+            word = tokens[position + 1].word
+            return word in PREPOSITIONS or word in WITH or tokens[position + 1].kind is Kind.ARROW
+        return head.action in CONTENT_ACTIONS and self._words_to_path(position)
+
+    def _words_to_path(self, position: int) -> bool:
+        tokens = self._tokens
+        for index in range(position, len(tokens) - 1):
+            if tokens[index].kind is Kind.END or self._is_connector(index):
+                return False
+            if tokens[index].word in {"to", "into"} and tokens[index + 1].kind is Kind.PATH:
+                return index > position
+        return False
+
+
+def _is_operand(token: Token) -> bool:
+    return token.literal or token.kind is Kind.PATH or token.word in PRONOUNS
+
+
+def _is_complete(body: list[Token]) -> bool:
+    """Whether a body holds a preposition with its operand, so that a second pair may follow."""
+    led = False
+    for before, token in itertools.pairwise(body):
+        if before.word in WITH or (led and _is_operand(token)):
+            return True
+        if token.word in PREPOSITIONS or token.kind is Kind.ARROW:
+            led = True
+        elif token.word not in NOUNS:
+            led = False
+    return False
+
+
+def _without_condition(body: list[Token], action: Action) -> tuple[list[Token], bool]:
+    """Cuts a condition off the end of a body, and says whether it matters."""
+    for position in range(len(body)):
+        if phrase_at(body, position, HARMLESS_CONDITION):
+            return body[:position], False
+        if body[position].word in {"if", "unless", "when", "whenever", "until", "after"}:
+            doubtful = action in CHANGES
+            return (body if not doubtful else body[:position]), doubtful
+    return body, False

@@ -1,0 +1,216 @@
+"""What the rehearsal model says: who it is, what it is about to do, and what came of it."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from typing import assert_never
+
+import msgspec
+
+from .rehearsal_results import Outcome, text_of
+from .rehearsal_steps import (
+    Clock,
+    DeleteFile,
+    EditFile,
+    FetchUrl,
+    Intent,
+    ListFolder,
+    MoveFile,
+    ReadFile,
+    RunCode,
+    SearchFiles,
+    Step,
+    Understanding,
+    WriteFile,
+)
+
+INTRODUCTION = (
+    "I am callboard's rehearsal model: rules, not a language model. To use a real one, set "
+    "OPENAI_API_KEY or start a local Ollama server, then pass --model PROVIDER/MODEL."
+)
+"""The first line of every turn's first answer."""
+
+MAX_SHOWN_CHARS = 8_000
+"""About two hundred lines of a terminal; the tool call's own record holds the whole."""
+
+_ABILITIES = (
+    ("get_current_time", "tell the time in a place"),
+    ("list_directory", "list a folder"),
+    ("read_file", "read a file"),
+    ("write_file", "write or append to a file"),
+    ("edit_file", "replace text in a file"),
+    ("search_files", "search files for a text"),
+    ("move_file", "move or rename a file"),
+    ("delete_file", "delete a file"),
+    ("web_fetch", "fetch a web page"),
+    ("http_request", "fetch a web address"),
+    ("run_code", "run a piece of Python or bash"),
+    ("shell", "run a shell command"),
+)
+
+
+def abilities(tools: frozenset[str]) -> str:
+    """What it can do with these tools, with an example."""
+    able = [text for tool, text in _ABILITIES if tool in tools]
+    if not able:
+        return "I was given no tool that I know, so there is nothing I can do here."
+    *most, last = able
+    listed = f"{', '.join(most)} and {last}" if most else last
+    return (
+        f"I can {listed}; several requests in one message are fine. Put names and texts in quotes "
+        'when they hold spaces. For example: "What time is it in Tokyo? Save it to now.txt and '
+        'read it back."'
+    )
+
+
+def lead(intents: Sequence[Intent]) -> str:
+    """One sentence about the calls that are about to be made."""
+    doing = list(dict.fromkeys(_doing(intent) for intent in intents))
+    shown = doing[:3] + ([f"{len(doing) - 3} more"] if len(doing) > 3 else [])
+    *most, last = shown
+    sentence = f"{', '.join(most)} and {last}" if most else last
+    return f"{sentence[0].upper()}{sentence[1:]}."
+
+
+def report(
+    understanding: Understanding, outcomes: Mapping[int, Outcome], tools: frozenset[str]
+) -> str:
+    """What came of every step, what is missing, and what was not understood."""
+    steps = understanding.steps
+    paragraphs = [
+        _result(step, outcomes[number])
+        for number, step in enumerate(steps)
+        if not (step.quiet and (outcomes[number].ok or _is_expected(number, steps)))
+    ]
+    paragraphs += understanding.problems
+    paragraphs += [f'I did not understand: "{_shortened(text)}".' for text in understanding.unknown]
+    if not steps and not understanding.problems:
+        paragraphs.append(abilities(tools))
+    return "\n".join(paragraphs)
+
+
+def _is_expected(number: int, steps: Sequence[Step]) -> bool:
+    # A file that is appended to may be new: that it could not be read before is no news.
+    return any(number in step.after and isinstance(step.intent, WriteFile) for step in steps)
+
+
+def _doing(intent: Intent) -> str:
+    match intent:
+        case Clock():
+            return f"looking up the time in {intent.place}" if intent.place else "asking the clock"
+        case ListFolder():
+            return f"listing {_folder(intent.path)}"
+        case ReadFile():
+            return f"reading {intent.path}"
+        case WriteFile():
+            return f"{'adding to' if intent.append else 'writing'} {intent.path}"
+        case EditFile():
+            return f"editing {intent.path}"
+        case MoveFile():
+            return f"moving {intent.source} to {intent.target}"
+        case DeleteFile():
+            return f"deleting {intent.path}"
+        case SearchFiles():
+            return f'searching for "{_shortened(intent.pattern)}"'
+        case FetchUrl():
+            return f"fetching {intent.url}"
+        case RunCode():
+            return f"running {intent.language}"
+        case _:
+            assert_never(intent)
+
+
+def _result(step: Step, outcome: Outcome) -> str:
+    if outcome.skipped:
+        return f"Not done: {_doing(step.intent)}, because what it needs did not succeed."
+    if not outcome.ok:
+        return f"Failed: {_doing(step.intent)}: {outcome.message}."
+    return _success(step.intent, outcome)
+
+
+def _success(intent: Intent, outcome: Outcome) -> str:
+    value = outcome.value
+    match intent:
+        case Clock():
+            return f"The time{f' in {intent.place}' if intent.place else ''} is {_shown(value)}."
+        case ListFolder():
+            return _listing(intent, outcome)
+        case ReadFile():
+            return _told(f"{intent.path} says", f"{intent.path} is empty.", _shown(value))
+        case WriteFile():
+            done = "Added to" if intent.append else "Wrote"
+            return f"{done} {intent.path}{_size(value, 'bytes_written')}."
+        case EditFile():
+            times = _size(value, "replacements")
+            return f'Replaced "{_shortened(intent.old)}" in {intent.path}{times}.'
+        case MoveFile():
+            return f"Moved {intent.source} to {intent.target}."
+        case DeleteFile():
+            return f"Deleted {intent.path}."
+        case SearchFiles():
+            wanted = f'"{_shortened(intent.pattern)}"'
+            return _told(f"Found {wanted}", f"Found {wanted} nowhere.", _shown(value))
+        case FetchUrl():
+            return _told(f"{intent.url} says", f"{intent.url} sent no text.", _shown(value))
+        case RunCode():
+            return _run_report(intent, outcome)
+        case _:
+            assert_never(intent)
+
+
+def _listing(intent: ListFolder, outcome: Outcome) -> str:
+    text = text_of(outcome.value, intent.wanted)
+    if text is None:
+        text = _shown(outcome.value)
+    if intent.wanted is not None:
+        return _told(f"{intent.wanted} is at", f"There is no {intent.wanted} here.", text)
+    folder = _folder(intent.path)
+    return _told(f"In {folder}", f"There is nothing in {folder}.", text)
+
+
+def _run_report(intent: RunCode, outcome: Outcome) -> str:
+    value = outcome.value
+    told = _told("The output is", "It ran without any output.", _shown(value))
+    if isinstance(value, dict):
+        if value.get("exit_code"):
+            told += f"\nIt ended with exit code {value['exit_code']}."
+        if value.get("stderr"):
+            told += f"\nIt complained: {_cut(str(value['stderr']).strip())}"
+    return told
+
+
+def _told(start: str, nothing: str, text: str) -> str:
+    if not text:
+        return nothing
+    return f"{start}:\n{text}" if "\n" in text.strip("\n") else f"{start}: {text}"
+
+
+def _shown(value: object) -> str:
+    text = text_of(value)
+    if text is None:
+        text = msgspec.json.encode(value).decode()
+    return _cut(text)
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MAX_SHOWN_CHARS:
+        return text
+    return f"{text[:MAX_SHOWN_CHARS]}\n(cut here: {len(text)} characters in all)"
+
+
+def _size(value: object, field: str) -> str:
+    number = value.get(field) if isinstance(value, dict) else None
+    if not isinstance(number, int):
+        return ""
+    noun = "byte" if field == "bytes_written" else "place"
+    return f" ({number} {noun}{'' if number == 1 else 's'})"
+
+
+def _folder(path: str) -> str:
+    return "the workspace" if posixpath.normpath(path) == "." else path
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 80 else f"{line[:77]}..."

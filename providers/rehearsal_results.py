@@ -1,0 +1,128 @@
+"""Results of tools as the rehearsal model reads them: JSON where it is JSON, and never trusted."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ..runtime.history import Answer, Input, Item, Result
+from .rehearsal_steps import Memory
+
+MAX_MEMORY_ITEMS = 200
+"""How far `it` reaches back over earlier turns: some tens of them."""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a step.
+
+    Attributes:
+        ok: It succeeded.
+        value: What the tool gave back, as JSON values.
+        message: Why it failed, for a person.
+        skipped: It was not tried, because a step that it needs did not succeed.
+    """
+
+    ok: bool
+    value: Any = None
+    message: str = ""
+    skipped: bool = False
+
+
+def read_result(result: Result | None) -> Outcome:
+    """Reads a result of any form; text that is not the agreed JSON stands for itself."""
+    if result is None:
+        return Outcome(ok=False, message="no result came back")
+    try:
+        content = msgspec.json.decode(result.content)
+    except (msgspec.DecodeError, RecursionError):
+        content = None
+    if not isinstance(content, dict) or "status" not in content:
+        if result.is_error:
+            return Outcome(ok=False, message=result.content or "it failed without a word")
+        return Outcome(ok=True, value=result.content if content is None else content)
+    if content["status"] == "success" and not result.is_error:
+        return Outcome(ok=True, value=content.get("result"))
+    kind = content.get("error_type") or content["status"]
+    message = content.get("message")
+    return Outcome(ok=False, message=f"{message} ({kind})" if message else str(kind))
+
+
+def text_of(value: Any, wanted: str | None = None) -> str | None:
+    """The text that a result stands for when it is saved or shown; `None` when it holds none.
+
+    `wanted` keeps those entries of a folder whose name fits the pattern.
+    """
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, dict):
+        return None
+    for field in ("content", "stdout", "text", "body"):
+        if isinstance(value.get(field), str):
+            return str(value[field])
+    for field, line in (("entries", _entry_line), ("matches", _match_line)):
+        rows = value.get(field)
+        if isinstance(rows, list):
+            lines = [line(row) for row in rows]
+            return "\n".join(x for x in lines if wanted is None or _fits(x, wanted))
+    return None
+
+
+def _fits(line: str, wanted: str) -> bool:
+    name = line.rstrip("/")
+    return fnmatch.fnmatch(name, wanted) or fnmatch.fnmatch(name.rpartition("/")[2], wanted)
+
+
+def _entry_line(row: Any) -> str:
+    if not isinstance(row, dict):
+        return str(row)
+    return f"{row.get('name', '')}{'/' if row.get('type') == 'directory' else ''}"
+
+
+def _match_line(row: Any) -> str:
+    if not isinstance(row, dict):
+        return str(row)
+    where = row.get("file", row.get("path", ""))
+    return f"{where}:{row.get('line', '')}: {row.get('text', '')}"
+
+
+def remembered(items: Sequence[Item]) -> Memory:
+    """What `it` may mean after these items: the last files that were named, the last value."""
+    files: tuple[str, ...] = ()
+    value: str | None = None
+    given: dict[str, str] = {}
+    for item in reversed(items[-MAX_MEMORY_ITEMS:]):
+        if type(item) is Result and value is None:
+            outcome = read_result(item)
+            value = text_of(outcome.value) if outcome.ok else None
+        elif type(item) is Answer and not files:
+            arguments = [_arguments(call.arguments) for call in item.calls]
+            names = [a.get("to") or a.get("path") for a in arguments]
+            files = tuple(dict.fromkeys(n for n in names if isinstance(n, str)))
+            given.update(
+                (name, a["content"])
+                for name, a in zip(names, arguments, strict=True)
+                if isinstance(name, str) and isinstance(a.get("content"), str)
+            )
+    if value is None and files and files[-1] in given:
+        value = given[files[-1]]
+    return Memory(files, value)
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        arguments = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return arguments if isinstance(arguments, dict) else {}
+
+
+def since_last_input(items: Sequence[Item]) -> tuple[Sequence[Item], str, Sequence[Item]]:
+    """Cuts a history at its last input: what was before, its text, what came behind."""
+    for place in range(len(items) - 1, -1, -1):
+        item = items[place]
+        if type(item) is Input:
+            return items[:place], item.text, items[place + 1 :]
+    return items, "", ()

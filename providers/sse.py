@@ -1,0 +1,143 @@
+"""Server-sent events: bytes in, the data of complete events out; no I/O.
+
+The rules are the HTML standard's ("Interpreting an event stream"): a line ends with CR, LF or
+CRLF; a blank line ends an event; a line that begins with a colon is a comment; one space behind a
+field's colon is not part of its value; data lines are joined by LF; one BOM may come first.
+
+Event names are not given out: every wire format that callboard speaks repeats in the data what the
+name says.
+
+There are two paths. Nearly all bytes of a model's stream are blocks of one `data: ` line and two
+LFs, and the fast path cuts a whole read of them with one `split`. Whatever looks different goes
+line by line, and both leave the same state behind, so that they can take turns within one stream.
+"""
+
+from __future__ import annotations
+
+MAX_EVENT_BYTES = 32 * 1024 * 1024
+"""The largest event that is kept: twice what providers accept as a whole request (Anthropic:
+32 MB, OpenAI: less), so that only a broken or hostile server reaches it."""
+
+_BOM = b"\xef\xbb\xbf"
+_FIRST = b"data: "
+_BETWEEN = b"\n\ndata: "
+
+
+class SseParser:
+    """Cuts one stream into the payloads of its events.
+
+    Attributes:
+        overflowed: An event was larger than `MAX_EVENT_BYTES`; nothing more comes out.
+    """
+
+    __slots__ = ("_data", "_data_bytes", "_line", "_skip_lf", "_started", "overflowed")
+
+    def __init__(self) -> None:
+        self.overflowed = False
+        self._started = False
+        # The bytes of the line that is not complete yet.
+        self._line = bytearray()
+        # The data lines of the event that is not complete yet, `None` when it has none.
+        self._data: list[bytes] | None = None
+        self._data_bytes = 0
+        # The last line ended with CR: an LF that follows belongs to it.
+        self._skip_lf = False
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The payloads of the events that these bytes complete; never raises."""
+        if self.overflowed:
+            return []
+        if not self._started:
+            data = self._start(data)
+        if self._skip_lf and data:
+            self._skip_lf = False
+            data = data.removeprefix(b"\n")
+        if b"\n" not in data and b"\r" not in data:
+            # Only kept: a large event in small pieces must not be walked again for each piece.
+            self._line += data
+            return self._within_bound([])
+        if self._line:
+            data = bytes(self._line) + data
+            self._line.clear()
+        payloads = self._cut_blocks(data) if self._data is None else None
+        return self._within_bound(self._cut_lines(data) if payloads is None else payloads)
+
+    def end(self) -> list[bytes]:
+        """The payload of an event whose blank line never came; nothing may be fed after it.
+
+        The last data line counts although nothing ended it, and may be cut: the caller sees it by
+        the payload's own syntax.
+        """
+        if self.overflowed:
+            return []
+        payloads: list[bytes] = []
+        if self._line:
+            self._take_line(bytes(self._line), payloads)
+        self._take_line(b"", payloads)
+        return payloads
+
+    def _start(self, data: bytes) -> bytes:
+        head = bytes(self._line) + data
+        self._line.clear()
+        if len(head) < len(_BOM) and _BOM.startswith(head):
+            self._line += head
+            return b""
+        self._started = True
+        return head.removeprefix(_BOM)
+
+    def _cut_blocks(self, data: bytes) -> list[bytes] | None:
+        """The fast path: `None`, with nothing changed, when any block has another form."""
+        if not data.startswith(_FIRST) or b"\r" in data:
+            return None
+        payloads = data[len(_FIRST) :].split(_BETWEEN)
+        last = payloads[-1]
+        newlines = data.count(b"\n")
+        # Each cut took two LFs. When there are no others, no block has a second line.
+        if newlines == 2 * len(payloads) and last.endswith(b"\n\n"):
+            payloads[-1] = last[:-2]
+        elif newlines == 2 * len(payloads) - 2:
+            del payloads[-1]
+            self._line += _FIRST + last
+        else:
+            return None
+        if len(data) > MAX_EVENT_BYTES and any(
+            len(_FIRST) + len(payload) > MAX_EVENT_BYTES for payload in payloads
+        ):
+            self._line.clear()
+            return None
+        return payloads
+
+    def _cut_lines(self, data: bytes) -> list[bytes]:
+        payloads: list[bytes] = []
+        lines = data.splitlines(keepends=True)
+        if not data.endswith((b"\n", b"\r")):
+            self._line += lines.pop()
+        self._skip_lf = data.endswith(b"\r")
+        for line in lines:
+            line = line.rstrip(b"\r\n")
+            self.overflowed = self._data_bytes + len(line) > MAX_EVENT_BYTES
+            if self.overflowed:
+                break
+            self._take_line(line, payloads)
+        return payloads
+
+    def _take_line(self, line: bytes, payloads: list[bytes]) -> None:
+        if not line:
+            if self._data is not None:
+                payloads.append(b"\n".join(self._data))
+            self._data = None
+            self._data_bytes = 0
+            return
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            if self._data is None:
+                self._data = []
+            self._data.append(value.removeprefix(b" "))
+            self._data_bytes += len(line)
+
+    def _within_bound(self, payloads: list[bytes]) -> list[bytes]:
+        if self.overflowed or len(self._line) + self._data_bytes > MAX_EVENT_BYTES:
+            self.overflowed = True
+            self._line.clear()
+            self._data = None
+        return payloads

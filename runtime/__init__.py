@@ -1,0 +1,1 @@
+"""The actor kernel and the shared vocabulary; imports nothing of ours but itself."""

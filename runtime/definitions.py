@@ -1,0 +1,258 @@
+"""What a tool is and what a call of one gives, in words that every layer shares."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from typing import Any, ClassVar
+
+import msgspec
+
+from .errors import ToolError
+
+
+class Tier(enum.StrEnum):
+    """How dangerous a tool is, from harmless to irreversible."""
+
+    READ_ONLY = "read_only"
+    WORKSPACE = "workspace"
+    SYSTEM = "system"
+    ELEVATED = "elevated"
+
+    @property
+    def rank(self) -> int:
+        """The position from 0 (harmless), for comparing tiers."""
+        return _TIER_ORDER.index(self)
+
+
+_TIER_ORDER = tuple(Tier)
+
+
+class Preset(enum.StrEnum):
+    """How much runs without asking: see the table of docs/permissions.md."""
+
+    AUTO = "auto"
+    BALANCED = "balanced"
+    STRICT = "strict"
+
+
+class SessionKind(enum.StrEnum):
+    """What a session is in the session tree."""
+
+    MAIN = "main"
+    BRANCH = "branch"
+    WORKER = "worker"
+
+
+class Effect(enum.StrEnum):
+    """What may happen to a call whose outcome a crash left unknown."""
+
+    READ = "read"
+    """It changes nothing: may run again, and needs no `started` before it runs."""
+    IDEMPOTENT = "idempotent"
+    """It may run again under the same key."""
+    ONCE = "once"
+    """It never runs again by itself."""
+
+
+class Capability(enum.StrEnum):
+    """A handle that a tool needs to act."""
+
+    FILES_READ = "files.read"
+    FILES_WRITE = "files.write"
+    PROCESSES = "processes"
+    NETWORK = "network"
+    MEMORY_READ = "memory.read"
+    MEMORY_WRITE = "memory.write"
+    CHANNEL = "channel"
+    SESSIONS = "sessions"
+
+
+class CallStatus(enum.StrEnum):
+    """The one vocabulary of call states, everywhere."""
+
+    PENDING = "pending"
+    WAITING = "waiting"
+    DEFERRED = "deferred"
+    RUNNING = "running"
+    SUCCESS = "success"
+    ERROR = "error"
+    TIMEOUT = "timeout"
+    DENIED = "denied"
+    CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether a call in this state has its one result."""
+        return self not in _OPEN_STATES
+
+
+_OPEN_STATES = frozenset(
+    {CallStatus.PENDING, CallStatus.WAITING, CallStatus.DEFERRED, CallStatus.RUNNING}
+)
+
+
+class ErrorType(enum.StrEnum):
+    """Why a call failed, for the model; `retry` says what the model may do about it."""
+
+    TOOL_NOT_FOUND = "tool_not_found"
+    TOOL_NOT_AVAILABLE = "tool_not_available"
+    VALIDATION_ERROR = "validation_error"
+    PERMISSION_DENIED = "permission_denied"
+    ACCESS_DENIED = "access_denied"
+    NOT_EMPTY = "not_empty"
+    STORAGE_FULL = "storage_full"
+    APPROVAL_EXPIRED = "approval_expired"
+    PATH_NOT_ALLOWED = "path_not_allowed"
+    FILE_NOT_FOUND = "file_not_found"
+    NOT_A_FILE = "not_a_file"
+    NOT_A_DIRECTORY = "not_a_directory"
+    ALREADY_EXISTS = "already_exists"
+    FILE_TOO_LARGE = "file_too_large"
+    BINARY_FILE = "binary_file"
+    EDIT_CONFLICT = "edit_conflict"
+    NETWORK_ERROR = "network_error"
+    URL_NOT_ALLOWED = "url_not_allowed"
+    SANDBOX_UNAVAILABLE = "sandbox_unavailable"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
+    EXECUTION_ERROR = "execution_error"
+
+    @property
+    def retry(self) -> str:
+        """`no`, `other_tool`, `arguments`, `later`, `backoff` or `after_check`."""
+        return _RETRY.get(self, "no")
+
+
+_RETRY = {
+    ErrorType.TOOL_NOT_FOUND: "other_tool",
+    ErrorType.VALIDATION_ERROR: "arguments",
+    ErrorType.APPROVAL_EXPIRED: "later",
+    ErrorType.FILE_NOT_FOUND: "arguments",
+    ErrorType.NOT_A_FILE: "arguments",
+    ErrorType.NOT_A_DIRECTORY: "arguments",
+    ErrorType.ALREADY_EXISTS: "arguments",
+    ErrorType.FILE_TOO_LARGE: "arguments",
+    ErrorType.BINARY_FILE: "arguments",
+    ErrorType.EDIT_CONFLICT: "arguments",
+    ErrorType.NETWORK_ERROR: "later",
+    ErrorType.TIMEOUT: "backoff",
+    ErrorType.INTERRUPTED: "after_check",
+}
+
+
+class ToolFailure(ToolError):
+    """A tool's own, expected failure: raise it inside a tool to give the model a typed error.
+
+    Args:
+        error_type: Which kind of failure.
+        message: What happened, to what, and what to do.
+        details: More for the model, as JSON values (`field`, `tier`, `reason`, …).
+    """
+
+    def __init__(self, error_type: ErrorType, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.error_type = error_type
+        self.details = details
+
+
+class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything about a tool but its code.
+
+    Attributes:
+        name: snake_case, unique, at most 64 characters (OpenAI's and Anthropic's limit).
+        description: One sentence, for the model and for people.
+        parameters: A JSON Schema of type object.
+        output: A JSON Schema of the result's `output`, or `None`.
+        tier: The least tier of any call; a call's arguments may raise it.
+        needs: The capabilities without which it can't act.
+        timeout_seconds: How long one call may run; waiting for approval does not count.
+        approval: `never`, `always`, or `dynamic`: its function of the arguments says.
+        effect: What may run again after a crash.
+    """
+
+    max_name_length: ClassVar[int] = 64
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    output: dict[str, Any] | None = None
+    tier: Tier = Tier.SYSTEM
+    needs: tuple[Capability, ...] = ()
+    timeout_seconds: float = 30.0
+    approval: str = "never"
+    effect: Effect = Effect.ONCE
+
+    @property
+    def digest(self) -> str:
+        """The content hash to which approvals and grants bind."""
+        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()
+
+
+class Artifact(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that a call left behind.
+
+    Attributes:
+        kind: `file`, `output` (the whole of a result that was cut) or `memory`.
+        id: A path relative to the workspace, or the artifact's id.
+        size_bytes: Its size.
+    """
+
+    kind: str
+    id: str
+    size_bytes: int
+
+
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool gives back.
+
+    Attributes:
+        output: A JSON value, for the model.
+        display: One line, for people; may be empty.
+        artifacts: What the call left behind.
+    """
+
+    output: Any = None
+    display: str = ""
+    artifacts: tuple[Artifact, ...] = ()
+
+
+GENERAL_PROMPT = (
+    "You are a careful assistant that acts through tools. Ask for several tools at once when the "
+    "calls do not depend on each other. Say plainly what you did and what failed."
+)
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A named configuration of a session.
+
+    Attributes:
+        name: Unique; `general` is built in.
+        prompt: The system prompt.
+        tools: Names of the tools it may use; `None` is all.
+        model: Its preferred `PROVIDER/MODEL`, or `None` for the default.
+        policy: How much runs without asking.
+        max_output_tokens: The limit of one model call, or `None` for the provider's own.
+        temperature: The sampling temperature, or `None` for the provider's own.
+    """
+
+    name: str = "general"
+    prompt: str = GENERAL_PROMPT
+    tools: tuple[str, ...] | None = None
+    model: str | None = None
+    policy: Preset = Preset.BALANCED
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+
+
+class Resource(msgspec.Struct, frozen=True, order=True):
+    """A key on which parallel calls must not overlap: a path in the tree of one workspace.
+
+    `""` is the root and overlaps everything. Readers share; a writer is alone on the path, all that
+    lies under it and all that it lies under.
+    """
+
+    path: str
+    write: bool = True

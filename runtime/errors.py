@@ -1,0 +1,123 @@
+"""What can go wrong, named by whose fault it is.
+
+One shallow tree: each leaf is one `type` of the wire errors. A message says what happened, to
+what, and what to do; it never holds a secret. Foreign exceptions are mapped to these once, at the
+edge where they arrive.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class CallboardError(Exception):
+    """Something that callboard reports to its caller.
+
+    Attributes:
+        type: The stable word for programs; see the leaves.
+        retryable: Whether the same request may succeed later, unchanged.
+    """
+
+    type: ClassVar[str] = "internal"
+    retryable: ClassVar[bool] = False
+
+
+class NetworkError(CallboardError):
+    """A connection could not be made, or broke."""
+
+    type = "network"
+    retryable = True
+
+
+class AuthError(CallboardError):
+    """A credential is missing, wrong, or not allowed to do this."""
+
+    type = "auth"
+
+
+class DeadlineError(CallboardError):
+    """Something took longer than its deadline."""
+
+    type = "timeout"
+    retryable = True
+
+
+class ValidationError(CallboardError):
+    """An input does not have the required form.
+
+    Attributes:
+        field: The dotted path of the offending value, or `None` when it is the whole input.
+    """
+
+    type = "validation"
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class StorageError(CallboardError):
+    """The store can't be read or written; nothing was acknowledged that is not stored."""
+
+    type = "storage"
+
+
+class StorageFull(StorageError):
+    """The disk has no room; the store works again when there is some."""
+
+    retryable = True
+
+
+class PermissionRefused(CallboardError):
+    """A policy, a grant or a person said no."""
+
+    type = "permission"
+
+
+class ProviderError(CallboardError):
+    """A model's provider refused the request or broke its own protocol."""
+
+    type = "provider"
+
+
+class ToolError(CallboardError):
+    """A tool could not do what it was asked to; see `runtime.definitions.ToolFailure`."""
+
+    type = "tool"
+
+
+class NotFoundError(CallboardError):
+    """A named thing does not exist."""
+
+    type = "not_found"
+
+
+class ConflictError(CallboardError):
+    """The request contradicts what is already the case (a turn is running, a lock is held)."""
+
+    type = "conflict"
+
+
+class OverloadedError(CallboardError):
+    """A bound was reached; the same request may succeed a little later."""
+
+    type = "overloaded"
+    retryable = True
+
+
+class InternalError(CallboardError):
+    """A fault of callboard's own."""
+
+    type = "internal"
+
+
+class ActorStopped(InternalError):
+    """The actor that was asked has ended, so that there will be no answer."""
+
+
+def error_of(error_type: str, message: str) -> CallboardError:
+    """The error for a `type` that was kept as a word; `InternalError` for an unknown one."""
+    for leaf in CallboardError.__subclasses__():
+        if leaf.type == error_type:
+            return leaf(message)
+    return InternalError(message)

@@ -1,0 +1,79 @@
+"""Durable events as the bytes that are kept of them."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from .errors import ValidationError
+from .events import DurableEvent, MessageCompleted
+from .history import Opaque
+
+MAX_EVENT_BYTES = 64 * 1024 * 1024
+"""A result to the model is at most 64 KiB and an answer a few MiB; this is what memory bears."""
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(DurableEvent)
+
+_Value = TypeVar("_Value")
+
+
+def encode_event(event: DurableEvent) -> tuple[DurableEvent, bytes]:
+    """The bytes of an event, and the event that they will decode to.
+
+    It is the same one, but for texts with a lone surrogate (a file name that is not UTF-8, half of
+    a character in a model's JSON): UTF-8 has no form for those, and U+FFFD takes their place.
+
+    Raises:
+        ValidationError: It is too large, or an opaque part of it is not JSON.
+    """
+    try:
+        data = _ENCODER.encode(event)
+    except UnicodeEncodeError:
+        event = _replace_surrogates(event)
+        data = _ENCODER.encode(event)
+    if len(data) > MAX_EVENT_BYTES:
+        raise ValidationError(
+            f"An event of {len(data)} bytes is too large to be stored; the limit is "
+            f"{MAX_EVENT_BYTES}.",
+            field=type(event).__name__,
+        )
+    if isinstance(event, MessageCompleted):
+        _check_opaque_parts(event)
+    return event, data
+
+
+def decode_event(data: bytes) -> DurableEvent:
+    """The event; raises `msgspec.MsgspecError` when these are not its bytes."""
+    event: DurableEvent = _DECODER.decode(data)
+    return event
+
+
+def _check_opaque_parts(message: MessageCompleted) -> None:
+    # They are copied into the event's JSON as they are: a broken one would make the session
+    # unreadable, so they alone are read back.
+    for part in message.parts:
+        if isinstance(part, Opaque):
+            try:
+                msgspec.json.decode(part.data)
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                raise ValidationError(
+                    f"An opaque part of message {message.message_id} is not JSON: {error}",
+                    field="parts",
+                ) from error
+
+
+def _replace_surrogates(value: _Value) -> _Value:
+    replaced: Any = value
+    if isinstance(value, str):
+        # By way of UTF-16, where two halves that belong together become their character.
+        replaced = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    elif isinstance(value, tuple):
+        replaced = tuple(_replace_surrogates(item) for item in value)
+    elif isinstance(value, msgspec.Struct):
+        fields = {
+            name: _replace_surrogates(getattr(value, name)) for name in value.__struct_fields__
+        }
+        replaced = msgspec.structs.replace(value, **fields)
+    return replaced  # type: ignore[no-any-return]

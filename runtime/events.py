@@ -1,0 +1,250 @@
+"""What happens in a session.
+
+Durable events are journaled, get a gap-free `seq` per session and are the truth: a session is the
+fold of them. What is live only (`StreamBatch`, `CallProgress`, `MessageDiscarded`) is published to
+whoever listens and kept nowhere. Tags are written out and never change; fields are only added.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from .definitions import Artifact, CallStatus, SessionKind, Tier
+from .history import Part
+from .stream import AnyStreamEvent, Usage
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+    """The base of all durable events."""
+
+
+class SessionCreated(Event, frozen=True, kw_only=True, tag="session_created"):
+    """A session begins.
+
+    `workspace` is an absolute path; `model` is `PROVIDER/MODEL`, or `None` for the agent's.
+    """
+
+    agent: str
+    workspace: str
+    title: str = ""
+    model: str | None = None
+    kind: SessionKind = SessionKind.MAIN
+    parent_id: str | None = None
+
+
+class InputAccepted(Event, frozen=True, kw_only=True, tag="input_accepted"):
+    """An input was stored, and will have its turn."""
+
+    input_id: str
+    text: str
+
+
+class TurnStarted(Event, frozen=True, kw_only=True, tag="turn_started"):
+    """A turn begins for these inputs with this model."""
+
+    turn_id: str
+    input_ids: tuple[str, ...]
+    provider: str
+    model: str
+
+
+class MessageCompleted(Event, frozen=True, kw_only=True, tag="message_completed"):
+    """An answer of the model is whole; or the text so far, when `incomplete`.
+
+    `stop_reason` is one of `stream.StopReason`, or empty when incomplete. Its calls follow as
+    `CallProposed`, in the same commit.
+    """
+
+    turn_id: str
+    message_id: str
+    parts: tuple[Part, ...]
+    provider: str
+    model: str
+    dialect: str = ""
+    stop_reason: str = ""
+    usage: Usage | None = None
+    duration_ms: int = 0
+    incomplete: bool = False
+
+
+class CallProposed(Event, frozen=True, kw_only=True, tag="call_proposed"):
+    """The model asked for a tool; `index` is its place in the answer, `arguments` its own text."""
+
+    turn_id: str
+    message_id: str
+    call_id: str
+    index: int
+    name: str
+    arguments: str
+
+
+class ApprovalAsked(Event, frozen=True, kw_only=True, tag="approval_asked"):
+    """A person was asked about a call.
+
+    Attributes:
+        approval_id: Names the question.
+        arguments: The canonical JSON of the final arguments.
+        digest: SHA-256 over what the approval binds to.
+        preview: What would happen, for a person; may be empty.
+        expires_at_ms: When silence becomes a denial, in Unix milliseconds.
+    """
+
+    approval_id: str
+    turn_id: str
+    call_id: str
+    name: str
+    tier: Tier
+    reason: str
+    arguments: str
+    digest: str
+    preview: str = ""
+    expires_at_ms: int = 0
+
+
+class ApprovalAnswered(Event, frozen=True, kw_only=True, tag="approval_answered"):
+    """A question has its answer.
+
+    Attributes:
+        decision: `allow`, `deny` or `expired`.
+        answered_by: Who: `terminal`, `application`, or a credential's name.
+        arguments: The canonical JSON of the changed arguments, when they were changed.
+        remember: The scope for which it is remembered, when it is.
+    """
+
+    approval_id: str
+    call_id: str
+    decision: str
+    answered_by: str
+    reason: str = ""
+    arguments: str | None = None
+    remember: str | None = None
+
+
+class CallStarted(Event, frozen=True, kw_only=True, tag="call_started"):
+    """A call is about to have its effect; committed before it does, unless it only reads."""
+
+    turn_id: str
+    call_id: str
+
+
+class CallFinished(Event, frozen=True, kw_only=True, tag="call_finished"):
+    """A call has its one result.
+
+    Attributes:
+        status: A final state.
+        result: The JSON text that the model gets.
+        arguments: The canonical JSON of the arguments that ran, when it came so far.
+        display: One line for people.
+        full_output: The whole output as JSON text, when `result` had to cut it; `read_file` pages
+            it as `artifact:CALL_ID`.
+        duration_ms: From its start (its proposal, when it never started) to its end.
+    """
+
+    turn_id: str
+    call_id: str
+    name: str
+    status: CallStatus
+    result: str
+    arguments: str | None = None
+    display: str = ""
+    artifacts: tuple[Artifact, ...] = ()
+    full_output: str | None = None
+    duration_ms: int = 0
+
+
+class TurnEnded(Event, frozen=True, kw_only=True, tag="turn_ended"):
+    """A turn is over, and every task and process of it is gone but for `unreaped`.
+
+    Attributes:
+        outcome: `answered`, `cancelled`, `failed`, `refused`, `max_tokens`, `budget`,
+            `loop_guard` or `suspended`.
+        error_type: One of the types of `runtime.errors`, when it failed.
+        message: What happened and what to do, when it was not answered.
+        unreaped: What was still there when the bound of the clean-up ended, by name.
+    """
+
+    turn_id: str
+    outcome: str
+    error_type: str = ""
+    message: str = ""
+    unreaped: tuple[str, ...] = ()
+    duration_ms: int = 0
+
+
+class AgentSwitched(Event, frozen=True, kw_only=True, tag="agent_switched"):
+    """From here on, another agent's configuration holds."""
+
+    agent: str
+
+
+class TitleSet(Event, frozen=True, kw_only=True, tag="title_set"):
+    """The session has another title."""
+
+    title: str
+
+
+class SessionDeleted(Event, frozen=True, kw_only=True, tag="session_deleted"):
+    """The session is hidden from lists; it can be restored."""
+
+
+class SessionRestored(Event, frozen=True, kw_only=True, tag="session_restored"):
+    """The session is back in lists."""
+
+
+DurableEvent = (
+    SessionCreated
+    | InputAccepted
+    | TurnStarted
+    | MessageCompleted
+    | CallProposed
+    | ApprovalAsked
+    | ApprovalAnswered
+    | CallStarted
+    | CallFinished
+    | TurnEnded
+    | AgentSwitched
+    | TitleSet
+    | SessionDeleted
+    | SessionRestored
+)
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """A durable event as the journal keeps it.
+
+    `seq` counts from 1 without a gap within its session; `at_ms` is Unix milliseconds.
+    """
+
+    session_id: str
+    seq: int
+    at_ms: int
+    event: DurableEvent
+
+
+class StreamBatch(msgspec.Struct, frozen=True, tag_field="type", tag="stream_batch"):
+    """Everything that one network read brought of an answer; live only.
+
+    `stream_id` is of this attempt of the model call alone. `offset` is where its text begins, in
+    UTF-8 bytes of the answer's text so far.
+    """
+
+    stream_id: str
+    offset: int
+    events: list[AnyStreamEvent]
+
+
+class CallProgress(msgspec.Struct, frozen=True, tag_field="type", tag="call_progress"):
+    """Output of a running call, as it comes; live only."""
+
+    call_id: str
+    text: str
+
+
+class MessageDiscarded(msgspec.Struct, frozen=True, tag_field="type", tag="message_discarded"):
+    """The text of this attempt is withdrawn: its model call broke and is tried again; live only."""
+
+    stream_id: str
+    reason: str
+
+
+LiveEvent = StreamBatch | CallProgress | MessageDiscarded

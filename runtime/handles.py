@@ -1,0 +1,110 @@
+"""The handles through which tools act, as protocols; what a context lacks, its tool can't do.
+
+Every method blocks on the disk: call it in a worker thread. Each raises `ToolFailure` with the
+error type that the model is to see, and takes a path relative to the workspace (or an absolute
+one that lies inside).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+
+class FileInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What a directory knows about one of its entries.
+
+    Attributes:
+        path: Relative to the workspace, normalised, as it is on disk.
+        kind: `file`, `directory`, `symlink` or `other` (a FIFO, a socket, a device).
+        size_bytes: Its size.
+        modified_seconds: When its content changed, in seconds since 1970.
+        links: How many names the file has.
+    """
+
+    path: str
+    kind: str
+    size_bytes: int
+    modified_seconds: float
+    links: int = 1
+
+
+class FileContent(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a file's bytes.
+
+    Attributes:
+        data: At most as many bytes as were asked for.
+        info: The file's own facts, from the same open file as the bytes.
+    """
+
+    data: bytes
+    info: FileInfo
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
+    """Entries of a directory, sorted by path.
+
+    Attributes:
+        entries: The entries that were kept.
+        total: How many there are, or `None` when a bound ended the count.
+        truncated: Whether there are more than `entries`.
+    """
+
+    entries: tuple[FileInfo, ...]
+    total: int | None
+    truncated: bool
+
+
+class ReadableFiles(Protocol):
+    """The reading half of a workspace."""
+
+    def normalize(self, path: str) -> str:
+        """The path relative to the workspace; refused when it leads outside. No disk access."""
+        ...
+
+    def find(self, path: str) -> FileInfo | None:
+        """The facts of what a path leads to (links inside are followed); `None` if nothing."""
+        ...
+
+    def read(self, path: str, *, offset: int = 0, limit: int) -> FileContent:
+        """Up to `limit` bytes of a regular file from `offset`."""
+        ...
+
+    def entries(
+        self, path: str, *, recursive: bool, include_hidden: bool, max_entries: int
+    ) -> Listing:
+        """What a directory holds; links are listed and never descended into."""
+        ...
+
+
+class WritableFiles(ReadableFiles, Protocol):
+    """A whole workspace. A write is durable when the method returns."""
+
+    def write(self, path: str, data: bytes, *, replace: bool, create_dirs: bool) -> FileInfo:
+        """Puts a file in place atomically; without `replace`, only when the name is free."""
+        ...
+
+    def append(self, path: str, data: bytes, *, create_dirs: bool) -> FileInfo:
+        """Adds to the end of a file, which is made when it is missing."""
+        ...
+
+    def replace_unchanged(self, path: str, data: bytes, *, digest: bytes) -> FileInfo:
+        """Replaces a file only while its content still has this sha256 (`edit_conflict`)."""
+        ...
+
+    def move(self, source: str, destination: str, *, overwrite: bool) -> None:
+        """Renames; a link is moved itself."""
+        ...
+
+    def delete(self, path: str, *, recursive: bool) -> tuple[str, ...]:
+        """Removes a file, a link (never its target) or a directory; says what is gone."""
+        ...
+
+
+class ArtifactReader(Protocol):
+    """The kept whole of results that were cut for the model."""
+
+    def read_artifact(self, artifact_id: str) -> bytes | None:
+        """The bytes of an artifact of this session, or `None` when there is none."""
+        ...

@@ -1,0 +1,180 @@
+"""A conversation as a provider needs it: inputs, answers and results, in rounds.
+
+A round is one answer of the model with the input before it and the results behind it. Finished
+rounds never change, so their encoded form is made once and kept (`Round.encoded`, keyed by wire
+format): turn 400's request is a join of byte strings, not a re-encoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from .definitions import CallStatus
+
+
+class Text(msgspec.Struct, frozen=True, tag_field="type", tag="text"):
+    """Text of an answer."""
+
+    text: str
+
+
+class Thinking(msgspec.Struct, frozen=True, tag_field="type", tag="thinking"):
+    """One block of visible reasoning, with the provider's signature when it gave one."""
+
+    text: str
+    signature: str | None = None
+
+
+class Refusal(msgspec.Struct, frozen=True, tag_field="type", tag="refusal"):
+    """Text in which the model refuses."""
+
+    text: str
+
+
+class Opaque(msgspec.Struct, frozen=True, tag_field="type", tag="opaque"):
+    """A part that only its own wire format understands."""
+
+    dialect: str
+    kind: str
+    data: msgspec.Raw
+
+
+class Call(msgspec.Struct, frozen=True, tag_field="type", tag="call"):
+    """The model asks for a tool.
+
+    `call_id` is unique in the session; `arguments` is the model's own text, not necessarily JSON.
+    """
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+Part = Text | Thinking | Refusal | Opaque | Call
+
+
+class Input(msgspec.Struct, frozen=True, tag_field="type", tag="input"):
+    """What a person, or the runtime for them, said."""
+
+    text: str
+
+
+class Answer(msgspec.Struct, frozen=True, tag_field="type", tag="answer"):
+    """One answer of a model.
+
+    `dialect` and `model` say who made it: signatures and opaque parts go back to it alone.
+    """
+
+    parts: tuple[Part, ...]
+    dialect: str = ""
+    model: str = ""
+    incomplete: bool = False
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The calls that it asks for, in its order."""
+        return tuple(part for part in self.parts if type(part) is Call)
+
+    @property
+    def text(self) -> str:
+        """The text for a person, without reasoning."""
+        return "".join(part.text for part in self.parts if isinstance(part, Text | Refusal))
+
+
+class Result(msgspec.Struct, frozen=True, tag_field="type", tag="result"):
+    """The one result of a call: `content` is the JSON text that the model gets."""
+
+    call_id: str
+    name: str
+    content: str
+    is_error: bool = False
+
+
+Item = Input | Answer | Result
+
+
+class Round:
+    """One finished round; immutable but for the cache of its encoded forms.
+
+    Attributes:
+        items: Inputs, at most one answer, and that answer's results in its order.
+        encoded: Bytes by wire format, filled by whoever encodes first.
+    """
+
+    __slots__ = ("encoded", "items")
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self.items: tuple[Item, ...] = tuple(items)
+        self.encoded: dict[str, bytes] = {}
+
+
+LOST = msgspec.json.encode(
+    {
+        "status": "error",
+        "error_type": "interrupted",
+        "message": "The process stopped while this ran; its outcome is unknown. "
+        "Check before you retry.",
+    }
+).decode()
+"""The result that a call gets when none was recorded."""
+
+
+def repair_history(items: Iterable[Item]) -> list[Item]:
+    """Makes a history that every provider accepts: each call has exactly one result, behind it.
+
+    Missing results are filled with `LOST`, results of unknown calls dropped, of several results
+    for one call a real one wins over a filled one and the first over later ones, and results stand
+    in call order directly behind their answer. Pure, deterministic and idempotent.
+    """
+    items = list(items)
+    results: dict[str, Result] = {}
+    for item in items:
+        if type(item) is Result:
+            known = results.get(item.call_id)
+            if known is None or (known.content == LOST and item.content != LOST):
+                results[item.call_id] = item
+    return list(_with_results(items, results))
+
+
+def _with_results(items: Sequence[Item], results: dict[str, Result]) -> Iterator[Item]:
+    seen: set[str] = set()
+    for item in items:
+        if type(item) is Result:
+            continue
+        if type(item) is not Answer:
+            yield item
+            continue
+        calls = [call for call in item.calls if call.call_id not in seen]
+        seen.update(call.call_id for call in calls)
+        unique = {id(call) for call in calls}
+        parts = tuple(p for p in item.parts if type(p) is not Call or id(p) in unique)
+        if len(parts) != len(item.parts):
+            item = msgspec.structs.replace(item, parts=parts)
+        if not parts:
+            continue
+        yield item
+        for call in calls:
+            yield results.get(call.call_id) or Result(call.call_id, call.name, LOST, is_error=True)
+
+
+def split_rounds(items: Sequence[Item]) -> list[list[Item]]:
+    """Cuts a repaired history into rounds; the last one is open when it lacks an answer."""
+    rounds: list[list[Item]] = []
+    current: list[Item] = []
+    answered = False
+    for item in items:
+        if answered and type(item) is not Result:
+            rounds.append(current)
+            current, answered = [], False
+        current.append(item)
+        answered = answered or type(item) is Answer
+    if current:
+        rounds.append(current)
+    return rounds
+
+
+def is_error(status: CallStatus) -> bool:
+    """Whether a result with this status is an error to the model."""
+    return status is not CallStatus.SUCCESS

@@ -1,0 +1,152 @@
+"""One database of events and rows: its transaction, without a thread and without a file's name.
+
+Both stores run this; they differ in where it runs and in what they open.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import apsw
+import msgspec
+
+from .errors import ConflictError, NotFoundError, StorageError, StorageFull, ValidationError
+from .event_codec import encode_event
+from .events import DurableEvent, SessionCreated, Stored
+from .projection import Projection
+from .store import Append, CommitResult
+
+Prepared = list[tuple[DurableEvent, bytes]] | ValidationError
+
+
+def wall_clock_ms() -> int:
+    """Now, in Unix milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+def storage_error(name: str, error: apsw.Error | msgspec.MsgspecError) -> StorageError:
+    """What a failure of SQLite means for whoever reads it; `name` is the database's."""
+    match error:
+        case apsw.FullError():
+            return StorageFull(
+                f"There is no room for {name}: the disk is full. Nothing of this was stored. Free "
+                "some space and try again."
+            )
+        case apsw.NotADBError() | apsw.CorruptError() | msgspec.MsgspecError():
+            return StorageError(
+                f"{name} is damaged ({error}); it was left as it is. Restore it from a backup, or "
+                "move it away to start with an empty one."
+            )
+        case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.CantOpenError():
+            return StorageError(
+                f"{name} can't be opened or written ({error}). Check the permissions of the file "
+                "and of its folder."
+            )
+        case apsw.IOError():
+            return StorageError(
+                f"The disk failed under {name} ({error}). Nothing of this was stored. Check the "
+                "disk before you go on."
+            )
+        case apsw.BusyError() | apsw.LockedError():
+            return StorageError(
+                f"Another program holds {name} locked ({error}). Close it and try again."
+            )
+    return StorageError(f"{name} failed: {error}")
+
+
+class Ledger:
+    """The one writer of a migrated database.
+
+    Not safe to call from two threads at once. Every method raises `StorageError` when the
+    database fails, and can be called again after that.
+    """
+
+    def __init__(
+        self, connection: apsw.Connection, name: str, now_ms: Callable[[], int] = wall_clock_ms
+    ) -> None:
+        self._connection = connection
+        self._name = name
+        self._now_ms = now_ms
+
+    def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
+        """See `Store.commit`."""
+        prepared = [_prepare(append) for append in appends]
+        try:
+            return self._transact(appends, prepared)
+        except apsw.Error as error:
+            raise storage_error(self._name, error) from error
+
+    def _transact(
+        self, appends: Sequence[Append], prepared: Sequence[Prepared]
+    ) -> list[CommitResult]:
+        execute = self._connection.execute
+        execute("begin immediate")
+        try:
+            results = [
+                events
+                if isinstance(events, ValidationError)
+                else self._append(append.session_id, events)
+                for append, events in zip(appends, prepared, strict=True)
+            ]
+            execute("commit")
+        finally:
+            # SQLite has already rolled back on some errors (a full disk), not on others.
+            if self._connection.in_transaction:
+                execute("rollback")
+        return results
+
+    def _append(
+        self, session_id: str, events: Sequence[tuple[DurableEvent, bytes]]
+    ) -> CommitResult:
+        self._connection.execute("savepoint append")
+        try:
+            result: CommitResult = self._write(session_id, events)
+        except (NotFoundError, ConflictError) as refusal:
+            result = refusal
+        except OverflowError:
+            result = ValidationError(
+                f"An integer in an event of session {session_id} is beyond 64 bits."
+            )
+        if isinstance(result, Exception):
+            self._connection.execute("rollback to append")
+        self._connection.execute("release append")
+        return result
+
+    def _write(
+        self, session_id: str, events: Sequence[tuple[DurableEvent, bytes]]
+    ) -> tuple[Stored, ...]:
+        now_ms = self._now_ms()
+        projection = Projection.load(self._connection, session_id, now_ms)
+        stored: list[Stored] = []
+        for event, data in events:
+            if isinstance(event, SessionCreated):
+                if projection is not None:
+                    raise ConflictError(f"Session {session_id} exists already.")
+                projection = Projection.create(self._connection, session_id, event, now_ms)
+            if projection is None:
+                break
+            if not projection.apply(event):
+                continue
+            projection.head_seq += 1
+            self._connection.execute(
+                "insert into events (session, seq, at_ms, event) values (?, ?, ?, ?)",
+                (projection.key, projection.head_seq, now_ms, data),
+            )
+            stored.append(Stored(session_id, projection.head_seq, now_ms, event))
+        if projection is None:
+            raise NotFoundError(f"There is no session {session_id}.")
+        if stored:
+            projection.save(self._connection.last_insert_rowid())
+        return tuple(stored)
+
+
+def _prepare(append: Append) -> Prepared:
+    """Encodes before the transaction, so that the lock is not held for it."""
+    try:
+        append.session_id.encode()
+        return [encode_event(event) for event in append.events]
+    except UnicodeEncodeError:
+        return ValidationError("A session id must be valid Unicode.", field="session_id")
+    except ValidationError as error:
+        return error

@@ -1,0 +1,98 @@
+"""A store that lives and ends with the process: for tests and for runs that keep nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import apsw
+
+from .definitions import CallStatus
+from .errors import StorageError
+from .events import Stored
+from .ledger import Ledger, wall_clock_ms
+from .migrations import migrate
+from .queries import Queries
+from .store import (
+    Append,
+    CallRow,
+    CommitResult,
+    MessageRow,
+    OpenTurn,
+    SessionRow,
+    Store,
+    UsageRow,
+)
+
+_NAME = "the store in memory"
+
+
+def open_memory_store(*, now_ms: Callable[[], int] = wall_clock_ms) -> Store:
+    """Opens an empty store without a file or a thread: its methods return at once.
+
+    They are no checkpoints either, so a mock clock can jump as it likes.
+    """
+    return _MemoryStore(now_ms)
+
+
+class _MemoryStore:
+    # The protocol is asynchronous because a disk blocks. Memory does not: nothing is awaited here.
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        connection = apsw.Connection(":memory:")
+        connection.pragma("foreign_keys", True)
+        # A rollback must work, but nobody reads this journal after a crash.
+        connection.pragma("journal_mode", "memory")
+        migrate(connection, _NAME)
+        self._connection = connection
+        self._ledger = Ledger(connection, _NAME, now_ms)
+        self._queries: Queries | None = Queries(connection, _NAME)
+
+    async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
+        self._open()
+        return self._ledger.commit(appends)
+
+    async def events(
+        self, session_id: str, *, after_seq: int = 0, limit: int | None = None
+    ) -> list[Stored]:
+        return self._open().events(session_id, after_seq, limit)
+
+    async def session(self, session_id: str) -> SessionRow | None:
+        return self._open().session(session_id)
+
+    async def sessions(
+        self, *, limit: int = 100, include_deleted: bool = False
+    ) -> list[SessionRow]:
+        return self._open().sessions(limit, include_deleted)
+
+    async def messages(
+        self, session_id: str, *, after: int = 0, limit: int | None = None
+    ) -> list[MessageRow]:
+        return self._open().messages(session_id, after, limit)
+
+    async def calls(
+        self,
+        *,
+        session_id: str | None = None,
+        name: str | None = None,
+        status: CallStatus | None = None,
+        limit: int = 100,
+    ) -> list[CallRow]:
+        return self._open().calls(session_id, name, status, limit)
+
+    async def usage(self, session_id: str) -> list[UsageRow]:
+        return self._open().usage(session_id)
+
+    async def full_output(self, session_id: str, call_id: str) -> str | None:
+        return self._open().full_output(session_id, call_id)
+
+    async def open_turns(self) -> list[OpenTurn]:
+        return self._open().open_turns()
+
+    async def aclose(self) -> None:
+        self._queries = None
+        self._connection.close()
+
+    def _open(self) -> Queries:
+        if self._queries is None:
+            raise StorageError(f"{_NAME} is closed.".capitalize())
+        return self._queries

@@ -1,0 +1,167 @@
+"""The tables of a store file, as a numbered list of steps that only ever grows.
+
+`PRAGMA user_version` says how many steps a file has seen, `PRAGMA application_id` that it is ours.
+Steps are never edited once released: a file in the world has run the old text. An event type that
+older versions can't decode is a step too, even an empty one, so that they refuse the file by its
+number and not in the middle of a session.
+
+Large texts are stored once: the rows of `messages` for calls and results hold the call's id, and
+the arguments and the result come from `tool_calls`; a whole output that was cut is in its event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import apsw
+
+from .errors import StorageError
+
+APPLICATION_ID = 0x63616C6C
+"""`call` in ASCII: what `file` and others see in the header of a store file."""
+
+_FIRST = """
+create table sessions (
+  id integer primary key,
+  session_id text not null unique,
+  title text not null,
+  agent text not null,
+  kind text not null,
+  workspace text not null,
+  model text,
+  parent_id text,
+  message_count integer not null,
+  last_message_preview text not null,
+  is_active integer not null,
+  head_seq integer not null,
+  last_event integer not null,
+  created_at_ms integer not null,
+  updated_at_ms integer not null,
+  deleted_at_ms integer
+) strict;
+create index sessions_by_activity on sessions (last_event);
+
+create table events (
+  id integer primary key,
+  session integer not null references sessions (id),
+  seq integer not null,
+  at_ms integer not null,
+  event blob not null,
+  unique (session, seq)
+) strict;
+
+create table turns (
+  id integer primary key,
+  session integer not null references sessions (id),
+  turn_id text not null,
+  started_at_ms integer not null,
+  ended_at_ms integer,
+  unique (session, turn_id)
+) strict;
+create index turns_open on turns (id) where ended_at_ms is null;
+
+create table messages (
+  id integer primary key,
+  session integer not null references sessions (id),
+  position integer not null,
+  message_id text not null,
+  type text not null,
+  content text not null,
+  created_at_ms integer not null,
+  turn_id text,
+  thinking text,
+  call_id text,
+  input_tokens integer,
+  output_tokens integer,
+  model text,
+  provider text,
+  duration_ms integer,
+  unique (session, position)
+) strict;
+
+create table tool_calls (
+  id integer primary key,
+  session integer not null references sessions (id),
+  call_id text not null,
+  turn_id text not null,
+  name text not null,
+  status text not null,
+  arguments text not null,
+  result text,
+  display text not null,
+  proposed_at_ms integer not null,
+  started_at_ms integer,
+  finished_at_ms integer,
+  duration_ms integer,
+  finished_seq integer,
+  unique (session, call_id)
+) strict;
+create index tool_calls_by_turn on tool_calls (session, turn_id);
+create index tool_calls_by_name on tool_calls (name);
+create index tool_calls_by_status on tool_calls (status);
+
+create table usage (
+  id integer primary key,
+  session integer not null references sessions (id),
+  turn_id text not null,
+  message_id text not null,
+  provider text not null,
+  model text not null,
+  input_tokens integer,
+  output_tokens integer,
+  cached_tokens integer,
+  reasoning_tokens integer,
+  created_at_ms integer not null
+) strict;
+create index usage_by_session on usage (session);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST,)
+"""Step N brings a file from version N-1 to N."""
+
+
+def check_version(
+    connection: apsw.Connection, name: str, *, steps: Sequence[str] = MIGRATIONS
+) -> int:
+    """The version of an existing file; raises `StorageError` when it is not ours or newer."""
+    if connection.pragma("application_id") != APPLICATION_ID:
+        raise StorageError(
+            f"{name} is not a callboard store; it was left as it is. Move it away, or choose "
+            "another data directory."
+        )
+    version = connection.pragma("user_version")
+    if version > len(steps):
+        raise StorageError(
+            f"{name} was written by a newer callboard (format {version}, this one knows "
+            f"{len(steps)}); it was left as it is. Upgrade callboard to open it."
+        )
+    return int(version)
+
+
+def migrate(
+    connection: apsw.Connection, name: str, *, steps: Sequence[str] = MIGRATIONS
+) -> tuple[int, int]:
+    """Brings an empty or older database up to date, wholly or not at all.
+
+    Args:
+        connection: A writable connection outside a transaction.
+        name: How errors call the database.
+        steps: The whole list.
+
+    Returns:
+        The version before and after; equal when there was nothing to do.
+    """
+    connection.execute("begin immediate")
+    try:
+        is_empty = connection.execute("select count(*) from sqlite_schema").get == 0
+        before = 0 if is_empty else check_version(connection, name, steps=steps)
+        for step in steps[before:]:
+            connection.execute(step)
+        connection.pragma("application_id", APPLICATION_ID)
+        connection.pragma("user_version", len(steps))
+        connection.execute("commit")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("rollback")
+        raise
+    return before, len(steps)

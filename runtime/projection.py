@@ -1,0 +1,364 @@
+"""What an event changes in the tables: the rows that people query.
+
+A `Projection` lives for one append to one session: it loads the session's row, applies events one
+by one, and saves the row at the end. The events stay the truth; every row follows from them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, assert_never
+
+import apsw
+
+from .definitions import CallStatus
+from .events import (
+    AgentSwitched,
+    ApprovalAnswered,
+    ApprovalAsked,
+    CallFinished,
+    CallProposed,
+    CallStarted,
+    DurableEvent,
+    InputAccepted,
+    MessageCompleted,
+    SessionCreated,
+    SessionDeleted,
+    SessionRestored,
+    TitleSet,
+    TurnEnded,
+    TurnStarted,
+)
+from .history import Refusal, Text, Thinking
+from .stream import Usage
+
+MAX_TITLE_LENGTH = 60
+"""What a list of sessions shows on one line of a terminal."""
+
+MAX_PREVIEW_LENGTH = 120
+"""Two such lines."""
+
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""What moves a cursor, ends a line or turns the direction of a line in a list."""
+
+_UNKNOWN = Usage()
+
+_INSERT_MESSAGE = (
+    "insert into messages (session, position, message_id, type, content, created_at_ms, turn_id,"
+    " thinking, call_id, input_tokens, output_tokens, model, provider, duration_ms)"
+    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+class Projection:
+    """The row of one session, and through it all rows, while events are applied."""
+
+    __slots__ = (
+        "_connection",
+        "_now_ms",
+        "agent",
+        "deleted_at_ms",
+        "head_seq",
+        "is_active",
+        "key",
+        "message_count",
+        "preview",
+        "title",
+    )
+
+    def __init__(self, connection: apsw.Connection, now_ms: int, row: tuple[Any, ...]) -> None:
+        self._connection = connection
+        self._now_ms = now_ms
+        self.key: int
+        self.head_seq: int
+        self.title: str
+        self.agent: str
+        self.message_count: int
+        self.preview: str
+        self.is_active: int
+        self.deleted_at_ms: int | None
+        (
+            self.key,
+            self.head_seq,
+            self.title,
+            self.agent,
+            self.message_count,
+            self.preview,
+            self.is_active,
+            self.deleted_at_ms,
+        ) = row
+
+    @classmethod
+    def load(cls, connection: apsw.Connection, session_id: str, now_ms: int) -> Projection | None:
+        """The projection of an existing session."""
+        row = connection.execute(
+            "select id, head_seq, title, agent, message_count, last_message_preview, is_active,"
+            " deleted_at_ms from sessions where session_id = ?",
+            (session_id,),
+        ).fetchone()
+        return None if row is None else cls(connection, now_ms, row)
+
+    @classmethod
+    def create(
+        cls, connection: apsw.Connection, session_id: str, event: SessionCreated, now_ms: int
+    ) -> Projection:
+        """The projection of a session that begins."""
+        connection.execute(
+            "insert into sessions (session_id, title, agent, kind, workspace, model, parent_id,"
+            " message_count, last_message_preview, is_active, head_seq, last_event,"
+            " created_at_ms, updated_at_ms) values (?, ?, ?, ?, ?, ?, ?, 0, '', 0, 0, 0, ?, ?)",
+            (
+                session_id,
+                event.title,
+                event.agent,
+                event.kind.value,
+                event.workspace,
+                event.model,
+                event.parent_id,
+                now_ms,
+                now_ms,
+            ),
+        )
+        key = connection.last_insert_rowid()
+        return cls(connection, now_ms, (key, 0, event.title, event.agent, 0, "", 0, None))
+
+    def save(self, last_event: int) -> None:
+        """Writes the session's row back; `last_event` is the id of its latest event."""
+        self._connection.execute(
+            "update sessions set head_seq = ?, title = ?, agent = ?, message_count = ?,"
+            " last_message_preview = ?, is_active = ?, deleted_at_ms = ?, last_event = ?,"
+            " updated_at_ms = ? where id = ?",
+            (
+                self.head_seq,
+                self.title,
+                self.agent,
+                self.message_count,
+                self.preview,
+                self.is_active,
+                self.deleted_at_ms,
+                last_event,
+                self._now_ms,
+                self.key,
+            ),
+        )
+
+    def apply(self, event: DurableEvent) -> bool:
+        """Changes the rows; `False`, and no change, for a second end of a call or of a turn."""
+        match event:
+            case SessionCreated():
+                pass  # `create` did it
+            case InputAccepted():
+                self._input(event)
+            case TurnStarted():
+                self._turn_started(event)
+            case MessageCompleted():
+                self._answer(event)
+            case CallProposed():
+                self._proposed(event)
+            case ApprovalAsked():
+                self._status(event.call_id, CallStatus.WAITING, event.arguments)
+            case ApprovalAnswered():
+                self._status(event.call_id, CallStatus.PENDING, event.arguments)
+            case CallStarted():
+                self._started(event)
+            case CallFinished():
+                return self._finished(event)
+            case TurnEnded():
+                return self._turn_ended(event)
+            case AgentSwitched():
+                self.agent = event.agent
+                self._message(f"agent:{self.head_seq + 1}", "system", f"Agent: {event.agent}")
+            case TitleSet():
+                self.title = event.title
+            case SessionDeleted():
+                self.deleted_at_ms = self._now_ms
+            case SessionRestored():
+                self.deleted_at_ms = None
+            case _:
+                assert_never(event)
+        return True
+
+    def _input(self, event: InputAccepted) -> None:
+        self._message(event.input_id, "user", event.text)
+        self.title = self.title or excerpt(event.text, MAX_TITLE_LENGTH)
+
+    def _answer(self, event: MessageCompleted) -> None:
+        usage = event.usage or _UNKNOWN
+        thinking = [part.text for part in event.parts if isinstance(part, Thinking)]
+        self._message(
+            event.message_id,
+            "assistant",
+            "".join(part.text for part in event.parts if isinstance(part, Text | Refusal)),
+            turn_id=event.turn_id,
+            thinking="\n\n".join(thinking) if thinking else None,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            model=event.model,
+            provider=event.provider,
+            duration_ms=event.duration_ms,
+        )
+        self._connection.execute(
+            "insert into usage (session, turn_id, message_id, provider, model, input_tokens,"
+            " output_tokens, cached_tokens, reasoning_tokens, created_at_ms)"
+            " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                self.key,
+                event.turn_id,
+                event.message_id,
+                event.provider,
+                event.model,
+                usage.input_tokens,
+                usage.output_tokens,
+                usage.cached_tokens,
+                usage.reasoning_tokens,
+                self._now_ms,
+            ),
+        )
+
+    def _proposed(self, event: CallProposed) -> None:
+        self._connection.execute(
+            "insert into tool_calls (session, call_id, turn_id, name, status, arguments, display,"
+            " proposed_at_ms) values (?, ?, ?, ?, ?, ?, '', ?) on conflict do nothing",
+            (
+                self.key,
+                event.call_id,
+                event.turn_id,
+                event.name,
+                CallStatus.PENDING.value,
+                event.arguments,
+                self._now_ms,
+            ),
+        )
+        if self._connection.changes():
+            self._call_message("call", event)
+
+    def _status(self, call_id: str, status: CallStatus, arguments: str | None) -> None:
+        self._connection.execute(
+            "update tool_calls set status = ?, arguments = coalesce(?, arguments)"
+            " where session = ? and call_id = ? and started_at_ms is null"
+            " and finished_at_ms is null",
+            (status.value, arguments, self.key, call_id),
+        )
+
+    def _started(self, event: CallStarted) -> None:
+        self._connection.execute(
+            "update tool_calls set status = ?, started_at_ms = ?"
+            " where session = ? and call_id = ? and started_at_ms is null"
+            " and finished_at_ms is null",
+            (CallStatus.RUNNING.value, self._now_ms, self.key, event.call_id),
+        )
+
+    def _finished(self, event: CallFinished) -> bool:
+        # A call that nobody proposed is kept too: the event is stored, so its row must be.
+        self._connection.execute(
+            "insert into tool_calls (session, call_id, turn_id, name, status, arguments, result,"
+            " display, proposed_at_ms, finished_at_ms, duration_ms, finished_seq)"
+            " values (?1, ?2, ?3, ?4, ?5, coalesce(?6, ''), ?7, ?8, ?9, ?9, ?10, ?11)"
+            " on conflict do update set status = ?5, arguments = coalesce(?6, arguments),"
+            " result = ?7, display = ?8, finished_at_ms = ?9, duration_ms = ?10,"
+            " finished_seq = ?11"
+            " where finished_at_ms is null",
+            (
+                self.key,
+                event.call_id,
+                event.turn_id,
+                event.name,
+                event.status.value,
+                event.arguments,
+                event.result,
+                event.display,
+                self._now_ms,
+                event.duration_ms,
+                self.head_seq + 1,
+            ),
+        )
+        if not self._connection.changes():
+            return False
+        self._call_message("result", event)
+        return True
+
+    def _turn_started(self, event: TurnStarted) -> None:
+        self._connection.execute(
+            "insert into turns (session, turn_id, started_at_ms) values (?, ?, ?)"
+            " on conflict do nothing",
+            (self.key, event.turn_id, self._now_ms),
+        )
+        if self._connection.changes():
+            self.is_active = 1
+
+    def _turn_ended(self, event: TurnEnded) -> bool:
+        self._connection.execute(
+            "insert into turns (session, turn_id, started_at_ms, ended_at_ms)"
+            " values (?1, ?2, ?3, ?3) on conflict do update set ended_at_ms = ?3"
+            " where ended_at_ms is null",
+            (self.key, event.turn_id, self._now_ms),
+        )
+        if not self._connection.changes():
+            return False
+        self.is_active = self._connection.execute(
+            "select exists (select 1 from turns where session = ? and ended_at_ms is null)",
+            (self.key,),
+        ).get
+        if event.outcome == "failed":
+            text = event.message or event.error_type or event.outcome
+            self._message(f"error:{event.turn_id}", "error", text, turn_id=event.turn_id)
+        return True
+
+    def _call_message(self, side: str, event: CallProposed | CallFinished) -> None:
+        self._message(
+            f"{side}:{event.call_id}",
+            f"tool_{side}",
+            "",
+            turn_id=event.turn_id,
+            call_id=event.call_id,
+        )
+
+    def _message(
+        self,
+        message_id: str,
+        kind: str,
+        content: str,
+        *,
+        turn_id: str | None = None,
+        thinking: str | None = None,
+        call_id: str | None = None,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+        model: str | None = None,
+        provider: str | None = None,
+        duration_ms: int | None = None,
+    ) -> None:
+        self.message_count += 1
+        self.preview = excerpt(content, MAX_PREVIEW_LENGTH) or self.preview
+        self._connection.execute(
+            _INSERT_MESSAGE,
+            (
+                self.key,
+                self.message_count,
+                message_id,
+                kind,
+                content,
+                self._now_ms,
+                turn_id,
+                thinking,
+                call_id,
+                input_tokens,
+                output_tokens,
+                model,
+                provider,
+                duration_ms,
+            ),
+        )
+
+
+def excerpt(text: str, limit: int) -> str:
+    """The first words of a text on one line of at most `limit` characters, `…` where it is cut."""
+    # A text of megabytes is not split to the end for its first line.
+    start = text[: limit * 8]
+    line = " ".join(_CONTROLS.sub(" ", start).split())
+    if len(line) <= limit:
+        return line
+    cut = line[: limit - 1]
+    space = cut.rfind(" ")
+    # In the middle of a word when there is hardly a space: one long word, or Chinese.
+    return (cut[:space] if space > limit // 2 else cut).rstrip() + "…"

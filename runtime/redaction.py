@@ -1,0 +1,119 @@
+"""Keeps secrets out of texts that people and models read: logs, errors, results.
+
+A `Secret` can't be shown by itself, but its value travels in headers and may come back from
+elsewhere: a server echoes it in an error, a library puts a request into an exception. So every
+live secret is registered once, and texts on their way out pass `redact`, which masks its value in
+every form that it may have taken, and whatever has the shape of a well-known kind of key.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import re
+import traceback
+from collections.abc import Iterator
+from urllib.parse import quote, quote_plus
+
+from .secrets import Secret
+
+MASK = "***"
+
+MIN_SECRET_CHARS = 6
+"""Shorter values are not masked: they are no keys (local servers take `none` or `x`), and every
+occurrence of such a word in a log would vanish."""
+
+_KNOWN_KEYS = re.compile(
+    r"(?P<scheme>(?i:\b(?:bearer|basic)\s+))[\w.~+/=*-]{8,}"
+    r"|\b(?:sk|rk|pk|gsk|xai|hf|nvapi|pplx|csk|r8|ghp)[-_][\w.*-]{8,}"
+    r"|\bAIza[\w-]{16,}"
+    r"|(?<=://)[^/\s@]+(?=@)"
+)
+
+
+class Redactor:
+    """Masks the secrets that were added to it. Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._secrets: set[Secret] = set()
+        self._pattern: re.Pattern[str] | None = None
+
+    def add(self, secret: Secret) -> None:
+        """Masks this value from now on."""
+        if len(secret.reveal()) >= MIN_SECRET_CHARS:
+            self._secrets = {*self._secrets, secret}
+            self._compile()
+
+    def discard(self, secret: Secret) -> None:
+        """Forgets a value that is no secret any more; unknown ones are ignored."""
+        self._secrets = self._secrets - {secret}
+        self._compile()
+
+    def redact(self, text: str) -> str:
+        """The text with `***` in place of each secret."""
+        if self._pattern is not None:
+            text = self._pattern.sub(MASK, text)
+        return _KNOWN_KEYS.sub(lambda match: (match["scheme"] or "") + MASK, text)
+
+    def _compile(self) -> None:
+        forms = {form for secret in self._secrets for form in _forms(secret.reveal())}
+        # Longest first: a form that contains another must not be left with its ends showing.
+        ordered = sorted(forms, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
+
+
+class RedactingFilter(logging.Filter):
+    """Redacts a record's message, arguments and exception text; belongs on a handler.
+
+    (A filter of a logger does not see the records of its children.)
+    """
+
+    def __init__(self, redactor: Redactor) -> None:
+        super().__init__()
+        self._redactor = redactor
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Changes the record in place; none is dropped."""
+        redact = self._redactor.redact
+        record.msg = redact(record.getMessage())
+        record.args = None
+        if record.exc_info:
+            # Formatted here and dropped: a formatter would print the values from the objects.
+            record.exc_text = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
+            record.exc_info = None
+        if record.exc_text:
+            record.exc_text = redact(record.exc_text)
+        if record.stack_info:
+            record.stack_info = redact(record.stack_info)
+        return True
+
+
+def _forms(value: str) -> Iterator[str]:
+    yield value
+    yield json.dumps(value)[1:-1]
+    yield json.dumps(value, ensure_ascii=False)[1:-1]
+    yield quote(value, safe="")
+    yield quote_plus(value)
+    yield from _base64_forms(value.encode())
+
+
+def _base64_forms(value: bytes) -> Iterator[str]:
+    """The value inside a longer text in base64 has three spellings, by where it begins.
+
+    Of each, only the characters that hold nothing but the value are known (`user:KEY` in a Basic
+    header); what is left of a key without its first and last byte is no use to anybody.
+    """
+    for before in range(3):
+        encoded = base64.b64encode(b"\0" * before + value).decode().rstrip("=")
+        first = (before * 8 + 5) // 6
+        last = (before + len(value)) * 8 // 6
+        known = encoded[first:last]
+        yield known
+        yield known.translate({ord("+"): "-", ord("/"): "_"})
+
+
+redactor = Redactor()
+"""The process's own: secrets add themselves here when they are loaded."""
+
+redact = redactor.redact

@@ -1,0 +1,215 @@
+"""A store in a file: one writer in a worker thread, readers beside it that never wait for it.
+
+Threads are Trio's own, borrowed for one call at a time, so that a store that nobody closed can't
+keep a process alive; docs/decisions/0002-one-sql-layer.md has the figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import apsw
+import trio
+
+from .data_lock import DataLock
+from .definitions import CallStatus
+from .errors import StorageError
+from .events import Stored
+from .ledger import Ledger, storage_error, wall_clock_ms
+from .queries import Queries
+from .store import (
+    Append,
+    CallRow,
+    CommitResult,
+    MessageRow,
+    OpenTurn,
+    SessionRow,
+    Store,
+    StoreReader,
+    UsageRow,
+)
+from .store_file import DATABASE_NAME, make_folder, open_reading, open_writer
+
+MAX_READERS = 2
+"""A long read (a session of years) leaves a connection for the short ones; each costs memory."""
+
+_CANCEL_STEPS = 20_000
+"""SQLite's own steps between two looks for a cancellation: about a millisecond."""
+
+_Answer = TypeVar("_Answer")
+
+
+async def open_disk_store(folder: Path, *, now_ms: Callable[[], int] = wall_clock_ms) -> Store:
+    """Opens the store of a data directory for writing, making both if they are missing.
+
+    The caller closes it. Raises `ConflictError` when another process writes there, and
+    `StorageError` when the directory can't be used or its file is damaged, foreign or newer; that
+    file is left untouched.
+    """
+    return await trio.to_thread.run_sync(_open_disk_store, folder, now_ms)
+
+
+async def open_reader(folder: Path) -> StoreReader:
+    """Opens the store of a data directory for reading only, whether or not somebody writes.
+
+    The caller closes it. Raises `NotFoundError` when there is no store yet, and `StorageError`
+    when its file can't be read.
+    """
+    return await trio.to_thread.run_sync(_DiskReader, folder)
+
+
+def _open_disk_store(folder: Path, now_ms: Callable[[], int]) -> _DiskStore:
+    make_folder(folder)
+    lock = DataLock(folder)
+    try:
+        connection = open_writer(folder)
+        try:
+            return _DiskStore(folder, lock, connection, now_ms)
+        except BaseException:
+            connection.close()
+            raise
+    except BaseException:
+        lock.release()
+        raise
+
+
+class _DiskReader:
+    """Read-only connections, lent to one read at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._name = str(folder / DATABASE_NAME)
+        self._is_closed = False
+        self._limiter = trio.CapacityLimiter(MAX_READERS)
+        # A stack: the second connection is opened when two reads overlap for the first time.
+        self._idle = [self._open()]
+
+    def _open(self) -> apsw.Connection:
+        connection = open_reading(self._folder)
+        connection.set_progress_handler(_check_cancelled, _CANCEL_STEPS)
+        return connection
+
+    async def _read(self, query: Callable[[Queries], _Answer]) -> _Answer:
+        self._check_open()
+        return await trio.to_thread.run_sync(self._read_sync, query, limiter=self._limiter)
+
+    def _read_sync(self, query: Callable[[Queries], _Answer]) -> _Answer:
+        self._check_open()
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._open()
+        try:
+            return query(Queries(connection, self._name))
+        finally:
+            self._idle.append(connection)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise StorageError(f"The store {self._name} is closed.")
+
+    async def events(
+        self, session_id: str, *, after_seq: int = 0, limit: int | None = None
+    ) -> list[Stored]:
+        return await self._read(lambda queries: queries.events(session_id, after_seq, limit))
+
+    async def session(self, session_id: str) -> SessionRow | None:
+        return await self._read(lambda queries: queries.session(session_id))
+
+    async def sessions(
+        self, *, limit: int = 100, include_deleted: bool = False
+    ) -> list[SessionRow]:
+        return await self._read(lambda queries: queries.sessions(limit, include_deleted))
+
+    async def messages(
+        self, session_id: str, *, after: int = 0, limit: int | None = None
+    ) -> list[MessageRow]:
+        return await self._read(lambda queries: queries.messages(session_id, after, limit))
+
+    async def calls(
+        self,
+        *,
+        session_id: str | None = None,
+        name: str | None = None,
+        status: CallStatus | None = None,
+        limit: int = 100,
+    ) -> list[CallRow]:
+        return await self._read(lambda queries: queries.calls(session_id, name, status, limit))
+
+    async def usage(self, session_id: str) -> list[UsageRow]:
+        return await self._read(lambda queries: queries.usage(session_id))
+
+    async def full_output(self, session_id: str, call_id: str) -> str | None:
+        return await self._read(lambda queries: queries.full_output(session_id, call_id))
+
+    async def open_turns(self) -> list[OpenTurn]:
+        return await self._read(Queries.open_turns)
+
+    async def aclose(self) -> None:
+        """Waits for the reads that have begun; later ones are refused. Again is harmless."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        with trio.CancelScope(shield=True):
+            for _ in range(MAX_READERS):
+                await self._limiter.acquire_on_behalf_of(object())
+            # Not Trio's shared limiter, here and elsewhere: tools that hang may hold all of it.
+            await trio.to_thread.run_sync(self._close_idle, limiter=trio.CapacityLimiter(1))
+
+    def _close_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+
+class _DiskStore(_DiskReader):
+    """The readers, and beside them the one connection that writes."""
+
+    def __init__(
+        self,
+        folder: Path,
+        lock: DataLock,
+        connection: apsw.Connection,
+        now_ms: Callable[[], int],
+    ) -> None:
+        super().__init__(folder)
+        self._lock = lock
+        self._connection = connection
+        self._ledger = Ledger(connection, self._name, now_ms)
+        self._writing = trio.CapacityLimiter(1)
+
+    async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
+        self._check_open()
+        results: list[CommitResult] = []  # for type checkers: a scope may swallow a Cancelled
+        # Bounded by the disk: a cancelled turn's last events are stored too, and whoever asked
+        # learns whether they were.
+        with trio.CancelScope(shield=True):
+            results = await trio.to_thread.run_sync(
+                self._ledger.commit, appends, limiter=self._writing
+            )
+        return results  # ruff: ignore[unnecessary-assign]
+
+    async def aclose(self) -> None:
+        if self._is_closed:
+            return
+        try:
+            # The writer goes last: closing the last connection writes the log into the file.
+            await super().aclose()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(self._close_writer, limiter=self._writing)
+
+    def _close_writer(self) -> None:
+        try:
+            self._connection.close()
+        except apsw.Error as error:
+            raise storage_error(self._name, error) from error
+        finally:
+            self._lock.release()
+
+
+def _check_cancelled() -> bool:
+    """Ends a read whose asker was cancelled: the exception passes through SQLite."""
+    trio.from_thread.check_cancelled()
+    return False

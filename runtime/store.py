@@ -1,0 +1,188 @@
+"""What a store can do, whichever database is under it.
+
+Events go in through `commit` alone: one transaction that assigns `seq`, writes the events and
+updates the rows below, or raises `StorageError` having changed nothing. Only the journal calls it.
+Reads never wait for writes. Whoever only reads opens a `StoreReader`, which needs no lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from .definitions import CallStatus, SessionKind
+from .errors import ConflictError, NotFoundError, ValidationError
+from .events import DurableEvent, Stored
+
+
+class Append(msgspec.Struct, frozen=True):
+    """Events to append to one session, all or none of them."""
+
+    session_id: str
+    events: tuple[DurableEvent, ...]
+
+
+class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A session in a list. Times are Unix milliseconds."""
+
+    session_id: str
+    title: str
+    agent: str
+    kind: SessionKind
+    workspace: str
+    model: str | None
+    parent_id: str | None
+    message_count: int
+    last_message_preview: str
+    is_active: bool
+    head_seq: int
+    created_at_ms: int
+    updated_at_ms: int
+    deleted_at_ms: int | None
+
+
+class MessageRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of a session, with the columns of RFC-000.
+
+    `type` is `user`, `assistant`, `tool_call`, `tool_result`, `error` or `system`; `position` orders
+    the messages of a session.
+    """
+
+    message_id: str
+    session_id: str
+    position: int
+    type: str
+    content: str
+    created_at_ms: int
+    turn_id: str | None = None
+    thinking: str | None = None
+    call_id: str | None = None
+    tool_name: str | None = None
+    tool_input: str | None = None
+    tool_output: str | None = None
+    tool_status: CallStatus | None = None
+    tool_duration_ms: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    model: str | None = None
+    provider: str | None = None
+    duration_ms: int | None = None
+
+
+class CallRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call, for the history of calls."""
+
+    call_id: str
+    session_id: str
+    turn_id: str
+    name: str
+    status: CallStatus
+    arguments: str
+    result: str | None
+    display: str
+    proposed_at_ms: int
+    started_at_ms: int | None
+    finished_at_ms: int | None
+    duration_ms: int | None
+
+
+class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens of one model call."""
+
+    session_id: str
+    turn_id: str
+    message_id: str
+    provider: str
+    model: str
+    input_tokens: int | None
+    output_tokens: int | None
+    cached_tokens: int | None
+    reasoning_tokens: int | None
+    created_at_ms: int
+
+
+class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn that has no end yet, with its calls that have no result, in their order."""
+
+    session_id: str
+    turn_id: str
+    started_at_ms: int
+    calls: tuple[CallRow, ...]
+
+
+Refusal = NotFoundError | ConflictError | ValidationError
+"""Why one append of a commit was left out, alone, and nothing of it stored."""
+
+CommitResult = tuple[Stored, ...] | Refusal
+
+
+class StoreReader(Protocol):
+    """What can be read. Every method raises `StorageError` when the database fails."""
+
+    async def events(
+        self, session_id: str, *, after_seq: int = 0, limit: int | None = None
+    ) -> list[Stored]:
+        """The events of a session behind `after_seq`, in order."""
+        ...
+
+    async def session(self, session_id: str) -> SessionRow | None:
+        """One session, deleted or not."""
+        ...
+
+    async def sessions(
+        self, *, limit: int = 100, include_deleted: bool = False
+    ) -> list[SessionRow]:
+        """Sessions, the latest activity first."""
+        ...
+
+    async def messages(
+        self, session_id: str, *, after: int = 0, limit: int | None = None
+    ) -> list[MessageRow]:
+        """Messages of a session whose position is behind `after`, in order."""
+        ...
+
+    async def calls(
+        self,
+        *,
+        session_id: str | None = None,
+        name: str | None = None,
+        status: CallStatus | None = None,
+        limit: int = 100,
+    ) -> list[CallRow]:
+        """Tool calls, the latest first."""
+        ...
+
+    async def usage(self, session_id: str) -> list[UsageRow]:
+        """Tokens of each model call of a session, in order."""
+        ...
+
+    async def full_output(self, session_id: str, call_id: str) -> str | None:
+        """The whole output of a call whose result was cut, as JSON text."""
+        ...
+
+    async def open_turns(self) -> list[OpenTurn]:
+        """Turns without an end: what a crash left behind."""
+        ...
+
+    async def aclose(self) -> None:
+        """Closes the database, and gives up the lock if it holds one. Not cancellable."""
+        ...
+
+
+class Store(StoreReader, Protocol):
+    """A journal with its tables: a reader that also writes, alone on its data directory."""
+
+    async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
+        """Appends in one transaction, in order; gives for each what was stored, or its refusal.
+
+        A second `CallFinished` of one call, and a second `TurnEnded` of one turn, is left out:
+        the first one holds, and the rest of that append is stored. Refused, alone: an append to an
+        unknown session (not begun by its `SessionCreated`) with `NotFoundError`, a second
+        `SessionCreated` with `ConflictError`, what can't be stored (too large, an integer beyond
+        64 bits) with `ValidationError`. A lone surrogate in a text is stored, and returned, as
+        U+FFFD. Raises `StorageError` (`StorageFull`: try again later) having changed nothing.
+        Not cancellable once begun.
+        """
+        ...

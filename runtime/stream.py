@@ -1,0 +1,149 @@
+"""What a model says while it speaks, in one vocabulary for every wire format.
+
+A decoder turns a provider's bytes into these; rehearsal and scripted models emit them directly.
+The order within one model call: any mix of deltas and parts, `Usage` anywhere (the last one
+counts), then exactly one terminal event: `Done`, or `StreamError`. A call without one was cut off.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+MAX_ARGUMENT_BYTES = 1024 * 1024
+"""Of one call's arguments, in UTF-8. A decoder passes on at most one character past it and drops
+the rest, so that such a call is known by its length and refused alone: its siblings run."""
+
+
+class StopReason(enum.StrEnum):
+    """Why a model stopped, in one word for every provider."""
+
+    END = "end"
+    """It had said everything."""
+    TOOL_CALLS = "tool_calls"
+    """It asks for tools."""
+    MAX_TOKENS = "max_tokens"
+    """It was cut at its token limit; calls of such an answer never run."""
+    REFUSED = "refused"
+    """It, or a filter of the provider, refused to go on."""
+
+
+class StreamEvent(msgspec.Struct, frozen=True, tag_field="type", gc=False):
+    """The base of all stream events."""
+
+
+class TextDelta(StreamEvent, frozen=True, tag="text_delta", gc=False):
+    """A piece of the answer's text."""
+
+    text: str
+
+
+class ThinkingDelta(StreamEvent, frozen=True, tag="thinking_delta", gc=False):
+    """A piece of the model's visible reasoning."""
+
+    text: str
+
+
+class ThinkingEnd(StreamEvent, frozen=True, tag="thinking_end", gc=False):
+    """The end of one block of reasoning.
+
+    `signature` is the provider's proof, kept and sent back to that provider only.
+    """
+
+    signature: str | None = None
+
+
+class RefusalDelta(StreamEvent, frozen=True, tag="refusal_delta", gc=False):
+    """A piece of the text in which the model refuses."""
+
+    text: str
+
+
+class OpaquePart(StreamEvent, frozen=True, tag="opaque_part"):
+    """A part that only its own provider understands (redacted thinking, encrypted reasoning,
+    a server-side tool, citations); kept, and sent back to that wire format only.
+    """
+
+    dialect: str
+    kind: str
+    data: msgspec.Raw
+
+
+class ToolCallStart(StreamEvent, frozen=True, tag="tool_call_start", gc=False):
+    """The model begins to ask for a tool.
+
+    `index` numbers the calls of one answer from 0; `call_id` is the provider's, and may be empty.
+    """
+
+    index: int
+    call_id: str
+    name: str
+
+
+class ToolCallDelta(StreamEvent, frozen=True, tag="tool_call_delta", gc=False):
+    """A piece of the JSON text of a call's arguments."""
+
+    index: int
+    arguments: str
+
+
+class ToolCallEnd(StreamEvent, frozen=True, tag="tool_call_end", gc=False):
+    """The arguments of a call are complete."""
+
+    index: int
+
+
+class Usage(StreamEvent, frozen=True, tag="usage", gc=False):
+    """Tokens of one model call, as the provider counts them; `None` is unknown, never zero.
+
+    `cached_tokens` are part of `input_tokens`, `reasoning_tokens` part of `output_tokens`.
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class StreamError(StreamEvent, frozen=True, tag="error", kw_only=True):
+    """The call failed; terminal.
+
+    Attributes:
+        error_type: One of the types of `runtime.errors`.
+        message: What happened and what to do, for a person; holds no secret.
+        status: The HTTP status, when there was one.
+        retryable: Whether the same request may succeed later.
+        retry_after_seconds: What the provider asked to wait, when it did.
+    """
+
+    error_type: str
+    message: str
+    status: int | None = None
+    retryable: bool = False
+    retry_after_seconds: float | None = None
+
+
+class Done(StreamEvent, frozen=True, tag="done", gc=False):
+    """The provider's own terminal event was seen; the answer is whole.
+
+    `detail` is the provider's own word for the reason.
+    """
+
+    stop_reason: StopReason
+    detail: str = ""
+
+
+AnyStreamEvent = (
+    TextDelta
+    | ThinkingDelta
+    | ThinkingEnd
+    | RefusalDelta
+    | OpaquePart
+    | ToolCallStart
+    | ToolCallDelta
+    | ToolCallEnd
+    | Usage
+    | StreamError
+    | Done
+)

@@ -1,0 +1,127 @@
+"""Keeps actors alive: a crash of one is logged, contained and answered with a fresh start.
+
+The crashed actor's state is thrown away and its successor rebuilds it; mailboxes outlive both. An
+actor that crashes too often is given up: its mailbox closes, and a service takes the runtime down
+with it, since nothing works without it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+import trio
+
+from .errors import InternalError
+from .mailbox import Mailbox
+
+logger = logging.getLogger(__name__)
+
+RESTART_DELAY_SECONDS = 0.05
+"""A pause before a restart, so that an actor that crashes at once can't spin."""
+
+
+class Actor(Protocol):
+    """What the supervisor runs."""
+
+    async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Serves the mailbox until told to end; calls `task_status.started()` when it can."""
+        ...
+
+
+class RestartLimit(msgspec.Struct, frozen=True):
+    """How many crashes are survived within a time. Five a minute: more is not a transient."""
+
+    max_restarts: int = 5
+    within_seconds: float = 60.0
+
+
+DEFAULT_LIMIT = RestartLimit()
+
+
+class Supervisor:
+    """Runs actors in a nursery, each isolated from the others.
+
+    Args:
+        nursery: Where the actors live; leaving it ends them.
+        strict: Turns isolation off: the first crash propagates (tests use it).
+    """
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        *,
+        strict: bool = False,
+        limit: RestartLimit = DEFAULT_LIMIT,
+    ) -> None:
+        self._nursery = nursery
+        self._strict = strict
+        self._limit = limit
+
+    async def start(
+        self, name: str, make: Callable[[], Actor], mailbox: Mailbox[Any], *, vital: bool = True
+    ) -> None:
+        """Starts an actor and returns when it serves its mailbox.
+
+        Args:
+            name: The task's name, for logs.
+            make: Builds the actor anew for each start.
+            mailbox: Its address, closed when it has ended for good.
+            vital: Whether giving it up ends the nursery too.
+        """
+        await self._nursery.start(self._supervise, make, mailbox, vital, name=name)
+
+    def start_soon(
+        self, name: str, make: Callable[[], Actor], mailbox: Mailbox[Any], *, vital: bool = True
+    ) -> None:
+        """Like `start`, without waiting: what is told meanwhile waits in the mailbox."""
+        self._nursery.start_soon(self._supervise, make, mailbox, vital, name=name)
+
+    async def _supervise(
+        self,
+        make: Callable[[], Actor],
+        mailbox: Mailbox[Any],
+        vital: bool,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        crashes: deque[float] = deque(maxlen=self._limit.max_restarts + 1)
+        crashed: BaseExceptionGroup[Exception] | None
+        try:
+            while True:
+                crashed = None
+                try:
+                    await make().run(task_status=task_status)
+                except* Exception as group:
+                    if self._strict:
+                        raise
+                    crashed = group
+                if crashed is None:
+                    return
+                crashes.append(trio.current_time())
+                if self._is_exhausted(crashes):
+                    self._give_up(mailbox.name, crashed, vital)
+                    return
+                logger.error("%s crashed and is started again", mailbox.name, exc_info=crashed)
+                task_status = trio.TASK_STATUS_IGNORED
+                await trio.sleep(RESTART_DELAY_SECONDS)
+        finally:
+            mailbox.close()
+
+    def _is_exhausted(self, crashes: deque[float]) -> bool:
+        return (
+            len(crashes) > self._limit.max_restarts
+            and crashes[-1] - crashes[0] <= self._limit.within_seconds
+        )
+
+    def _give_up(self, name: str, crashed: BaseExceptionGroup[Exception], vital: bool) -> None:
+        message = (
+            f"{name} crashed {self._limit.max_restarts + 1} times within "
+            f"{self._limit.within_seconds:g} s and is given up"
+        )
+        logger.critical(message, exc_info=crashed)
+        if vital:
+            raise InternalError(message) from crashed

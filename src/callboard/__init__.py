@@ -1,0 +1,42 @@
+"""A runtime for AI agents, built as independent actors on Trio.
+
+import callboard, trio
+
+async def main():
+    async with callboard.open_runtime(model="rehearsal") as runtime:
+        session = await runtime.create_session()
+        async with session.prompt("What time is it in Tokyo?") as turn:
+            async for event in turn:
+                if isinstance(event, callboard.TextDelta):
+                    print(event.text, end="")
+
+trio.run(main)
+"""
+
+from .embedded import Runtime as Runtime
+from .embedded import Session as Session
+from .embedded import Turn as Turn
+from .embedded import TurnEvent as TurnEvent
+from .embedded import open_runtime as open_runtime
+from .providers.script import reply as reply
+from .providers.scripted import ScriptedModel as ScriptedModel
+from .runtime.definitions import Agent as Agent
+from .runtime.definitions import ErrorType as ErrorType
+from .runtime.definitions import Preset as Preset
+from .runtime.definitions import Tier as Tier
+from .runtime.definitions import ToolFailure as ToolFailure
+from .runtime.definitions import ToolResult as ToolResult
+from .runtime.errors import CallboardError as CallboardError
+from .runtime.events import CallFinished as CallFinished
+from .runtime.events import CallProgress as CallProgress
+from .runtime.events import CallProposed as CallProposed
+from .runtime.events import CallStarted as CallStarted
+from .runtime.events import MessageCompleted as MessageCompleted
+from .runtime.events import MessageDiscarded as MessageDiscarded
+from .runtime.events import TurnEnded as TurnEnded
+from .runtime.messages import ApprovalAnswer as ApprovalAnswer
+from .runtime.messages import ApprovalRequest as ApprovalRequest
+from .runtime.stream import TextDelta as TextDelta
+from .runtime.stream import ThinkingDelta as ThinkingDelta
+from .tools.tool import ToolContext as ToolContext
+from .tools.tool import tool as tool

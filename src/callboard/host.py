@@ -1,0 +1,211 @@
+"""Builds a runtime and nests its parts so that leaving a block is the shutdown order.
+
+HTTP and store          outermost: closed last
+  journal               vital
+    broker, dispatcher
+      directory, sessions
+        the program that embeds it
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import trio
+
+from .actors.directory import MAILBOX_CAPACITY as DIRECTORY_CAPACITY
+from .actors.directory import Directory, LiveSessions
+from .actors.journal import MAILBOX_CAPACITY as JOURNAL_CAPACITY
+from .actors.journal import Journal
+from .actors.permission_broker import MAILBOX_CAPACITY as BROKER_CAPACITY
+from .actors.permission_broker import Approver, PermissionBroker
+from .actors.session import Models, SessionServices
+from .actors.tool_dispatcher import MAILBOX_CAPACITY as DISPATCHER_CAPACITY
+from .actors.tool_dispatcher import ToolDispatcher
+from .actors.tool_handles import OpenHandles
+from .config.settings import Limits
+from .runtime.definitions import Agent
+from .runtime.http import HttpClient, open_http_client
+from .runtime.identity import now_ms
+from .runtime.inbox import EventInboxes
+from .runtime.mailbox import Mailbox
+from .runtime.messages import (
+    AppendEvents,
+    BrokerMessage,
+    DirectoryMessage,
+    DispatcherMessage,
+    JournalMessage,
+    StopSessions,
+)
+from .runtime.recovery import closing_events
+from .runtime.store import Store
+from .runtime.supervisor import Supervisor
+from .tools.registry import ToolRegistry
+
+logger = logging.getLogger(__name__)
+
+STOP_SECONDS = 15.0
+"""How long sessions may take to end their turns when the runtime closes; then they are cut off."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a host is built from.
+
+    Attributes:
+        store: Opened by the caller; closed by the host.
+        models: Finds the model of a turn.
+        registry: The tools.
+        agents: By name.
+        approver: Asks a person, or `None` when there is nobody to ask.
+        forbidden: Folders that no workspace may hold.
+        limits: Bounds and deadlines.
+        strict: Turns the isolation of actors off: a crash ends the runtime.
+    """
+
+    store: Store
+    models: Models
+    registry: ToolRegistry
+    agents: Mapping[str, Agent]
+    approver: Approver | None = None
+    forbidden: Sequence[Path] = ()
+    limits: Limits = Limits()
+    strict: bool = False
+
+
+class Host:
+    """A running runtime: the addresses of its actors."""
+
+    def __init__(self, plan: Plan, http: HttpClient) -> None:
+        self.plan = plan
+        self.http = http
+        self.inboxes = EventInboxes()
+        self.live: LiveSessions = {}
+        self.journal: Mailbox[JournalMessage] = Mailbox("journal", JOURNAL_CAPACITY)
+        self.broker: Mailbox[BrokerMessage] = Mailbox("permission broker", BROKER_CAPACITY)
+        self.dispatcher: Mailbox[DispatcherMessage] = Mailbox(
+            "tool dispatcher", DISPATCHER_CAPACITY
+        )
+        self.directory: Mailbox[DirectoryMessage] = Mailbox("directory", DIRECTORY_CAPACITY)
+
+    async def serve(self, stop: trio.Event, *, task_status: trio.TaskStatus[None]) -> None:
+        """Runs all actors until `stop` is set; then sessions end first and the journal last."""
+        plan = self.plan
+        handles = OpenHandles(plan.store, plan.forbidden)
+        try:
+            async with trio.open_nursery() as outer:
+                journals = Supervisor(outer, strict=plan.strict)
+                await journals.start(
+                    "journal",
+                    lambda: Journal(self.journal, plan.store, self.inboxes),
+                    self.journal,
+                )
+                await self._recover()
+                async with trio.open_nursery() as inner:
+                    await self._start_actors(Supervisor(inner, strict=plan.strict), handles)
+                    task_status.started()
+                    await stop.wait()
+                    with trio.move_on_after(STOP_SECONDS):
+                        await self.directory.ask(
+                            lambda reply: StopSessions(reason="the runtime closed", reply=reply)
+                        )
+                    inner.cancel_scope.cancel(reason="the runtime closed")
+                outer.cancel_scope.cancel(reason="the runtime closed")
+        finally:
+            handles.close()
+
+    async def _start_actors(self, supervisor: Supervisor, handles: OpenHandles) -> None:
+        plan = self.plan
+        await supervisor.start(
+            "permission broker",
+            lambda: PermissionBroker(
+                self.broker, self.journal, plan.approver, plan.limits.approval_seconds
+            ),
+            self.broker,
+        )
+        await supervisor.start(
+            "tool dispatcher",
+            lambda: ToolDispatcher(
+                self.dispatcher,
+                self.journal,
+                self.broker,
+                plan.registry,
+                handles,
+                plan.limits,
+            ),
+            self.dispatcher,
+        )
+        services = SessionServices(
+            journal=self.journal,
+            dispatcher=self.dispatcher,
+            store=plan.store,
+            inboxes=self.inboxes,
+            http=self.http,
+            limits=plan.limits,
+            models=plan.models,
+            tools=plan.registry,
+            agents=plan.agents,
+            strict=plan.strict,
+        )
+        await supervisor.start(
+            "directory",
+            lambda: Directory(self.directory, services, supervisor, self.live),
+            self.directory,
+        )
+
+    async def _recover(self) -> None:
+        """Gives every turn that a crash left open its end, before anything new begins."""
+        for turn in await self.plan.store.open_turns():
+            logger.warning("turn %s was interrupted; its calls are closed", turn.turn_id)
+            events = closing_events(turn, now_ms())
+            session_id = turn.session_id
+            await self.journal.ask(
+                lambda reply, session_id=session_id, events=events: AppendEvents(  # type: ignore[misc]
+                    session_id=session_id, events=events, reply=reply
+                )
+            )
+
+
+@asynccontextmanager
+async def open_host(plan: Plan) -> AsyncGenerator[Host, None]:
+    """Runs a host around the block; closes the plan's store at the end.
+
+    Cancelling the block does not cut the actors off: they end in order, within `STOP_SECONDS`.
+    An exception of the block comes out as it is.
+    """
+    stop = trio.Event()
+    raised: BaseException | None = None
+    try:
+        async with open_http_client() as http:
+            host = Host(plan, http)
+
+            async def serve(task_status: trio.TaskStatus[None]) -> None:
+                with trio.CancelScope(shield=True):
+                    await host.serve(stop, task_status=task_status)
+
+            async with trio.open_nursery() as nursery:
+                await nursery.start(serve, name="callboard")
+                try:
+                    yield host
+                except BaseException as error:  # raised again below, when the actors have ended
+                    raised = error
+                finally:
+                    stop.set()
+    except BaseExceptionGroup as group:
+        raise _innermost(group) from None
+    finally:
+        with trio.CancelScope(shield=True):
+            await plan.store.aclose()
+    if raised is not None:
+        raise raised
+
+
+def _innermost(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What a group of one holds: callers catch our errors, not groups around them."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,92 @@
+"""Finds the model of a turn: what was asked for, configured, or answers on this machine."""
+
+from __future__ import annotations
+
+import msgspec
+import trio
+
+from .providers.catalog import Wish, resolve_model, servers_to_ask
+from .providers.provider import Endpoint, LocalModel, ModelTarget
+from .runtime.errors import CallboardError
+from .runtime.http import HttpClient
+
+PROBE_SECONDS = 2.0
+"""How long a server on this machine may take to list its models before it counts as absent."""
+MAX_LIST_BYTES = 4 * 1024 * 1024
+"""Of a list of models: OpenRouter's is 0.5 MB."""
+
+
+class ModelFinder:
+    """Resolves `PROVIDER/MODEL` to what a turn calls; remembers what it found.
+
+    Args:
+        wish: What decides when a session names no model itself.
+        local: A model object of the embedding program, which then answers every session.
+    """
+
+    def __init__(self, wish: Wish, local: LocalModel | None = None) -> None:
+        self._wish = wish
+        self._listed: dict[str, tuple[str, ...]] = {}
+        self._found: dict[str | None, ModelTarget] = {}
+        self.reason = "because the program passed it"
+        if local is not None:
+            self._found[None] = ModelTarget(
+                provider="local", model=type(local).__name__, local=local
+            )
+
+    def target(self, choice: str | None) -> ModelTarget:
+        """The model for `PROVIDER/MODEL`, or the default's.
+
+        Raises:
+            NotFoundError: It does not exist; says which do.
+            AuthError: Its key is missing.
+        """
+        if (found := self._found.get(choice)) is None:
+            found = self._found[choice] = self._resolve(choice)
+        return found
+
+    async def look_around(self, http: HttpClient) -> None:
+        """Asks the servers whose lists of models the default depends on; usually none."""
+        if None in self._found:
+            return
+        async with trio.open_nursery() as nursery:
+            for endpoint in servers_to_ask(self._wish):
+                nursery.start_soon(self._ask, http, endpoint, name=f"models of {endpoint.name}")
+
+    async def _ask(self, http: HttpClient, endpoint: Endpoint) -> None:
+        headers = endpoint.dialect.auth_headers(endpoint.key.reveal()) if endpoint.key else {}
+        try:
+            with trio.fail_after(PROBE_SECONDS):
+                async with http.stream_get(endpoint.base_url + "/models", headers) as body:
+                    content = await body.read_all(MAX_LIST_BYTES)
+            listed = msgspec.json.decode(content, type=_ModelList)
+        except (CallboardError, trio.TooSlowError, msgspec.DecodeError):
+            return  # absent, or not what it seems: then it isn't offered
+        self._listed[endpoint.base_url] = tuple(model.id for model in listed.data)
+
+    def _resolve(self, choice: str | None) -> ModelTarget:
+        wish = self._wish
+        if choice is not None:
+            wish = msgspec.structs.replace(wish, choice=choice)
+        resolved = resolve_model(wish, self._listed)
+        if choice is None or choice == self._wish.choice:
+            self.reason = resolved.reason
+        local = None
+        if resolved.endpoint is None:
+            from .providers.rehearsal import RehearsalModel  # here: a real model needs it not
+
+            local = RehearsalModel()
+        return ModelTarget(
+            provider=resolved.provider,
+            model=resolved.model,
+            endpoint=resolved.endpoint,
+            local=local,
+        )
+
+
+class _Model(msgspec.Struct):
+    id: str
+
+
+class _ModelList(msgspec.Struct):
+    data: list[_Model]

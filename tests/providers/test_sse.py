@@ -1,0 +1,133 @@
+"""The SSE parser: what is an event, whichever way the bytes arrive."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callboard.providers import sse
+from callboard.providers.sse import SseParser
+
+
+def parse(data: bytes, *cuts: int) -> list[bytes]:
+    """All payloads of a stream that arrives in pieces."""
+    parser = SseParser()
+    payloads: list[bytes] = []
+    edges = [0, *sorted(cuts), len(data)]
+    for start, end in itertools.pairwise(edges):
+        payloads += parser.feed(data[start:end])
+    return payloads + parser.end()
+
+
+SHAPES: dict[str, tuple[bytes, list[bytes]]] = {
+    "usual blocks": (b"data: a\n\ndata: b\n\n", [b"a", b"b"]),
+    "crlf": (b"data: a\r\n\r\ndata: b\r\n\r\n", [b"a", b"b"]),
+    "cr": (b"data: a\r\rdata: b\r\r", [b"a", b"b"]),
+    "mixed line ends": (b"data: a\n\r\ndata: b\r\n\rdata: c\r\n\n", [b"a", b"b", b"c"]),
+    "bom": (b"\xef\xbb\xbfdata: a\n\n", [b"a"]),
+    "bom only once": (b"\xef\xbb\xbf\xef\xbb\xbfdata: a\n\n", []),
+    "half a bom": (b"\xef\xbbdata: a\n\ndata: b\n\n", [b"b"]),
+    "comments": (b": hi\n\ndata: a\n: between\n\n:\n\ndata: b\n\n", [b"a", b"b"]),
+    "no space": (b"data:a\n\ndata:  b\n\n", [b"a", b" b"]),
+    "many lines": (b"data: a\ndata: b\ndata\ndata: c\n\n", [b"a\nb\n\nc"]),
+    "other fields": (b"event: x\nid: 1\ndata: a\nretry: 5\n\nevent: y\n\n", [b"a"]),
+    "empty data": (b"data:\n\ndata: \n\n", [b"", b""]),
+    "more blank lines": (b"\n\n\ndata: a\n\n\n\ndata: b\n\n\n", [b"a", b"b"]),
+    "like a field": (b"database: a\n\n data: b\n\nDATA: c\n\n", []),
+    "no blank line at the end": (b"data: a\n\ndata: b\n", [b"a", b"b"]),
+    "no line end at the end": (b"data: a\n\ndata: b", [b"a", b"b"]),
+    "nothing": (b"", []),
+    "utf-8": ("data: é\n\ndata: 😀\n\n".encode(), ["é".encode(), "😀".encode()]),
+    "other separators of str": (b"data: a\x0b\x0c\x1c\x85\n\n", [b"a\x0b\x0c\x1c\x85"]),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_an_event_is_what_the_standard_says_at_every_cut(shape: str) -> None:
+    data, payloads = SHAPES[shape]
+    assert parse(data) == payloads
+    for first in range(len(data) + 1):
+        assert parse(data, first) == payloads
+        assert parse(data, first, first + 1) == payloads
+    assert parse(data, *range(len(data))) == payloads
+
+
+PIECES = st.sampled_from(
+    [
+        b"data: ",
+        b"data:",
+        b"data",
+        b"\n",
+        b"\r",
+        b"\n\n",
+        b"\r\n",
+        b": c",
+        b"event: e",
+        b"x",
+        b"{}",
+        b"\xef\xbb\xbf",
+        b" ",
+        b"data: {}\n\n",
+        b"\n\ndata: ",
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=30).map(b"".join), st.data())
+def test_any_split_gives_the_same_events(data: bytes, cuts: st.DataObject) -> None:
+    places = cuts.draw(st.lists(st.integers(0, len(data)), max_size=8))
+    assert parse(data, *places) == parse(data)
+    assert parse(data, *range(len(data))) == parse(data)
+
+
+@given(st.lists(st.binary(max_size=40), max_size=10))
+def test_any_bytes_are_taken(pieces: list[bytes]) -> None:
+    parser = SseParser()
+    for piece in pieces:
+        parser.feed(piece)
+    parser.end()
+    assert not parser.overflowed
+
+
+@given(st.lists(st.binary(max_size=20).filter(lambda b: b"\n" not in b and b"\r" not in b)))
+def test_what_is_written_as_blocks_is_read_back(payloads: list[bytes]) -> None:
+    assert parse(b"".join(b"data: " + payload + b"\n\n" for payload in payloads)) == payloads
+
+
+@pytest.mark.parametrize("piece", [1, 7, 64, 10_000])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"data: " + b"x" * 200,
+        b": " + b"x" * 200,
+        b"data: 12345678\n" * 20,
+        b"data: " + b"x" * 200 + b"\n\n",
+        b"data: " + b"x" * 200 + b"\r\n\r\n",
+    ],
+    ids=["line", "comment", "many lines", "block", "crlf"],
+)
+def test_an_event_over_the_bound_ends_the_stream(
+    monkeypatch: pytest.MonkeyPatch, data: bytes, piece: int
+) -> None:
+    monkeypatch.setattr(sse, "MAX_EVENT_BYTES", 100)
+    parser = SseParser()
+    stream = b"data: first\n\n" + data + b"\n\ndata: after\n\n"
+    payloads = [
+        payload
+        for start in range(0, len(stream), piece)
+        for payload in parser.feed(stream[start : start + piece])
+    ]
+    assert parser.overflowed
+    assert payloads == [b"first"]
+    assert parser.end() == []
+
+
+def test_an_event_at_the_bound_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "MAX_EVENT_BYTES", 100)
+    payload = b"x" * (100 - len(b"data: "))
+    stream = b"data: " + payload + b"\n\n"
+    assert parse(stream * 3) == [payload] * 3
+    assert parse(stream * 3, *range(len(stream) * 3)) == [payload] * 3

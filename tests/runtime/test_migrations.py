@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import apsw
+import pytest
+
+from callboard.runtime.errors import StorageError
+from callboard.runtime.migrations import APPLICATION_ID, MIGRATIONS, migrate
+
+STEPS = ("create table a (x)", "create table b (x); insert into b values (1)")
+
+
+def tables(connection: apsw.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("select name from sqlite_schema")}
+
+
+@pytest.fixture
+def connection() -> apsw.Connection:
+    return apsw.Connection(":memory:")
+
+
+def test_an_empty_database_gets_every_step(connection: apsw.Connection) -> None:
+    assert migrate(connection, "it") == (0, len(MIGRATIONS))
+    assert {"sessions", "events", "messages", "tool_calls", "usage"} <= tables(connection)
+    assert connection.pragma("application_id") == APPLICATION_ID
+    assert connection.pragma("user_version") == len(MIGRATIONS)
+    assert migrate(connection, "it") == (len(MIGRATIONS), len(MIGRATIONS))
+
+
+def test_an_older_database_gets_the_steps_that_it_lacks(connection: apsw.Connection) -> None:
+    migrate(connection, "it", steps=STEPS[:1])
+    connection.execute("insert into a values ('kept')")
+    assert migrate(connection, "it", steps=STEPS) == (1, 2)
+    assert connection.execute("select x from a").get == "kept"
+    assert connection.execute("select x from b").get == 1
+
+
+def test_a_newer_database_is_refused_and_unchanged(connection: apsw.Connection) -> None:
+    migrate(connection, "it", steps=STEPS)
+    with pytest.raises(StorageError, match="newer callboard"):
+        migrate(connection, "it", steps=STEPS[:1])
+    assert connection.pragma("user_version") == 2
+    assert not connection.in_transaction
+
+
+def test_another_programs_database_is_refused(connection: apsw.Connection) -> None:
+    connection.execute("create table theirs (x)")
+    with pytest.raises(StorageError, match="not a callboard store"):
+        migrate(connection, "it", steps=STEPS)
+    assert tables(connection) == {"theirs"}
+
+
+def test_a_failing_step_undoes_all_of_them(connection: apsw.Connection) -> None:
+    migrate(connection, "it", steps=STEPS[:1])
+    with pytest.raises(apsw.SQLError):
+        migrate(connection, "it", steps=(*STEPS, "create table c (x); nonsense"))
+    assert tables(connection) == {"a"}
+    assert connection.pragma("user_version") == 1
+    assert migrate(connection, "it", steps=STEPS) == (1, 2)

@@ -1,0 +1,335 @@
+"""What only a store in a file does: its folder, its file, readers beside it, faults of the disk."""
+
+from __future__ import annotations
+
+import os
+import resource
+import stat
+import threading
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+import trio
+import trio.testing
+
+from callboard.runtime.errors import ConflictError, NotFoundError, StorageError, StorageFull
+from callboard.runtime.events import DurableEvent, InputAccepted, SessionCreated, Stored
+from callboard.runtime.ledger import Ledger
+from callboard.runtime.migrations import MIGRATIONS, migrate
+from callboard.runtime.queries import Queries
+from callboard.runtime.sqlite_store import open_disk_store, open_reader
+from callboard.runtime.store import Append, Store
+
+CREATED = SessionCreated(agent="general", workspace="/work")
+
+
+def said(text: str) -> InputAccepted:
+    return InputAccepted(input_id="i", text=text)
+
+
+async def put(store: Store, *events: DurableEvent) -> None:
+    (result,) = await store.commit([Append("s1", events)])
+    assert isinstance(result, tuple), result
+
+
+async def texts(folder: Path) -> list[str]:
+    reader = await open_reader(folder)
+    rows = await reader.messages("s1")
+    await reader.aclose()
+    return [row.content for row in rows]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix != ".lock"}
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+async def refused(folder: Path) -> str:
+    before = contents(folder)
+    with pytest.raises(StorageError) as writing:
+        await open_disk_store(folder)
+    with pytest.raises(StorageError) as reading:
+        await open_reader(folder)
+    assert str(reading.value) == str(writing.value)
+    assert contents(folder) == before
+    return str(writing.value)
+
+
+async def test_folder_and_files_are_the_owners_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "home" / "data"
+    store = await open_disk_store(folder)
+    await put(store, CREATED)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert names(folder) == {
+        "callboard.db",
+        "callboard.db-wal",
+        "callboard.db-shm",
+        "callboard.lock",
+    }
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+    await store.aclose()
+    assert names(folder) == {"callboard.db", "callboard.lock"}
+
+
+async def test_what_was_committed_is_there_after_reopening(tmp_path: Path) -> None:
+    store = await open_disk_store(tmp_path)
+    await put(store, CREATED, said("first"))
+    await store.aclose()
+    store = await open_disk_store(tmp_path)
+    await put(store, said("second"))
+    assert [stored.seq for stored in await store.events("s1")] == [1, 2, 3]
+    await store.aclose()
+    assert await texts(tmp_path) == ["first", "second"]
+
+
+async def test_a_second_writer_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
+    store = await open_disk_store(tmp_path)
+    with pytest.raises(ConflictError, match=f"process {os.getpid()}"):
+        await open_disk_store(tmp_path)
+    await put(store, CREATED, said("still here"))
+    await store.aclose()
+    assert await texts(tmp_path) == ["still here"]
+
+
+async def test_a_refused_file_leaves_the_folder_unlocked(tmp_path: Path) -> None:
+    (tmp_path / "callboard.db").write_bytes(b"not a database, but long enough" * 100)
+    await refused(tmp_path)
+    (tmp_path / "callboard.db").unlink()
+    store = await open_disk_store(tmp_path)
+    await store.aclose()
+
+
+@pytest.mark.parametrize("data", [b"", b"hello", b"\0" * 8192, b"[section]\nkey = 1\n" * 500])
+async def test_a_file_that_is_no_database_is_named_and_untouched(
+    tmp_path: Path, data: bytes
+) -> None:
+    path = tmp_path / "callboard.db"
+    path.write_bytes(data)
+    assert str(path) in await refused(tmp_path)
+
+
+@pytest.mark.parametrize("mode", ["delete", "wal"])
+async def test_another_programs_database_is_refused(tmp_path: Path, mode: str) -> None:
+    connection = apsw.Connection(str(tmp_path / "callboard.db"))
+    connection.pragma("journal_mode", mode)
+    connection.execute("create table theirs (x)")
+    connection.close()
+    assert "not a callboard store" in await refused(tmp_path)
+
+
+async def test_a_newer_file_is_refused(tmp_path: Path) -> None:
+    await (await open_disk_store(tmp_path)).aclose()
+    connection = apsw.Connection(str(tmp_path / "callboard.db"))
+    connection.pragma("user_version", len(MIGRATIONS) + 1)
+    connection.close()
+    assert "newer callboard" in await refused(tmp_path)
+
+
+async def test_a_newer_file_with_its_log_is_refused_and_both_are_untouched(tmp_path: Path) -> None:
+    await (await open_disk_store(tmp_path)).aclose()
+    # What a newer version leaves when it is killed: the version is in the log alone.
+    connection = apsw.Connection(str(tmp_path / "callboard.db"))
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    connection.pragma("user_version", len(MIGRATIONS) + 1)
+    connection.close()
+    assert (tmp_path / "callboard.db-wal").stat().st_size > 0
+    before = contents(tmp_path)
+    with pytest.raises(StorageError, match="newer callboard"):
+        await open_disk_store(tmp_path)
+    after = contents(tmp_path)
+    for name in ("callboard.db", "callboard.db-wal"):
+        assert after[name] == before[name]
+
+
+async def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    store = await open_disk_store(tmp_path)
+    await put(store, CREATED, *(said("x" * 500) for _ in range(100)))
+    await store.aclose()
+    path = tmp_path / "callboard.db"
+    data = bytearray(path.read_bytes())
+    data[4096 * 3 : 4096 * 30] = b"\xa5" * (4096 * 27)
+    path.write_bytes(data)
+    before = contents(tmp_path)
+    with pytest.raises(StorageError, match=r"callboard\.db is damaged"):
+        await open_disk_store(tmp_path)
+    assert contents(tmp_path) == before
+
+
+async def test_an_event_that_cannot_be_decoded_is_named(tmp_path: Path) -> None:
+    store = await open_disk_store(tmp_path)
+    await put(store, CREATED, said("x"))
+    await store.aclose()
+    connection = apsw.Connection(str(tmp_path / "callboard.db"))
+    connection.execute("update events set event = x'7b' where seq = 2")
+    connection.close()
+    reader = await open_reader(tmp_path)
+    assert len(await reader.events("s1", limit=1)) == 1
+    with pytest.raises(StorageError, match="event 2 of session s1"):
+        await reader.events("s1")
+    await reader.aclose()
+
+
+async def test_half_made_files_of_a_crash_are_made_anew(tmp_path: Path) -> None:
+    for suffix in ("", "-journal", "-wal"):
+        (tmp_path / f"callboard.db.new{suffix}").write_bytes(b"half")
+    store = await open_disk_store(tmp_path)
+    await put(store, CREATED)
+    await store.aclose()
+    assert names(tmp_path) == {"callboard.db", "callboard.lock"}
+
+
+async def test_a_data_directory_that_cannot_be_one_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(StorageError, match="is a file") as raised:
+            await open_disk_store(folder)
+        assert str(folder) in str(raised.value)
+    for folder in (Path("/proc/callboard"), Path("/proc/self")):
+        with pytest.raises(StorageError, match=str(folder)):
+            await open_disk_store(folder)
+    (tmp_path / "callboard.db").mkdir()
+    with pytest.raises(StorageError, match=r"callboard\.db"):
+        await open_disk_store(tmp_path)
+
+
+async def test_a_reader_of_nothing_says_that_there_is_nothing_yet(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(NotFoundError, match=r"nothing in .* yet"):
+            await open_reader(folder)
+    assert names(tmp_path) == set()
+
+
+async def test_a_reader_works_beside_a_writer_and_sees_its_commits(tmp_path: Path) -> None:
+    store = await open_disk_store(tmp_path)
+    reader = await open_reader(tmp_path)
+    assert await reader.sessions() == []
+    await put(store, CREATED, said("now"))
+    assert [row.title for row in await reader.sessions()] == ["now"]
+    await store.aclose()
+    assert [row.content for row in await reader.messages("s1")] == ["now"]
+    await reader.aclose()
+    with pytest.raises(StorageError, match="closed"):
+        await reader.sessions()
+
+
+async def test_reads_do_not_wait_for_a_transaction_that_is_open(tmp_path: Path) -> None:
+    store = await open_disk_store(tmp_path)
+    await put(store, CREATED, said("before"))
+    blocker = apsw.Connection(str(tmp_path / "callboard.db"))
+    blocker.execute("begin immediate")
+    blocked = trio.Event()
+    async with trio.open_nursery() as nursery:
+
+        async def write() -> None:
+            await put(store, said("after"))
+            blocked.set()
+
+        nursery.start_soon(write)
+        for _ in range(20):
+            assert [row.content for row in await store.messages("s1")] == ["before"]
+        assert not blocked.is_set()
+        blocker.execute("commit")
+    assert await texts(tmp_path) == ["before", "after"]
+    blocker.close()
+    await store.aclose()
+
+
+async def test_parallel_reads_and_commits_are_all_served(tmp_path: Path) -> None:
+    store = await open_disk_store(tmp_path)
+    await put(store, CREATED)
+    async with trio.open_nursery() as nursery:
+        for number in range(20):
+            nursery.start_soon(put, store, said(str(number)))
+            nursery.start_soon(store.events, "s1")
+    assert [stored.seq for stored in await store.events("s1")] == list(range(1, 22))
+    await store.aclose()
+
+
+async def test_a_commit_in_a_cancelled_scope_is_stored_and_answered(tmp_path: Path) -> None:
+    store = await open_disk_store(tmp_path)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await put(store, CREATED, said("kept"))
+    assert await texts(tmp_path) == ["kept"]
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await store.aclose()
+    await (await open_disk_store(tmp_path)).aclose()
+
+
+async def test_a_cancelled_read_ends_in_the_middle_and_the_next_one_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await open_disk_store(tmp_path)
+    await put(store, CREATED, *(said("x") for _ in range(5_000)))
+    is_cancelled = threading.Event()
+    events = Queries.events
+
+    def wait_and_read(queries: Queries, *arguments: Any) -> list[Stored]:
+        is_cancelled.wait()
+        return events(queries, *arguments)
+
+    rows = None
+    with monkeypatch.context() as patch:
+        patch.setattr(Queries, "events", wait_and_read)
+        async with trio.open_nursery() as nursery:
+            with trio.CancelScope() as scope:
+
+                async def cancel() -> None:
+                    await trio.testing.wait_all_tasks_blocked()
+                    scope.cancel()
+                    is_cancelled.set()
+
+                nursery.start_soon(cancel)
+                rows = await store.events("s1")
+    assert rows is None
+    assert len(await store.events("s1")) == 5_001
+    await store.aclose()
+
+
+async def test_after_a_failing_write_the_store_works_again(tmp_path: Path) -> None:
+    store = await open_disk_store(tmp_path)
+    await put(store, CREATED, said("before"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024 * 1024, hard))
+    try:
+        with pytest.raises(StorageError, match="Nothing of this was stored"):
+            await put(store, said("x" * 4 * 1024 * 1024))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    await put(store, said("after"))
+    assert [stored.seq for stored in await store.events("s1")] == [1, 2, 3]
+    await store.aclose()
+    assert await texts(tmp_path) == ["before", "after"]
+
+
+async def test_a_store_that_cannot_be_made_leaves_nothing_behind(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, hard))
+    try:
+        with pytest.raises(StorageError, match=r"callboard\.db"):
+            await open_disk_store(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert names(tmp_path) == {"callboard.lock"}
+    await (await open_disk_store(tmp_path)).aclose()
+
+
+def test_a_full_disk_is_said_to_be_full_and_recovers_with_space() -> None:
+    connection = apsw.Connection(":memory:")
+    migrate(connection, "it")
+    ledger = Ledger(connection, "it")
+    ledger.commit([Append("s1", (CREATED,))])
+    connection.pragma("max_page_count", connection.pragma("page_count") + 2)
+    with pytest.raises(StorageFull, match="the disk is full") as raised:
+        ledger.commit([Append("s1", (said("small"),)), Append("s1", (said("x" * 100_000),))])
+    assert raised.value.retryable
+    connection.pragma("max_page_count", 1_000_000)
+    (result,) = ledger.commit([Append("s1", (said("again"),))])
+    assert isinstance(result, tuple)
+    assert [stored.seq for stored in result] == [2]

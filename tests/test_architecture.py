@@ -1,0 +1,163 @@
+"""House rules that are cheap to prove. Import directions are import-linter's (pyproject.toml)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FRONT_DOOR = ROOT / "src" / "callboard"
+FOLDERS = tuple(sorted(path.name for path in FRONT_DOOR.iterdir() if path.is_symlink()))
+
+MAX_MODULE_LINES = 400
+MAX_FUNCTION_LINES = 40
+VAGUE_NAMES = {"utils", "helpers", "common", "manager", "managers", "base", "misc"}
+
+LONG_FUNCTIONS: dict[str, str] = {}
+"""Functions that may be longer, as `folder/module.py:name`, each with the reason."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def modules_of_the_package() -> list[Path]:
+    real = [path for name in FOLDERS for path in (ROOT / name).rglob("*.py")]
+    return sorted([*real, *FRONT_DOOR.glob("*.py")])
+
+
+MODULES = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in modules_of_the_package()]
+every_module = pytest.mark.parametrize("module", MODULES)
+
+
+def parsed(module: Path) -> ast.Module:
+    return ast.parse(module.read_text(encoding="utf-8"), str(module))
+
+
+def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]:
+    """Every function with its dotted name, methods and inner ones too."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, Function):
+            yield prefix + node.name, node
+            yield from functions(node, f"{prefix}{node.name}.")
+        elif isinstance(node, ast.ClassDef):
+            yield from functions(node, f"{prefix}{node.name}.")
+        else:
+            yield from functions(node, prefix)
+
+
+def public_definitions(
+    tree: ast.Module | ast.ClassDef, prefix: str = ""
+) -> Iterator[tuple[str, ast.ClassDef | Function]]:
+    """Public classes and functions, and the public methods of public classes."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | Function) and not node.name.startswith("_"):
+            yield prefix + node.name, node
+            if isinstance(node, ast.ClassDef):
+                yield from public_definitions(node, f"{node.name}.")
+
+
+def imported_names(tree: ast.Module) -> Iterator[str]:
+    """Every module that is imported absolutely."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.module or ""
+
+
+def too_long(module: Path) -> list[str]:
+    where = module.relative_to(ROOT)
+    return [
+        f"{where}:{name} has {lines} lines"
+        for name, node in functions(parsed(module))
+        if (lines := (node.end_lineno or 0) - node.lineno + 1) > MAX_FUNCTION_LINES
+        and f"{where}:{name}" not in LONG_FUNCTIONS
+    ]
+
+
+def undocumented(module: Path) -> list[str]:
+    tree = parsed(module)
+    missing = [] if ast.get_docstring(tree) else ["the module"]
+    return missing + [
+        name
+        for name, node in public_definitions(tree)
+        if not ast.get_docstring(node) and not is_overload(node)
+    ]
+
+
+def catches_anything(module: Path) -> bool:
+    """Whether it keeps an exception that it did not name, instead of raising."""
+    broad = {"Exception", "BaseException", "ExceptionGroup", "BaseExceptionGroup"}
+    return any(
+        isinstance(node, ast.ExceptHandler)
+        and (node.type is None or any(ast.unparse(name) in broad for name in ast.walk(node.type)))
+        and not isinstance(node.body[-1], ast.Raise)
+        for node in ast.walk(parsed(module))
+    )
+
+
+def is_overload(node: ast.ClassDef | Function) -> bool:
+    return any(ast.unparse(mark).endswith("overload") for mark in node.decorator_list)
+
+
+@every_module
+def test_a_module_is_short_enough_to_read(module: Path) -> None:
+    assert len(module.read_text(encoding="utf-8").splitlines()) <= MAX_MODULE_LINES
+
+
+@every_module
+def test_a_function_fits_on_a_screen(module: Path) -> None:
+    assert too_long(module) == []
+
+
+@every_module
+def test_everything_public_is_documented(module: Path) -> None:
+    assert undocumented(module) == []
+
+
+@every_module
+def test_imports_inside_the_package_are_relative(module: Path) -> None:
+    # An absolute one lets a type checker that opens the real path see two classes of one name; a
+    # folder's bare name would only be found by accident.
+    roots = {name.partition(".")[0] for name in imported_names(parsed(module))}
+    assert roots & {"callboard", *FOLDERS} == set()
+
+
+@every_module
+def test_whatever_catches_any_exception_is_listed_with_its_reason(module: Path) -> None:
+    listed = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = listed.partition("## Where any exception is caught")[2]
+    assert catches_anything(module) == (f"| `{module.relative_to(ROOT)}` |" in rows)
+
+
+@every_module
+def test_a_module_is_named_by_its_noun(module: Path) -> None:
+    assert module.stem not in VAGUE_NAMES
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_folders_door_holds_its_docstring_and_no_code(folder: str) -> None:
+    tree = parsed(ROOT / folder / "__init__.py")
+    assert ast.get_docstring(tree)
+    assert len(tree.body) == 1
+
+
+def test_every_folder_of_the_design_is_linked_into_the_package() -> None:
+    assert set(FOLDERS) >= {"runtime", "actors", "tools", "providers", "config", "cli"}
+
+
+def test_the_rules_find_what_breaks_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)
+    module = tmp_path / "wrong.py"
+    body = "\n".join(f"    x = {n}" for n in range(MAX_FUNCTION_LINES))
+    module.write_text(f"import callboard.x\nclass Thing:\n  def long(self):\n{body}\n")
+    assert not catches_anything(module)
+    assert too_long(module) == ["wrong.py:Thing.long has 41 lines"]
+    assert undocumented(module) == ["the module", "Thing", "Thing.long"]
+    assert list(imported_names(parsed(module))) == ["callboard.x"]
+    module.write_text("try: x()\nexcept BaseException: raise")
+    assert not catches_anything(module)
+    module.write_text("try: x()\nexcept (Exception, SystemExit) as error: log(error)")
+    assert catches_anything(module)

@@ -1,0 +1,91 @@
+"""What the documents list is what there is."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+import pytest
+
+from callboard.config.files import parse_settings
+from callboard.config.settings import Limits
+from callboard.providers.catalog import KNOWN
+from callboard.runtime.definitions import CallStatus, ErrorType
+from callboard.runtime.events import DurableEvent, LiveEvent
+from callboard.runtime.stream import AnyStreamEvent
+from callboard.tools.registry import builtin_tools
+from callboard.tools.tool import Tool
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+EVENTS = [*get_args(DurableEvent), *get_args(LiveEvent), *get_args(AnyStreamEvent)]
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.__name__)
+def test_the_protocol_lists_each_event_with_its_fields(event: type[msgspec.Struct]) -> None:
+    tag = event.__struct_config__.tag
+    rows = [line.split("|") for line in text_of("docs/protocol.md").splitlines()]
+    listed = [row[2] for row in rows if len(row) > 2 and f"`{tag}`" in row[1]]
+    assert len(listed) == 1
+    fields = re.findall(r"`(\w+)`", listed[0])
+    assert fields == [field.name for field in msgspec.structs.fields(event)]
+
+
+def test_the_documents_name_every_state_and_error_of_a_call() -> None:
+    for status in CallStatus:
+        assert f"`{status}`" in text_of("docs/protocol.md")
+    for error in ErrorType:
+        assert f"`{error}`" in text_of("docs/tools.md")
+
+
+@pytest.mark.parametrize("tool", builtin_tools(), ids=lambda tool: tool.definition.name)
+def test_every_built_in_tool_is_listed_as_it_is(tool: Tool) -> None:
+    its = tool.definition
+    row = f"| `{its.name}` | {its.tier} | {its.timeout_seconds:g} s | {its.effect} | "
+    listed = next(
+        (line for line in text_of("docs/tools.md").splitlines() if line.startswith(row)), ""
+    )
+    required = its.parameters.get("required", [])
+    for name in its.parameters["properties"]:
+        assert f"`{name}`" in listed if name in required else f"`{name}?`" in listed
+
+
+def test_every_limit_is_listed_with_its_default() -> None:
+    for field in msgspec.structs.fields(Limits):
+        default: Any = field.default
+        assert f"| `{field.name}` | {int(default)} |" in text_of("docs/operations.md")
+
+
+def test_every_known_provider_is_listed() -> None:
+    for known in KNOWN.values():
+        row = f"| `{known.name}` | `{known.base_url}` |"
+        assert row in text_of("docs/providers.md")
+        assert known.key_env is None or f"`{known.key_env}`" in text_of("docs/providers.md")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_to_files_that_exist(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text(encoding="utf-8")):
+        assert target.startswith("https://") or (document.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_configuration_in_a_document_is_accepted(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    for block in re.findall(r"```toml\n(.*?)```", text, flags=re.DOTALL):
+        assert tomllib.loads(block)
+        parse_settings(block, document)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_python_in_a_document_is_valid(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
+        compile(block, str(document), "exec")

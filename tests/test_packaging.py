@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FRONT_DOOR = ROOT / "src" / "callboard"
+
+
+def files_of_the_tree() -> set[str]:
+    """What the package must hold: the real files of the front door, and each linked folder."""
+    found = {path.name for path in FRONT_DOOR.iterdir() if path.is_file()}
+    for folder in (path for path in FRONT_DOOR.iterdir() if path.is_symlink()):
+        real = folder.resolve()
+        assert real == ROOT / folder.name
+        found |= {
+            f"{folder.name}/{path.relative_to(real)}"
+            for path in real.rglob("*")
+            if path.is_file() and path.suffix != ".pyc"
+        }
+    return {f"callboard/{name}" for name in found}
+
+
+def build(*arguments: str, into: Path) -> None:
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(into), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def names_in(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+@pytest.fixture(scope="module")
+def wheel_of_the_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tree")
+    build("--wheel", str(ROOT), into=folder)
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def built_from_sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sdist")
+    build(str(ROOT), into=folder)  # the wheel is made from the sdist
+    return folder
+
+
+def test_the_wheel_holds_every_file_of_the_folders_and_nothing_else(
+    wheel_of_the_tree: Path,
+) -> None:
+    packed = {name for name in names_in(wheel_of_the_tree) if name.startswith("callboard/")}
+    assert packed == files_of_the_tree()
+
+
+def test_the_wheel_puts_nothing_but_callboard_into_site_packages(wheel_of_the_tree: Path) -> None:
+    top = {name.partition("/")[0] for name in names_in(wheel_of_the_tree)}
+    metadata = {name for name in top if name.endswith(".dist-info")}
+    assert top - metadata == {"callboard"}
+    assert len(metadata) == 1
+
+
+def test_the_wheel_carries_its_command_and_its_licence(wheel_of_the_tree: Path) -> None:
+    with zipfile.ZipFile(wheel_of_the_tree) as archive:
+        text = {
+            name.rpartition("/")[2]: archive.read(name).decode()
+            for name in archive.namelist()
+            if ".dist-info/" in name
+        }
+    assert "callboard = callboard.__main__:main" in text["entry_points.txt"]
+    assert "Apache License" in text["LICENSE"]
+    assert "License-Expression: Apache-2.0" in text["METADATA"]
+
+
+def test_a_wheel_from_the_sdist_is_the_same(
+    wheel_of_the_tree: Path, built_from_sdist: Path
+) -> None:
+    assert names_in(next(built_from_sdist.glob("*.whl"))) == names_in(wheel_of_the_tree)
+
+
+def test_the_sdist_keeps_the_folders_at_the_top(built_from_sdist: Path) -> None:
+    with tarfile.open(next(built_from_sdist.glob("*.tar.gz"))) as archive:
+        top = {name.split("/")[1] for name in archive.getnames() if "/" in name}
+    folders = {path.name for path in FRONT_DOOR.iterdir() if path.is_symlink()}
+    assert top >= folders | {"tests", "src", "pyproject.toml", "README.md", "LICENSE"}

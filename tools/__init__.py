@@ -1,0 +1,1 @@
+"""What a model can ask for: one family of tools a file, on handles that the context gives."""

@@ -1,0 +1,158 @@
+"""How bytes get into a file: whole and durable, or not at all.
+
+A write goes to a temporary file in the same directory, is flushed, and takes its name in one
+rename. A crash between leaves the old content and a `.callboard-….tmp`, which the next opening
+of the workspace removes when it is a day old (younger ones may be another process at work).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+import time
+from collections import deque
+from typing import Self
+
+from .openat2 import rename_exclusive
+from .resolver import Names, OpenDirectory, Resolver
+
+FILE_MODE = 0o644
+"""Masked by the umask; never writable for others, even under umask 000."""
+TEMPORARY_PREFIX = ".callboard-"
+TEMPORARY_SUFFIX = ".tmp"
+LEFTOVER_SECONDS = 24 * 3600
+"""No write lasts a day."""
+MAX_SWEPT_ENTRIES = 2_000
+"""Opening a workspace must stay a matter of milliseconds: the sweep looks at the first so many
+entries, breadth first, and leaves the rest of a large tree alone."""
+
+_NO_EXCLUSIVE_RENAME = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
+
+
+class TemporaryFile:
+    """A complete, flushed file under an unguessable name; `with` removes it unless published."""
+
+    def __init__(self, parent: OpenDirectory, name: str) -> None:
+        self.name = name
+        self.is_published = False
+        self._parent = parent
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self.is_published:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.name, dir_fd=self._parent.fd)
+
+
+def write_temporary(parent: OpenDirectory, data: bytes, mode: int | None) -> TemporaryFile:
+    """Writes the bytes beside their place.
+
+    Args:
+        parent: The directory that the file is for.
+        data: All of its content.
+        mode: The permission bits of the file that it replaces, or `None` for a new one.
+    """
+    name = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(name, flags, FILE_MODE, dir_fd=parent.fd)
+    temporary = TemporaryFile(parent, name)
+    try:
+        try:
+            if mode is not None:
+                os.fchmod(fd, mode)
+            _write_all(fd, data)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    except BaseException:
+        temporary.__exit__()
+        raise
+    return temporary
+
+
+def publish(parent: OpenDirectory, temporary: TemporaryFile, name: str, *, replace: bool) -> None:
+    """Gives the file its name, durably; without `replace`, EEXIST when the name is taken."""
+    if replace:
+        os.rename(temporary.name, name, src_dir_fd=parent.fd, dst_dir_fd=parent.fd)
+    else:
+        rename_to_free_name(parent.fd, temporary.name, parent.fd, name)
+    temporary.is_published = True
+    os.fsync(parent.fd)
+
+
+def append_to(fd: int, data: bytes) -> os.stat_result:
+    """Adds to an open file, durably; what could not be added whole is taken back."""
+    before = os.fstat(fd).st_size
+    try:
+        _write_all(fd, data)
+        os.fsync(fd)
+    except OSError:
+        os.ftruncate(fd, before)
+        raise
+    return os.fstat(fd)
+
+
+def rename_to_free_name(source_fd: int, source: str, target_fd: int, target: str) -> None:
+    """Renames to a name that must be free; EEXIST when it is taken, also by a racing writer."""
+    try:
+        rename_exclusive(source_fd, source, target_fd, target)
+    except OSError as error:
+        if error.errno not in _NO_EXCLUSIVE_RENAME:
+            raise
+        # EINVAL also means "a directory into itself", which the steps below refuse likewise.
+        _claim_and_rename(source_fd, source, target_fd, target)
+
+
+def _claim_and_rename(source_fd: int, source: str, target_fd: int, target: str) -> None:
+    status = os.stat(source, dir_fd=source_fd, follow_symlinks=False)
+    if stat.S_ISDIR(status.st_mode):
+        # An empty directory claims the name (mkdir is exclusive) and is what rename may replace.
+        os.mkdir(target, 0o700, dir_fd=target_fd)
+        try:
+            os.rename(source, target, src_dir_fd=source_fd, dst_dir_fd=target_fd)
+        except OSError:
+            os.rmdir(target, dir_fd=target_fd)
+            raise
+        return
+    os.link(source, target, src_dir_fd=source_fd, dst_dir_fd=target_fd, follow_symlinks=False)
+    os.unlink(source, dir_fd=source_fd)
+
+
+def sweep_leftovers(resolver: Resolver) -> None:
+    """Removes temporary files that a crash left a day ago or earlier."""
+    oldest = time.time() - LEFTOVER_SECONDS
+    pending: deque[Names] = deque([()])
+    seen = 0
+    while pending and seen < MAX_SWEPT_ENTRIES:
+        names = pending.popleft()
+        # What can't be read or removed here is no reason to refuse the workspace.
+        with contextlib.suppress(OSError), resolver.open_directory(names, follow=False) as here:
+            with os.scandir(here.fd) as entries:
+                for entry in entries:
+                    seen += 1
+                    if seen > MAX_SWEPT_ENTRIES:
+                        break
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append((*names, entry.name))
+                    elif _is_leftover(entry, oldest):
+                        os.unlink(entry.name, dir_fd=here.fd)
+
+
+def _is_leftover(entry: os.DirEntry[str], oldest: float) -> bool:
+    return (
+        entry.name.startswith(TEMPORARY_PREFIX)
+        and entry.name.endswith(TEMPORARY_SUFFIX)
+        and entry.is_file(follow_symlinks=False)
+        and entry.stat(follow_symlinks=False).st_mtime < oldest
+    )
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]

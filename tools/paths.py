@@ -1,0 +1,132 @@
+"""What a path argument may be, decided on its text alone, before any disk access.
+
+`..` is taken lexically (`a/../b` is `b`, also when `a` is a link), so that no `..` ever reaches
+the kernel. Bytes are bytes: no Unicode normalisation. Case and trailing dots or spaces are
+ignored only where a name is protected, since some file systems ignore them (CVE-2025-59944).
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..runtime.definitions import ErrorType, ToolFailure
+
+MAX_PATH_BYTES = 4096
+"""Linux's PATH_MAX: longer ones can't be opened at all."""
+MAX_NAME_BYTES = 255
+"""What ext4, xfs, btrfs and apfs allow for one name."""
+
+PROTECTED_NAMES = frozenset({".callboard", "callboard.toml"})
+"""They steer callboard itself, at any depth (a folder below may be a workspace another day)."""
+PROTECTED_IN_GIT = frozenset({"hooks", "config", "config.worktree"})
+"""Below `.git`: git runs programs that these name, and submodules keep theirs deeper."""
+
+_UNSHOWABLE = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def shown(name: str) -> str:
+    """A name with control, zero-width and bidirectional characters and broken bytes escaped."""
+    return _UNSHOWABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), name)
+
+
+def not_allowed(path: str) -> ToolFailure:
+    """The one refusal for all forbidden paths; it never tells whether something exists there."""
+    return ToolFailure(
+        ErrorType.PATH_NOT_ALLOWED,
+        f"{shown(path)}: not allowed. Tools reach only what lies inside the workspace, and never "
+        "write to .git/hooks, .git/config, .callboard or callboard.toml. Use a path relative to "
+        "the workspace.",
+    )
+
+
+def split_path(path: str, roots: tuple[tuple[str, ...], ...] = ()) -> tuple[str, ...]:
+    """The names that lead from the workspace's root to a path.
+
+    Args:
+        path: Relative, or absolute when it lies under one of `roots`.
+        roots: The workspace's own absolute path (as given, and real), split into names.
+
+    Raises:
+        ToolFailure: `validation_error` for what can be no path, `path_not_allowed` outside.
+    """
+    _check_text(path)
+    names = _normalize(path)
+    if not path.startswith("/"):
+        if names is None:
+            raise not_allowed(path)
+        return names
+    for root in roots:
+        if names is not None and names[: len(root)] == root:
+            return names[len(root) :]
+    raise not_allowed(path)
+
+
+def root_names(path: str) -> tuple[str, ...]:
+    """The names of a workspace's own absolute path, as `split_path` takes them."""
+    return tuple(name for name in path.split("/") if name)
+
+
+def check_new_name(path: str) -> None:
+    """Refuses to write to names that could deceive whoever reads a log or a terminal."""
+    if _UNSHOWABLE.search(path):
+        raise ToolFailure(
+            ErrorType.VALIDATION_ERROR,
+            f"{shown(path)}: a name to write to may not hold control, zero-width or "
+            "bidirectional characters. Choose a plain name.",
+            field="path",
+        )
+
+
+def is_protected(names: tuple[str, ...]) -> bool:
+    """Whether tools may not write, move or delete this path (real names, links resolved)."""
+    folded = [name.casefold().rstrip(". ") for name in names]
+    if PROTECTED_NAMES.intersection(folded):
+        return True
+    if ".git" not in folded:
+        return False
+    below = folded[folded.index(".git") + 1 :]
+    # `.git` itself: a file of that name redirects git to a repository with a config of its own,
+    # and renaming the folder would make way for a new one.
+    return not below or not PROTECTED_IN_GIT.isdisjoint(below)
+
+
+def is_inside_git(names: tuple[str, ...]) -> bool:
+    """Whether a path lies in a repository's own folder."""
+    return any(name.casefold().rstrip(". ") == ".git" for name in names)
+
+
+def _check_text(path: str) -> None:
+    try:
+        length = len(path.encode())
+    except UnicodeEncodeError:
+        raise _unusable(path, "it holds a lone surrogate, which is no character") from None
+    if "\0" in path:
+        raise _unusable(path, "it holds a NUL character")
+    if length > MAX_PATH_BYTES:
+        raise _unusable(path[:64] + "…", f"it is longer than {MAX_PATH_BYTES} bytes")
+    if length > MAX_NAME_BYTES and any(
+        len(name.encode()) > MAX_NAME_BYTES for name in path.split("/")
+    ):
+        raise _unusable(path[:64] + "…", f"a name in it is longer than {MAX_NAME_BYTES} bytes")
+
+
+def _unusable(path: str, why: str) -> ToolFailure:
+    return ToolFailure(
+        ErrorType.VALIDATION_ERROR, f"{shown(path)}: not a usable path: {why}.", field="path"
+    )
+
+
+def _normalize(path: str) -> tuple[str, ...] | None:
+    names: list[str] = []
+    for name in path.split("/"):
+        if name in {"", "."}:
+            continue
+        if name != "..":
+            names.append(name)
+        elif names:
+            names.pop()
+        elif not path.startswith("/"):
+            return None
+    return tuple(names)

@@ -1,0 +1,228 @@
+"""From names to open files that certainly lie below one root.
+
+`KernelResolver` leaves it to openat2 (RESOLVE_BENEATH: no way out, whatever is renamed
+meanwhile; RESOLVE_NO_XDEV: no mount point, RESOLVE_NO_MAGICLINKS: no /proc links).
+`WalkResolver` opens one name after the other with O_NOFOLLOW from held directories and reads
+links itself; it serves where openat2 is missing, and can't see a bind mount from the same file
+system. Both follow relative links that stay inside and refuse absolute ones. What is refused is
+`OSError` with EXDEV or ELOOP.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections import deque
+from typing import Protocol, Self
+
+from .openat2 import (
+    RESOLVE_BENEATH,
+    RESOLVE_NO_MAGICLINKS,
+    RESOLVE_NO_SYMLINKS,
+    RESOLVE_NO_XDEV,
+    openat2,
+)
+
+Names = tuple[str, ...]
+
+MAX_LINKS = 40
+"""Linux's own bound on links in one lookup (path_resolution(7))."""
+
+DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_CONFINED = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV
+_O_PATH = getattr(os, "O_PATH", 0)
+
+
+class OpenDirectory:
+    """A directory that is held open, with the real names that lead to it.
+
+    Use it in a `with` block, which closes it.
+    """
+
+    def __init__(self, fd: int, names: Names) -> None:
+        self.fd = fd
+        self.names = names
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.fd)
+
+
+class Resolver(Protocol):
+    """The one way from a name to a file descriptor."""
+
+    root_fd: int
+
+    def open(self, names: Names, flags: int) -> int:
+        """Opens what the names lead to, links inside followed."""
+        ...
+
+    def open_at(self, directory: OpenDirectory, name: str, flags: int, mode: int = 0) -> int:
+        """Opens one entry of a directory; a link is refused."""
+        ...
+
+    def open_directory(self, names: Names, *, follow: bool = True) -> OpenDirectory:
+        """Opens a directory; without `follow`, no name on the way may be a link."""
+        ...
+
+    def real_names(self, names: Names) -> Names:
+        """Where the names lead once all links are followed; ENOENT when nothing is there."""
+        ...
+
+
+class KernelResolver:
+    """Resolution by openat2."""
+
+    def __init__(self, root_fd: int) -> None:
+        self.root_fd = root_fd
+
+    def open(self, names: Names, flags: int) -> int:
+        """See `Resolver`."""
+        return openat2(self.root_fd, _joined(names), flags, resolve=_CONFINED)
+
+    def open_at(self, directory: OpenDirectory, name: str, flags: int, mode: int = 0) -> int:
+        """See `Resolver`."""
+        flags |= os.O_NOFOLLOW
+        return openat2(directory.fd, name, flags, mode=mode, resolve=_CONFINED)
+
+    def open_directory(self, names: Names, *, follow: bool = True) -> OpenDirectory:
+        """See `Resolver`."""
+        resolve = _CONFINED if follow else _CONFINED | RESOLVE_NO_SYMLINKS
+        fd = openat2(self.root_fd, _joined(names), DIRECTORY_FLAGS, resolve=resolve)
+        if not follow:
+            return OpenDirectory(fd, names)
+        try:
+            return OpenDirectory(fd, self._names_of(fd))
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def real_names(self, names: Names) -> Names:
+        """See `Resolver`."""
+        fd = self.open(names, _O_PATH)
+        try:
+            return self._names_of(fd)
+        finally:
+            os.close(fd)
+
+    def _names_of(self, fd: int) -> Names:
+        # The kernel knows by which names an open file is reached now; the root's own are read
+        # each time, since the whole workspace may be renamed while it is open.
+        root = os.readlink(f"/proc/self/fd/{self.root_fd}")
+        path = os.readlink(f"/proc/self/fd/{fd}")
+        if path == root:
+            return ()
+        prefix = root.rstrip("/") + "/"
+        if not path.startswith(prefix):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        return tuple(path[len(prefix) :].split("/"))
+
+
+class WalkResolver:
+    """Resolution name by name, for systems without openat2."""
+
+    def __init__(self, root_fd: int) -> None:
+        self.root_fd = root_fd
+        self._device = os.fstat(root_fd).st_dev
+
+    def open(self, names: Names, flags: int) -> int:
+        """See `Resolver`."""
+        parent, name = self._walk(names, follow=True)
+        with parent:
+            return self.open_at(parent, name or ".", flags)
+
+    def open_at(self, directory: OpenDirectory, name: str, flags: int, mode: int = 0) -> int:
+        """See `Resolver`."""
+        return self._checked(
+            os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=directory.fd)
+        )
+
+    def open_directory(self, names: Names, *, follow: bool = True) -> OpenDirectory:
+        """See `Resolver`."""
+        parent, name = self._walk(names, follow=follow)
+        if not name:
+            return parent
+        with parent:
+            fd = self.open_at(parent, name, DIRECTORY_FLAGS)
+            return OpenDirectory(fd, (*parent.names, name))
+
+    def real_names(self, names: Names) -> Names:
+        """See `Resolver`."""
+        parent, name = self._walk(names, follow=True)
+        with parent:
+            if not name:
+                return parent.names
+            os.stat(name, dir_fd=parent.fd, follow_symlinks=False)
+            return (*parent.names, name)
+
+    def _checked(self, fd: int) -> int:
+        if os.fstat(fd).st_dev != self._device:
+            os.close(fd)
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        return fd
+
+    def _walk(self, names: Names, *, follow: bool) -> tuple[OpenDirectory, str]:
+        """The open parent and the last name, which is no link (`""`: the parent itself)."""
+        # Opened anew: the root's own descriptor may be a mere place (O_PATH), good for no scan.
+        held = [OpenDirectory(os.open(".", DIRECTORY_FLAGS, dir_fd=self.root_fd), ())]
+        try:
+            name = self._descend(held, deque(names), follow)
+            return held.pop(), name
+        finally:
+            for directory in held:
+                os.close(directory.fd)
+
+    def _descend(self, held: list[OpenDirectory], pending: deque[str], follow: bool) -> str:
+        links = 0
+        while pending:
+            name = pending.popleft()
+            if name in {"", "."}:
+                continue
+            if name == "..":
+                if len(held) == 1:
+                    raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+                os.close(held.pop().fd)
+                continue
+            here = held[-1]
+            target = _link_target(here.fd, name)
+            if target is not None:
+                links += 1
+                if not follow or links > MAX_LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+                if target.startswith("/"):
+                    raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+                pending.extendleft(reversed(target.split("/")))
+            elif pending:
+                fd = self.open_at(here, name, DIRECTORY_FLAGS)
+                held.append(OpenDirectory(fd, (*here.names, name)))
+            else:
+                return name
+        return ""
+
+
+def _link_target(dir_fd: int, name: str) -> str | None:
+    try:
+        status = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return os.readlink(name, dir_fd=dir_fd) if stat.S_ISLNK(status.st_mode) else None
+
+
+def open_resolver(root_fd: int, *, use_openat2: bool = True) -> Resolver:
+    """The best resolver that works here: some containers forbid openat2 or hide /proc."""
+    if use_openat2:
+        kernel = KernelResolver(root_fd)
+        try:
+            kernel.open_directory(()).__exit__()
+        except OSError:
+            pass
+        else:
+            return kernel
+    return WalkResolver(root_fd)
+
+
+def _joined(names: Names) -> str:
+    return "/".join(names) or "."

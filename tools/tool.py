@@ -1,0 +1,309 @@
+"""What a tool is to the dispatcher, and the decorator that makes one of a function.
+
+    @tool(tier="read_only")
+    def lookup(word: str, limit: int = 5) -> list[str]:
+        '''Finds synonyms of a word.
+
+        Args:
+            word: One English word.
+            limit: How many at most.
+        '''
+
+The schema comes from the annotations, the description from the docstring; a parameter annotated
+`ToolContext` gets the context and is not in the schema. An `async def` runs on the Trio thread, a
+plain `def` in a worker thread.
+"""
+
+from __future__ import annotations
+
+import abc
+import inspect
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, overload
+
+import msgspec
+
+from ..runtime.definitions import (
+    Agent,
+    Capability,
+    Effect,
+    ErrorType,
+    Resource,
+    SessionKind,
+    Tier,
+    ToolDefinition,
+    ToolFailure,
+    ToolResult,
+)
+from ..runtime.errors import ValidationError
+from ..runtime.handles import ArtifactReader, ReadableFiles, WritableFiles
+from .schema import json_schema, parameters_of
+from .threads import run_function
+from .validation import Validator
+
+MAX_TIMEOUT_SECONDS = 600.0
+"""The most that a call's own `timeout` argument may ask for, unless its tool has longer anyway."""
+
+ApprovalRule = Callable[[Any, "ToolContext"], "str | bool | None"]
+"""(arguments, context) → a reason, `True` for a general one, or nothing when it need not ask."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+class ToolContext:
+    """What a call may know and touch: a missing handle is `None`.
+
+    Attributes:
+        session_id, turn_id, call_id: Whose call this is.
+        session_kind: The kind of its session.
+        agent: The agent's configuration.
+        files_read, files_write: The workspace, as far as the session kind allows it.
+        artifacts: The kept whole of results that were cut.
+        approval_reason: Why this call counted as worth a question when it was decided (whether
+            one was asked or not); `None` when it did not. A write that was decided as new must
+            not replace a file that appeared meanwhile.
+    """
+
+    def __init__(
+        self,
+        *,
+        session_id: str,
+        turn_id: str,
+        call_id: str,
+        session_kind: SessionKind,
+        agent: Agent,
+        files_read: ReadableFiles | None = None,
+        files_write: WritableFiles | None = None,
+        artifacts: ArtifactReader | None = None,
+        approval_reason: str | None = None,
+        on_progress: Callable[[str], None] | None = None,
+    ) -> None:
+        self.session_id = session_id
+        self.turn_id = turn_id
+        self.call_id = call_id
+        self.session_kind = session_kind
+        self.agent = agent
+        self.files_read = files_read
+        self.files_write = files_write
+        self.artifacts = artifacts
+        self.approval_reason = approval_reason
+        self._on_progress = on_progress
+
+    def progress(self, text: str) -> None:
+        """Shows output while the call runs; never blocks, and drops what nobody can take."""
+        if self._on_progress is not None:
+            self._on_progress(text)
+
+
+class Arguments(msgspec.Struct, frozen=True):
+    """Validated arguments of one call.
+
+    Attributes:
+        value: What the tool's function takes.
+        canonical: The one form that policy, digest, person and tool see: JSON with sorted keys,
+            unknown ones and nulls of optional ones dropped.
+    """
+
+    value: Any
+    canonical: str
+
+
+class Tool(abc.ABC):
+    """One tool: its definition and its code."""
+
+    definition: ToolDefinition
+
+    @abc.abstractmethod
+    def decode(self, arguments: str) -> Arguments:
+        """Validates the model's own text; raises `ToolFailure` (`validation_error`)."""
+
+    def tier(self, arguments: Arguments) -> Tier:
+        """The tier of this call: the definition's, or higher."""
+        return self.definition.tier
+
+    def approval_reason(self, arguments: Arguments, context: ToolContext) -> str | None:
+        """Why a person should be asked about this call, or `None`."""
+        return None
+
+    def resources(self, arguments: Arguments) -> tuple[Resource, ...]:
+        """The keys that this call takes."""
+        return ()
+
+    def timeout_seconds(self, arguments: Arguments) -> float:
+        """How long this call may run."""
+        return self.definition.timeout_seconds
+
+    @abc.abstractmethod
+    async def execute(self, arguments: Arguments, context: ToolContext) -> ToolResult:
+        """Runs the call; raises `ToolFailure` for what it expects, anything else for a crash."""
+
+
+class FunctionTool(Tool):
+    """A tool made of a typed function; see `tool` for the arguments."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        tier: Tier | str = Tier.SYSTEM,
+        needs: Iterable[Capability | str] = (),
+        timeout_seconds: float = 30.0,
+        approval: Literal["never", "always"] | ApprovalRule = "never",
+        effect: Effect | str = Effect.ONCE,
+        resources: Callable[[Any], Iterable[Resource]] | None = None,
+        raise_tier: Callable[[Any], Tier] | None = None,
+    ) -> None:
+        name = _checked_name(name or str(getattr(function, "__name__", "tool")))
+        parameters = parameters_of(function, ToolContext)
+        schema = json_schema(parameters.struct, name)
+        try:
+            self.definition = ToolDefinition(
+                name=name,
+                description=parameters.description,
+                parameters=schema,
+                tier=Tier(tier),
+                needs=tuple(Capability(need) for need in needs),
+                timeout_seconds=timeout_seconds,
+                approval="dynamic" if callable(approval) else _checked_approval(name, approval),
+                effect=Effect(effect),
+            )
+        except ValueError as error:
+            raise ValidationError(f"tool {name}: {error}") from error
+        self.function = function
+        self._parameters = parameters
+        self._validator = Validator(name, parameters.struct, schema)
+        self._approval = approval if callable(approval) else None
+        self._resources = resources
+        self._raise_tier = raise_tier
+        self._is_async = inspect.iscoroutinefunction(function)
+        self._has_timeout = "timeout" in parameters.names
+
+    def decode(self, arguments: str) -> Arguments:
+        """See `Tool`."""
+        return Arguments(*self._validator.decode(arguments))
+
+    def tier(self, arguments: Arguments) -> Tier:
+        """See `Tool`."""
+        least = self.definition.tier
+        if self._raise_tier is None:
+            return least
+        return max(least, self._raise_tier(arguments.value), key=lambda tier: tier.rank)
+
+    def approval_reason(self, arguments: Arguments, context: ToolContext) -> str | None:
+        """See `Tool`."""
+        always = f"{self.definition.name} always asks"
+        if self._approval is None:
+            return always if self.definition.approval == "always" else None
+        reason = self._approval(arguments.value, context)
+        if isinstance(reason, str):
+            return reason or None
+        return f"{self.definition.name} asks for such arguments" if reason else None
+
+    def resources(self, arguments: Arguments) -> tuple[Resource, ...]:
+        """See `Tool`."""
+        return () if self._resources is None else tuple(self._resources(arguments.value))
+
+    def timeout_seconds(self, arguments: Arguments) -> float:
+        """See `Tool`; an argument named `timeout` sets it, up to the cap."""
+        usual = self.definition.timeout_seconds
+        wanted = getattr(arguments.value, "timeout", None) if self._has_timeout else None
+        if not isinstance(wanted, (int, float)) or wanted <= 0:
+            return usual
+        return min(float(wanted), max(usual, MAX_TIMEOUT_SECONDS))
+
+    async def execute(self, arguments: Arguments, context: ToolContext) -> ToolResult:
+        """See `Tool`."""
+        self._check_handles(context)
+        given = {name: getattr(arguments.value, name) for name in self._parameters.names}
+        if self._parameters.context_name is not None:
+            given[self._parameters.context_name] = context
+        if self._is_async:
+            returned = await self.function(**given)
+        else:
+            returned = await run_function(self.function, **given)
+            if inspect.isawaitable(returned):
+                # A callable object or a wrapped function may hide that it is asynchronous.
+                returned = await returned
+        return self._result(returned)
+
+    def _check_handles(self, context: ToolContext) -> None:
+        for need in self.definition.needs:
+            if getattr(context, need.value.replace(".", "_"), None) is None:
+                raise ToolFailure(
+                    ErrorType.PERMISSION_DENIED,
+                    f"{self.definition.name} needs {need.value}, which a {context.session_kind} "
+                    "session does not have here.",
+                    reason=f"no {need.value} handle",
+                )
+
+    def _result(self, returned: Any) -> ToolResult:
+        result = returned if isinstance(returned, ToolResult) else ToolResult(output=returned)
+        try:
+            output = msgspec.to_builtins(result.output)
+            msgspec.json.encode(output)
+        except (TypeError, ValueError, RecursionError, OverflowError) as error:
+            raise ToolFailure(
+                ErrorType.EXECUTION_ERROR,
+                f"{self.definition.name} ran, but what it returned can't be written as JSON: "
+                f"{error}.",
+            ) from error
+        return msgspec.structs.replace(result, output=output)
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> FunctionTool: ...
+
+
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    tier: Tier | str = Tier.SYSTEM,
+    needs: Iterable[Capability | str] = (),
+    timeout_seconds: float = 30.0,
+    approval: Literal["never", "always"] | ApprovalRule = "never",
+    effect: Effect | str = Effect.ONCE,
+    resources: Callable[[Any], Iterable[Resource]] | None = None,
+    raise_tier: Callable[[Any], Tier] | None = None,
+) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+
+
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Makes a tool of a typed function, as `@tool` or `@tool(…)`.
+
+    Args:
+        function: An `async def`, or a `def` that runs in a worker thread. After a timeout or a
+            cancel a thread can't be stopped: its call gets its result at once and it runs on.
+        **options: `name` (default: the function's), `tier` (`system`), `needs`,
+            `timeout_seconds` (30), `approval` (`never`, `always`, or a function of arguments and
+            context that gives a reason to ask), `effect` (`once`), `resources` (a function of the
+            arguments that gives keys on which parallel calls must not overlap), `raise_tier` (a
+            function of the arguments that gives a call's tier; it never lowers `tier`).
+
+    Raises:
+        ValidationError: The function can't be a tool; the message says why.
+    """
+    if function is None:
+        return lambda decorated: FunctionTool(decorated, **options)
+    return FunctionTool(function, **options)
+
+
+def _checked_name(name: str) -> str:
+    if len(name) <= ToolDefinition.max_name_length and _NAME.fullmatch(name):
+        return name
+    raise ValidationError(
+        f"{name!r} can't be a tool's name: providers take snake_case of at most "
+        f"{ToolDefinition.max_name_length} characters. Pass name= to @tool.",
+        field="name",
+    )
+
+
+def _checked_approval(name: str, approval: object) -> str:
+    if approval in {"never", "always"}:
+        return str(approval)
+    raise ValidationError(
+        f"tool {name}: approval={approval!r} is neither 'never' nor 'always' nor a function.",
+        field="approval",
+    )
