@@ -21,7 +21,7 @@ check: .venv/dev-ready           ## format, lint, types, import contracts
 	$(BIN)/flake8-async --enable=ASYNC,ASYNC900,ASYNC912,ASYNC913 --disable=ASYNC127 $(SOURCES)
 	$(BIN)/mypy
 	$(BIN)/pyright
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 
 format: .venv/dev-ready          ## what check wants, as far as a program can do it
 	$(BIN)/ruff format .

@@ -164,15 +164,13 @@ class Turn:
 
     async def _call_model(self) -> AnswerBuilder:
         """One call of the model; its end is a terminal event, or the error that there was none."""
-        host = self._host
-        stream_id = new_id("stream")
         answer = self._broken_off = AnswerBuilder()
         outlet, batches = trio.open_memory_channel[list[AnyStreamEvent]](MAX_WAITING_BATCHES)
         scope = trio.CancelScope()
         request = ModelRequest(
             model=self._target.model,
             system=self._agent.prompt,
-            rounds=host.conversation.rounds,
+            rounds=self._host.conversation.rounds,
             tools=self._tools,
             max_output_tokens=self._agent.max_output_tokens,
             temperature=self._agent.temperature,
@@ -182,29 +180,37 @@ class Turn:
         )
         with batches:
             try:
-                async for events in batches:
-                    offset = answer.text_bytes
-                    answer.add(events)
-                    host.publish(StreamBatch(stream_id, offset, events))
-                    if answer.done is not None or answer.error is not None:
-                        break
-                    if self._pacer is not None and not self._pacer.has_room:
-                        await self._pacer.wait_room()
+                await self._listen(batches, answer)
             except BaseException:
                 scope.cancel(reason="the turn ended")
                 await self._wait_gone(batches, "model call")
                 raise
-        if answer.done is None and answer.error is None:
+        if answer.error is not None:
+            scope.cancel(reason="the model call failed")
+        self._broken_off = None
+        return answer
+
+    async def _listen(
+        self, batches: trio.MemoryReceiveChannel[list[AnyStreamEvent]], answer: AnswerBuilder
+    ) -> None:
+        """Folds and publishes each batch, up to the terminal event that every answer needs."""
+        stream_id = new_id("stream")
+        async for events in batches:
+            offset = answer.text_bytes
+            answer.add(events)
+            self._host.publish(StreamBatch(stream_id, offset, events))
+            if answer.done is not None or answer.error is not None:
+                break
+            if self._pacer is not None and not self._pacer.has_room:
+                await self._pacer.wait_room()
+        else:
             answer.error = StreamError(
                 error_type="provider",
                 message="The answer was cut off before its end; nothing of it was kept. Try again.",
                 retryable=True,
             )
         if answer.error is not None:
-            scope.cancel(reason="the model call failed")
-            host.publish(MessageDiscarded(stream_id, answer.error.message))
-        self._broken_off = None
-        return answer
+            self._host.publish(MessageDiscarded(stream_id, answer.error.message))
 
     def _message(self, answer: AnswerBuilder, started_at: float) -> MessageCompleted:
         assert answer.done is not None

@@ -169,7 +169,7 @@ def find_places(words: Sequence[str]) -> list[tuple[int, int, Place]]:
     start = 0
     while start < len(words):
         for length in range(min(MAX_PLACE_WORDS, len(words) - start), 0, -1):
-            name = re.sub(r"['’]s?$", "", " ".join(words[start : start + length]))
+            name = re.sub(r"['\u2019]s?$", "", " ".join(words[start : start + length]))
             zone = zone_of(name)
             if zone is not None:
                 found.append((start, start + length, Place(name, zone)))
@@ -183,7 +183,7 @@ def find_places(words: Sequence[str]) -> list[tuple[int, int, Place]]:
 def _key(name: str) -> str:
     plain = unicodedata.normalize("NFKD", name.casefold())
     plain = "".join(c for c in plain if not unicodedata.combining(c))
-    return " ".join(re.sub(r"[_,.'’-]", " ", plain).split())
+    return " ".join(re.sub(r"[_,.'\u2019-]", " ", plain).split())
 
 
 @functools.cache

@@ -66,7 +66,7 @@ def _answer(request: ModelRequest) -> Iterator[list[AnyStreamEvent]]:
 
 
 def _words(text: str) -> Iterator[list[AnyStreamEvent]]:
-    words = re.findall(r"\s*\S+\s*?(?=\s|\Z)|\s+\Z", text)
+    words = re.findall(r"\S+\s*|\s+", text)
     size = max(1, -(-len(words) // MAX_TEXT_DELTAS))
     for start in range(0, len(words), size):
         yield [TextDelta("".join(words[start : start + size]))]

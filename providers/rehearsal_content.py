@@ -23,6 +23,7 @@ from .rehearsal_steps import (
     Clock,
     Content,
     FetchUrl,
+    Intent,
     LineBreak,
     ListFolder,
     ReadFile,
@@ -277,7 +278,7 @@ def _referred(draft: Draft, clause: Clause, tokens: tuple[Token, ...]) -> Conten
         ),
         "it",
     )
-    by_kind = {
+    by_kind: dict[str, type[Intent]] = {
         "listing": ListFolder, "matches": SearchFiles, "page": FetchUrl, "output": RunCode,
     }  # fmt: skip
     content: Content = ()

@@ -6,16 +6,14 @@ asked for, and a clause under a negation or a condition does nothing.
 
 from __future__ import annotations
 
-import re
-
 from .rehearsal_clauses import Clause, split_clauses
 from .rehearsal_clock import asks_for_time, names_only_places, read_clock
 from .rehearsal_content import read_write
 from .rehearsal_draft import Draft
 from .rehearsal_edits import edit_file, read_copy, read_replace
+from .rehearsal_lookups import read_fetch, read_list, read_run, read_search, urls_of
 from .rehearsal_operands import (
     Spot,
-    bare_folder,
     bare_name,
     bare_name_after,
     folder_of,
@@ -23,23 +21,20 @@ from .rehearsal_operands import (
     is_pronoun,
     joined,
     operand_after,
-    raw_text,
     skip_nouns,
     without_exclusions,
 )
 from .rehearsal_steps import (
     DeleteFile,
-    FetchUrl,
     ListFolder,
     Memory,
     MoveFile,
     ReadFile,
     ResultOf,
-    RunCode,
     SearchFiles,
     Understanding,
 )
-from .rehearsal_tokens import Kind, Token
+from .rehearsal_tokens import Kind
 from .rehearsal_words import CHANGES, CONTENT_ACTIONS, Action, words
 
 MAX_TEXT_CHARS = 32_768
@@ -58,25 +53,6 @@ _FINDS = words(
     "contain contains containing mention mentions mentioning appear appears occur occurs include "
     "includes used matches match matching"
 )
-_SCOPE = words("in inside within across through from under")
-_SEARCH_FILL = words(
-    "for the a an any all every each word words text string phrase occurrence occurrences of "
-    "instance instances mention mentions lines line that with containing contain contains "
-    "mentioning file files which where does do is are me us up appear appears occur occurs "
-    "out use uses used matching match to named called"
-)
-_EVERYWHERE = words(
-    "all every any files file workspace project folder directory here this my the everywhere "
-    "documents current whole entire it's texts these code"
-)
-_COMMAND_LEADS = words(
-    "the a this that following piece of code script snippet command program some bit in with "
-    "using it please : shell terminal line one-liner"
-)
-_LANGUAGES = {
-    "python": "python", "python3": "python", "py": "python", "bash": "bash", "shell": "bash",
-    "sh": "bash", "command": "bash", "terminal": "bash",
-}  # fmt: skip
 
 
 def understand(text: str, memory: Memory | None = None) -> Understanding:
@@ -129,14 +105,14 @@ def _read_question(draft: Draft, clause: Clause) -> None:
     body = clause.body
     plain = all(token.kind in {Kind.WORD, Kind.COMMA, Kind.COLON} for token in body)
     spoken = {token.word for token in body}
-    if any(token.kind is Kind.URL for token in body):
-        _read_fetch(draft, clause)
+    if urls := urls_of(clause):
+        read_fetch(draft, urls)
     elif plain and (asks_for_time(clause.verb, body) or names_only_places(body)):
         read_clock(draft, body)
     elif spoken & _FINDS and clause.action is Action.ASK:
-        _read_search(draft, clause)
+        read_search(draft, clause)
     elif (spoken & _LISTED or clause.verb in {"what's", "what is"}) and _lists(clause):
-        _read_list(draft, clause)
+        read_list(draft, clause)
     else:
         _read_names(draft, clause)
 
@@ -186,9 +162,9 @@ def _missing(draft: Draft, clause: Clause) -> None:
         draft.not_understood(clause.text.strip(" ,"))
 
 
-def _glance(name: str) -> ReadFile | ListFolder:
+def _glance(name: str) -> ReadFile | ListFolder | SearchFiles:
     if "*" in name:
-        return ListFolder(".", recursive=True, wanted=name)
+        return SearchFiles("", None, name)
     return ListFolder(name) if name.endswith("/") or name in {".", ".."} else ReadFile(name)
 
 
@@ -212,93 +188,6 @@ def _names(draft: Draft, clause: Clause) -> list[str]:
     elif folder is not None and named and folder.token not in named:
         inside = folder.token.text
     return list(dict.fromkeys(joined(inside, token.text) for token in named))
-
-
-# Folders, searches
-
-
-def _read_list(draft: Draft, clause: Clause) -> None:
-    body = clause.body
-    plain = all(token.word or token.kind is Kind.COMMA for token in body)
-    if plain and asks_for_time(clause.verb, body):
-        read_clock(draft, body)
-        return
-    spoken = {token.word for token in body}
-    globs = [token.text for token in body if token.kind is Kind.PATH and "*" in token.text]
-    folders = [
-        token.text
-        for token in body
-        if (token.kind is Kind.PATH and "*" not in token.text) or token.kind is Kind.QUOTE
-    ]
-    if not folders:
-        spot = folder_of(body) or bare_folder(body)
-        folders = [] if spot is None or spot.token.text in globs else [spot.token.text]
-    recursive = bool(
-        spoken & words("recursively recursive subfolders subdirectories tree everything nested -r")
-    )
-    hidden = bool(spoken & words("hidden -a -la -al dotfiles"))
-    wanted = globs[0] if globs else None
-    pieces = tuple(
-        ResultOf(draft.add(ListFolder(path, recursive, hidden, wanted)), path)
-        for path in folders or ["."]
-    )
-    draft.found(pieces)
-
-
-def _read_search(draft: Draft, clause: Clause) -> None:
-    body = clause.body
-    if _seeks_time(clause):
-        read_clock(draft, body)
-        return
-    named = [t for t in body if t.kind is Kind.PATH]
-    quotes = [token for token in body if token.literal]
-    by_name = {t.word for t in body} & {"named", "called", "file", "files"}
-    if named and not quotes and (len(body) == len(named) or by_name) and not _pattern(draft, body):
-        for token in named:
-            name = token.text.rpartition("/")[2]
-            draft.found((ResultOf(draft.add(ListFolder(".", recursive=True, wanted=name))),))
-        return
-    pattern = quotes[0].text if quotes else _pattern(draft, body)
-    if not pattern:
-        draft.problem(f"Which text should I look for? You said: {clause.text.strip(' ,')}")
-        return
-    glob = next((t.text for t in named if "*" in t.text), None)
-    paths = [t.text for t in named if "*" not in t.text] or _search_scope(draft, body)
-    for path in paths or [None]:
-        number = draft.add(SearchFiles(pattern, path, glob))
-        draft.found((ResultOf(number, pattern),))
-    draft.named([path for path in paths if path in named and not path.endswith("/")])
-
-
-def _seeks_time(clause: Clause) -> bool:
-    plain = all(token.word or token.kind is Kind.COMMA for token in clause.body)
-    return plain and clause.verb in {"find", "locate"} and asks_for_time("", clause.body)
-
-
-def _search_scope(draft: Draft, body: tuple[Token, ...]) -> list[str]:
-    spot = operand_after(body, _SCOPE)
-    if spot is None and body and is_pronoun(body[0]):
-        spot = Spot(0, body[0])
-    if spot is not None and not spot.token.literal and spot.token.kind is not Kind.PATH:
-        return list(draft.files(spot.token.word))
-    folder = folder_of(body)
-    if folder is None and (bare := bare_folder(body)) is not None:
-        folder = bare if bare.token.word not in _EVERYWHERE else None
-    return [] if folder is None or folder.token.literal else [folder.token.text]
-
-
-def _pattern(draft: Draft, body: tuple[Token, ...]) -> str:
-    """The text to look for when nothing is quoted: behind `for`, before `in`."""
-    start = next((i + 1 for i, t in enumerate(body) if t.word == "for"), 0)
-    end = next((i for i in range(start, len(body)) if body[i].word in _SCOPE), len(body))
-    tokens = [t for t in body[start:end] if t.kind is not Kind.COMMA]
-    while tokens and tokens[0].word in _SEARCH_FILL:
-        tokens = tokens[1:]
-    while tokens and tokens[-1].word in _SEARCH_FILL:
-        tokens = tokens[:-1]
-    if start == 0:
-        tokens = [t for t in tokens if t.kind is not Kind.PATH]
-    return raw_text(draft.text, tokens).strip()
 
 
 # Files moved and deleted
@@ -365,55 +254,6 @@ def _read_delete(draft: Draft, clause: Clause) -> None:
     draft.named(names)
 
 
-# The web, code
-
-
-def _read_fetch(draft: Draft, clause: Clause) -> None:
-    urls = [t.text for t in clause.body if t.kind is Kind.URL]
-    if not urls and clause.action is Action.FETCH:
-        urls = [
-            t.text
-            for t in clause.body
-            if (t.literal or t.kind is Kind.PATH)
-            and re.fullmatch(r"(?:https?://|[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}(?:[:/]|$))\S*", t.text)
-        ]
-    if not urls:
-        _read_question(draft, Clause(action=Action.ASK, verb="", body=clause.body,
-                                     text=clause.text))  # fmt: skip
-        return
-    for url in urls:
-        whole = url if re.match(r"https?://", url) else f"https://{url}"
-        draft.found((ResultOf(draft.add(FetchUrl(whole)), whole),))
-
-
-def _read_run(draft: Draft, clause: Clause) -> None:
-    language = ""
-    code = next((t for t in clause.body if t.literal), None)
-    text = clause.literal or ("" if code is None else code.text)
-    rest = list(clause.body)
-    while rest and (rest[0].word in _COMMAND_LEADS or rest[0].word in _LANGUAGES):
-        language = language or _LANGUAGES.get(rest[0].word, "")
-        rest.pop(0)
-    spoken = next((_LANGUAGES[t.word] for t in clause.body if t.word in _LANGUAGES), "")
-    if code is not None and code.language:
-        spoken = _LANGUAGES.get(code.language, spoken)
-    if not text and rest and (language or _is_sum(raw_text(draft.text, rest))):
-        text = raw_text(draft.text, rest)
-    maths = clause.verb in {"compute", "calculate", "evaluate", "eval", "work out"}
-    language = spoken or language or ("python" if maths or clause.verb == "use python to" else "")
-    if not text:
-        draft.problem(f"Which code should I run? Put it in backticks. You said: {clause.text}")
-        return
-    language = language or ("python" if re.search(r"\w\(|=|\bimport\b", text) else "bash")
-    if language == "python" and maths and "print" not in text and "\n" not in text:
-        text = f"print({text})"
-    draft.found((ResultOf(draft.add(RunCode(language, text)), "the output"),))
-
-
-def _is_sum(text: str) -> bool:
-    return re.fullmatch(r"[\d\s.+*/%()-]*\d[\d\s.+*/%()-]*", text) is not None
-
-
 def _read_edit(draft: Draft, clause: Clause) -> None:
     """`Edit a.txt and …` names a file for what follows; with words of its own it replaces."""
     if any(t.word in {"with", "to"} or t.kind is Kind.ARROW for t in clause.body):
@@ -445,18 +285,18 @@ def _read_rest(draft: Draft, clause: Clause) -> None:
 _ACTIONS = {
     Action.ASK: _read_question,
     Action.READ: _read_question,
-    Action.LIST: _read_list,
+    Action.LIST: read_list,
     Action.WRITE: read_write,
     Action.CREATE: read_write,
     Action.APPEND: read_write,
     Action.REPLACE: read_replace,
-    Action.SEARCH: _read_search,
+    Action.SEARCH: read_search,
     Action.MOVE: _read_move,
     Action.RENAME: _read_move,
     Action.COPY: read_copy,
     Action.DELETE: _read_delete,
-    Action.FETCH: _read_fetch,
-    Action.RUN: _read_run,
+    Action.FETCH: _read_question,
+    Action.RUN: read_run,
     Action.EDIT: _read_edit,
     Action.NONE: _read_rest,
 }

@@ -7,6 +7,7 @@ there are steps at most.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, assert_never
 
@@ -34,6 +35,8 @@ from .rehearsal_steps import (
 )
 
 Outcomes = Mapping[int, Outcome]
+
+_SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")
 
 
 class PlannedCall(msgspec.Struct, frozen=True):
@@ -86,7 +89,7 @@ def _next_wave(
         if any(outcome is not None and not outcome.ok for outcome in known):
             outcomes[number] = Outcome(ok=False, skipped=True)
         elif None not in known and all(n in outcomes for n in step.after):
-            call = _call(number, step.intent, steps, tools, outcomes)
+            call = _call(number, step.intent, tools, outcomes)
             if isinstance(call, PlannedCall):
                 wave.append(call)
             else:
@@ -97,12 +100,10 @@ def _next_wave(
 def _call(
     number: int,
     intent: Intent,
-    steps: Sequence[Step],
     tools: frozenset[str],
     outcomes: Outcomes,
 ) -> PlannedCall | Outcome:
-    arguments: dict[str, Any] | str
-    name, arguments = _tool_call(intent, steps, tools, outcomes)
+    name, arguments = _tool_call(intent, tools, outcomes)
     if isinstance(arguments, str):
         return Outcome(ok=False, message=arguments)
     if name not in tools:
@@ -111,7 +112,7 @@ def _call(
 
 
 def _tool_call(
-    intent: Intent, steps: Sequence[Step], tools: frozenset[str], outcomes: Outcomes
+    intent: Intent, tools: frozenset[str], outcomes: Outcomes
 ) -> tuple[str, dict[str, Any] | str]:
     """The tool and the arguments of a step, or a sentence that says why there are none."""
     match intent:
@@ -125,7 +126,7 @@ def _tool_call(
         case ReadFile():
             return "read_file", {"path": intent.path}
         case WriteFile():
-            content = written(intent.content, steps, outcomes)
+            content = written(intent.content, outcomes)
             mode = {"mode": "append"} if intent.append else {}
             return "write_file", {"path": intent.path, "content": content} | mode
         case EditFile():
@@ -137,7 +138,10 @@ def _tool_call(
             return "delete_file", {"path": intent.path} | recursive
         case SearchFiles():
             scope = {"path": intent.path, "glob": intent.glob}
-            found = {"pattern": intent.pattern} | {k: v for k, v in scope.items() if v}
+            pattern = (
+                intent.pattern if intent.is_regex else _SPECIAL.sub(r"\\\g<0>", intent.pattern)
+            )
+            found = {"pattern": pattern} | {k: v for k, v in scope.items() if v}
             return "search_files", found
         case FetchUrl():
             return _first_of(("web_fetch", "http_request"), tools), {"url": intent.url}
@@ -173,7 +177,7 @@ def _edit_arguments(intent: EditFile, outcomes: Outcomes) -> dict[str, Any] | st
     return {"path": intent.path, "edits": [edit]}
 
 
-def written(content: Content, steps: Sequence[Step], outcomes: Outcomes) -> str:
+def written(content: Content, outcomes: Outcomes) -> str:
     """The text that a content makes, once the steps that it needs have succeeded."""
     several = sum(isinstance(piece, ResultOf) for piece in content) > 1
     texts: list[str] = []
@@ -186,15 +190,11 @@ def written(content: Content, steps: Sequence[Step], outcomes: Outcomes) -> str:
                 text = (text_of(outcome.value) or "") if outcome.ok else ""
                 texts.append("\n" if text and not text.endswith("\n") else "")
             case ResultOf():
-                text = text_of(outcomes[piece.step].value, _wanted(steps[piece.step].intent)) or ""
+                text = text_of(outcomes[piece.step].value) or ""
                 texts.append(_labelled(piece.label, text) if several else text)
             case _:
                 assert_never(piece)
     return ("\n" if several else "").join(texts)
-
-
-def _wanted(intent: Intent) -> str | None:
-    return intent.wanted if isinstance(intent, ListFolder) else None
 
 
 def _labelled(label: str, text: str) -> str:

@@ -112,7 +112,7 @@ def _doing(intent: Intent) -> str:
         case DeleteFile():
             return f"deleting {intent.path}"
         case SearchFiles():
-            return f'searching for "{_shortened(intent.pattern)}"'
+            return f'searching for "{_shortened(intent.pattern or intent.glob or "")}"'
         case FetchUrl():
             return f"fetching {intent.url}"
         case RunCode():
@@ -149,10 +149,10 @@ def _success(intent: Intent, outcome: Outcome) -> str:
         case DeleteFile():
             return f"Deleted {intent.path}."
         case SearchFiles():
-            wanted = f'"{_shortened(intent.pattern)}"'
-            return _told(f"Found {wanted}", f"Found {wanted} nowhere.", _shown(value))
+            return _found(intent, outcome)
         case FetchUrl():
-            return _told(f"{intent.url} says", f"{intent.url} sent no text.", _shown(value))
+            told = _told(f"{intent.url} says", f"{intent.url} sent no text.", _shown(value))
+            return told + _more(value)
         case RunCode():
             return _run_report(intent, outcome)
         case _:
@@ -160,13 +160,19 @@ def _success(intent: Intent, outcome: Outcome) -> str:
 
 
 def _listing(intent: ListFolder, outcome: Outcome) -> str:
-    text = text_of(outcome.value, intent.wanted)
-    if text is None:
-        text = _shown(outcome.value)
-    if intent.wanted is not None:
-        return _told(f"{intent.wanted} is at", f"There is no {intent.wanted} here.", text)
     folder = _folder(intent.path)
-    return _told(f"In {folder}", f"There is nothing in {folder}.", text)
+    told = _told(f"In {folder}", f"There is nothing in {folder}.", _shown(outcome.value))
+    return told + _more(outcome.value)
+
+
+def _found(intent: SearchFiles, outcome: Outcome) -> str:
+    wanted = f'"{_shortened(intent.pattern or intent.glob or "")}"'
+    told = _told(f"Found {wanted}", f"Found {wanted} nowhere.", _shown(outcome.value))
+    return told + _more(outcome.value)
+
+
+def _more(value: object) -> str:
+    return "\nThere is more." if isinstance(value, dict) and value.get("truncated") else ""
 
 
 def _run_report(intent: RunCode, outcome: Outcome) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,11 +49,8 @@ def read_result(result: Result | None) -> Outcome:
     return Outcome(ok=False, message=f"{message} ({kind})" if message else str(kind))
 
 
-def text_of(value: Any, wanted: str | None = None) -> str | None:
-    """The text that a result stands for when it is saved or shown; `None` when it holds none.
-
-    `wanted` keeps those entries of a folder whose name fits the pattern.
-    """
+def text_of(value: Any) -> str | None:
+    """The text that a result stands for when it is saved or shown; `None` when it holds none."""
     if isinstance(value, str):
         return value
     if not isinstance(value, dict):
@@ -65,14 +61,8 @@ def text_of(value: Any, wanted: str | None = None) -> str | None:
     for field, line in (("entries", _entry_line), ("matches", _match_line)):
         rows = value.get(field)
         if isinstance(rows, list):
-            lines = [line(row) for row in rows]
-            return "\n".join(x for x in lines if wanted is None or _fits(x, wanted))
+            return "\n".join(line(row) for row in rows)
     return None
-
-
-def _fits(line: str, wanted: str) -> bool:
-    name = line.rstrip("/")
-    return fnmatch.fnmatch(name, wanted) or fnmatch.fnmatch(name.rpartition("/")[2], wanted)
 
 
 def _entry_line(row: Any) -> str:
@@ -85,7 +75,7 @@ def _match_line(row: Any) -> str:
     if not isinstance(row, dict):
         return str(row)
     where = row.get("file", row.get("path", ""))
-    return f"{where}:{row.get('line', '')}: {row.get('text', '')}"
+    return f"{where}:{row['line']}: {row.get('text', '')}" if "line" in row else str(where)
 
 
 def remembered(items: Sequence[Item]) -> Memory:

@@ -36,12 +36,11 @@ class Clock(msgspec.Struct, frozen=True):
 
 
 class ListFolder(msgspec.Struct, frozen=True):
-    """The entries of a folder; `wanted` keeps those whose name fits the pattern."""
+    """The entries of a folder."""
 
     path: str = "."
     recursive: bool = False
     hidden: bool = False
-    wanted: str | None = None
 
 
 class ReadFile(msgspec.Struct, frozen=True):
@@ -83,11 +82,12 @@ class DeleteFile(msgspec.Struct, frozen=True):
 
 
 class SearchFiles(msgspec.Struct, frozen=True):
-    """Text looked for in files."""
+    """Text looked for in files; without a pattern, files looked for by their name."""
 
     pattern: str
     path: str | None = None
     glob: str | None = None
+    is_regex: bool = False
 
 
 class FetchUrl(msgspec.Struct, frozen=True):

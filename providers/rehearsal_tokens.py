@@ -48,7 +48,7 @@ class Token(msgspec.Struct, frozen=True):
     @property
     def word(self) -> str:
         """The word in small letters with plain apostrophes; empty for every other kind."""
-        return self.text.casefold().replace("’", "'") if self.kind is Kind.WORD else ""
+        return self.text.casefold().replace("\u2019", "'") if self.kind is Kind.WORD else ""
 
     @property
     def literal(self) -> bool:
@@ -63,11 +63,11 @@ _SCANNER = re.compile(
     | `(?P<tick>[^`\n]+)`
     | "(?P<double>[^"]*)" | “(?P<curly>[^”“]*)” | «(?P<guillemet>[^»«]*)»
     | (?<!\w)'(?P<single>(?:[^']|(?<=\w)'(?=\w))*)'(?!\w)
-    | (?<!\w)‘(?P<typographic>(?:[^’‘]|(?<=\w)’(?=\w))*)’(?!\w)
+    | (?<!\w)\u2018(?P<typographic>(?:[^\u2019\u2018]|(?<=\w)\u2019(?=\w))*)\u2019(?!\w)
     | (?P<block>:[^\S\n]*\n(?:[^\n]*\S[^\n]*(?:\n|\Z))+)
     | (?P<url>(?:https?://|www\.)[^\s<>"'`“”]+)
     | (?P<arrow>->|=>|→)
-    | (?P<end>[.!?…;\n]+(?=\s|$|["'”’)\]]) | [!?…;\n]+)
+    | (?P<end>[.!?…;\n]+(?=\s|$|["'”\u2019)\]]) | [!?…;\n]+)
     | (?P<comma>,)
     | (?P<colon>:)
     | (?P<chunk>[^\s,;!?…:"“”«»`]+)
@@ -85,7 +85,7 @@ _KNOWN_FILES = frozenset({"makefile", "dockerfile", "readme", "license", "change
 _PATH = re.compile(r"\.?[^\s.][^\s]*\.[A-Za-z0-9_~]{1,12}|\.[A-Za-z_][\w.-]*|.*[/\\*].*")
 _NUMBER = re.compile(r"[-+]?\d[\d.,/]*[a-zA-Z%]?")
 _OPENERS = "([{<"
-_CLOSERS = ".)]}>'’"
+_CLOSERS = ".)]}>'\u2019"
 
 
 def tokenize(text: str) -> list[Token]:
@@ -116,7 +116,7 @@ def _token(match: re.Match[str]) -> Token | None:
         case "block":
             return Token(Kind.QUOTE, text[1:].strip("\n").strip(" \t"), start, end)
         case "url":
-            url = text.rstrip(".,;:!?)]}'’")
+            url = text.rstrip(".,;:!?)]}'\u2019")
             return Token(Kind.URL, url, start, start + max(len(url), 1))
         case "arrow" | "end" | "comma" | "colon":
             return Token(Kind[kind.upper()], text, start, end)

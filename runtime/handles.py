@@ -1,8 +1,8 @@
 """The handles through which tools act, as protocols; what a context lacks, its tool can't do.
 
-Every method blocks on the disk: call it in a worker thread. Each raises `ToolFailure` with the
-error type that the model is to see, and takes a path relative to the workspace (or an absolute
-one that lies inside).
+The methods of files block on the disk: call them in a worker thread. Each raises `ToolFailure`
+with the error type that the model is to see, and takes a path relative to the workspace (or an
+absolute one that lies inside).
 """
 
 from __future__ import annotations
@@ -105,6 +105,6 @@ class WritableFiles(ReadableFiles, Protocol):
 class ArtifactReader(Protocol):
     """The kept whole of results that were cut for the model."""
 
-    def read_artifact(self, artifact_id: str) -> bytes | None:
+    async def read_artifact(self, artifact_id: str) -> bytes | None:
         """The bytes of an artifact of this session, or `None` when there is none."""
         ...

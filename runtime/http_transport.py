@@ -22,6 +22,9 @@ MAX_STREAMS_PER_SHARD = 16
 SHARD_IDLE_SECONDS = 60.0
 """After it, a pool without requests is closed with its idle connections."""
 
+_Where = tuple[bytes, bytes, int | None]
+"""Scheme, host and port: connections to one can serve any request to the same."""
+
 _SKIPPED = frozenset({b"set-cookie"})
 
 
@@ -36,7 +39,7 @@ class ShardedTransport(httpx.AsyncBaseTransport):
         self._tls: ssl.SSLContext | None = None
         self._shards: list[_Shard] = []
         # Where connections were given back, the latest last. A hint only: the pool knows.
-        self._warm: dict[httpcore2.Origin, list[_Shard]] = {}
+        self._warm: dict[_Where, list[_Shard]] = {}
         self._swept_at = time.monotonic()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -48,7 +51,8 @@ class ShardedTransport(httpx.AsyncBaseTransport):
             port=request.url.port,
             target=request.url.raw_path,
         )
-        shard = self._choose(url.origin)
+        where = (url.scheme, url.host, url.port)
+        shard = self._choose(where)
         shard.active += 1
         try:
             response = await shard.handle_async_request(
@@ -63,7 +67,7 @@ class ShardedTransport(httpx.AsyncBaseTransport):
             response.status,
             # No cookies: nothing here may remember a server's words.
             headers=[(k, v) for k, v in response.headers if k.lower() not in _SKIPPED],
-            stream=_ResponseStream(self, shard, url.origin, response),
+            stream=_ResponseStream(self, shard, where, response),
             extensions=response.extensions,
         )
 
@@ -80,11 +84,11 @@ class ShardedTransport(httpx.AsyncBaseTransport):
         idle = sum(connection.is_idle() for connection in connections)
         return len(connections) - idle, idle
 
-    def give_back(self, shard: _Shard, origin: httpcore2.Origin) -> None:
+    def give_back(self, shard: _Shard, where: _Where) -> None:
         """A response of this shard was closed."""
         shard.active -= 1
         shard.used_at = time.monotonic()
-        self._warm.setdefault(origin, []).append(shard)
+        self._warm.setdefault(where, []).append(shard)
 
     def tls_context(self) -> ssl.SSLContext:
         """The one context, made when the first https URL is used."""
@@ -92,8 +96,8 @@ class ShardedTransport(httpx.AsyncBaseTransport):
             self._tls = _make_tls_context()
         return self._tls
 
-    def _choose(self, origin: httpcore2.Origin) -> _Shard:
-        warm = self._warm.get(origin, [])
+    def _choose(self, where: _Where) -> _Shard:
+        warm = self._warm.get(where, [])
         while warm:
             shard = warm.pop()
             if shard.active < MAX_STREAMS_PER_SHARD and not shard.is_closed:
@@ -139,12 +143,12 @@ class _ResponseStream(httpx.AsyncByteStream):
         self,
         transport: ShardedTransport,
         shard: _Shard,
-        origin: httpcore2.Origin,
+        where: _Where,
         response: httpcore2.Response,
     ) -> None:
         self._transport = transport
         self._shard = shard
-        self._origin = origin
+        self._where = where
         self._response = response
         self._closed = False
 
@@ -160,7 +164,7 @@ class _ResponseStream(httpx.AsyncByteStream):
         try:
             await self._response.aclose()
         finally:
-            self._transport.give_back(self._shard, self._origin)
+            self._transport.give_back(self._shard, self._where)
 
 
 def open_httpx_client(transport: ShardedTransport, user_agent: str) -> httpx.AsyncClient:

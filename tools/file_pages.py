@@ -57,7 +57,7 @@ async def read_file(
     """
     name = codec_name(encoding)
     if path.startswith(ARTIFACT_PREFIX):
-        source = _artifact(path, context.artifacts)
+        source = await _artifact(path, context.artifacts)
     else:
         source = _file(path, reading(context))
     output, size = await run_read(_page, source, shown(path), name, offset, limit)
@@ -73,18 +73,16 @@ def _file(path: str, files: ReadableFiles) -> Source:
     return read
 
 
-def _artifact(path: str, artifacts: ArtifactReader | None) -> Source:
-    artifact_id = path.removeprefix(ARTIFACT_PREFIX)
-
-    def read(offset: int, limit: int) -> Piece:
-        data = None if artifacts is None else artifacts.read_artifact(artifact_id)
-        if data is None:
-            raise ToolFailure(
-                ErrorType.FILE_NOT_FOUND, f"{shown(path)}: this session has no such artifact."
-            )
-        return data[offset : offset + limit], len(data), None
-
-    return read
+async def _artifact(path: str, artifacts: ArtifactReader | None) -> Source:
+    data = None
+    if artifacts is not None:
+        data = await artifacts.read_artifact(path.removeprefix(ARTIFACT_PREFIX))
+    if data is None:
+        raise ToolFailure(
+            ErrorType.FILE_NOT_FOUND, f"{shown(path)}: this session has no such artifact."
+        )
+    whole = data
+    return lambda offset, limit: (whole[offset : offset + limit], len(whole), None)
 
 
 def _page(

@@ -27,24 +27,17 @@ from .paths import (
     not_allowed,
     root_names,
     shown,
-    split_path,
 )
 from .resolver import Names, OpenDirectory, open_resolver
 from .tree_removal import remove_directory
-from .workspace_reader import READ_FLAGS, FileReader, info_of, lstat, regular
+from .workspace_reader import READ_FLAGS, FileReader, Root, info_of, lstat, regular
 
 DIRECTORY_MODE = 0o755
 """Masked by the umask; never writable for others, even under umask 000."""
 
 
 class Workspace(FileReader):
-    """A `WritableFiles` that owns the root's file descriptor. Close it, or use `with`."""
-
-    def __init__(self, root_fd: int, root: str, real_root: str, *, use_openat2: bool) -> None:
-        roots = (root_names(root), root_names(real_root))
-        super().__init__(open_resolver(root_fd, use_openat2=use_openat2), roots)
-        self.root = real_root
-        self._root_fd: int | None = root_fd
+    """A `WritableFiles`. Close it, or use `with`."""
 
     def __enter__(self) -> Self:
         return self
@@ -53,16 +46,12 @@ class Workspace(FileReader):
         self.close()
 
     def close(self) -> None:
-        """Gives the root's descriptor back; calls that come later fail."""
-        if self._root_fd is not None:
-            # A number that was given back may soon mean another file.
-            self._resolver.root_fd = -1
-            os.close(self._root_fd)
-            self._root_fd = None
+        """Refuses calls from now on, also of its views; those that run may end. Idempotent."""
+        self._root.is_closed = True
 
     def read_only(self) -> FileReader:
         """A view of the same workspace that has no method to write."""
-        return FileReader(self._resolver, self._roots)
+        return FileReader(self._root)
 
     def write(self, path: str, data: bytes, *, replace: bool, create_dirs: bool) -> FileInfo:
         """See `WritableFiles`."""
@@ -149,7 +138,7 @@ class Workspace(FileReader):
     def _open_target(self, path: str, create_dirs: bool) -> _Target:
         """Where a file is to be written: a link at the end stands for the file that it names."""
         check_new_name(path)
-        names = split_path(path, self._roots)
+        names = self._root.names(path)
         if not names:
             raise failure(IsADirectoryError(errno.EISDIR, ""), path)
         # What is missing is new; a link to nothing is found out by the next look at its name.
@@ -161,7 +150,7 @@ class Workspace(FileReader):
 
     def _open_parent(self, path: str) -> _Target:
         """Where an entry itself is to be moved or removed: a link at the end stands for itself."""
-        names = split_path(path, self._roots)
+        names = self._root.names(path)
         if not names:
             raise not_allowed(path)
         return self._target(names, path)
@@ -231,12 +220,12 @@ def open_workspace(
     except OSError as error:
         raise _unfit(root, f"it can't be opened ({os.strerror(error.errno or 0)})") from error
     try:
-        workspace = Workspace(root_fd, root, real, use_openat2=use_openat2)
+        resolver = open_resolver(root_fd, use_openat2=use_openat2)
     except BaseException:
         os.close(root_fd)
         raise
-    sweep_leftovers(workspace._resolver)
-    return workspace
+    sweep_leftovers(resolver)
+    return Workspace(Root(root_fd, resolver, (root_names(root), root_names(real))))
 
 
 def _check_root(root: str, real: str, forbidden: Sequence[Path]) -> None:

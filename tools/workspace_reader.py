@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import os
 import stat
+import weakref
 from collections import deque
 from collections.abc import Iterator
 
@@ -18,25 +19,40 @@ from .resolver import Names, OpenDirectory, Resolver
 READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class FileReader:
-    """A `ReadableFiles` over a resolver; it owns nothing and has no way to write.
+class Root:
+    """An open root that a workspace and its views share.
 
-    Args:
-        resolver: The way from names to files.
-        roots: The absolute paths of the root, split into names, for absolute arguments.
+    Its descriptor is closed when the last of them is gone, not before: a number that was given
+    back soon means another file, and a thread may still be at work.
     """
 
-    def __init__(self, resolver: Resolver, roots: tuple[Names, ...]) -> None:
-        self._resolver = resolver
-        self._roots = roots
+    def __init__(self, fd: int, resolver: Resolver, paths: tuple[Names, ...]) -> None:
+        self.resolver = resolver
+        self.is_closed = False
+        self._paths = paths
+        weakref.finalize(self, os.close, fd)
+
+    def names(self, path: str) -> Names:
+        """The names below the root that an argument stands for; refused after closing."""
+        if self.is_closed:
+            raise ToolFailure(ErrorType.EXECUTION_ERROR, "the workspace was closed meanwhile.")
+        return split_path(path, self._paths)
+
+
+class FileReader:
+    """A `ReadableFiles` below a root; it has no way to write."""
+
+    def __init__(self, root: Root) -> None:
+        self._root = root
+        self._resolver = root.resolver
 
     def normalize(self, path: str) -> str:
         """See `ReadableFiles`; the root itself is `.`."""
-        return "/".join(split_path(path, self._roots)) or "."
+        return "/".join(self._root.names(path)) or "."
 
     def find(self, path: str) -> FileInfo | None:
         """See `ReadableFiles`."""
-        names = split_path(path, self._roots)
+        names = self._root.names(path)
         try:
             with failures(path):
                 real = self._resolver.real_names(names)
@@ -51,7 +67,7 @@ class FileReader:
 
     def read(self, path: str, *, offset: int = 0, limit: int) -> FileContent:
         """See `ReadableFiles`."""
-        names = split_path(path, self._roots)
+        names = self._root.names(path)
         with failures(path):
             fd = self._resolver.open(names, READ_FLAGS)
             try:
@@ -69,7 +85,7 @@ class FileReader:
         first so many names are kept. Directories are taken breadth first, so that a bound cuts
         the deepest.
         """
-        names = split_path(path, self._roots)
+        names = self._root.names(path)
         found: list[FileInfo] = []
         total = 0
         pending: deque[Names] = deque([()])

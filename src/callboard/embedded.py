@@ -20,7 +20,7 @@ from .models import ModelFinder
 from .providers.catalog import Wish
 from .providers.provider import LocalModel
 from .runtime.definitions import Agent, Preset, ToolDefinition
-from .runtime.errors import CallboardError, NotFoundError, error_of
+from .runtime.errors import CallboardError, NotFoundError, ValidationError, error_of
 from .runtime.events import (
     CallProgress,
     DurableEvent,
@@ -41,7 +41,7 @@ from .runtime.messages import (
     InputTicket,
     SubmitInput,
 )
-from .runtime.store import SessionRow, StoreReader
+from .runtime.store import SessionRow, Store, StoreReader
 from .runtime.stream import AnyStreamEvent
 from .runtime.subscription import Subscription
 from .tools.registry import ToolRegistry, builtin_tools
@@ -96,6 +96,7 @@ async def open_runtime(
     """
     settings = settings or Settings()
     registry = ToolRegistry([*builtin_tools(), *tools])
+    known = _agents(settings, agents, policy)
     wish = Wish(
         choice=model if isinstance(model, str) else None,
         base_url=base_url,
@@ -103,21 +104,13 @@ async def open_runtime(
         environ=os.environ if environ is None else environ,
     )
     finder = ModelFinder(wish, local=model if isinstance(model, LocalModel) else None)
-    if data is None:
-        store = open_memory_store()
-        forbidden: tuple[Path, ...] = ()
-    else:
-        from .runtime.sqlite_store import open_disk_store  # here: an app in memory needs it not
-
-        forbidden = (_folder(data),)
-        store = await open_disk_store(forbidden[0])
     plan = Plan(
-        store=store,
+        store=await _open_store(data),
         models=finder,
         registry=registry,
-        agents=_agents(settings, agents, policy),
+        agents=known,
         approver=_approver(on_approval),
-        forbidden=forbidden,
+        forbidden=() if data is None else (_folder(data),),
         limits=settings.limits,
         strict=strict,
     )
@@ -332,6 +325,14 @@ class Turn:
                 pass
 
 
+async def _open_store(data: str | Path | None) -> Store:
+    if data is None:
+        return open_memory_store()
+    from .runtime.sqlite_store import open_disk_store  # here: an app in memory needs it not
+
+    return await open_disk_store(_folder(data))
+
+
 def _folder(path: str | Path) -> Path:
     return Path(path).expanduser().absolute()
 
@@ -359,5 +360,9 @@ def _agents(
     agents.update((agent.name, agent) for agent in own)
     if policy is None:
         return agents
-    preset = Preset(policy)
+    try:
+        preset = Preset(policy)
+    except ValueError:
+        known = ", ".join(Preset)
+        raise ValidationError(f"there is no policy {policy!r}; there are: {known}") from None
     return {name: msgspec.structs.replace(a, policy=preset) for name, a in agents.items()}

@@ -1,0 +1,296 @@
+"""A model server that follows a script: the real wire format over a real socket.
+
+    async with open_scripted_server([reply("Hello.")]) as server:
+        ...  # point a provider's base URL at server.base_url
+    server.assert_complete()
+
+Listens on 127.0.0.1 at a port of its own. The n-th request to `/chat/completions` gets the n-th
+step, whichever connection it comes over. It also lists its models at `/models`.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Any, assert_never
+
+import msgspec
+import trio
+
+from . import scripted_wire as wire
+from .script import (
+    Answered,
+    Broken,
+    CutAfter,
+    Drip,
+    Events,
+    Fail,
+    Reply,
+    Stall,
+    Step,
+    status,
+)
+
+MAX_HEAD_BYTES = 64 * 1024
+"""Of a request; our client sends a few hundred bytes."""
+MAX_BODY_BYTES = 256 * 1024 * 1024
+"""Of a request; several times the longest history that a test may send."""
+
+_Gone = (trio.BrokenResourceError, trio.ClosedResourceError)
+
+
+class ScriptedRequest(msgspec.Struct, frozen=True):
+    """A request as it came. `headers` have lower-case names; `body` is the decoded JSON."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: Any
+
+
+ServerStep = Step | Callable[[ScriptedRequest], Step]
+
+
+class ScriptedServer:
+    """A running server; made by `open_scripted_server`.
+
+    Attributes:
+        base_url: What a provider is configured with; ends in `/v1`.
+        requests: The requests for an answer, in order; those beyond the script too.
+        connections: How many connections were made so far.
+    """
+
+    def __init__(self, steps: Sequence[ServerStep], models: Sequence[str], port: int) -> None:
+        self._steps = tuple(steps)
+        self._models = tuple(models)
+        self._authority = f"127.0.0.1:{port}"
+        self.base_url = f"http://{self._authority}/v1"
+        self.requests: list[ScriptedRequest] = []
+        self.connections = 0
+
+    def assert_complete(self) -> None:
+        """Raises `AssertionError` unless every step was taken, and no request came beyond."""
+        if len(self.requests) != len(self._steps):
+            raise AssertionError(
+                f"the script has {len(self._steps)} steps, and {len(self.requests)} requests came"
+            )
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        """Serves one connection until the client leaves or a step ends it."""
+        self.connections += 1
+        with stream.socket:
+            try:
+                connection = _Connection(stream)
+                while (request := await connection.receive()) is not None:
+                    if not await self._answer(connection, request):
+                        return
+            except _Gone:
+                # The client left, which it may at any time: that is what tests of cancelling do.
+                return
+
+    async def _answer(self, connection: _Connection, request: ScriptedRequest) -> bool:
+        """Whether the connection may take another request."""
+        await trio.lowlevel.checkpoint()
+        if request.method == "GET" and request.path == "/v1/models":
+            return await connection.send_whole(status(200, wire.model_list(self._models)))
+        if request.path != "/v1/chat/completions":
+            text = f"Nothing is served at {request.path}."
+            return await connection.send_whole(status(404, wire.error_body(text)))
+        self.requests.append(request)
+        number = len(self.requests)
+        if number > len(self._steps):
+            text = f"The script of this server has {len(self._steps)} steps: one request too many."
+            return await connection.send_whole(status(400, wire.error_body(text)))
+        step = self._steps[number - 1]
+        return await _play(step if isinstance(step, Step) else step(request), connection, number)
+
+
+@asynccontextmanager
+async def open_scripted_server(
+    steps: Sequence[ServerStep], *, models: Sequence[str] = ("scripted",)
+) -> AsyncGenerator[ScriptedServer]:
+    """A server for as long as the block lasts; leaving it closes all its connections."""
+    [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listener.socket.getsockname()[1]
+    server = ScriptedServer(steps, models, port)
+    fault: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(
+                trio.serve_listeners, server.serve, [listener], name="scripted server"
+            )
+            yield server
+            nursery.cancel_scope.cancel("the scripted server is closed")
+    except BaseExceptionGroup as group:
+        # The nursery is ours and not the caller's to know: a lone exception comes out as it is.
+        fault = group.exceptions[0] if len(group.exceptions) == 1 else group
+    if fault is not None:
+        raise fault
+
+
+class _Connection:
+    """HTTP/1.1 by hand, so that it can be broken by hand."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self._stream = stream
+        self._buffer = bytearray()
+
+    async def receive(self) -> ScriptedRequest | None:
+        """The next request, or `None` when the client has left."""
+        head = await self._receive_until(b"\r\n\r\n")
+        if head is None:
+            return None
+        first, *lines = head.decode("latin-1").split("\r\n")
+        method, path, _ = first.split(" ", 2)
+        pairs = (line.partition(":") for line in lines)
+        headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+        size = int(headers.get("content-length", "0"))
+        if size > MAX_BODY_BYTES:
+            raise ValueError(f"a request body of {size} bytes is more than the test server takes")
+        while len(self._buffer) < size:
+            await self._receive_more()
+        body = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return ScriptedRequest(method, path, headers, msgspec.json.decode(body) if body else None)
+
+    async def send(self, data: bytes) -> None:
+        """Sends bytes as they are."""
+        await self._stream.send_all(data)
+
+    async def send_head(self, code: int, headers: Mapping[str, str]) -> None:
+        """Sends a response's head."""
+        known = {each.value: each.phrase for each in HTTPStatus}
+        lines = [f"HTTP/1.1 {code} {known.get(code, 'Scripted')}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        await self.send("\r\n".join([*lines, "", ""]).encode("latin-1"))
+
+    async def send_stream_head(self) -> None:
+        """Begins a stream of events in HTTP chunks."""
+        headers = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
+        await self.send_head(200, headers)
+
+    async def send_chunk(self, data: bytes) -> None:
+        """Sends one HTTP chunk; an empty one ends the body."""
+        await self.send(b"%x\r\n%b\r\n" % (len(data), data))
+
+    async def send_whole(self, answer: Answered) -> bool:
+        """Sends an answer that is no stream."""
+        headers = {"content-type": "application/json", **dict(answer.headers)}
+        await self.send_head(answer.status, {**headers, "content-length": str(len(answer.body))})
+        await self.send(answer.body)
+        return True
+
+    async def wait_gone(self) -> None:
+        """Waits until the client leaves."""
+        while await self._stream.receive_some(1024):
+            pass
+
+    def reset(self) -> None:
+        """Closes with RST in place of FIN."""
+        linger = struct.pack("ii", 1, 0)
+        self._stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        self._stream.socket.close()
+
+    async def _receive_until(self, end: bytes) -> bytes | None:
+        while (at := self._buffer.find(end)) < 0:
+            if len(self._buffer) > MAX_HEAD_BYTES:
+                raise ValueError("a request head is more than the test server takes")
+            try:
+                await self._receive_more()
+            except trio.BrokenResourceError:
+                if self._buffer:
+                    raise
+                return None
+        head = bytes(self._buffer[:at])
+        del self._buffer[: at + len(end)]
+        return head
+
+    async def _receive_more(self) -> None:
+        data = await self._stream.receive_some(65536)
+        if not data:
+            raise trio.BrokenResourceError
+        self._buffer += data
+
+
+async def _play(step: Step, connection: _Connection, number: int) -> bool:
+    """Whether the connection may take another request."""
+    await trio.lowlevel.checkpoint()
+    match step:
+        case Reply():
+            await _play_reply(step, connection, number)
+            return True
+        case Fail(error, text):
+            await connection.send_stream_head()
+            start = wire.text_event(text) if text else b""
+            await connection.send_chunk(start + wire.error_event(error) + wire.DONE)
+            await connection.send_chunk(b"")
+            return True
+        case Answered():
+            return await connection.send_whole(step)
+        case Stall(text):
+            await connection.send_stream_head()
+            if text:
+                await connection.send_chunk(wire.text_event(text))
+            await connection.wait_gone()
+        case Drip(interval_seconds):
+            await connection.send_stream_head()
+            while True:
+                await connection.send_chunk(wire.PING)
+                await trio.sleep(interval_seconds)
+        case CutAfter():
+            await _play_cut(step, connection, number)
+        case Broken(how):
+            await _play_broken(how, connection)
+        case Events():
+            raise ValueError("a scripted server can't play raw stream events")
+        case _:
+            assert_never(step)
+    return False
+
+
+async def _play_reply(step: Reply, connection: _Connection, number: int) -> None:
+    await trio.sleep(step.delay_seconds)
+    await connection.send_stream_head()
+    for index, chunk in enumerate(_chunks(step, number)):
+        if index:
+            await trio.sleep(step.piece_seconds)
+        await connection.send_chunk(chunk)
+    await connection.send_chunk(b"")
+
+
+def _chunks(step: Reply, number: int) -> Iterator[bytes]:
+    events = wire.reply_events(step, number)
+    if step.chunk == "event":
+        yield from events
+        return
+    body = b"".join(events)
+    kind, _, size = step.chunk.partition(":")
+    if step.chunk != "all" and (kind != "bytes" or not size.isdigit() or not int(size)):
+        raise ValueError(f"chunk is `event`, `all` or `bytes:N`, not {step.chunk!r}")
+    width = int(size) if size else len(body)
+    for at in range(0, len(body), width):
+        yield body[at : at + width]
+
+
+async def _play_cut(step: CutAfter, connection: _Connection, number: int) -> None:
+    body = b"".join(wire.reply_events(step.reply, number))[: step.size_bytes]
+    if step.clean:
+        # Without a length, the end of the connection is the end of the body.
+        headers = {"content-type": "text/event-stream", "connection": "close"}
+        await connection.send_head(200, headers)
+        await connection.send(body)
+    else:
+        await connection.send_stream_head()
+        if body:
+            await connection.send_chunk(body)
+
+
+async def _play_broken(how: str, connection: _Connection) -> None:
+    await trio.lowlevel.checkpoint()
+    if how == "garbage":
+        await connection.send(b"SSH-2.0-scripted\r\n\x00\xff\r\n\r\n")
+    elif how == "reset":
+        connection.reset()
