@@ -73,34 +73,29 @@ class Conversation:
         self.head_seq = stored.seq
         event = stored.event
         match event:
-            case SessionCreated():
-                self.agent, self.model = event.agent, event.model
-                self.workspace, self.kind = event.workspace, event.kind
+            case CallFinished():
+                self._fold_result(event)
+            case CallProposed():
+                self.open_calls[event.call_id] = event
+                self.call_ids.add(event.call_id)
+            case CallStarted() | ApprovalAsked() | ApprovalAnswered():
+                pass
+            case MessageCompleted():
+                self._fold_message(event)
             case InputAccepted():
                 self.waiting_inputs[event.input_id] = event.text
             case TurnStarted():
                 self.turn_id = event.turn_id
                 self._tail += [Input(self.waiting_inputs.pop(name)) for name in event.input_ids]
-            case MessageCompleted():
-                self._fold_message(event)
-            case CallProposed():
-                self.open_calls[event.call_id] = event
-                self.call_ids.add(event.call_id)
-            case CallFinished():
-                self._fold_result(event)
             case TurnEnded():
                 self.turn_id = None
                 self._repair()
+            case SessionCreated():
+                self.agent, self.model = event.agent, event.model
+                self.workspace, self.kind = event.workspace, event.kind
             case AgentSwitched():
                 self.agent = event.agent
-            case (
-                ApprovalAsked()
-                | ApprovalAnswered()
-                | CallStarted()
-                | TitleSet()
-                | SessionDeleted()
-                | SessionRestored()
-            ):
+            case TitleSet() | SessionDeleted() | SessionRestored():
                 pass
             case _:
                 assert_never(event)

@@ -129,6 +129,8 @@ class Directory:
             message.reply.send(None)
 
     async def _stop_one(self, session_id: str, reason: str, only_idle: bool = False) -> None:
+        if session_id in self._unloading or session_id not in self._live:
+            return  # somebody else unloads it, or has
         mailbox = self._live[session_id]
         held = self._unloading[session_id] = []
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from contextlib import ExitStack
 
 import trio
 
@@ -51,21 +50,22 @@ class Journal:
                 await self._commit(group)
 
     async def _commit(self, group: list[AppendEvents]) -> None:
-        with ExitStack() as replies:
+        try:
+            outcomes = await self._store.commit(
+                [Append(request.session_id, request.events) for request in group]
+            )
+        except CallboardError as error:
+            logger.error("nothing of %d appends was stored: %s", len(group), error)
             for request in group:
-                replies.enter_context(request.reply)
-            try:
-                outcomes = await self._store.commit(
-                    [Append(request.session_id, request.events) for request in group]
-                )
-            except CallboardError as error:
-                logger.error("nothing of %d appends was stored: %s", len(group), error)
-                for request in group:
-                    request.reply.fail(error)
-                return
-            for request, outcome in zip(group, outcomes, strict=True):
-                if isinstance(outcome, CallboardError):
-                    request.reply.fail(outcome)
-                else:
-                    self._inboxes.put(request.session_id, outcome)
-                    request.reply.send(outcome)
+                request.reply.fail(error)
+            return
+        except BaseException:
+            for request in group:
+                request.reply.abandon()
+            raise
+        for request, outcome in zip(group, outcomes, strict=True):
+            if isinstance(outcome, CallboardError):
+                request.reply.fail(outcome)
+            else:
+                self._inboxes.put(request.session_id, outcome)
+                request.reply.send(outcome)

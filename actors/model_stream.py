@@ -65,10 +65,11 @@ class ModelStream:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves until cancelled."""
         with self._mailbox.open() as messages:
-            async with trio.open_nursery() as nursery:
-                task_status.started()
-                async for message in messages:
-                    nursery.start_soon(self._call, message, name="model call")
+            task_status.started()
+            async for message in messages:
+                # Awaited here and not in a child: a session makes one call at a time, and stops it
+                # by the scope that came with it.
+                await self._call(message)
 
     async def _call(self, message: StartModelCall) -> None:
         with message.outlet as outlet, message.scope:

@@ -129,7 +129,7 @@ class PermissionBroker:
         reply: Reply[ApprovalAnswer] = Reply()
         self._waiting[request.approval_id] = reply
         try:
-            with trio.move_on_after(self._approval_seconds):
+            with reply, trio.move_on_after(self._approval_seconds):
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(
                         self._call_approver, request, reply, name=f"approver {request.approval_id}"

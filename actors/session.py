@@ -137,11 +137,11 @@ class Session:
         finally:
             services.inboxes.close(self.session_id, self._inbox)
             self._hang_up()
+            for reply in self._cancels:
+                reply.abandon()
 
     async def _serve(self, nursery: trio.Nursery) -> None:
-        if (turn := await self._next_turn()) is not None:
-            self._turn_runs = True
-            nursery.start_soon(self._run_turns, turn, name=f"turns of {self.session_id}")
+        await self._resume(nursery)
         with self._mailbox.open() as messages:
             async for message in messages:
                 match message:
@@ -201,13 +201,26 @@ class Session:
                 listener.put(update)
 
     async def _load(self) -> None:
-        """Folds the journal, and gives what a predecessor or a crash left open its end."""
+        """Folds the journal."""
         events = await self._services.store.events(self.session_id)
         if not events:
             raise NotFoundError(f"there is no session {self.session_id}")
         self.conversation.fold_all(events)
-        await self._close_left_open()
         self._queue.extend(self.conversation.waiting_inputs)
+
+    async def _resume(self, nursery: trio.Nursery) -> None:
+        """Ends what a predecessor left open, and goes on with the inputs that wait.
+
+        What can't be done now is tried again with the next prompt, which is told why it failed.
+        """
+        try:
+            await self._close_left_open()
+            turn = await self._next_turn()
+        except CallboardError as error:
+            logger.error("%s can't go on where it was: %s", self.session_id, error)
+            self._turn = None
+        else:
+            self._start_turns(nursery, turn)
 
     async def _close_left_open(self) -> None:
         if self.conversation.turn_id is None:
@@ -233,9 +246,8 @@ class Session:
                 message.reply.fail(error)
                 return
             message.reply.send(InputTicket(input_id, stored.seq))
-        if self._turn is not None and not self._turn_runs:
-            self._turn_runs = True
-            nursery.start_soon(self._run_turns, self._turn, name=f"turns of {self.session_id}")
+        if not self._turn_runs:
+            self._start_turns(nursery, self._turn)
 
     async def _accept(self, accepted: InputAccepted) -> Stored:
         if len(self._queue) >= MAX_WAITING_INPUTS:
@@ -278,9 +290,15 @@ class Session:
 
     # ── turns ────────────────────────────────────────────────────────────────────────────────────
 
+    def _start_turns(self, nursery: trio.Nursery, turn: Turn | None) -> None:
+        if turn is not None:
+            self._turn_runs = True
+            # Here and not in the task: who stops the session may wait before that runs.
+            self._turns_gone = trio.Event()
+            nursery.start_soon(self._run_turns, turn, name=f"turns of {self.session_id}")
+
     async def _run_turns(self, turn: Turn) -> None:
         """Runs a turn that has started, then those of the inputs that came meanwhile."""
-        self._turns_gone = trio.Event()
         current: Turn | None = turn
         try:
             while current is not None:
@@ -308,7 +326,11 @@ class Session:
         turn = self._turn = self._make_turn(self._queue.popleft())
         if (reason := self._cancelled.pop(turn.input_id, None)) is not None:
             turn.cancel(reason)
-        await self._append(turn.started())
+        try:
+            await self._append(turn.started())
+        except CallboardError:
+            self._queue.appendleft(turn.input_id)
+            raise
         return turn
 
     def _make_turn(self, input_id: str) -> Turn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 from typing import Any
 
@@ -45,23 +46,19 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReadyCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call whose tool is found and whose arguments are valid."""
+    """A call whose tool is found and whose arguments are valid; `resources` are its keys."""
 
     call: Call
     tool: Tool
     arguments: Arguments
     context: ToolContext
     tier: Tier
+    resources: tuple[Resource, ...]
 
     @property
     def name(self) -> str:
         """The tool's name."""
         return self.call.name
-
-    @property
-    def resources(self) -> tuple[Resource, ...]:
-        """The keys that it takes."""
-        return self.tool.resources(self.arguments)
 
     @property
     def question(self) -> PermissionQuestion:
@@ -101,6 +98,32 @@ def find_tool(registry: ToolRegistry, name: str, agent: Agent, kind: SessionKind
     return tool
 
 
+def make_ready(tool: Tool, call: Call, arguments: str, context: ToolContext) -> ReadyCall:
+    """Validates the arguments and asks the tool about them.
+
+    Raises:
+        ToolFailure: They are wrong, or a function of the tool that judges them crashed.
+    """
+    try:
+        decoded = tool.decode(arguments)
+        context.approval_reason = tool.approval_reason(decoded, context)
+        return ReadyCall(
+            call=call,
+            tool=tool,
+            arguments=decoded,
+            context=context,
+            tier=tool.tier(decoded),
+            resources=tool.resources(decoded),
+        )
+    except ToolFailure:
+        raise
+    except Exception as crash:
+        logger.warning("the tool %s crashed before it ran", call.name, exc_info=True)
+        raise ToolFailure(
+            ErrorType.EXECUTION_ERROR, f"{call.name} failed before it ran: {_one_line(crash)}"
+        ) from crash
+
+
 async def execute(ready: ReadyCall, limits: Limits) -> Outcome:
     """Runs the tool under its deadline; cancelled when the batch is.
 
@@ -114,11 +137,16 @@ async def execute(ready: ReadyCall, limits: Limits) -> Outcome:
             return success(result, ready.call, limits.max_result_bytes)
     except ToolFailure as failure:
         return failed(failure)
+    except BaseExceptionGroup as group:
+        logger.warning("the tool %s crashed", ready.call.name, exc_info=True)
+        # A crash beside a cancel must not outlive it: the batch's scope catches the cancel alone.
+        crashed, others = group.split((Exception, SystemExit))
+        if others is not None:
+            raise others from None
+        return _crashed(ready.call, crashed or group)
     except (Exception, SystemExit) as crash:
         logger.warning("the tool %s crashed", ready.call.name, exc_info=True)
-        return failure_outcome(
-            ErrorType.EXECUTION_ERROR, f"{ready.call.name} failed: {_one_line(crash)}"
-        )
+        return _crashed(ready.call, crash)
     assert deadline.cancelled_caught
     return failure_outcome(
         ErrorType.TIMEOUT,
@@ -190,12 +218,25 @@ def failure_outcome(
     error_type: ErrorType, message: str, *, status: CallStatus = CallStatus.ERROR, **details: Any
 ) -> Outcome:
     """An outcome that tells the model what failed."""
-    content = {"status": "error", "error_type": error_type, "message": message, **details}
+    content = {**details, "status": "error", "error_type": error_type, "message": message}
     return Outcome(
         status=status,
-        content=msgspec.json.encode(content).decode(errors="replace"),
+        content=_json(content),
         display=message.splitlines()[0][:200] if message else str(error_type),
     )
+
+
+def _crashed(call: Call, crash: BaseException) -> Outcome:
+    return failure_outcome(ErrorType.EXECUTION_ERROR, f"{call.name} failed: {_one_line(crash)}")
+
+
+def _json(value: object) -> str:
+    """JSON of whatever a tool's failure holds: what has no JSON form is shown as its `repr`."""
+    try:
+        return msgspec.json.encode(value, enc_hook=repr).decode()
+    except UnicodeEncodeError:  # a lone surrogate, as in a file name that is no UTF-8
+        plain = json.dumps(msgspec.to_builtins(value, enc_hook=repr), ensure_ascii=False)
+        return plain.encode(errors="replace").decode()
 
 
 def _one_line(crash: BaseException) -> str:

@@ -31,7 +31,16 @@ from ..runtime.resource_locks import ResourceLocks
 from ..tools.registry import ToolRegistry
 from ..tools.tool import ToolContext
 from .admission import Admission, Permit
-from .tool_call import Outcome, ReadyCall, decided_by, denied, execute, failed, find_tool
+from .tool_call import (
+    Outcome,
+    ReadyCall,
+    decided_by,
+    denied,
+    execute,
+    failed,
+    find_tool,
+    make_ready,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -152,12 +161,7 @@ class _Batch:
     def _ready(self, call: Call, arguments: str) -> ReadyCall:
         request = self._request
         tool = find_tool(self._dispatcher.registry, call.name, request.agent, request.session_kind)
-        decoded = tool.decode(arguments)
-        context = self._context(call)
-        context.approval_reason = tool.approval_reason(decoded, context)
-        return ReadyCall(
-            call=call, tool=tool, arguments=decoded, context=context, tier=tool.tier(decoded)
-        )
+        return make_ready(tool, call, arguments, self._context(call))
 
     def _context(self, call: Call) -> ToolContext:
         request, handles = self._request, self._dispatcher.handles

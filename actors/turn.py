@@ -15,7 +15,7 @@ import trio
 
 from ..providers.provider import ModelRequest, ModelTarget
 from ..runtime.definitions import Agent, CallStatus, ErrorType, ToolDefinition
-from ..runtime.errors import CallboardError, StorageError
+from ..runtime.errors import CallboardError, InternalError, StorageError
 from ..runtime.events import (
     CallFinished,
     CallProgress,
@@ -152,10 +152,9 @@ class Turn:
                 proposed = self._proposed(message, calls)
                 cut_off = [self._cancelled(call, "the answer was cut off") for call in calls]
                 return [message, *proposed, *cut_off, self._ended(_OUTCOMES[stop])]
-            await self._run_calls(message, calls)
+            store_failed = await self._run_calls(message, calls)
             if not self._is_settled(message):
-                text = "The tool dispatcher failed; see the log."
-                return [self._ended("failed", error_type="internal", message=text)]
+                return [self._failed(_STORE_FAILED if store_failed else _DISPATCHER_FAILED)]
             if name := self._repeated_call(calls):
                 text = f"{name} was called {self._max_repeats} times with the same result."
                 return [self._ended("loop_guard", message=text)]
@@ -175,10 +174,10 @@ class Turn:
             max_output_tokens=self._agent.max_output_tokens,
             temperature=self._agent.temperature,
         )
-        await self._model_stream.tell(
-            StartModelCall(target=self._target, request=request, outlet=outlet, scope=scope)
-        )
         with batches:
+            await self._model_stream.tell(
+                StartModelCall(target=self._target, request=request, outlet=outlet, scope=scope)
+            )
             try:
                 await self._listen(batches, answer)
             except BaseException:
@@ -245,26 +244,29 @@ class Turn:
 
     # ── the tools ────────────────────────────────────────────────────────────────────────────────
 
-    async def _run_calls(self, message: MessageCompleted, calls: tuple[Call, ...]) -> None:
-        """Hands the calls to the dispatcher and waits until all of them are gone."""
+    async def _run_calls(self, message: MessageCompleted, calls: tuple[Call, ...]) -> bool:
+        """Hands the calls to the dispatcher and waits until all of them are gone.
+
+        Says whether the dispatcher ended the batch itself, which it does when the store fails.
+        """
         host = self._host
         self._asked, self._asked_at = message, trio.current_time()
         outlet, progress = trio.open_memory_channel[CallProgress](MAX_WAITING_PROGRESS)
         scope = trio.CancelScope()
-        await self._dispatcher.tell(
-            RunCalls(
-                session_id=host.session_id,
-                turn_id=self.turn_id,
-                agent=self._agent,
-                session_kind=host.conversation.kind,
-                workspace=host.conversation.workspace,
-                calls=calls,
-                preamble=(message, *self._proposed(message, calls)),
-                outlet=outlet,
-                scope=scope,
-            )
-        )
         with progress:
+            await self._dispatcher.tell(
+                RunCalls(
+                    session_id=host.session_id,
+                    turn_id=self.turn_id,
+                    agent=self._agent,
+                    session_kind=host.conversation.kind,
+                    workspace=host.conversation.workspace,
+                    calls=calls,
+                    preamble=(message, *self._proposed(message, calls)),
+                    outlet=outlet,
+                    scope=scope,
+                )
+            )
             try:
                 async for line in progress:
                     host.publish(line)
@@ -273,6 +275,7 @@ class Turn:
                 await self._wait_gone(progress, "tool calls")
                 raise
         host.fold_committed()
+        return scope.cancel_called
 
     def _proposed(
         self, message: MessageCompleted, calls: tuple[Call, ...]
@@ -372,6 +375,14 @@ class Turn:
             duration_ms=round((trio.current_time() - self._started_at) * 1000),
         )
 
+
+_STORE_FAILED = StreamError(
+    error_type=StorageError.type,
+    message="The store failed while tools ran; see the log. Make room on its disk, then go on.",
+)
+_DISPATCHER_FAILED = StreamError(
+    error_type=InternalError.type, message="The tool dispatcher failed; see the log."
+)
 
 _OUTCOMES = {
     StopReason.END: "answered",

@@ -36,12 +36,14 @@ class GroupCommit:
         self._wake = trio.Event()
 
     async def put(self, append: Append) -> None:
+        """Returns when it is stored."""
         stored = trio.Event()
         self._waiting.append((append, stored))
         self._wake.set()
         await stored.wait()
 
     async def run(self) -> None:
+        """Commits until it is cancelled."""
         while True:
             await self._wake.wait()
             self._wake = trio.Event()
@@ -52,6 +54,7 @@ class GroupCommit:
 
 
 async def rows_per_second(put: Put, sessions: list[str]) -> float:
+    """What 64 tasks get through one way of putting."""
     rows = 0
 
     async def append_for_ever(session_id: str) -> None:
@@ -68,6 +71,7 @@ async def rows_per_second(put: Put, sessions: list[str]) -> float:
 
 
 async def main(folder: Path) -> None:
+    """Measures both ways on one new store and prints a line for each."""
     store = await open_disk_store(folder)
     sessions = [f"s{number}" for number in range(TASKS)]
     created = SessionCreated(agent="general", workspace="/")
@@ -75,6 +79,7 @@ async def main(folder: Path) -> None:
 
     async def one_by_one(append: Append) -> None:
         await store.commit([append])
+        await trio.lowlevel.checkpoint()  # a commit is none: it is shielded
 
     print(f"one by one    {await rows_per_second(one_by_one, sessions):8.0f} rows/s")
     async with trio.open_nursery() as nursery:

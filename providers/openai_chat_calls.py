@@ -127,7 +127,8 @@ class CallAssembly:
         size = len(arguments) if arguments.isascii() else len(arguments.encode())
         if size > room:
             # One character past the limit says that there was more; see MAX_ARGUMENT_BYTES.
-            arguments = arguments[: room + 1]
+            fitting = arguments.encode()[:room].decode(errors="ignore")
+            arguments = arguments[: len(fitting) + 1]
         call.size_bytes += size
         if not call.is_started or call.size_bytes <= MAX_KEPT_BYTES:
             call.pieces.append(arguments)

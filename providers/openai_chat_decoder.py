@@ -60,6 +60,8 @@ _FAILED = {
     "insufficient_system_resource": ("overloaded", True),
 }
 
+_FIELDS = (b"data:", b"event:", b"id:", b"retry:")
+
 
 class OpenAiChatDecoder:
     """A `Decoder` of one answer."""
@@ -157,7 +159,7 @@ class OpenAiChatDecoder:
                 self._done(events)
         if self._ended:
             return
-        if all(line.startswith(b":") for line in head.splitlines() if line):
+        if _begins_stream(head):
             text = "The connection ended before the answer began. Try again."
             self._fail(events, "network", text, retryable=True)
             return
@@ -284,3 +286,10 @@ class OpenAiChatDecoder:
     ) -> None:
         self._ended = True
         events.append(StreamError(error_type=kind, message=message, retryable=retryable))
+
+
+def _begins_stream(head: bytes) -> bool:
+    """Whether a body without an event is the beginning of a stream: comments, or a first field."""
+    lines = (line for line in head.splitlines() if line and not line.startswith(b":"))
+    line = next(lines, b"")
+    return any(line.startswith(field) or field.startswith(line) for field in _FIELDS)

@@ -12,6 +12,7 @@ import msgspec
 
 from .rehearsal_tokens import Kind, Token, tokenize
 from .rehearsal_words import (
+    ANNOUNCING,
     BEFORE_GERUND,
     CHANGES,
     CONDITION,
@@ -27,6 +28,7 @@ from .rehearsal_words import (
     NOUNS,
     PREPOSITIONS,
     PRONOUNS,
+    REPORTED,
     WITH,
     Action,
     phrase_at,
@@ -85,13 +87,16 @@ class _Splitter:
                 position, begins_sentence = position + 1, True
                 continue
             if begins_sentence:
-                self._condition = self._begins_condition(position)
+                self._condition = False
                 self._negated = False
+            # What stands behind a condition depends on it, up to the end of the sentence.
+            self._condition |= self._begins_condition(position)
             position = self._clause(position, begins_sentence=begins_sentence)
             begins_sentence = False
         return self._clauses
 
     def _begins_condition(self, start: int) -> bool:
+        start = self._behind_connectors(start)
         while found := phrase_at(self._tokens, start, FILLER):
             if phrase_at(self._tokens, start, HEADS):
                 break
@@ -115,8 +120,8 @@ class _Splitter:
             stop = self._literal_end(head.action, end)
         while body and body[-1].kind is Kind.COMMA:
             body.pop()
-        condition = self._condition
         body, doubtful = _without_condition(body, head.action)
+        self._condition |= doubtful
         negated = head.negated or self._carries_negation(start, head)
         if body or head.action is not Action.NONE:
             self._clauses.append(
@@ -127,7 +132,7 @@ class _Splitter:
                     text=self._text[self._tokens[start].start : self._tokens[stop - 1].end],
                     literal=literal,
                     negated=negated,
-                    condition=condition or doubtful,
+                    condition=self._condition,
                 )
             )
         self._negated = negated
@@ -138,11 +143,11 @@ class _Splitter:
         # "and" does so only for what changes nothing.
         if not self._negated or start == 0:
             return False
-        joint = self._tokens[start].word
-        before = self._tokens[start - 1]
-        if before.kind is Kind.COMMA or joint in {"but", "then", "instead"}:
-            return False
-        return joint in {"or", "nor"} or head.action in CHANGES
+        joints = self._tokens[start : self._behind_connectors(start)]
+        spoken = {token.word for token in joints}
+        if any(token.kind is Kind.COMMA for token in joints) or spoken & {"but", "then"}:
+            return bool(spoken & {"or", "nor"})
+        return bool(spoken & {"or", "nor"}) or head.action in CHANGES
 
     def _next_clause(self, end: int, head: _Head) -> int:
         if end < len(self._tokens) and self._elided_at(self._behind_connectors(end), head):
@@ -199,7 +204,8 @@ class _Splitter:
         return (), None
 
     def _skip_commas(self, position: int) -> int:
-        while position < len(self._tokens) and self._tokens[position].kind is Kind.COMMA:
+        marks = {Kind.COMMA, Kind.COLON}
+        while position < len(self._tokens) and self._tokens[position].kind in marks:
             position += 1
         return position
 
@@ -208,7 +214,9 @@ class _Splitter:
         return token.kind is Kind.COMMA or token.word in CONNECTORS
 
     def _behind_connectors(self, position: int) -> int:
-        while position < len(self._tokens) and self._is_connector(position):
+        while position < len(self._tokens) and (
+            self._is_connector(position) or self._tokens[position].kind is Kind.COLON
+        ):
             position += 1
         return position
 
@@ -220,15 +228,39 @@ class _Splitter:
         while position < len(tokens) and tokens[position].kind is not Kind.END:
             if self._literal_begins(position, head):
                 end = self._literal_end(head.action, position)
-                last = tokens[end - 1].end
+                last = tokens[end].start if end < len(tokens) else len(self._text)
                 return position, self._text[tokens[position].end : last].strip()
-            if self._is_connector(position):
+            if self._is_connector(position) or self._announces(position, head):
                 behind = self._behind_connectors(position)
-                begins = behind < len(tokens) and self._head(position) is not None
-                if begins or self._elided_at(behind, head, position):
+                if self._begins_clause(position, behind, head) or self._elided_at(
+                    behind, head, position
+                ):
                     return position, None
             position += 1
         return position, None
+
+    def _begins_clause(self, position: int, behind: int, head: _Head) -> bool:
+        if behind >= len(self._tokens):
+            return False
+        if self._begins_condition(position):
+            return phrase_at(self._tokens, behind, HARMLESS_CONDITION) is None
+        found = self._head(position)
+        if found is None:
+            return False
+        # What other people said is no request: "Tom told me to read a.txt and delete b.txt".
+        said = self._tokens[head.end : position]
+        if head.action is Action.NONE and found.action in CHANGES:
+            comma = any(t.kind is not Kind.WORD for t in self._tokens[position:behind])
+            return comma and not any(t.word in REPORTED or t.kind is Kind.COLON for t in said)
+        return True
+
+    def _announces(self, position: int, head: _Head) -> bool:
+        # "Update a.txt: replace …", "do the following: read …"; but not "repeat after me: …".
+        if self._tokens[position].kind is not Kind.COLON:
+            return False
+        said = self._tokens[head.end : position]
+        announced = any(t.word in ANNOUNCING for t in said) or all(not t.word for t in said)
+        return head.action is Action.EDIT or (head.action is Action.NONE and announced)
 
     def _literal_begins(self, position: int, head: _Head) -> bool:
         tokens = self._tokens

@@ -14,6 +14,7 @@ from .rehearsal_operands import (
     bare_folder,
     bare_name_after,
     folder_of,
+    is_name,
     is_pronoun,
     joined,
     operand_at,
@@ -39,11 +40,15 @@ from .rehearsal_words import NOUNS, WITH, Action, words
 _INTO = words("to into in inside as onto of called named titled under")
 _NEW_NAMES = words("to into in as called named titled")
 _EMPTY = words("empty blank")
+_BEFORE_TARGET = NOUNS | words(
+    "to into in called named me us at end of bottom one two three four five six some several few "
+    "couple following these"
+)
 _AT_END = words("end bottom append appended")
 _LEAD_INS = words(
     "the text word words line lines content contents following string phrase sentence a an new "
     "just only message and which that whose is are it says saying inside value note : exactly "
-    "reads says, one data"
+    "reads says, one data number numbers name names item items sentence: "
 )
 _VALUE_NOUNS = words(
     "result results answer answers output response page listing list matches match everything "
@@ -98,9 +103,9 @@ class _Parts(msgspec.Struct, frozen=True):
 
 
 def _at_end(body: Sequence[Token]) -> bool:
-    return any(token.word in _AT_END for token in body if token.kind is Kind.WORD) and not any(
-        token.word == "from" for token in body
-    )
+    if any(token.word == "from" for token in body):
+        return False
+    return any(t.word in _AT_END or (t.kind is Kind.ARROW and t.text == ">>") for t in body)
 
 
 def _split(body: tuple[Token, ...]) -> _Parts:
@@ -109,12 +114,9 @@ def _split(body: tuple[Token, ...]) -> _Parts:
     if first is not None:
         end = _targets_end(body, first.index)
         return _Parts(first, body[end:])
-    for index in range(len(body) - 1, 0, -1):
-        if body[index].word not in _INTO and body[index].kind is not Kind.ARROW:
-            continue
-        spot = operand_at(body, index + 1)
-        if spot is None or (spot.token.kind is Kind.PATH and spot.token.text.endswith("/")):
-            continue
+    led = _led_target(body)
+    if led is not None:
+        index, spot = led
         begin = _lead_begin(body, index)
         return _Parts(spot, body[:begin] + body[_targets_end(body, spot.index) :])
     bare = bare_name_after(body, _NEW_NAMES)
@@ -123,6 +125,18 @@ def _split(body: tuple[Token, ...]) -> _Parts:
         behind = body[_targets_end(body, bare.index) :]
         return _Parts(bare, body[:begin] + behind)
     return _Parts(None, body)
+
+
+def _led_target(body: tuple[Token, ...]) -> tuple[int, Spot] | None:
+    """The last name behind `to` or `in`; a quotation that looks like no name only if none does."""
+    found: list[tuple[int, Spot]] = []
+    for index in range(len(body) - 1, 0, -1):
+        if body[index].word in _INTO or body[index].kind is Kind.ARROW:
+            spot = operand_at(body, index + 1)
+            if spot is not None and not spot.token.text.endswith("/"):
+                found.append((index, spot))
+    named = [pair for pair in found if is_name(pair[1].token) or not pair[1].token.literal]
+    return next(iter(named or found), None)
 
 
 def _lead_begin(body: Sequence[Token], index: int) -> int:
@@ -137,8 +151,8 @@ def _lead_begin(body: Sequence[Token], index: int) -> int:
 
 def _first_target(body: tuple[Token, ...]) -> Spot | None:
     index = 0
-    while index < len(body) and body[index].word in (
-        NOUNS | {"to", "into", "in", "called", "named", "me", "at", "end", "of", "bottom", "us"}
+    while index < len(body) and (
+        body[index].word in _BEFORE_TARGET or body[index].kind is Kind.COLON
     ):
         index += 1
     if index >= len(body):

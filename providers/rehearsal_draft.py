@@ -30,11 +30,13 @@ class Draft:
     Attributes:
         text: The text that is read.
         latest_is_file: Whether what was named last is a file, rather than a value.
+        code: The last block of code that stood alone, with its language.
     """
 
     def __init__(self, text: str, memory: Memory) -> None:
         self.text = text
         self.latest_is_file = bool(memory.files)
+        self.code: tuple[str, str] | None = None
         self._steps: list[Step] = []
         self._problems: list[str] = []
         self._unknown: list[str] = []

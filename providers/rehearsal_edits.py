@@ -32,6 +32,8 @@ def read_copy(draft: Draft, clause: Clause) -> None:
     while source is None and body and body[0].word in {"contents", "content", "of", "the", "from"}:
         body = body[1:]
         source = operand_at(body, skip_nouns(body, 0))
+    if source is not None and target is None:
+        target = operand_at(body, source.index + 1)
     if source is None or target is None or is_pronoun(target.token):
         draft.problem(f"Which file should I copy, and to which name? You said: {clause.text}")
         return
@@ -71,7 +73,7 @@ def read_replace(draft: Draft, clause: Clause) -> None:
         draft.problem(f"Replace which text with which? You said: {clause.text.strip()}")
         return
     old, new = _side(draft, body[:place]), _side(draft, body[place + 1 :])
-    if body[place].word == "for":
+    if clause.verb == "substitute" and body[place].word == "for":
         old, new = new, old
     if not files:
         draft.problem(f"In which file? You said: {clause.text.strip()}")
@@ -106,6 +108,8 @@ def _edit_target(
             return rest, draft.files(spot.token.word)
         if spot.token.kind is Kind.PATH or is_name(spot.token):
             return rest, (spot.token.text,)
+    if body and body[0].kind is Kind.PATH:
+        return body[1:], (body[0].text,)
     return body, draft.files("it")
 
 

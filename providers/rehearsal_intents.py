@@ -11,8 +11,17 @@ from .rehearsal_clock import asks_for_time, names_only_places, read_clock
 from .rehearsal_content import read_write
 from .rehearsal_draft import Draft
 from .rehearsal_edits import edit_file, read_copy, read_replace
-from .rehearsal_lookups import read_fetch, read_list, read_run, read_search, urls_of
+from .rehearsal_lookups import (
+    is_sum,
+    read_fetch,
+    read_list,
+    read_names,
+    read_run,
+    read_search,
+    urls_of,
+)
 from .rehearsal_operands import (
+    FOLDER_NOUNS,
     Spot,
     bare_name,
     bare_name_after,
@@ -21,6 +30,7 @@ from .rehearsal_operands import (
     is_pronoun,
     joined,
     operand_after,
+    raw_text,
     skip_nouns,
     without_exclusions,
 )
@@ -31,11 +41,12 @@ from .rehearsal_steps import (
     MoveFile,
     ReadFile,
     ResultOf,
+    Said,
     SearchFiles,
     Understanding,
 )
-from .rehearsal_tokens import Kind
-from .rehearsal_words import CHANGES, CONTENT_ACTIONS, Action, words
+from .rehearsal_tokens import Kind, tokenize
+from .rehearsal_words import CHANGES, CONTENT_ACTIONS, HELP, RETRACTION, Action, phrase_at, words
 
 MAX_TEXT_CHARS = 32_768
 """Reading a text takes time in proportion to it; this much takes a few tenths of a second."""
@@ -43,7 +54,7 @@ MAX_TEXT_CHARS = 32_768
 _PLEASANTRIES = words(
     "hi hello hey thanks thank you please ok okay cheers great good morning afternoon evening "
     "day dear there bye goodbye nice cool and then so yes well very much a lot now everyone "
-    "callboard assistant in advance sure perfect that's all is it for"
+    "yo callboard assistant in advance sure perfect that's all is it for"
 )
 _LISTED = words(
     "files file folders folder directories directory contents entries documents workspace "
@@ -53,6 +64,10 @@ _FINDS = words(
     "contain contains containing mention mentions mentioning appear appears occur occurs include "
     "includes used matches match matching"
 )
+
+_NAMING = words("the file is called named my it's it files are a document and here there in to") | {
+    ""
+}
 
 
 def understand(text: str, memory: Memory | None = None) -> Understanding:
@@ -67,9 +82,17 @@ def understand(text: str, memory: Memory | None = None) -> Understanding:
     clauses = split_clauses(text)
     if len(clauses) == 1 and not clauses[0].negated and not clauses[0].condition:
         clauses = [_bare_request(clauses[0])]
+    if any(_takes_back(clause) for clause in clauses):
+        draft.problem("You took something back, so I did nothing. Tell me again what I should do.")
+        return draft.finished()
     for clause in clauses:
         _read_clause(draft, clause)
     return draft.finished()
+
+
+def _takes_back(clause: Clause) -> bool:
+    found = phrase_at(clause.body, 0, RETRACTION)
+    return clause.action is Action.NONE and found is not None and found[0] == len(clause.body)
 
 
 def _bare_request(clause: Clause) -> Clause:
@@ -81,14 +104,22 @@ def _bare_request(clause: Clause) -> Clause:
 
 def _read_clause(draft: Draft, clause: Clause) -> None:
     said = clause.text.strip(" ,")
+    if tuple(token.word for token in tokenize(said) if token.word) in HELP:
+        return
     if clause.condition and (clause.action in CHANGES or clause.action is Action.NONE):
         if clause.action is not Action.NONE:
-            draft.problem(f"I can not judge conditions, so I left this out: {said}")
+            draft.problem(
+                "I do one thing after the other and can not judge conditions, so I left this out: "
+                f"{said}"
+            )
         return
     if clause.negated:
         if clause.action in CHANGES:
             draft.problem(f"As you wished, I did not do this: {said}")
         draft.named([token.text for token in clause.body if token.kind is Kind.PATH])
+        return
+    if clause.action in CHANGES and _leaves_choice(clause):
+        draft.problem(f"Which of them? I do not choose. You said: {said}")
         return
     if clause.action not in CONTENT_ACTIONS and clause.action not in {
         Action.REPLACE, Action.SEARCH, Action.RUN,
@@ -96,6 +127,14 @@ def _read_clause(draft: Draft, clause: Clause) -> None:
         kept = without_exclusions(clause.body)
         clause = Clause(action=clause.action, verb=clause.verb, body=kept, text=clause.text)
     _ACTIONS[clause.action](draft, clause)
+
+
+def _leaves_choice(clause: Clause) -> bool:
+    named = [token.kind is Kind.PATH or token.literal for token in clause.body]
+    return any(
+        token.word == "or" and any(named[:place]) and any(named[place + 1 :])
+        for place, token in enumerate(clause.body)
+    )
 
 
 # Questions
@@ -106,15 +145,33 @@ def _read_question(draft: Draft, clause: Clause) -> None:
     plain = all(token.kind in {Kind.WORD, Kind.COMMA, Kind.COLON} for token in body)
     spoken = {token.word for token in body}
     if urls := urls_of(clause):
-        read_fetch(draft, urls)
+        read_fetch(draft, clause, urls)
     elif plain and (asks_for_time(clause.verb, body) or names_only_places(body)):
         read_clock(draft, body)
-    elif spoken & _FINDS and clause.action is Action.ASK:
+    elif is_sum(raw_text(draft.text, body)) and len(raw_text(draft.text, body)) > 1:
+        read_run(draft, Clause(action=Action.RUN, verb="calculate", body=body, text=clause.text))
+    elif _asks_whether_there(clause):
+        read_names(draft, [token.text for token in body if is_name(token)])
+    elif (spoken & _FINDS and clause.action is Action.ASK) or (
+        clause.verb == "look up" and any(t.literal and not is_name(t) for t in body)
+    ):
         read_search(draft, clause)
+    elif _means_known_files(draft, clause):
+        _read_again(draft, clause)
     elif (spoken & _LISTED or clause.verb in {"what's", "what is"}) and _lists(clause):
         read_list(draft, clause)
     else:
         _read_names(draft, clause)
+
+
+def _asks_whether_there(clause: Clause) -> bool:
+    asked = clause.verb in {"is there", "are there", "do you have", "where", "where's", "does"}
+    exists = any(token.word in {"exist", "exists"} for token in clause.body)
+    finds = any(
+        token.word in _FINDS or (token.literal and not is_name(token)) for token in clause.body
+    )
+    named = any(is_name(token) for token in clause.body)
+    return named and not finds and (exists or (asked and clause.verb != "does"))
 
 
 def _lists(clause: Clause) -> bool:
@@ -142,16 +199,31 @@ def _read_names(draft: Draft, clause: Clause) -> None:
     refers = any(is_pronoun(t) for t in clause.body) or spoken & {"file", "files", "contents"}
     if refers or (clause.action is Action.READ and spoken <= {"back", "again", "now", "out"}):
         if draft.latest_is_file or clause.verb.startswith("read"):
-            files = draft.files(next((t.word for t in clause.body if is_pronoun(t)), "it"))
-            for name in files:
-                draft.found((ResultOf(draft.add(ReadFile(name)), name),))
-            draft.named(files)
-            if not files:
-                draft.problem(f"Which file? You said: {clause.text.strip(' ,')}")
+            _read_again(draft, clause)
         elif not draft.value("it"):
             _missing(draft, clause)
         return
     _missing(draft, clause)
+
+
+def _means_known_files(draft: Draft, clause: Clause) -> bool:
+    spoken = {token.word for token in clause.body}
+    many = "both" in spoken or (clause.verb.startswith("read") and spoken & {"files", "them"})
+    return bool(many and draft.files("files")) and not any(
+        token.kind is Kind.PATH or token.word in FOLDER_NOUNS for token in clause.body
+    )
+
+
+def _read_again(draft: Draft, clause: Clause) -> None:
+    """Plans to read what `it`, `them` or `both files` means."""
+    spoken = [token.word for token in clause.body]
+    many = next((word for word in spoken if word in {"both", "files"}), "it")
+    files = draft.files(next((t.word for t in clause.body if is_pronoun(t)), many))
+    for name in files:
+        draft.found((ResultOf(draft.add(ReadFile(name)), name),))
+    draft.named(files)
+    if not files:
+        draft.problem(f"Which file? You said: {clause.text.strip(' ,')}")
 
 
 def _missing(draft: Draft, clause: Clause) -> None:
@@ -195,8 +267,11 @@ def _names(draft: Draft, clause: Clause) -> list[str]:
 
 def _read_move(draft: Draft, clause: Clause) -> None:
     body = clause.body
-    leads = words("to into as under inside")
+    leads = words("to into as under inside in")
     target = operand_after(body, leads) or bare_name_after(body, leads)
+    if target is None:
+        names = [i for i, token in enumerate(body) if token.kind is Kind.PATH or token.literal]
+        target = Spot(names[-1], body[names[-1]]) if len(names) > 1 else None
     if target is None or is_pronoun(target.token):
         draft.problem(f"Which file, and to which name? You said: {clause.text.strip(' ,')}")
         return
@@ -213,6 +288,30 @@ def _read_move(draft: Draft, clause: Clause) -> None:
     for source, goal in dict(moves).items():
         draft.add(MoveFile(source, goal))
     draft.renamed(moves)
+
+
+def _read_change(draft: Draft, clause: Clause) -> None:
+    """`Change a.txt's name to b.txt` renames; everything else replaces text."""
+    renames = any(t.word == "name" for t in clause.body) and not any(t.literal for t in clause.body)
+    if renames and clause.verb == "change":
+        body = tuple(token for token in clause.body if token.word != "name")
+        renamed = Clause(action=Action.RENAME, verb="rename", body=body, text=clause.text)
+        _read_move(draft, renamed)
+    else:
+        read_replace(draft, clause)
+
+
+def _read_put(draft: Draft, clause: Clause) -> None:
+    """`Put a.txt in the docs folder` moves; `put "hello" in a.txt` writes."""
+    body = clause.body
+    folder = folder_of(body)
+    bare = body[skip_nouns(body, 0) :]
+    moves = clause.verb in {"put", "place"} and folder is not None and len(bare) > 1
+    if moves and bare[0].kind is Kind.PATH and bare[1].word in {"in", "into", "to", "inside"}:
+        moved = Clause(action=Action.MOVE, verb=clause.verb, body=body, text=clause.text)
+        _read_move(draft, moved)
+    else:
+        read_write(draft, clause)
 
 
 def _move_target(clause: Clause, target: Spot, source: str, *, many: bool) -> str:
@@ -269,16 +368,24 @@ def _read_rest(draft: Draft, clause: Clause) -> None:
     """A clause without a known verb: a short question about the time, a polite word, or unknown."""
     body = clause.body
     spoken = [token.word for token in body]
+    if len(body) == 1 and body[0].kind is Kind.CODE:
+        draft.code = (body[0].language, body[0].text)
+        draft.found((Said(body[0].text),))
+        return
     if all(word in _PLEASANTRIES or word.strip("0123456789-.)") == "" for word in spoken) and all(
         spoken
     ):
         return
     plain = all(token.word or token.kind is Kind.COMMA for token in body)
+    names = [token.text for token in body if token.kind is Kind.PATH]
     if plain and (asks_for_time("", body) or names_only_places(body)):
         read_clock(draft, body)
     elif {"contents", "content"} & set(spoken) and _names(draft, clause):
         _read_names(draft, clause)
+    elif names and set(spoken) <= _NAMING:
+        draft.named(names)
     else:
+        draft.named(names)
         draft.not_understood(clause.text.strip(" ,"))
 
 
@@ -286,10 +393,10 @@ _ACTIONS = {
     Action.ASK: _read_question,
     Action.READ: _read_question,
     Action.LIST: read_list,
-    Action.WRITE: read_write,
+    Action.WRITE: _read_put,
     Action.CREATE: read_write,
     Action.APPEND: read_write,
-    Action.REPLACE: read_replace,
+    Action.REPLACE: _read_change,
     Action.SEARCH: read_search,
     Action.MOVE: _read_move,
     Action.RENAME: _read_move,

@@ -7,8 +7,16 @@ import re
 from .rehearsal_clauses import Clause
 from .rehearsal_clock import asks_for_time, read_clock
 from .rehearsal_draft import Draft
-from .rehearsal_operands import Spot, bare_folder, folder_of, is_pronoun, operand_after, raw_text
-from .rehearsal_steps import FetchUrl, ListFolder, ResultOf, RunCode, SearchFiles
+from .rehearsal_operands import (
+    Spot,
+    bare_folder,
+    folder_of,
+    is_name,
+    is_pronoun,
+    operand_after,
+    raw_text,
+)
+from .rehearsal_steps import FetchUrl, ListFolder, ResultOf, RunCode, SearchFiles, WriteFile
 from .rehearsal_tokens import Kind, Token
 from .rehearsal_words import Action, words
 
@@ -32,6 +40,11 @@ _LANGUAGES = {
     "sh": "bash", "command": "bash", "terminal": "bash",
 }  # fmt: skip
 
+_FILE_KINDS = {
+    "python": "py", "text": "txt", "markdown": "md", "json": "json", "csv": "csv", "yaml": "yaml",
+    "toml": "toml", "html": "html", "javascript": "js", "shell": "sh", "log": "log", "txt": "txt",
+    "pdf": "pdf", "xml": "xml", "rust": "rs", "css": "css", "image": "png",
+}  # fmt: skip
 _HOST = re.compile(r"(?:https?://|[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}(?::\d+)?(?:/|$))\S*")
 
 
@@ -43,14 +56,15 @@ def read_list(draft: Draft, clause: Clause) -> None:
         read_clock(draft, body)
         return
     spoken = {token.word for token in body}
-    globs = [token.text for token in body if token.kind is Kind.PATH and "*" in token.text]
+    globs = _globs(body)
     folders = [
         token.text
         for token in body
-        if (token.kind is Kind.PATH and "*" not in token.text) or token.kind is Kind.QUOTE
+        if (token.kind is Kind.PATH and "*" not in token.text and f"*{token.text}" not in globs)
+        or token.kind is Kind.QUOTE
     ]
     if not folders:
-        spot = folder_of(body) or bare_folder(body)
+        spot = folder_of(body) or bare_folder(body) or _only_word(body)
         folders = [] if spot is None or spot.token.text in globs else [spot.token.text]
     recursive = bool(
         spoken & words("recursively recursive subfolders subdirectories tree everything nested -r")
@@ -75,24 +89,49 @@ def read_search(draft: Draft, clause: Clause) -> None:
     named = [t for t in body if t.kind is Kind.PATH]
     quotes = [token for token in body if token.literal]
     by_name = {t.word for t in body} & {"named", "called", "file", "files"}
-    if named and not quotes and (len(body) == len(named) or by_name) and not _pattern(draft, body):
+    if (
+        (named or (_globs(body) and not _pattern(draft, body)))
+        and not quotes
+        and (len(body) == len(named) or by_name)
+        and not _pattern(draft, body)
+    ):
         scope = next((t.text for t in named if t.text.endswith("/")), None)
-        for token in named:
-            if not token.text.endswith("/"):
-                name = token.text.rpartition("/")[2]
-                draft.found((ResultOf(draft.add(SearchFiles("", scope, name)), name),))
+        names = _globs(body) or [t.text.rpartition("/")[2] for t in named]
+        read_names(draft, [name for name in names if name], scope)
         return
     pattern = quotes[0].text if quotes else _pattern(draft, body)
     if not pattern:
         draft.problem(f"Which text should I look for? You said: {clause.text.strip(' ,')}")
         return
-    glob = next((t.text for t in named if "*" in t.text), None)
-    paths = [t.text for t in named if "*" not in t.text] or _search_scope(draft, body)
+    glob = next(iter(_globs(body)), None)
+    paths = [t.text for t in named if "*" not in t.text and f"*{t.text}" != glob] or _search_scope(
+        draft, body
+    )
     is_regex = bool({token.word for token in body} & words("regex regexp regular"))
     for scope in paths or (None,):
         number = draft.add(SearchFiles(pattern, scope, glob, is_regex))
         draft.found((ResultOf(number, pattern),))
     draft.named([t.text for t in named if t.text in paths and not t.text.endswith("/")])
+
+
+def _globs(body: tuple[Token, ...]) -> list[str]:
+    """Patterns of file names: `*.py`, `.py files`, `python files`."""
+    globs: list[str] = []
+    for index, token in enumerate(body):
+        behind = body[index + 1].word if index + 1 < len(body) else ""
+        if token.kind is Kind.PATH and "*" in token.text:
+            globs.append(token.text)
+        elif behind in {"file", "files"} and re.fullmatch(r"\.\w{1,5}", token.text):
+            globs.append(f"*{token.text}")
+        elif behind in {"file", "files"} and token.word in _FILE_KINDS:
+            globs.append(f"*.{_FILE_KINDS[token.word]}")
+    return globs
+
+
+def _only_word(body: tuple[Token, ...]) -> Spot | None:
+    if len(body) == 1 and body[0].word and body[0].word not in _EVERYWHERE | {"folders", "-la"}:
+        return None if body[0].word.startswith("-") else Spot(0, body[0])
+    return None
 
 
 def _seeks_time(clause: Clause) -> bool:
@@ -135,11 +174,23 @@ def urls_of(clause: Clause) -> list[str]:
     return urls
 
 
-def read_fetch(draft: Draft, urls: list[str]) -> None:
-    """Plans the fetching of addresses; the bodies are its value."""
+def read_fetch(draft: Draft, clause: Clause, urls: list[str]) -> None:
+    """Plans the fetching of addresses; the bodies are its value, or go `to FILE`."""
+    pieces: list[ResultOf] = []
     for url in urls:
         whole = url if re.match(r"https?://", url) else f"https://{url}"
-        draft.found((ResultOf(draft.add(FetchUrl(whole)), whole),))
+        pieces.append(ResultOf(draft.add(FetchUrl(whole)), whole))
+    draft.found(tuple(pieces))
+    target = operand_after(clause.body, words("to into as in"))
+    if target is not None and is_name(target.token) and target.token.text not in urls:
+        draft.add(WriteFile(target.token.text, tuple(pieces)))
+        draft.named([target.token.text])
+
+
+def read_names(draft: Draft, names: list[str], scope: str | None = None) -> None:
+    """Plans a search for files by their names; what was found is its value."""
+    for name in names:
+        draft.found((ResultOf(draft.add(SearchFiles("", scope, name)), name),))
 
 
 def read_run(draft: Draft, clause: Clause) -> None:
@@ -154,10 +205,13 @@ def read_run(draft: Draft, clause: Clause) -> None:
     spoken = next((_LANGUAGES[t.word] for t in clause.body if t.word in _LANGUAGES), "")
     if code is not None and code.language:
         spoken = _LANGUAGES.get(code.language, spoken)
-    if not text and rest and (language or _is_sum(raw_text(draft.text, rest))):
+    if not text and rest and _is_code(raw_text(draft.text, rest), language):
         text = raw_text(draft.text, rest)
-    maths = clause.verb in {"compute", "calculate", "evaluate", "eval", "work out"}
-    language = spoken or language or ("python" if maths or clause.verb == "use python to" else "")
+    maths = clause.verb.endswith(("compute", "calculate", "evaluate", "eval", "work out"))
+    language = spoken or language or ("python" if maths or "python" in clause.verb else "")
+    if not text and draft.code is not None:
+        spoken, text = draft.code
+        language = language or _LANGUAGES.get(spoken, "")
     if not text:
         draft.problem(f"Which code should I run? Put it in backticks. You said: {clause.text}")
         return
@@ -167,5 +221,12 @@ def read_run(draft: Draft, clause: Clause) -> None:
     draft.found((ResultOf(draft.add(RunCode(language, text)), "the output"),))
 
 
-def _is_sum(text: str) -> bool:
+def _is_code(text: str, language: str) -> bool:
+    if language == "bash":
+        return not re.match(r"that|which|script|code|to\b", text)
+    return is_sum(text) or (language == "python" and re.search(r"[(=]", text) is not None)
+
+
+def is_sum(text: str) -> bool:
+    """Whether a text is nothing but arithmetic."""
     return re.fullmatch(r"[\d\s.+*/%()-]*\d[\d\s.+*/%()-]*", text) is not None

@@ -21,6 +21,15 @@ _HERE = words(
 )
 _EXCLUSIONS = words("without except excluding not besides")
 _BARE_STOPS = words("back again please now me us you for file files it all everything aloud too")
+_NO_NAMES = (
+    NOUNS
+    | PRONOUNS
+    | _HERE
+    | words(
+        "first second third last next other another latest newest oldest whole entire right wrong big "
+        "small one what which that's in of and or called named is result output"
+    )
+)
 _FILE_NAME = re.compile(r"(?!\s)[^\n]{0,200}[^\s/]\.[A-Za-z][A-Za-z0-9]{0,4}")
 
 
@@ -118,7 +127,7 @@ def bare_name(body: Sequence[Token]) -> Spot | None:
         plain = word and word not in NOUNS | PREPOSITIONS | _BARE_STOPS | WITH | PRONOUNS
         if token.word in FILE_NOUNS and plain and word not in {"is", "and", "says", "exist"}:
             return Spot(index + 1, body[index + 1])
-        if word == "file" and token.word and token.word not in NOUNS | PRONOUNS | _HERE:
+        if word == "file" and token.word and token.word not in _NO_NAMES:
             return Spot(index, token)
     content = [i for i, t in enumerate(body) if t.word not in NOUNS | _BARE_STOPS]
     if len(content) == 1:
@@ -159,7 +168,7 @@ def _names_folder(token: Token) -> bool:
     word = token.word
     return bool(word) and word not in NOUNS | PREPOSITIONS | _HERE | WITH | PRONOUNS | {
         "and", "or", "is", "are", "recursively", "please", "that", "which", "now", "contents",
-        "content", "called", "named", "with", "new", "whole", "entire", "main",
+        "content", "tree", "structure", "listing", "called", "named", "with", "new", "whole", "entire", "main",
     }  # fmt: skip
 
 

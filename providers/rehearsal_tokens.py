@@ -64,12 +64,12 @@ _SCANNER = re.compile(
     | "(?P<double>[^"]*)" | “(?P<curly>[^”“]*)” | «(?P<guillemet>[^»«]*)»
     | (?<!\w)'(?P<single>(?:[^']|(?<=\w)'(?=\w))*)'(?!\w)
     | (?<!\w)\u2018(?P<typographic>(?:[^\u2019\u2018]|(?<=\w)\u2019(?=\w))*)\u2019(?!\w)
-    | (?P<block>:[^\S\n]*\n(?:[^\n]*\S[^\n]*(?:\n|\Z))+)
+    | (?P<block>:[^\S\n]*\n(?!\s*```)(?:[^\n]*\S[^\n]*(?:\n|\Z))+)
     | (?P<url>(?:https?://|www\.)[^\s<>"'`“”]+)
-    | (?P<arrow>->|=>|→)
+    | (?P<arrow>->|=>|→|(?<=\s)>>?(?=\s))
     | (?P<end>[.!?…;\n]+(?=\s|$|["'”\u2019)\]]) | [!?…;\n]+)
     | (?P<comma>,)
-    | (?P<colon>:)
+    | (?P<colon>:(?:[^\S\n]*\n\s*(?=```))?)
     | (?P<chunk>[^\s,;!?…:"“”«»`]+)
     """,
     re.VERBOSE | re.DOTALL,
@@ -134,6 +134,9 @@ def _chunk(text: str, start: int) -> Token | None:
         whole = text if re.fullmatch(r"\.{1,2}", text) else ""
         return Token(Kind.PATH, whole, start, start + len(text)) if whole else None
     begin = start + opened
+    owner = re.sub(r"['\u2019]s$", "", bare)
+    if owner != bare and _is_path(owner):
+        return Token(Kind.PATH, owner, begin, begin + len(bare))
     kind = Kind.PATH if _is_path(bare) else Kind.WORD
     return Token(kind, bare, begin, begin + len(bare))
 

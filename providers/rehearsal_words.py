@@ -63,23 +63,22 @@ NOUNS = words(
 _VERBS = {
     Action.READ: "read,cat,open,view,print,output,display,show,see,inspect,examine,review,look at,"
     "look in,look into,look inside,have a look at,take a look at,peek at,peek into,print out,"
-    "read out,read back,read me,show me,show us,let me see,let me read,let me look at,pull up,"
+    "read out,read back,read me,show me,show us,let me see,let me read,let me look at,let me have a look at,let me take a look at,pull up,"
     "double check,verify,check",
     Action.ASK: "tell me,tell us,give me,give us,let me know,get,get me,find out,look up,what,"
     "what's,whats,what're,what is,which,where,where's,how late,how many,is there,is it,are there,"
     "does,do you know,do you happen to know,do you have,any idea,i need,i want,i'd like,"
     "i would like,i want to know,i'd like to know,i need to know,i would like to know,report,"
-    "say,"
-    "need,what does,how about,what about,i'm curious,i wonder,"
+    "figure out,do i have,have i got,need,what does,how about,what about,i'm curious,i wonder,"
     "i am curious,i was wondering",
     Action.LIST: "list,ls,dir,enumerate,browse the files,list out,show the files,list me",
     Action.WRITE: "write,save,store,put,record,note,jot,dump,overwrite,place,write down,note down,"
-    "jot down,save down,persist,write out,set,fill,export",
-    Action.CREATE: "create,make,touch,generate,add a file,add a new file,start a file,new file,"
+    "leave,echo,jot down,save down,persist,write out,set,fill,export",
+    Action.CREATE: "create,make,touch,generate,compose,clear,empty,truncate,add a file,add a new file,start a file,new file,"
     "start a new file,i want a file,i need a file,i'd like a file,i want a new file,"
     "i need a new file,produce",
-    Action.APPEND: "append,add,log,attach,tack,tack on",
-    Action.REPLACE: "replace,substitute,swap,change,correct,turn",
+    Action.APPEND: "append,add,insert,log,attach,tack,tack on",
+    Action.REPLACE: "replace,substitute,swap,swap out,switch,change,correct,turn",
     Action.SEARCH: "search,find,grep,look for,locate,search for,hunt for,scan",
     Action.MOVE: "move,mv,relocate",
     Action.RENAME: "rename,change the name of,change the file name of,change the filename of",
@@ -89,18 +88,20 @@ _VERBS = {
     "dispose of",
     Action.FETCH: "fetch,download,curl,wget,visit,browse,browse to,go to,navigate to,request,"
     "grab,retrieve,load,scrape,crawl",
-    Action.RUN: "run,execute,eval,evaluate,compute,calculate,use python to,use bash to,"
+    Action.RUN: "run,execute,eval,evaluate,compute,calculate,use python to compute,use python to calculate,"
+    "use python to evaluate,use python to run,use python to work out,use bash to run,use python,"
+    "use bash,"
     "work out,interpret",
     Action.EDIT: "edit,update,modify,amend,fix",
 }  # fmt: skip
 
 _FILLERS = (
-    "please,kindly,now,then,next,finally,lastly,first,firstly,second,secondly,third,thirdly,also,"
+    "please,kindly,only,now,then,next,finally,lastly,first,firstly,second,secondly,third,thirdly,also,"
     "afterwards,afterward,later,after that,after this,once done,when done,when you're done,"
     "once you're done,when finished,once that's done,when that's done,once finished,"
     "when you are done,once you are done,when that is done,once that is done,as a last step,"
     "at the end,in the end,just,quickly,simply,"
-    "immediately,hey,hi,hello,dear,ok,okay,well,so,right,alright,great,thanks,thank you,and,too,"
+    "immediately,hey,hi,hello,yo,dear,ok,okay,well,so,right,alright,great,thanks,thank you,and,too,"
     "additionally,besides,furthermore,moreover,in addition,meanwhile,at the same time,maybe,"
     "perhaps,again,callboard,assistant,there,everyone,first of all,to start,to begin,"
     "can you,could you,would you,will you,can't you,couldn't you,won't you,can i,could i,may i,"
@@ -117,7 +118,7 @@ _FILLERS = (
 )
 
 _NEGATIONS = (
-    "don't,do not,dont,never,avoid,no need to,not,you must not,you mustn't,you needn't,don't you,"
+    "don't,do not,dont,never,never ever,avoid,no need to,not,you must not,you mustn't,you needn't,don't you,"
     "you don't need to,you do not need to,you don't have to,you do not have to,please don't,"
     "there's no need to,there is no need to,refrain from,don't ever,do not ever,under no "
     "circumstances,stop,you shouldn't,you should not,nor,neither,i don't want you to,"
@@ -136,7 +137,18 @@ _HARMLESS = (
     "when you're done,once done"
 )
 
-CONNECTORS = frozenset({"and", "then", "also", "but", "or", "plus", "&", "+", "before", "nor"})
+_RETRACTIONS = (
+    "actually don't,actually do not,actually no,don't,do not,never mind,nevermind,cancel that,"
+    "cancel it,scratch that,forget it,forget that,on second thought,on second thoughts,wait no,"
+    "no don't,wait don't,undo that,take that back,stop,please don't,no wait,don't do it,"
+    "don't do that,do not do that,do not do it,just kidding"
+)
+
+CONNECTORS = frozenset(
+    {"and", "then", "also", "but", "or", "plus", "&", "+", "before", "nor", "-", "--", "—"}
+)
+REPORTED = words("said says told tells asked asks wrote repeat quote shouted suggested wants")
+ANNOUNCING = words("following these steps tasks things requests things: todo to-do jobs")
 CONTENT_ACTIONS = frozenset({Action.WRITE, Action.CREATE, Action.APPEND})
 LITERAL_AFTER_COLON = CONTENT_ACTIONS | {Action.RUN}
 ELIDES = frozenset(
@@ -161,8 +173,30 @@ GERUNDS.pop(("saying",), None)
 FILLER = _phrases(_FILLERS)
 NEGATION = _phrases(_NEGATIONS)
 CONDITION = _phrases(_CONDITIONS)
+HELP = frozenset(
+    tuple(question.split())
+    for question in [
+        "help",
+        "help me",
+        "what can you do",
+        "who are you",
+        "what are you",
+        "how do you work",
+        "what do you do",
+        "what can i ask",
+        "what can i do here",
+        "what are your abilities",
+        "what tools do you have",
+        "how does this work",
+        "what is this",
+        "what can you do for me",
+        "are you there",
+        "how are you",
+    ]
+)
+RETRACTION = _phrases(_RETRACTIONS)
 HARMLESS_CONDITION = _phrases(_HARMLESS)
-BEFORE_GERUND = frozenset({"mind", "by", "before", "after", "with", "try", "avoid", "from",
+BEFORE_GERUND = frozenset({"done", "finished"}) | frozenset({"mind", "by", "before", "after", "with", "try", "avoid", "from",
                             "without", "stop", "not", "need"})  # fmt: skip
 MAX_PHRASE_WORDS = 7
 """The longest phrase of the tables: `it would be great if you could`."""

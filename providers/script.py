@@ -234,7 +234,7 @@ def events_of(answer: Reply) -> list[AnyStreamEvent]:
         events.append(ToolCallStart(index, call.call_id, call.name))
         if call.arguments:
             events.append(ToolCallDelta(index, call.arguments))
-        events.append(ToolCallEnd(index))
+    events += [ToolCallEnd(index) for index in range(len(answer.calls))]
     if answer.usage is not None:
         events.append(answer.usage)
     if answer.finish is not None:

@@ -43,7 +43,7 @@ _Gone = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 class ScriptedRequest(msgspec.Struct, frozen=True):
-    """A request as it came. `headers` have lower-case names; `body` is the decoded JSON."""
+    """A request as it came. `headers` have lower-case names; `body` is the decoded JSON, if any."""
 
     method: str
     path: str
@@ -99,6 +99,8 @@ class ScriptedServer:
         if request.path != "/v1/chat/completions":
             text = f"Nothing is served at {request.path}."
             return await connection.send_whole(status(404, wire.error_body(text)))
+        if not isinstance(request.body, dict):
+            return await connection.send_whole(status(400, wire.error_body("The body is no JSON.")))
         self.requests.append(request)
         number = len(self.requests)
         if number > len(self._steps):
@@ -116,7 +118,6 @@ async def open_scripted_server(
     [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listener.socket.getsockname()[1]
     server = ScriptedServer(steps, models, port)
-    fault: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:
             await nursery.start(
@@ -125,10 +126,13 @@ async def open_scripted_server(
             yield server
             nursery.cancel_scope.cancel("the scripted server is closed")
     except BaseExceptionGroup as group:
-        # The nursery is ours and not the caller's to know: a lone exception comes out as it is.
-        fault = group.exceptions[0] if len(group.exceptions) == 1 else group
-    if fault is not None:
-        raise fault
+        # The nursery is ours and not the caller's to know.
+        raise _lone(group) from None
+
+
+def _lone(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The only exception of a group, else the group."""
+    return group.exceptions[0] if len(group.exceptions) == 1 else group
 
 
 class _Connection:
@@ -154,7 +158,7 @@ class _Connection:
             await self._receive_more()
         body = bytes(self._buffer[:size])
         del self._buffer[:size]
-        return ScriptedRequest(method, path, headers, msgspec.json.decode(body) if body else None)
+        return ScriptedRequest(method, path, headers, _decode(body))
 
     async def send(self, data: bytes) -> None:
         """Sends bytes as they are."""
@@ -213,6 +217,13 @@ class _Connection:
         if not data:
             raise trio.BrokenResourceError
         self._buffer += data
+
+
+def _decode(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return None
 
 
 async def _play(step: Step, connection: _Connection, number: int) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,6 +27,8 @@ USER_AGENT = "callboard"
 
 MAX_DECOMPRESSED_BYTES = 256 * 1024
 """Given out at once of a compressed body, so that a small one can't become gigabytes here."""
+
+BAD_HEADER = "A header of the request is not valid: a key is one line of plain characters."
 
 FOREIGN_LOGGERS = ("httpx", "httpcore", "httpcore2")
 """They print whole URLs and headers at INFO and DEBUG."""
@@ -167,12 +169,12 @@ def _request(
 ) -> httpx.Request:
     import httpx
 
-    try:
+    fields = None
+    with suppress(UnicodeError):
         fields = httpx.Headers(dict(headers))
-    except UnicodeError:
-        # Its text would hold the header, which may be the key.
-        text = "A header of the request is not valid: a key is one line of plain characters."
-        raise ValidationError(text, field="headers") from None
+    if fields is None:
+        # Raised here: the original holds the header, which may be the key.
+        raise ValidationError(BAD_HEADER, field="headers")
     shown = redact(url)
     try:
         request = client.build_request(method, url, headers=fields, content=body)

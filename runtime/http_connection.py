@@ -33,6 +33,9 @@ READ_BYTES = 64 * 1024
 MAX_HEAD_BYTES = 64 * 1024
 """Of a response's head: eight times what common servers send at most."""
 
+MAX_QUOTED_CHARS = 120
+"""Of what a server sent in place of HTTP, for an error of one line."""
+
 TlsContext = Callable[[], ssl.SSLContext]
 
 
@@ -141,7 +144,8 @@ class HttpConnection(httpcore2.AsyncConnectionInterface):
             if "closed connection" in str(fault):
                 text = f"{self._host} closed the connection in the middle of its answer."
             else:
-                text = f"{self._host} does not speak HTTP as it should: {fault}. Check the URL."
+                what = str(fault)[:MAX_QUOTED_CHARS]
+                text = f"{self._host} does not speak HTTP as it should: {what}. Check the URL."
             raise NetworkError(text) from fault
 
     async def receive(self, stream: trio.abc.Stream) -> None:
@@ -194,15 +198,16 @@ class HttpConnection(httpcore2.AsyncConnectionInterface):
 
     async def _send(self, stream: trio.abc.Stream, request: httpcore2.Request) -> None:
         body = [part async for part in request.stream]  # type: ignore[union-attr]
-        try:
+        data: list[bytes | None] = []
+        # Not mapped with `from`: the original's text holds the header, which may be the key.
+        with suppress(h11.LocalProtocolError):
             head = h11.Request(
                 method=request.method, target=request.url.target, headers=request.headers
             )
-            data = [self._http.send(head)]
-        except h11.LocalProtocolError:
-            # Its text holds the header, which may be the key.
+            data.append(self._http.send(head))
+        if not data:
             text = "A header of the request is not valid: a key is one line of plain characters."
-            raise ValidationError(text, field="headers") from None
+            raise ValidationError(text, field="headers")
         data += [self._http.send(h11.Data(data=part)) for part in body]
         data.append(self._http.send(h11.EndOfMessage()))
         # A server may answer before it has read all (too large, wrong key) and close: what it said

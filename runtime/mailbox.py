@@ -117,18 +117,24 @@ class Mailbox(Generic[Content]):
     async def tell(self, message: Content) -> None:
         """Delivers a message; waits only while the mailbox is full.
 
+        A message that could not be delivered, because of an error or a cancel, is abandoned.
+
         Raises:
             ActorStopped: The actor has ended for good.
         """
         try:
-            self._send.send_nowait(message)
-        except trio.WouldBlock:
-            await self._tell_waiting(message)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            raise self._stopped() from None
+            try:
+                self._send.send_nowait(message)
+            except trio.WouldBlock:
+                await self._send.send(message)
+        except BaseException as error:
+            message.abandon()
+            if isinstance(error, trio.BrokenResourceError | trio.ClosedResourceError):
+                raise self._stopped() from None
+            raise
 
     def tell_nowait(self, message: Content) -> None:
-        """Delivers a message without blocking.
+        """Delivers a message without blocking; one that it refuses stays the caller's.
 
         Raises:
             OverloadedError: The mailbox is full.
@@ -173,12 +179,6 @@ class Mailbox(Generic[Content]):
         return MailboxStatistics(
             channel.current_buffer_used, int(channel.max_buffer_size), channel.tasks_waiting_send
         )
-
-    async def _tell_waiting(self, message: Content) -> None:
-        try:
-            await self._send.send(message)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            raise self._stopped() from None
 
     def _stopped(self) -> ActorStopped:
         return ActorStopped(f"{self.name} has ended; nothing was delivered")

@@ -93,6 +93,7 @@ def _forms(value: str) -> Iterator[str]:
     yield value
     yield json.dumps(value)[1:-1]
     yield json.dumps(value, ensure_ascii=False)[1:-1]
+    yield quote(value)
     yield quote(value, safe="")
     yield quote_plus(value)
     yield from _base64_forms(value.encode())

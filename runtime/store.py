@@ -183,6 +183,7 @@ class Store(StoreReader, Protocol):
         `SessionCreated` with `ConflictError`, what can't be stored (too large, an integer beyond
         64 bits) with `ValidationError`. A lone surrogate in a text is stored, and returned, as
         U+FFFD. Raises `StorageError` (`StorageFull`: try again later) having changed nothing.
-        Not cancellable once begun.
+        Shielded: neither cancellable nor a point of cancellation, so that a loop of nothing but
+        commits can't be cancelled.
         """
         ...

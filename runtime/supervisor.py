@@ -90,14 +90,18 @@ class Supervisor:
     ) -> None:
         crashes: deque[float] = deque(maxlen=self._limit.max_restarts + 1)
         crashed: BaseExceptionGroup[Exception] | None
+        status = _FirstStart(task_status)
         try:
-            while True:
+            # A closed mailbox has no use for a successor: its address was given to another actor.
+            while not mailbox.is_closed:
                 crashed = None
                 try:
-                    await make().run(task_status=task_status)
+                    await make().run(task_status=status)
                 except* Exception as group:
                     if self._strict:
                         raise
+                    # Here, since a cancellation that came with it goes on from here.
+                    logger.error("%s crashed", mailbox.name, exc_info=group)
                     crashed = group
                 if crashed is None:
                     return
@@ -105,8 +109,6 @@ class Supervisor:
                 if self._is_exhausted(crashes):
                     self._give_up(mailbox.name, crashed, vital)
                     return
-                logger.error("%s crashed and is started again", mailbox.name, exc_info=crashed)
-                task_status = trio.TASK_STATUS_IGNORED
                 await trio.sleep(RESTART_DELAY_SECONDS)
         finally:
             mailbox.close()
@@ -122,6 +124,17 @@ class Supervisor:
             f"{name} crashed {self._limit.max_restarts + 1} times within "
             f"{self._limit.within_seconds:g} s and is given up"
         )
-        logger.critical(message, exc_info=crashed)
+        logger.critical("%s", message)
         if vital:
             raise InternalError(message) from crashed
+
+
+class _FirstStart:
+    """The status of an actor's task, told by the first of its starts that succeeds."""
+
+    def __init__(self, status: trio.TaskStatus[None]) -> None:
+        self._status: trio.TaskStatus[None] = status
+
+    def started(self, value: None = None) -> None:
+        status, self._status = self._status, trio.TASK_STATUS_IGNORED
+        status.started(value)

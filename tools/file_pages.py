@@ -74,14 +74,14 @@ def _file(path: str, files: ReadableFiles) -> Source:
 
 
 async def _artifact(path: str, artifacts: ArtifactReader | None) -> Source:
-    data = None
-    if artifacts is not None:
-        data = await artifacts.read_artifact(path.removeprefix(ARTIFACT_PREFIX))
-    if data is None:
-        raise ToolFailure(
-            ErrorType.FILE_NOT_FOUND, f"{shown(path)}: this session has no such artifact."
-        )
-    whole = data
+    missing = ToolFailure(
+        ErrorType.FILE_NOT_FOUND, f"{shown(path)}: this session has no such artifact."
+    )
+    if artifacts is None:
+        raise missing
+    whole = await artifacts.read_artifact(path.removeprefix(ARTIFACT_PREFIX))
+    if whole is None:
+        raise missing
     return lambda offset, limit: (whole[offset : offset + limit], len(whole), None)
 
 

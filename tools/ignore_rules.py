@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from ..runtime.definitions import ErrorType, ToolFailure
@@ -15,6 +16,12 @@ MAX_IGNORE_BYTES = 256 * 1024
 MAX_GLOB_CHARACTERS = 500
 """What a person would still call a glob."""
 
+MAX_STARS = 5
+MAX_STARS_IN_NAME = 3
+"""Runs of `*`. pathspec makes regular expressions of patterns, which backtrack like any other:
+`*a*a*a*a*a*a*b` on one long name of a cloned repository would stop the whole runtime."""
+
+_STARS = re.compile(r"\*+")
 _NEVER_SEARCHED = frozenset({".git", ".callboard"})
 
 
@@ -28,6 +35,8 @@ class NamePattern:
     def __init__(self, glob: str) -> None:
         if not glob.strip() or len(glob) > MAX_GLOB_CHARACTERS:
             raise _no_glob("it must have 1 to 500 characters")
+        if not _is_bounded(glob):
+            raise _no_glob(f"it has more than {MAX_STARS} stars, or {MAX_STARS_IN_NAME} in a name")
         try:
             self._spec = _spec([glob])
         except ValueError as error:
@@ -74,12 +83,20 @@ class IgnoreRules:
             return None
         lines = []
         for line in data.decode("utf-8", "replace").splitlines():
+            if not _is_bounded(line):
+                continue
             try:
                 _spec([line])
             except ValueError:
                 continue  # git too passes over a line that is no pattern.
             lines.append(line)
         return _spec(lines)
+
+
+def _is_bounded(pattern: str) -> bool:
+    return len(_STARS.findall(pattern)) <= MAX_STARS and all(
+        len(_STARS.findall(name)) <= MAX_STARS_IN_NAME for name in pattern.split("/")
+    )
 
 
 def _spec(lines: list[str]) -> GitIgnoreSpec:

@@ -208,7 +208,14 @@ def _link_target(dir_fd: int, name: str) -> str | None:
         status = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    return os.readlink(name, dir_fd=dir_fd) if stat.S_ISLNK(status.st_mode) else None
+    if not stat.S_ISLNK(status.st_mode):
+        return None
+    try:
+        return os.readlink(name, dir_fd=dir_fd)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        return None  # It was swapped for something else; opening it without links decides.
 
 
 def open_resolver(root_fd: int, *, use_openat2: bool = True) -> Resolver:

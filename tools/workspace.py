@@ -139,11 +139,11 @@ class Workspace(FileReader):
         """Where a file is to be written: a link at the end stands for the file that it names."""
         check_new_name(path)
         names = self._root.names(path)
-        if not names:
-            raise failure(IsADirectoryError(errno.EISDIR, ""), path)
         # What is missing is new; a link to nothing is found out by the next look at its name.
         with contextlib.suppress(FileNotFoundError):
             names = self._resolver.real_names(names)
+        if not names:
+            raise failure(IsADirectoryError(errno.EISDIR, ""), path)
         if create_dirs:
             self._make_directories(names[:-1], path)
         return self._target(names, path)

@@ -1,1 +1,84 @@
-"""`python -m callboard`."""
+"""The command `callboard`, and `python -m callboard`."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+
+from .cli.complaint import complain
+from .cli.exit_codes import FAILED, INTERRUPTED
+from .runtime.errors import CallboardError
+
+
+def main(tokens: Sequence[str] | None = None) -> int:
+    """Runs one command and gives its exit code; nothing escapes but `SystemExit`."""
+    _mend_standard_streams()
+    try:
+        code = _execute(sys.argv[1:] if tokens is None else tokens)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Nobody reads any more. Python would complain once again when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return FAILED
+    except CallboardError as error:
+        complain(str(error))
+        return FAILED
+    except Exception as error:
+        return _report_bug(error)
+    return code
+
+
+def _execute(tokens: Sequence[str]) -> int:
+    from .cli.app import execute  # here: it takes 90 ms, and an interrupt should be quiet by then
+
+    try:
+        return execute(tokens)
+    except BaseExceptionGroup as group:
+        # A task's error arrives in the groups of its nurseries; what is expected is one line.
+        expected, others = group.split((CallboardError, KeyboardInterrupt, BrokenPipeError))
+        if expected is None or others is not None:
+            raise
+        raise _first(expected) from None
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _report_bug(error: Exception) -> int:
+    if os.environ.get("CALLBOARD_DEBUG", "") not in {"", "0"}:
+        import traceback
+
+        traceback.print_exception(error)
+    complain(
+        f"{type(error).__name__}: {error}. This is a bug of callboard; CALLBOARD_DEBUG=1 shows where."
+    )
+    return FAILED
+
+
+def _mend_standard_streams() -> None:
+    """Makes the three descriptors safe to use.
+
+    One that is closed would be the number of the next file that is opened: the store, and what is
+    printed would go into it. A character that the terminal's encoding lacks is shown as an escape.
+    """
+    while True:
+        descriptor = os.open(os.devnull, os.O_RDWR)
+        if descriptor > 2:
+            os.close(descriptor)
+            break
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

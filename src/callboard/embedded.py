@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -32,6 +32,7 @@ from .runtime.events import (
     TurnEnded,
 )
 from .runtime.history import Refusal, Text
+from .runtime.mailbox import Reply
 from .runtime.memory_store import open_memory_store
 from .runtime.messages import (
     ApprovalAnswer,
@@ -228,6 +229,7 @@ class Turn:
     Attributes:
         input_id: The input's id, once entered.
         seq: The `seq` of the last event on record that was seen.
+        at_ms: When that one was stored, in Unix milliseconds.
         ended: How it ended, once it has.
     """
 
@@ -240,18 +242,27 @@ class Turn:
         self._answer = ""
         self.input_id = ""
         self.seq = 0
+        self.at_ms = 0
         self.ended: TurnEnded | None = None
 
     async def __aenter__(self) -> Self:
-        ticket: InputTicket = await self._host.directory.ask(
-            lambda reply: SubmitInput(
+        submitted: Reply[InputTicket] = Reply()
+        await self._host.directory.tell(
+            SubmitInput(
                 session_id=self._session_id,
                 text=self._text,
                 subscription=self._subscription,
-                reply=reply,
+                reply=submitted,
             )
         )
-        self.input_id = ticket.input_id
+        try:
+            self.input_id = (await submitted.wait()).input_id
+        except trio.Cancelled:
+            # The input is stored or about to be, and `__aexit__` won't be called.
+            with trio.move_on_after(LEAVE_SECONDS, shield=True), suppress(CallboardError):
+                self.input_id = (await submitted.wait()).input_id
+                await self.cancel("the program left the turn")
+            raise
         return self
 
     async def __aexit__(
@@ -262,7 +273,8 @@ class Turn:
     ) -> None:
         if self.ended is not None or self._subscription.is_closed:
             return
-        with trio.move_on_after(LEAVE_SECONDS, shield=True):
+        # An error here means that session or runtime have ended, and the turn with them.
+        with trio.move_on_after(LEAVE_SECONDS, shield=True), suppress(CallboardError):
             await self.cancel("the program left the turn")
 
     def __aiter__(self) -> Turn:
@@ -313,7 +325,7 @@ class Turn:
         )
 
     def _note(self, stored: Stored) -> None:
-        self.seq = stored.seq
+        self.seq, self.at_ms = stored.seq, stored.at_ms
         match stored.event:
             case MessageCompleted(parts=parts):
                 self._answer = "".join(

@@ -116,6 +116,9 @@ class Host:
                 outer.cancel_scope.cancel(reason="the runtime closed")
         finally:
             handles.close()
+            # The supervisor has closed them, but for those whose actor was never started.
+            for mailbox in (self.directory, self.dispatcher, self.broker, self.journal):
+                mailbox.close()
 
     async def _start_actors(self, supervisor: Supervisor, handles: OpenHandles) -> None:
         plan = self.plan
@@ -182,12 +185,17 @@ async def open_host(plan: Plan) -> AsyncGenerator[Host, None]:
         async with open_http_client() as http:
             host = Host(plan, http)
 
+            shield = trio.CancelScope()
+
             async def serve(task_status: trio.TaskStatus[None]) -> None:
-                with trio.CancelScope(shield=True):
+                with shield:
                     await host.serve(stop, task_status=task_status)
 
             async with trio.open_nursery() as nursery:
                 await nursery.start(serve, name="callboard")
+                # From here on they end in order. A start that is cancelled has promised nothing,
+                # and nobody would tell it to stop.
+                shield.shield = True
                 try:
                     yield host
                 except BaseException as error:  # raised again below, when the actors have ended

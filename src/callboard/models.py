@@ -49,8 +49,9 @@ class ModelFinder:
         """Asks the servers whose lists of models the default depends on; usually none."""
         if None in self._found:
             return
+        endpoints = servers_to_ask(self._wish)  # ahead of the nursery: it may refuse the wish
         async with trio.open_nursery() as nursery:
-            for endpoint in servers_to_ask(self._wish):
+            for endpoint in endpoints:
                 nursery.start_soon(self._ask, http, endpoint, name=f"models of {endpoint.name}")
 
     async def _ask(self, http: HttpClient, endpoint: Endpoint) -> None:

@@ -1,0 +1,185 @@
+"""The commands and their options; what they do is imported when they run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
+
+from .complaint import complain
+from .exit_codes import ANSWERED, USAGE
+
+if TYPE_CHECKING:
+    from .choice import RunOptions
+
+MAX_PROMPT_BYTES = 4 * 1024 * 1024
+"""Of a prompt from stdin: more than any model's window."""
+
+Prompt = Annotated[
+    str, Parameter(help="What to do; - reads it from stdin.", allow_leading_hyphen=True)
+]
+Model = Annotated[str | None, Parameter(help="PROVIDER/MODEL, or a provider's name.")]
+BaseUrl = Annotated[str | None, Parameter(help="A server that speaks OpenAI's chat format.")]
+Json = Annotated[bool, Parameter(help="Print JSON, one object a line.", negative=())]
+Workspace = Annotated[
+    Path | None, Parameter(help="The folder that tools may touch; by default this one.")
+]
+Continue = Annotated[
+    bool, Parameter(name="--continue", help="Go on with the last session.", negative=())
+]
+Policy = Annotated[
+    Literal["auto", "balanced", "strict"] | None, Parameter(help="How much runs without asking.")
+]
+Agent = Annotated[str | None, Parameter(help="A configured agent; general by default.")]
+Config = Annotated[Path | None, Parameter(help="A configuration file.")]
+Data = Annotated[Path | None, Parameter(help="The data folder; by default the user's own.")]
+Verbose = Annotated[bool, Parameter(help="Print the log to stderr.", negative=())]
+Limit = Annotated[int, Parameter(help="How many, the latest first.")]
+SessionName = Annotated[str, Parameter(help="Its id, the beginning of it, or last.")]
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return f"callboard {version('callboard')}"
+
+
+app = App(
+    name="callboard",
+    help="A runtime for AI agents: it runs the tools that a model asks for, and keeps a record.",
+    version=_version,
+    help_formatter="plain",
+)
+
+
+@app.command
+def run(
+    prompt: Prompt,
+    /,
+    *,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    json: Json = False,
+    workspace: Workspace = None,
+    resume: Continue = False,
+    policy: Policy = None,
+    agent: Agent = None,
+    config: Config = None,
+    data: Data = None,
+    verbose: Verbose = False,
+) -> int:
+    """Send a prompt to a model and run the tools that it asks for.
+
+    Exits with 0 when it was answered, 1 when it failed, 2 when the command line is wrong, and 130
+    when it was interrupted.
+    """
+    from .choice import RunOptions
+
+    prompt = _read_prompt() if prompt == "-" else prompt
+    if not prompt.strip():
+        return _wrong_usage("the prompt is empty: say what to do", "run")
+    options = RunOptions(
+        prompt=prompt,
+        model=model,
+        base_url=base_url,
+        workspace=workspace,
+        resume=resume,
+        policy=policy,
+        agent=agent,
+        json=json,
+    )
+    return _run(options, config, data, verbose)
+
+
+@app.command
+def tools(*, json: Json = False) -> int:
+    """List the tools that a model can ask for."""
+    from .tool_list import show_tools
+
+    return show_tools(json=json)
+
+
+@app.command
+def sessions(*, json: Json = False, limit: Limit = 20, data: Data = None) -> int:
+    """List the sessions on record."""
+    from .reading import show_sessions
+
+    if limit < 1:
+        return _wrong_usage("--limit is at least 1", "sessions")
+    return show_sessions(_folder(data), limit=limit, json=json)
+
+
+@app.command
+def show(session: SessionName, /, *, json: Json = False, data: Data = None) -> int:
+    """Print one session as Markdown, or its events as JSON."""
+    from .reading import show_session
+
+    return show_session(_folder(data), session, json=json)
+
+
+def execute(tokens: Sequence[str]) -> int:
+    """Parses a command line and runs its command; gives the exit code.
+
+    Raises:
+        CallboardError: The command failed.
+    """
+    command: Callable[..., Any]
+    try:
+        command, bound, _ = app.parse_args(tokens, print_error=False, exit_on_error=False)
+    except CycloptsError as error:
+        return _wrong_usage(_explained(error).replace("?.", "?"), tokens[0] if tokens else "")
+    if command is run:
+        prompt = bound.args[0]
+        # cyclopts takes any word in the prompt's place; a mistyped option is no prompt.
+        if prompt.startswith("-") and prompt != "-" and "--" not in tokens:
+            hint = "a prompt that begins with a hyphen stands behind --"
+            return _wrong_usage(f"there is no option {prompt!r}; {hint}", "run")
+    code = command(*bound.args, **bound.kwargs)
+    return code if isinstance(code, int) else ANSWERED
+
+
+def _run(options: RunOptions, config: Path | None, data: Path | None, verbose: bool) -> int:
+    from ..config.files import load_settings
+    from .log_file import start_logging, wants_log_on_terminal
+    from .run import run as run_prompt
+
+    settings = load_settings(config)
+    folder = _folder(data)
+    start_logging(folder, verbose=verbose or wants_log_on_terminal())
+    return run_prompt(options, settings, folder)
+
+
+def _folder(data: Path | None) -> Path:
+    from ..config.files import data_folder
+
+    return (data or data_folder()).expanduser().absolute()
+
+
+def _read_prompt() -> str:
+    data = sys.stdin.buffer.read(MAX_PROMPT_BYTES + 1) if sys.stdin is not None else b""
+    from ..runtime.errors import ValidationError
+
+    if len(data) > MAX_PROMPT_BYTES:
+        raise ValidationError(f"the prompt on stdin is longer than {MAX_PROMPT_BYTES} bytes")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ValidationError(f"the prompt on stdin is not UTF-8: {error}") from error
+
+
+def _explained(error: CycloptsError) -> str:
+    if isinstance(error, UnusedCliTokensError):
+        extra = " ".join(error.unused_tokens or ())
+        return f"there is no place for {extra!r}; a prompt of several words stands in quotes"
+    return str(error)
+
+
+def _wrong_usage(message: str, command: str) -> int:
+    known = command if command in {"run", "tools", "sessions", "show"} else ""
+    help_command = f"callboard {known} --help" if known else "callboard --help"
+    end = "" if message.endswith(("?", ".")) else "."
+    complain(f"{message}{end} See: {help_command}")
+    return USAGE

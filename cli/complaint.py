@@ -1,0 +1,13 @@
+"""How a command says what went wrong: one line on stderr."""
+
+from __future__ import annotations
+
+import sys
+
+from .escaping import safe_line
+
+
+def complain(message: str) -> None:
+    """Prints `callboard: MESSAGE`, on one line whatever it holds."""
+    if sys.stderr is not None:
+        print(f"callboard: {safe_line(message)}", file=sys.stderr, flush=True)

@@ -1,0 +1,52 @@
+"""Foreign text on a terminal: nothing that a model, a tool or a file says can move the cursor.
+
+A terminal obeys some characters instead of showing them: escape sequences repaint what was
+printed, a carriage return overwrites a line, bidirectional marks reorder it. They are shown as
+backslash escapes.
+"""
+
+from __future__ import annotations
+
+import re
+
+_BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_INVISIBLE = "\u200b\u2028\u2029\u2060-\u2064\u206a-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
+_SURROGATES = "\ud800-\udfff"
+
+_IN_TEXT = re.compile(f"[\0-\x08\x0b-\x1f\x7f-\x9f{_BIDI}{_INVISIBLE}{_SURROGATES}]")
+_LINE_ENDS = re.compile(r"\r\n?")
+
+
+def safe_text(text: str) -> str:
+    """Text of several lines: line breaks and tabs stay, whatever a terminal would obey is shown.
+
+    Joiners stay too: scripts and emoji need them, and they move nothing.
+    """
+    return _IN_TEXT.sub(_escape, _LINE_ENDS.sub("\n", text))
+
+
+def safe_line(text: str) -> str:
+    """The same on one line: every run of white space is one space."""
+    return _IN_TEXT.sub(_escape, " ".join(text.split()))
+
+
+def exact(text: str) -> str:
+    """For decisions: everything but plain visible characters and spaces is shown as an escape.
+
+    Meant for JSON, where a backslash of the text itself is doubled; line breaks are escaped too.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
+
+
+def shortened(text: str, width: int) -> str:
+    """The text, or its beginning with an ellipsis where it is longer than `width` characters."""
+    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
+
+
+def _escape(match: re.Match[str]) -> str:
+    number = ord(match[0])
+    if number < 0x100:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"

@@ -1,0 +1,61 @@
+"""Where warnings and crashes go: a bounded file beside the data, not the terminal."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from io import TextIOWrapper
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+from ..runtime.redaction import RedactingFilter, redactor
+
+LOG_NAME = "callboard.log"
+
+MAX_LOG_BYTES = 1024 * 1024
+"""Some hundred crashes with their tracebacks; one older file of the same size is kept."""
+
+_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+class LogFile(RotatingFileHandler):
+    """Its owner's alone, made when there is something to say, never in the way.
+
+    Prompts, answers and results are not logged by callboard; keys are masked.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(
+            folder / LOG_NAME, maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True
+        )
+        self.errors = "backslashreplace"
+
+    def _open(self) -> TextIOWrapper:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(self.baseFilename, flags, 0o600)
+        return os.fdopen(descriptor, "a", encoding=self.encoding, errors=self.errors)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """A log that can't be written is no reason to disturb the run."""
+
+
+def wants_log_on_terminal(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether CALLBOARD_DEBUG is set."""
+    return environ.get("CALLBOARD_DEBUG", "") not in {"", "0"}
+
+
+def start_logging(folder: Path, *, verbose: bool) -> None:
+    """Sends warnings of the whole process to a file in the data directory that it writes to.
+
+    With `verbose` stderr gets them too, and callboard's own informational records.
+    """
+    handlers: list[logging.Handler] = [LogFile(folder)]
+    if verbose:
+        handlers.append(logging.StreamHandler(sys.stderr))
+        logging.getLogger("callboard").setLevel(logging.INFO)
+    for handler in handlers:
+        handler.setFormatter(logging.Formatter(_FORMAT))
+        handler.addFilter(RedactingFilter(redactor))
+        logging.getLogger().addHandler(handler)

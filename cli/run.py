@@ -1,0 +1,212 @@
+"""`callboard run`: one prompt, its turn, and an exit code.
+
+signals, a lost output ──► stop: cancels the turn, which then ends in order
+session.prompt ──► events ──► view ──► output ──► the terminal
+                   questions ──► approver
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import trio
+
+from ..config.settings import Settings
+from ..embedded import Runtime, Session, Turn, open_runtime
+from ..runtime.errors import CallboardError
+from ..runtime.events import ApprovalAsked, Event, TurnEnded
+from .approvals import TerminalApprover
+from .choice import Choice, RunOptions, choose
+from .complaint import complain
+from .exit_codes import ANSWERED, FAILED, INTERRUPTED
+from .output import Output
+from .style import style_of
+from .view import JsonView, TextView, View
+
+GRACE_SECONDS = 2.0
+"""How long a cancelled turn's summary may take to be printed: its reader may be stopped."""
+
+STOPPING = (signal.SIGINT, signal.SIGTERM)
+
+_WHY = {
+    "refused": "the model refused to answer",
+    "max_tokens": "the answer was cut at the model's limit of tokens; --continue goes on from there",
+    "budget": "the budget is used up",
+    "suspended": "the turn waits for an answer to a question",
+}
+"""What to say about an outcome that brings no message of its own."""
+
+
+def run(options: RunOptions, settings: Settings, data: Path) -> int:
+    """Runs the prompt to its end and gives the exit code."""
+    return trio.run(_run, options, settings, data)
+
+
+async def _run(options: RunOptions, settings: Settings, data: Path) -> int:
+    with trio.open_signal_receiver(*STOPPING) as signals:
+        async with trio.open_nursery() as nursery:
+            job = _Job(options, settings, data)
+            for screen in job.screens:
+                nursery.start_soon(screen.run, name="output")
+            nursery.start_soon(job.watch_signals, signals, name="signals")
+            nursery.start_soon(job.watch_output, name="output lost")
+            code = await job.run()
+            nursery.cancel_scope.cancel(reason="the run is over")
+    return code
+
+
+class _Job:
+    """One run: its output, its turn once there is one, and why it stops early if it does."""
+
+    def __init__(self, options: RunOptions, settings: Settings, data: Path) -> None:
+        self._options = options
+        self._settings = settings
+        self._data = data
+        self._output = Output(1)
+        self._view: View = (
+            JsonView(self._output.write)
+            if options.json
+            else TextView(self._output.write, style_of(sys.stdout))
+        )
+        asking = _asking_screen(self._output, is_json=options.json)
+        self._approver = TerminalApprover(0, asking) if asking is not None else None
+        self.screens = {self._output} if asking is None else {self._output, asking}
+        self._scope = trio.CancelScope()
+        self._turn: Turn | None = None
+        self._stopped: int | None = None
+
+    async def run(self) -> int:
+        """Runs it; errors are reported here, behind the output that came before them."""
+        code, error = FAILED, ""
+        with self._scope:
+            try:
+                ended = await self._converse()
+                code, error = _verdict(ended)
+            except CallboardError as failure:
+                error = str(failure)
+            await self._output.drain()
+        if self._stopped is not None:
+            code = self._stopped
+        if self._output.error is not None and not isinstance(self._output.error, BrokenPipeError):
+            error = f"the output can't be written: {self._output.error.strerror}"
+        if error and code not in {ANSWERED, INTERRUPTED}:
+            complain(error)
+        return code
+
+    # ── the turn ─────────────────────────────────────────────────────────────────────────────────
+
+    async def _converse(self) -> TurnEnded | None:
+        options = self._options
+        choice = await self._choose()
+        async with (
+            open_runtime(
+                model=choice.model,
+                base_url=options.base_url,
+                workspace=options.workspace,
+                data=self._data,
+                policy=options.policy,
+                on_approval=self._approver,
+                settings=_without_preferences(self._settings),
+            ) as runtime,
+        ):
+            session = await self._session(runtime, choice)
+            async with session.prompt(options.prompt) as turn:
+                self._turn = turn
+                await self._follow(turn)
+            return turn.ended
+
+    async def _choose(self) -> Choice:
+        if not self._options.resume:
+            return await choose(self._options, self._settings, None)
+        from ..runtime.sqlite_store import open_reader  # here: a new session needs no look back
+
+        reader = await open_reader(self._data)
+        try:
+            return await choose(self._options, self._settings, reader)
+        finally:
+            await reader.aclose()
+
+    async def _session(self, runtime: Runtime, choice: Choice) -> Session:
+        view = self._view
+        if choice.session is not None:
+            session = await runtime.get_session(choice.session.session_id)
+            begun = []
+        else:
+            session = await runtime.create_session(agent=choice.agent)
+            begun = await runtime.store.events(session.session_id)
+        view.begin(session.session_id, runtime.model, choice.reason or runtime.model_reason, begun)
+        return session
+
+    async def _follow(self, turn: Turn) -> None:
+        """Shows the events as they come; a slow reader of the output slows the turn, not us."""
+        approver = self._approver
+        async for event in turn:
+            if approver is not None:
+                await approver.wait_quiet()
+            is_stored = isinstance(event, Event)
+            self._view.show(event, turn.seq if is_stored else None, turn.at_ms)
+            if approver is not None and isinstance(event, ApprovalAsked):
+                approver.reach(event.approval_id)
+            await self._output.wait_room()
+
+    # ── the ways to stop early ───────────────────────────────────────────────────────────────────
+
+    async def watch_signals(self, signals: AsyncIterator[int]) -> None:
+        """The first Ctrl-C cancels the turn, the second ends the process where it stands."""
+        async for _ in signals:
+            for number in STOPPING:
+                # Python's own handler: it runs even when the loop is stuck.
+                signal.signal(number, lambda *_: os._exit(INTERRUPTED))
+            self._view.notice("cancelling… (Ctrl-C again exits at once)")
+            await self._stop("interrupted", INTERRUPTED)
+            return
+
+    async def watch_output(self) -> None:
+        """Nobody reads any more: a run that nobody sees is cancelled."""
+        await self._output.wait_lost()
+        await self._stop("nobody reads the output", FAILED)
+
+    async def _stop(self, why: str, code: int) -> None:
+        if self._stopped is not None:
+            return
+        self._stopped = code
+        turn = self._turn
+        if turn is not None and turn.ended is None:
+            try:
+                await turn.cancel(why)
+                await trio.sleep(GRACE_SECONDS)
+            except CallboardError:
+                pass  # the runtime is closing, which ends the turn
+        self._scope.cancel(reason=why)
+
+
+def _verdict(ended: TurnEnded | None) -> tuple[int, str]:
+    """The exit code for how a turn ended, and what to complain about."""
+    if ended is None:
+        return FAILED, "the turn has no end on record"
+    if ended.outcome == "answered":
+        return ANSWERED, ""
+    code = INTERRUPTED if ended.outcome == "cancelled" else FAILED
+    return code, ended.message or _WHY.get(ended.outcome, ended.outcome)
+
+
+def _without_preferences(settings: Settings) -> Settings:
+    """The settings with every agent's model taken out: the choice has been made already."""
+    agents = {
+        name: msgspec.structs.replace(agent, model=None) for name, agent in settings.agents.items()
+    }
+    return msgspec.structs.replace(settings, agents=agents)
+
+
+def _asking_screen(output: Output, *, is_json: bool) -> Output | None:
+    """Where a person can be asked, if there is one: it takes a terminal to read and one to show."""
+    if not os.isatty(0):
+        return None
+    if os.isatty(1) and not is_json:
+        return output
+    return Output(2) if os.isatty(2) else None

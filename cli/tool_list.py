@@ -1,0 +1,32 @@
+"""`callboard tools`."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+
+from ..tools.registry import builtin_tools
+from .exit_codes import ANSWERED
+from .json_lines import json_line
+
+_WIDTH = 100
+"""Descriptions are wrapped here; a terminal that is narrower wraps them again."""
+
+
+def show_tools(*, json: bool) -> int:
+    """Lists what is built in."""
+    definitions = [tool.definition for tool in builtin_tools()]
+    widest = max(len(definition.name) for definition in definitions)
+    for definition in definitions:
+        if json:
+            sys.stdout.write(json_line(definition))
+            continue
+        head = f"{definition.name:<{widest}}  {definition.tier:<9}  "
+        indent = " " * len(head)
+        sys.stdout.write(
+            textwrap.fill(
+                definition.description, _WIDTH, initial_indent=head, subsequent_indent=indent
+            )
+            + "\n"
+        )
+    return ANSWERED

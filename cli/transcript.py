@@ -1,0 +1,166 @@
+"""A turn as a person reads it: the text as it comes, a line for each call, a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from ..runtime.definitions import CallStatus
+from ..runtime.events import (
+    ApprovalAsked,
+    CallFinished,
+    CallProgress,
+    CallProposed,
+    DurableEvent,
+    MessageCompleted,
+    MessageDiscarded,
+    TurnEnded,
+)
+from ..runtime.stream import AnyStreamEvent, RefusalDelta, TextDelta, ThinkingDelta, Usage
+from .escaping import safe_line, safe_text, shortened
+from .style import Style, counted, seconds
+
+MAX_LINE_CHARS = 500
+"""Of what a call or its output says in one line; `callboard show` has the whole."""
+
+TurnEvent = AnyStreamEvent | DurableEvent | CallProgress | MessageDiscarded
+
+
+class Transcript:
+    """Writes the events of one turn as text.
+
+    Args:
+        write: Takes pieces of text.
+        style: What can be shown.
+        session_id: Ends the summary.
+    """
+
+    def __init__(self, write: Callable[[str], None], style: Style, session_id: str = "") -> None:
+        self.session_id = session_id
+        self._write = write
+        self._style = style
+        self._names: dict[str, str] = {}
+        self._is_in_text = False
+        self._is_thinking = False
+        self._last = "\n"
+        self._calls = 0
+        self._failed_calls = 0
+        self._tokens_in: int | None = None
+        self._tokens_out: int | None = None
+
+    def header(self, model: str, reason: str) -> None:
+        """The first line: which model answers, and why."""
+        self._line(self._style.paint(safe_line(f"model: {model}, {reason}"), "dim"))
+
+    def notice(self, text: str) -> None:
+        """A line of callboard's own."""
+        self._end_text()
+        self._line(self._style.paint(safe_line(text), "yellow"))
+
+    def show(self, event: TurnEvent) -> None:
+        """One event of the turn."""
+        match event:
+            case TextDelta(text=text) | RefusalDelta(text=text):
+                self._text(text)
+            case ThinkingDelta():
+                self._thinking()
+            case CallProposed():
+                self._names[event.call_id] = event.name
+            case CallProgress():
+                name = self._names.get(event.call_id, "")
+                self._note(f"{name}: {event.text}")
+            case ApprovalAsked():
+                self._end_text()
+            case CallFinished():
+                self._call(event)
+            case MessageCompleted(usage=Usage() as usage):
+                self._tokens_in = _sum(self._tokens_in, usage.input_tokens)
+                self._tokens_out = _sum(self._tokens_out, usage.output_tokens)
+            case MessageDiscarded():
+                self._discarded()
+            case TurnEnded():
+                self._summary(event)
+            case _:
+                pass
+
+    # ── text ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _text(self, text: str) -> None:
+        if not text:
+            return
+        if not self._is_in_text:
+            self._is_in_text, self._is_thinking = True, False
+            self._put("\n")
+        self._put(safe_text(text))
+
+    def _thinking(self) -> None:
+        """Reasoning is not printed; on a terminal a line says that it goes on."""
+        if self._is_thinking or not self._style.colours:
+            return
+        self._note("thinking…")
+        self._is_thinking = True
+
+    def _discarded(self) -> None:
+        if self._is_in_text:
+            self._note("(withdrawn: the answer broke off, its text does not count)")
+
+    def _end_text(self) -> None:
+        if self._last != "\n":
+            self._put("\n")
+        if self._is_in_text:
+            self._put("\n")
+        self._is_in_text = self._is_thinking = False
+
+    # ── lines ────────────────────────────────────────────────────────────────────────────────────
+
+    def _call(self, call: CallFinished) -> None:
+        self._calls += 1
+        is_good = call.status is CallStatus.SUCCESS
+        self._failed_calls += not is_good
+        word = "" if is_good else f" {call.status}"
+        head = f"{safe_line(call.name)}{word} {seconds(call.duration_ms)}"
+        said = safe_line(call.display or _brief(call.result))
+        self._end_text()
+        line = f"{self._style.mark(call.status)} {shortened(head, MAX_LINE_CHARS)}"
+        self._line(f"{line}  {shortened(said, MAX_LINE_CHARS)}".rstrip())
+
+    def _summary(self, ended: TurnEnded) -> None:
+        parts = [ended.outcome.replace("_", " "), seconds(ended.duration_ms)]
+        if self._calls:
+            failed = f" ({self._failed_calls} failed)" if self._failed_calls else ""
+            parts.append(counted(self._calls, "call") + failed)
+        known = (("tokens in", self._tokens_in), ("tokens out", self._tokens_out))
+        parts += [f"{count} {name}" for name, count in known if count is not None]
+        parts.append(self.session_id)
+        self._end_text()
+        dot = " · " if self._style.signs else ", "
+        self._line(self._style.paint(safe_line(dot.join(parts)), "dim"))
+
+    def _note(self, text: str) -> None:
+        self._end_text()
+        self._line(self._style.paint(shortened(safe_line(text), MAX_LINE_CHARS), "dim"))
+
+    def _line(self, text: str) -> None:
+        self._put(f"{text}\n")
+
+    def _put(self, text: str) -> None:
+        self._write(text)
+        self._last = text[-1:] or self._last
+
+
+def _sum(known: int | None, more: int | None) -> int | None:
+    """Unknown is not zero."""
+    return known if more is None else (known or 0) + more
+
+
+def _brief(result: str) -> str:
+    """What a result without a line of its own says: its output, or its error's message."""
+    try:
+        content = msgspec.json.decode(result)
+    except msgspec.DecodeError:
+        return result
+    if not isinstance(content, dict):
+        return result
+    said = content.get("result", content.get("message", ""))
+    return said if isinstance(said, str) else msgspec.json.encode(said).decode()

@@ -1,0 +1,76 @@
+"""The two ways to follow a run: as a transcript for people, or as events for programs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from ..runtime.events import Stored
+from .json_lines import EventLine, json_line, stored_line
+from .style import Style
+from .transcript import Transcript, TurnEvent
+
+
+class View(Protocol):
+    """What a run tells, in order."""
+
+    def begin(self, session_id: str, model: str, reason: str, begun: Sequence[Stored]) -> None:
+        """The session and the model are known; `begun` is what a new session has on record."""
+        ...
+
+    def show(self, event: TurnEvent, seq: int | None, at_ms: int) -> None:
+        """An event of the turn; `seq` is `None` for one that is not on record."""
+        ...
+
+    def notice(self, text: str) -> None:
+        """A word of callboard's own."""
+        ...
+
+
+class TextView:
+    """The transcript."""
+
+    def __init__(self, write: Callable[[str], None], style: Style) -> None:
+        self._transcript = Transcript(write, style)
+
+    def begin(self, session_id: str, model: str, reason: str, begun: Sequence[Stored]) -> None:
+        """Prints the first line."""
+        self._transcript.session_id = session_id
+        self._transcript.header(model, reason)
+
+    def show(self, event: TurnEvent, seq: int | None, at_ms: int) -> None:
+        """Prints what a person wants to see of it."""
+        self._transcript.show(event)
+
+    def notice(self, text: str) -> None:
+        """Prints it on a line of its own."""
+        self._transcript.notice(text)
+
+
+class JsonView:
+    """One event a line; notices go to the other stream."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._session_id = ""
+
+    def begin(self, session_id: str, model: str, reason: str, begun: Sequence[Stored]) -> None:
+        """Prints how the session began, when it is new."""
+        self._session_id = session_id
+        for stored in begun:
+            self._write(stored_line(stored))
+
+    def show(self, event: TurnEvent, seq: int | None, at_ms: int) -> None:
+        """Prints the event."""
+        line = EventLine(
+            session_id=self._session_id,
+            seq=seq,
+            at_ms=at_ms if seq is not None else None,
+            event=event,
+        )
+        self._write(json_line(line))
+
+    def notice(self, text: str) -> None:
+        """Says it on stderr."""
+        print(text, file=sys.stderr, flush=True)

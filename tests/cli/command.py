@@ -1,0 +1,179 @@
+"""The real command, as a process: what tests of the command line share.
+
+No test reaches a model of this machine: keys are taken out of the environment, and a configuration
+puts the servers that callboard looks for where nothing listens.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import termios
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import trio
+
+NOWHERE = """
+[providers.ollama]
+base_url = "http://127.0.0.1:9/v1"
+[providers.llamacpp]
+base_url = "http://127.0.0.1:9/v1"
+"""
+"""Port 9 is `discard`, which nobody runs."""
+
+PATIENCE_SECONDS = 30.0
+"""A bound for a command that hangs; none takes a tenth of it."""
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[Any]:
+        """The output, which is one JSON value a line."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class Command:
+    """Runs `callboard` with a home and a workspace of its own.
+
+    Attributes:
+        home: `CALLBOARD_HOME`.
+        workspace: The folder in which it runs.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.workspace = folder / "work"
+        (self.home / "config").mkdir(parents=True)
+        (self.home / "config" / "callboard.toml").write_text(NOWHERE)
+        self.workspace.mkdir()
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The environment of a fresh user."""
+        kept = {k: v for k, v in os.environ.items() if not re.search(r"API_KEY|^CALLBOARD", k)}
+        return {**kept, "CALLBOARD_HOME": str(self.home), "TERM": "xterm", "NO_COLOR": "1"}
+
+    async def __call__(
+        self, *tokens: str, stdin: bytes = b"", environ: Mapping[str, str] | None = None
+    ) -> Finished:
+        """Runs it to its end, without a terminal."""
+        with trio.fail_after(PATIENCE_SECONDS):
+            process = await trio.run_process(
+                [sys.executable, "-m", "callboard", *tokens],
+                stdin=stdin,
+                capture_stdout=True,
+                capture_stderr=True,
+                check=False,
+                cwd=self.workspace,
+                env={**self.environ, **(environ or {})},
+            )
+        return Finished(process.returncode, process.stdout.decode(), process.stderr.decode())
+
+    async def interrupted(self, *tokens: str, at: str) -> Finished:
+        """Runs it without a terminal, and sends an interrupt when `at` was shown."""
+        output = b""
+        with trio.fail_after(PATIENCE_SECONDS):
+            async with trio.open_nursery() as nursery:
+                process = await nursery.start(
+                    partial(
+                        trio.run_process,
+                        [sys.executable, "-m", "callboard", *tokens],
+                        stdout=subprocess.PIPE,
+                        check=False,
+                        cwd=self.workspace,
+                        env=self.environ,
+                    )
+                )
+                while at.encode() not in output:
+                    data = await process.stdout.receive_some()
+                    assert data, f"{at!r} was never shown, but: {output.decode()}"
+                    output += data
+                process.send_signal(signal.SIGINT)
+                while data := await process.stdout.receive_some():
+                    output += data
+        return Finished(process.returncode, output.decode(), "")
+
+    @asynccontextmanager
+    async def at_terminal(self, *tokens: str) -> AsyncGenerator[Terminal]:
+        """Runs it at a terminal of its own for as long as the block lasts."""
+        terminal = self._open_terminal(tokens)
+        try:
+            with trio.fail_after(PATIENCE_SECONDS):
+                yield terminal
+        finally:
+            await terminal.aclose()
+
+    def _open_terminal(self, tokens: tuple[str, ...]) -> Terminal:
+        master, slave = pty.openpty()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "callboard", *tokens],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            cwd=self.workspace,
+            env=self.environ,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY),
+        )
+        os.close(slave)
+        return Terminal(process, master)
+
+
+class Terminal:
+    """The screen and the keyboard of a running command.
+
+    Attributes:
+        seen: Everything that was shown so far.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], master: int) -> None:
+        self.process = process
+        self.seen = ""
+        self._stream = trio.lowlevel.FdStream(master)
+
+    async def type(self, text: str) -> None:
+        """Presses keys; `\\x03` is Ctrl-C."""
+        await self._stream.send_all(text.encode())
+
+    async def expect(self, text: str) -> None:
+        """Waits until this was shown, behind what was expected before."""
+        while text not in self.seen:
+            data = await self._receive()
+            assert data, f"{text!r} was never shown, but: {self.seen}"
+            self.seen += data.decode(errors="replace").replace("\r\n", "\n")
+
+    async def end(self) -> int:
+        """Waits for the end and gives the exit code."""
+        while data := await self._receive():
+            self.seen += data.decode(errors="replace").replace("\r\n", "\n")
+        return await trio.to_thread.run_sync(self.process.wait)
+
+    async def aclose(self) -> None:
+        """Ends it, if it still runs."""
+        self.process.kill()
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(self.process.wait)
+            await self._stream.aclose()
+
+    async def _receive(self) -> bytes:
+        try:
+            return bytes(await self._stream.receive_some())
+        except trio.BrokenResourceError:
+            return b""  # how Linux says that the last one has closed the terminal

@@ -1,0 +1,142 @@
+"""`tools`, `sessions`, `show`, help and wrong usage: in this process, through `main`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import trio
+
+import callboard
+from callboard.__main__ import main
+from callboard.providers.script import reply
+from callboard.tools.registry import builtin_tools
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CALLBOARD_HOME", str(tmp_path))
+    return tmp_path / "data"
+
+
+async def record(data: Path, *prompts: str) -> list[str]:
+    """A session for each prompt; gives their ids."""
+    model = callboard.ScriptedModel([reply("As you say.") for _ in prompts])
+    ids = []
+    async with callboard.open_runtime(
+        model=model, data=data, workspace=data.parent / "work"
+    ) as runtime:
+        for prompt in prompts:
+            session = await runtime.create_session()
+            await session.run(prompt)
+            ids.append(session.session_id)
+    return ids
+
+
+@pytest.fixture
+def ids(data: Path) -> list[str]:
+    (data.parent / "work").mkdir()
+    return trio.run(record, data, "First thing", "Second\x1b thing")
+
+
+Captured = pytest.CaptureFixture[str]
+
+
+def test_sessions_are_listed_the_latest_first(ids: list[str], capsys: Captured) -> None:
+    assert main(["sessions"]) == 0
+    second, first = capsys.readouterr().out.splitlines()
+    assert first.startswith(ids[0])
+    assert first.endswith("  First thing")
+    assert second.startswith(ids[1])
+    assert "\x1b" not in second
+    assert main(["sessions", "--limit", "1", "--json"]) == 0
+    [line] = capsys.readouterr().out.splitlines()
+    assert json.loads(line)["session_id"] == ids[1]
+
+
+def test_a_session_is_found_by_its_name(ids: list[str], capsys: Captured) -> None:
+    bare = ids[0].removeprefix("session_")
+    for name in (ids[0], ids[0][:-4], bare[:8]):
+        assert main(["show", name]) == 0
+        assert "## You\n\nFirst thing\n" in capsys.readouterr().out
+    assert main(["show", "last"]) == 0
+    assert "As you say." in capsys.readouterr().out
+    assert main(["show", "session_"]) == 1
+    said = capsys.readouterr().err
+    assert "beginning of 2 sessions" in said
+    assert ids[0] in said
+    for name in ("nothing", ""):
+        assert main(["show", name]) == 1
+        assert "There is no session" in capsys.readouterr().err
+
+
+def test_the_events_of_a_session(ids: list[str], capsys: Captured) -> None:
+    assert main(["show", ids[0], "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
+    assert lines[0]["event"]["type"] == "session_created"
+    assert lines[-1]["event"]["outcome"] == "answered"
+
+
+def test_an_empty_store_is_no_error_to_a_list(data: Path, capsys: Captured) -> None:
+    assert main(["sessions"]) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert str(data) in err
+    assert main(["show", "last"]) == 1
+    assert main(["show", "last", "--data", str(data / "other")]) == 1
+    assert str(data / "other") in capsys.readouterr().err
+
+
+def test_tools_are_listed(capsys: Captured) -> None:
+    assert main(["tools"]) == 0
+    out = capsys.readouterr().out
+    assert main(["tools", "--json"]) == 0
+    listed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    for tool, entry in zip(builtin_tools(), listed, strict=True):
+        definition = tool.definition
+        assert entry["name"] == definition.name
+        assert entry["tier"] == definition.tier
+        assert entry["parameters"] == definition.parameters
+        [line] = [line for line in out.splitlines() if line.startswith(f"{definition.name} ")]
+        assert line.split()[1] == definition.tier
+
+
+@pytest.mark.parametrize("tokens", [[], ["--help"], ["run", "--help"], ["show", "-h"]])
+def test_help(tokens: list[str], capsys: Captured) -> None:
+    assert main(tokens) == 0
+    assert "Usage: callboard" in capsys.readouterr().out
+
+
+def test_version(capsys: Captured) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("callboard ")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "said"),
+    [
+        (["bogus"], '"bogus"'),
+        (["--bogus"], '"--bogus"'),
+        (["run"], "PROMPT"),
+        (["run", ""], "empty"),
+        (["run", "two", "words"], "'words'"),
+        (["run", "--bogus"], "'--bogus'"),
+        (["run", "hi", "--bogus"], "--bogus"),
+        (["run", "hi", "--model"], "--model"),
+        (["run", "hi", "--policy", "lax"], '"auto", "balanced", "strict"'),
+        (["sessions", "--limit", "x"], "--limit"),
+        (["sessions", "--limit", "0"], "--limit"),
+        (["show"], "SESSION"),
+    ],
+)
+def test_wrong_usage(tokens: list[str], said: str, data: Path, capsys: Captured) -> None:
+    assert main(tokens) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("callboard: ")
+    assert err.count("\n") == 1
+    assert said in err
+    assert "--help" in err
+    assert not data.exists()

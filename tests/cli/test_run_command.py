@@ -1,0 +1,270 @@
+"""`callboard run`, as a process before a scripted server or with the rehearsal model."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+from command import PATIENCE_SECONDS, Command
+
+from callboard.providers.script import ScriptedCall, cut_after, html, reply, stall, status
+from callboard.providers.scripted_server import ScriptedServer, open_scripted_server
+from callboard.runtime.data_lock import DataLock
+from callboard.runtime.event_codec import decode_event
+from callboard.runtime.events import CallFinished, TurnEnded
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    return Command(tmp_path)
+
+
+def at(server: ScriptedServer) -> tuple[str, ...]:
+    return ("--base-url", server.base_url, "--model", "scripted")
+
+
+async def test_the_main_job_without_any_model(command: Command) -> None:
+    done = await command("run", "What time is it in Tokyo? Save it to now.txt and read it back.")
+    assert (done.code, done.err) == (0, "")
+    saved = (command.workspace / "now.txt").read_text()
+    assert saved.endswith("+09:00")
+    lines = done.out.splitlines()
+    assert lines[0] == "model: rehearsal/rehearsal, because no model is configured"
+    assert "rules, not a language model" in done.out
+    assert saved in lines[-3]
+    calls = [line.split()[:2] for line in lines if line.startswith("✓")]
+    assert calls == [["✓", "get_current_time"], ["✓", "write_file"], ["✓", "read_file"]]
+    assert lines[-1].startswith("answered · ")
+    assert " · 3 calls · session_" in lines[-1]
+    assert "\x1b" not in done.out
+
+
+async def test_a_conversation_goes_on_where_it_was(command: Command, tmp_path: Path) -> None:
+    async with open_scripted_server([reply("Blue."), reply("Still blue.")]) as server:
+        first = await command("run", *at(server), "My colour is blue.")
+        assert (first.code, first.err) == (0, "")
+        assert "15 tokens" not in first.out
+        assert "10 tokens in · 5 tokens out" in first.out
+
+        elsewhere = await command("run", "--continue", "--workspace", str(tmp_path), "And now?")
+        assert elsewhere.code == 1
+        assert f"works in {command.workspace}" in elsewhere.err
+
+        alone = await command("run", "--continue", "And now?")
+        assert alone.code == 1
+        assert "give that URL again" in alone.err
+
+        second = await command(
+            "run", "--continue", *at(server), "--workspace", ".", "-", stdin=b"And now?\n"
+        )
+        assert (second.code, second.err) == (0, "")
+        assert second.out.startswith("model: custom/scripted, because --base-url says so\n")
+        messages = server.requests[1].body["messages"]
+        said = [message["content"] for message in messages if message["role"] != "system"]
+        assert said == ["My colour is blue.", "Blue.", "And now?\n"]
+        server.assert_complete()
+    listed = await command("sessions", "--json")
+    [row] = listed.lines
+    assert row["session_id"] == first.out.split()[-1] == second.out.split()[-1]
+
+
+async def test_a_continued_session_keeps_its_model(command: Command) -> None:
+    assert (await command("run", "--model", "rehearsal", "Hello")).code == 0
+    on = await command("run", "--continue", "Hello", environ={"OPENAI_API_KEY": "sk-unused-key"})
+    assert on.code == 0
+    assert on.out.startswith("model: rehearsal/rehearsal, because the session uses it")
+    fresh = await command("run", "--continue", "--data", str(command.home / "other"), "Hello")
+    assert fresh.code == 1
+    assert "no session has been stored there" in fresh.err
+
+
+async def test_events_for_programs(command: Command) -> None:
+    script = [reply("Hm.", calls=[("get_current_time", {})]), reply("Done.")]
+    async with open_scripted_server(script) as server:
+        done = await command("run", *at(server), "--json", "Go")
+    assert (done.code, done.err) == (0, "")
+    durable = [line for line in done.lines if "seq" in line]
+    assert [line["seq"] for line in durable] == list(range(1, len(durable) + 1))
+    assert all(line["at_ms"] > 0 for line in durable)
+    events = [decode_event(msgspec.json.encode(line["event"])) for line in durable]
+    assert durable[0]["event"]["type"] == "session_created"
+    assert isinstance(events[-1], TurnEnded)
+    assert [event.status for event in events if isinstance(event, CallFinished)] == ["success"]
+    live = [line["event"] for line in done.lines if "seq" not in line]
+    assert "".join(e["text"] for e in live if e["type"] == "text_delta") == "Hm.Done."
+    assert len({line["session_id"] for line in done.lines}) == 1
+    shown = await command("show", "last", "--json")
+    assert shown.lines == durable
+
+
+async def test_what_a_model_says_can_not_command_the_terminal(command: Command) -> None:
+    evil = reply("\x1b]0;owned\x07 \u202etxt", calls=[ScriptedCall("no\x1b[2Jtool", "{}")])
+    async with open_scripted_server([evil, reply("ok")]) as server:
+        done = await command("run", *at(server), "Go")
+    assert done.code == 0
+    assert not {"\x1b", "\x07", "\u202e"} & set(done.out)
+    assert "\\x1b]0;owned\\x07 \\u202etxt" in done.out
+    assert "✗ no\\x1b[2Jtool error" in done.out
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (html(), "text/html"),
+        (status(401, {"error": {"message": "bad key sk-abcdefgh12345678"}}), "401"),
+        (cut_after(150, reply("This is never whole.")), ""),
+        (reply("too lo", finish="length"), "limit of tokens"),
+        (reply(refusal="No."), "refused"),
+    ],
+    ids=["web page", "wrong key", "cut off", "max tokens", "refused"],
+)
+async def test_a_failure_is_one_line(command: Command, step: object, said: str) -> None:
+    async with open_scripted_server([step]) as server:  # type: ignore[list-item]
+        done = await command("run", *at(server), "Go")
+    assert done.code == 1
+    assert done.err.startswith("callboard: ")
+    assert done.err.count("\n") == 1
+    assert said in done.err
+    assert "sk-abcdefgh" not in done.err + done.out
+    assert "Traceback" not in done.err + done.out
+    assert (await command("sessions")).out.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("tokens", "said"),
+    [
+        (("--model", "nope/x"), "no provider 'nope'. Providers: openai"),
+        (("--model", "rehearsal/x"), "no model 'x'"),
+        (("--base-url", "ftp://x"), "http://"),
+        (("--base-url", "http://127.0.0.1:9/v1", "--model", "m"), "127.0.0.1:9"),
+        (("--agent", "nope"), "no agent 'nope'"),
+        (("--model", "rehearsal", "--workspace", "/"), "--workspace DIR"),
+        (("--config", "missing.toml"), "missing.toml"),
+    ],
+)
+async def test_bad_input_is_one_line(command: Command, tokens: tuple[str, ...], said: str) -> None:
+    done = await command("run", *tokens, "Go")
+    assert done.code == 1
+    assert said in done.err
+    assert done.err.count("\n") == 1
+
+
+async def test_broken_files_are_named_and_left_alone(command: Command) -> None:
+    (command.home / "data").mkdir()
+    store = command.home / "data" / "callboard.db"
+    store.write_bytes(b"This is no database, but somebody's own file. " * 100)
+    before = store.read_bytes()
+    done = await command("run", "--model", "rehearsal", "Hello")
+    assert done.code == 1
+    assert str(store) in done.err
+    assert store.read_bytes() == before
+    read = await command("sessions")
+    assert read.code == 1
+    assert str(store) in read.err
+
+    config = command.home / "config" / "callboard.toml"
+    config.write_text("[limits]\nidle_secnods = 3\n")
+    done = await command("run", "Hello")
+    assert done.code == 1
+    assert f"{config}, line 2: limits.idle_secnods" in done.err
+
+
+async def test_a_second_writer_is_told_the_first_ones_pid(command: Command) -> None:
+    (command.home / "data").mkdir()
+    lock = DataLock(command.home / "data")
+    try:
+        done = await command("run", "--model", "rehearsal", "Hello")
+    finally:
+        lock.release()
+    assert done.code == 1
+    assert f"in use by process {os.getpid()}" in done.err
+    assert (await command("run", "--model", "rehearsal", "Hello")).code == 0
+
+
+async def test_reading_takes_no_lock(command: Command) -> None:
+    async with open_scripted_server([stall("Once upon")]) as server:
+        async with command.at_terminal("run", *at(server), "Tell me a story") as terminal:
+            await terminal.expect("Once upon")
+            listed = await command("sessions")
+            assert listed.code == 0
+            assert "Tell me a story" in listed.out
+            shown = await command("show", "last")
+            assert "## You\n\nTell me a story\n" in shown.out
+
+
+async def test_an_interrupt_cancels_and_the_session_goes_on(command: Command) -> None:
+    script = [reply(calls=[("get_current_time", {})]), stall("Once upon"), reply("The end.")]
+    async with open_scripted_server(script) as server:
+        done = await command.interrupted("run", *at(server), "Tell me", at="Once upon")
+        assert done.code == 130
+        assert "cancelling…" in done.out
+        assert done.out.splitlines()[-1].startswith("cancelled · ")
+        on = await command("run", "--continue", *at(server), "Go on")
+        assert on.code == 0
+        assert "The end." in on.out
+        roles = [message["role"] for message in server.requests[2].body["messages"]]
+        assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
+
+
+async def test_an_interrupt_while_it_looks_for_a_model(command: Command) -> None:
+    """A server that never answers is what callboard waits for."""
+    [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listener.socket.getsockname()[1]
+    config = command.home / "config" / "callboard.toml"
+    config.write_text(f'[providers.ollama]\nbase_url = "http://127.0.0.1:{port}/v1"\n')
+    async with listener, command.at_terminal("run", "Hello") as terminal:
+        async with await listener.accept():
+            await terminal.type("\x03")
+            assert await terminal.end() == 130
+    assert "Traceback" not in terminal.seen
+
+
+async def test_a_reader_that_leaves_ends_the_run_quietly(command: Command) -> None:
+    async with open_scripted_server([stall("Once upon")]) as server:
+        with trio.fail_after(PATIENCE_SECONDS):
+            process = await trio.lowlevel.open_process(
+                [sys.executable, "-m", "callboard", "run", *at(server), "--json", "Go"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=command.workspace,
+                env=command.environ,
+            )
+            assert process.stdout is not None
+            assert process.stderr is not None
+            await process.stdout.receive_some(1)
+            await process.stdout.aclose()
+            errors = b""
+            async with process.stderr:
+                while data := await process.stderr.receive_some():
+                    errors += data
+            assert await process.wait() == 1
+    assert errors == b""
+
+
+async def test_closed_descriptors_never_become_the_store(command: Command) -> None:
+    script = f"exec {sys.executable} -m callboard run --model rehearsal 'Hello' <&- >&- 2>&-"
+    process = await trio.run_process(
+        ["sh", "-c", script], check=False, cwd=command.workspace, env=command.environ
+    )
+    assert process.returncode == 0
+    shown = await command("show", "last")
+    assert shown.code == 0
+    assert "## You\n\nHello\n" in shown.out
+
+
+async def test_warnings_go_to_a_file_of_the_owner(command: Command) -> None:
+    async with open_scripted_server([stall("Once")]) as server:
+        async with command.at_terminal("run", *at(server), "Go") as terminal:
+            await terminal.expect("Once")
+            terminal.process.kill()
+            await terminal.end()
+    done = await command("run", "--model", "rehearsal", "Hello")
+    assert (done.code, done.err) == (0, "")
+    log = command.home / "data" / "callboard.log"
+    assert "was interrupted" in log.read_text()
+    assert log.stat().st_mode & 0o777 == 0o600

@@ -1,0 +1,167 @@
+"""Questions at a terminal: a pseudo-terminal, the real command, a scripted server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import Command, Terminal
+
+from callboard.cli.approvals import question
+from callboard.providers.script import reply
+from callboard.providers.scripted_server import ScriptedServer, open_scripted_server
+from callboard.runtime.definitions import Tier
+from callboard.runtime.messages import ApprovalRequest
+
+OVERWRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
+READ = ("read_file", {"path": "b.txt"})
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    command = Command(tmp_path)
+    (command.workspace / "a.txt").write_text("old\n")
+    (command.workspace / "b.txt").write_text("other\n")
+    return command
+
+
+@asynccontextmanager
+async def asked(
+    command: Command, calls: Sequence[tuple[str, Any]], *options: str
+) -> AsyncGenerator[tuple[Terminal, ScriptedServer]]:
+    async with open_scripted_server([reply("I will.", calls=calls), reply("So be it.")]) as server:
+        where = ("--base-url", server.base_url, "--model", "scripted")
+        async with command.at_terminal("run", *where, *options, "Change it") as terminal:
+            yield terminal, server
+
+
+def results(server: ScriptedServer) -> list[str]:
+    messages = server.requests[-1].body["messages"]
+    return [message["content"] for message in messages if message["role"] == "tool"]
+
+
+async def test_a_yes_runs_the_call_and_siblings_run_meanwhile(command: Command) -> None:
+    async with asked(command, [OVERWRITE, READ]) as (terminal, server):
+        await terminal.expect("[y] allow")
+        assert "may write_file run? (tier: workspace)" in terminal.seen
+        assert '"path": "a.txt"' in terminal.seen
+        assert '"content": "new\\n"' in terminal.seen
+        assert terminal.seen.index("I will.") < terminal.seen.index("callboard asks")
+        await terminal.type("perhaps\n")
+        await terminal.expect("Please answer y, n or r.")
+        assert (command.workspace / "a.txt").read_text() == "old\n"
+        await terminal.type("y\n")
+        assert await terminal.end() == 0
+        assert (command.workspace / "a.txt").read_text() == "new\n"
+        assert "✓ write_file" in terminal.seen
+        assert "✓ read_file" in terminal.seen
+        assert all('"success"' in result for result in results(server))
+
+
+async def test_a_no_may_have_a_reason(command: Command) -> None:
+    async with asked(command, [OVERWRITE]) as (terminal, server):
+        await terminal.expect("[y] allow")
+        await terminal.type("r\n")
+        await terminal.expect("Why not?")
+        await terminal.type("it is Ann's\n")
+        assert await terminal.end() == 0
+        assert "✗ write_file denied" in terminal.seen
+        assert "denied by terminal: it is Ann's" in results(server)[0]
+        assert (command.workspace / "a.txt").read_text() == "old\n"
+
+
+async def test_questions_come_one_after_another(command: Command) -> None:
+    other = ("write_file", {"path": "b.txt", "content": "new too\n"})
+    async with asked(command, [OVERWRITE, other]) as (terminal, _):
+        await terminal.expect("[y] allow")
+        assert terminal.seen.count("callboard asks") == 1
+        first = "a.txt" if '"path": "a.txt"' in terminal.seen else "b.txt"
+        second = "b.txt" if first == "a.txt" else "a.txt"
+        await terminal.type("n\n")
+        await terminal.expect(f'"path": "{second}"')
+        await terminal.type("y\n")
+        assert await terminal.end() == 0
+        assert (command.workspace / first).read_text() in {"old\n", "other\n"}
+        assert (command.workspace / second).read_text() in {"new\n", "new too\n"}
+
+
+async def test_the_end_of_the_input_is_a_no(command: Command) -> None:
+    async with asked(command, [OVERWRITE]) as (terminal, _):
+        await terminal.expect("[y] allow")
+        await terminal.type("\x04")
+        assert await terminal.end() == 0
+        assert (command.workspace / "a.txt").read_text() == "old\n"
+
+
+async def test_events_on_stdout_do_not_mix_with_the_question(command: Command) -> None:
+    async with asked(command, [OVERWRITE], "--json") as (terminal, _):
+        await terminal.expect("[y] allow")
+        await terminal.type("y\n")
+        assert await terminal.end() == 0
+        assert '"decision":"allow"' in terminal.seen
+
+
+async def test_ctrl_c_withdraws_the_question(command: Command) -> None:
+    async with asked(command, [OVERWRITE]) as (terminal, _):
+        await terminal.expect("[y] allow")
+        await terminal.type("\x03")
+        assert await terminal.end() == 130
+        assert "(no longer asked)" in terminal.seen
+        assert "✗ write_file cancelled" in terminal.seen
+        assert terminal.seen.rstrip().splitlines()[-1].startswith("cancelled · ")
+        assert (command.workspace / "a.txt").read_text() == "old\n"
+
+
+async def test_without_a_terminal_the_answer_is_no(command: Command) -> None:
+    async with open_scripted_server([reply(calls=[OVERWRITE]), reply("Then not.")]) as server:
+        where = ("--base-url", server.base_url, "--model", "scripted")
+        done = await command("run", *where, "Change it")
+        assert done.code == 0
+        assert "there is nobody to ask" in done.out
+        assert "there is nobody to ask" in results(server)[0]
+        assert (command.workspace / "a.txt").read_text() == "old\n"
+    async with open_scripted_server([reply(calls=[OVERWRITE]), reply("Done.")]) as server:
+        where = ("--base-url", server.base_url, "--model", "scripted", "--policy", "auto")
+        assert (await command("run", *where, "Change it")).code == 0
+        assert (command.workspace / "a.txt").read_text() == "new\n"
+
+
+def request(arguments: str, **fields: str) -> ApprovalRequest:
+    return ApprovalRequest(
+        approval_id="approval",
+        session_id="session",
+        turn_id="turn",
+        call_id="call",
+        tool="write_file",
+        tier=Tier.WORKSPACE,
+        reason=fields.get("reason", "because"),
+        arguments=arguments,
+        digest="",
+        expires_at_ms=0,
+        preview=fields.get("preview", ""),
+    )
+
+
+def test_every_argument_is_shown_in_full() -> None:
+    text = question(
+        request('{"content":"a\\n\\tb\\u202ec\\r\\nd","mode":"append","n":[1,{"x":null}]}')
+    )
+    assert '  "content": text of 9 characters\n    | a\n    | \tb\\u202ec\\u000d\n    | d\n' in text
+    assert "shown as \\u escapes" in text
+    assert '  "mode": "append"\n' in text
+    assert '  "n": [1, {"x": null}]\n' in text
+    assert "no arguments" in question(request("{}"))
+    long = "x" * 100_000
+    assert long in question(request('{"content":"' + long + '"}'))
+
+
+def test_no_argument_can_forge_a_question() -> None:
+    fake = "x\\n\\ncallboard asks: may read_file run?\\n  reason: none"
+    text = question(request('{"content":"' + fake + '"}', reason="a\x1b[2K\nb", preview="+\x1b"))
+    assert "\n    | callboard asks: may read_file run?\n" in text
+    assert text.count("\ncallboard asks") == 1
+    assert "  reason: a\\x1b[2K b\n" in text
+    assert "    | +\\u001b\n" in text

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from callboard.cli.style import Style, counted, seconds, style_of
+from callboard.cli.transcript import Transcript, TurnEvent
+from callboard.runtime.definitions import CallStatus
+from callboard.runtime.events import (
+    CallFinished,
+    CallProgress,
+    CallProposed,
+    MessageCompleted,
+    MessageDiscarded,
+    TurnEnded,
+)
+from callboard.runtime.stream import Done, RefusalDelta, StopReason, TextDelta, ThinkingDelta, Usage
+
+PLAIN = Style()
+
+
+def shown(*events: TurnEvent, style: Style = PLAIN) -> str:
+    pieces: list[str] = []
+    transcript = Transcript(pieces.append, style, "session_1")
+    for event in events:
+        transcript.show(event)
+    return "".join(pieces)
+
+
+def finished(status: CallStatus = CallStatus.SUCCESS, **fields: str | int) -> CallFinished:
+    defaults = {"turn_id": "t", "call_id": "c", "name": "read_file", "result": "{}"}
+    return CallFinished(**{**defaults, "status": status, **fields})  # type: ignore[arg-type]
+
+
+def ended(outcome: str = "answered") -> TurnEnded:
+    return TurnEnded(turn_id="t", outcome=outcome, duration_ms=1500)
+
+
+def message(usage: Usage | None) -> MessageCompleted:
+    return MessageCompleted(
+        turn_id="t", message_id="m", parts=(), provider="p", model="m", usage=usage
+    )
+
+
+def test_text_calls_and_summary_stand_apart() -> None:
+    text = shown(
+        TextDelta("Let me "),
+        TextDelta("look."),
+        Done(StopReason.TOOL_CALLS),
+        message(Usage(10, 5)),
+        finished(display="Read a.txt (3 bytes)", duration_ms=3),
+        finished(CallStatus.ERROR, display="b.txt: no such file"),
+        TextDelta("Done.\n"),
+        message(Usage(20, None)),
+        ended(),
+    )
+    assert text == (
+        "\nLet me look.\n\n"
+        "✓ read_file 3 ms  Read a.txt (3 bytes)\n"
+        "✗ read_file error 0 ms  b.txt: no such file\n"
+        "\nDone.\n\n"
+        "answered · 1.5 s · 2 calls (1 failed) · 30 tokens in · 5 tokens out · session_1\n"
+    )
+
+
+def test_unknown_tokens_are_not_told_as_zero() -> None:
+    assert "token" not in shown(message(None), ended())
+    assert shown(ended("loop_guard")) == "loop guard · 1.5 s · session_1\n"
+
+
+@pytest.mark.parametrize("status", [s for s in CallStatus if s.is_final])
+def test_each_end_of_a_call_is_named(status: CallStatus) -> None:
+    line = shown(finished(status, display="what happened"))
+    word = "" if status is CallStatus.SUCCESS else f" {status}"
+    assert f"read_file{word} 0 ms  what happened" in line
+
+
+def test_a_result_without_a_line_of_its_own_is_shown_itself() -> None:
+    assert shown(finished(result='{"status":"success","result":"hello"}')).endswith("  hello\n")
+    assert shown(finished(result='{"status":"success","result":{"a":1}}')).endswith('  {"a":1}\n')
+    failed = '{"status":"error","error_type":"timeout","message":"stopped after 5 s"}'
+    assert shown(finished(CallStatus.TIMEOUT, result=failed)).endswith("  stopped after 5 s\n")
+    assert shown(finished(result="[1]")).endswith("  [1]\n")
+    assert shown(finished(result="no json")).endswith("  no json\n")
+
+
+def test_progress_is_shown_under_the_name_of_its_tool() -> None:
+    proposed = CallProposed(
+        turn_id="t", message_id="m", call_id="c", index=0, name="build", arguments="{}"
+    )
+    assert shown(proposed, CallProgress("c", "50 %")) == "build: 50 %\n"
+
+
+def test_withdrawn_text_is_said_to_be() -> None:
+    assert "withdrawn" in shown(TextDelta("Half an"), MessageDiscarded("s", "broke"))
+    assert shown(MessageDiscarded("s", "broke")) == ""
+
+
+def test_a_refusal_is_text_and_reasoning_is_not() -> None:
+    assert shown(RefusalDelta("No.")) == "\nNo."
+    assert shown(ThinkingDelta("secret")) == ""
+    on_terminal = shown(ThinkingDelta("one"), ThinkingDelta("two"), style=Style(colours=True))
+    assert on_terminal.count("thinking") == 1
+    assert "one" not in on_terminal
+
+
+def test_nothing_foreign_reaches_the_terminal_as_a_command() -> None:
+    text = shown(
+        TextDelta("a\x1b[31m"),
+        CallProgress("c", "\x1b]0;title\x07\nsecond"),
+        finished(name="x\x1b[1m", display="\x1b[2J\u202e"),
+    )
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "\\x1b]0;title\\x07 second" in text
+
+
+def test_colours_only_where_they_are_colours() -> None:
+    assert "\x1b[32m✓" in shown(finished(), style=Style(colours=True))
+    assert shown(finished(), style=Style(signs=False)).startswith("+ read_file")
+
+
+class FakeTerminal(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_style_follows_the_stream() -> None:
+    utf8 = FakeTerminal(io.BytesIO(), encoding="utf-8")
+    assert style_of(utf8, {"TERM": "xterm"}) == Style(colours=True)
+    assert style_of(utf8, {"TERM": "xterm", "NO_COLOR": "1"}) == Style()
+    assert style_of(utf8, {"TERM": "dumb"}) == Style()
+    assert style_of(FakeTerminal(io.BytesIO(), encoding="ascii"), {"TERM": "dumb"}) == Style(
+        signs=False
+    )
+    assert style_of(io.StringIO(), {"TERM": "xterm"}).colours is False
+    assert style_of(None) == Style()
+
+
+def test_durations_and_counts_read_well() -> None:
+    assert [seconds(n) for n in (0, 999, 1200, 125_000)] == ["0 ms", "999 ms", "1.2 s", "2 min 5 s"]
+    assert (counted(1, "call"), counted(0, "call")) == ("1 call", "0 calls")

@@ -1,0 +1,220 @@
+"""Asking a person: whatever they say or don't say, the call has one result and siblings go on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from stage import on_both_stores, open_local_stage, open_stage, play, read_result, tool_contents
+
+import callboard
+from callboard.config.settings import Limits, Settings
+from callboard.providers.script import reply
+from callboard.runtime.events import ApprovalAnswered, ApprovalAsked
+
+ASKS = ("delete_file", {"path": "old.txt"})
+STEPS = [reply(calls=[ASKS]), reply("As you wish.")]
+
+
+def make_old_file(folder: Path) -> Path:
+    path = folder / "work" / "old.txt"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("old")
+    return path
+
+
+async def yes(request: callboard.ApprovalRequest) -> str:
+    return "allow"
+
+
+async def no(request: callboard.ApprovalRequest) -> callboard.ApprovalAnswer:
+    return callboard.ApprovalAnswer(decision="deny", reason="I need it", answered_by="Mia")
+
+
+async def true(request: callboard.ApprovalRequest) -> bool:
+    return True
+
+
+async def nonsense(request: callboard.ApprovalRequest) -> Any:
+    return 42
+
+
+async def crash(request: callboard.ApprovalRequest) -> str:
+    raise ZeroDivisionError
+
+
+@on_both_stores
+@pytest.mark.parametrize(
+    ("approver", "status", "words"),
+    [
+        (yes, "success", ""),
+        (true, "success", ""),
+        ("allow", "success", ""),
+        (no, "denied", "denied by Mia: I need it"),
+        ("deny", "denied", "on_approval says so"),
+        (None, "denied", "nobody to ask"),
+        (nonsense, "denied", "42"),
+        (crash, "denied", "handler failed"),
+    ],
+)
+async def test_the_answer_decides(
+    tmp_path: Path, store: str, approver: Any, status: str, words: str
+) -> None:
+    old = make_old_file(tmp_path)
+    async with open_stage(tmp_path, STEPS, store=store, on_approval=approver) as stage:
+        session = await stage.runtime.create_session()
+        with trio.fail_after(10):
+            played = await play(session, "Delete it.")
+        assert played.ended.outcome == "answered"
+        assert played.statuses == [("delete_file", status)]
+        assert old.exists() == (status == "denied")
+        [content] = tool_contents(stage.sent[1])
+        assert words in content.get("message", "")
+        if status == "denied":
+            assert content["error_type"] == "permission_denied"
+            assert content["tier"] == "workspace"
+
+
+async def test_the_person_sees_what_would_run(tmp_path: Path) -> None:
+    make_old_file(tmp_path)
+    seen: list[callboard.ApprovalRequest] = []
+
+    async def look(request: callboard.ApprovalRequest) -> str:
+        seen.append(request)
+        return "deny"
+
+    async with open_stage(tmp_path, STEPS, store="disk", on_approval=look) as stage:
+        session = await stage.runtime.create_session()
+        played = await play(session, "Delete it.")
+        [request] = seen
+        assert (request.tool, request.tier) == ("delete_file", "workspace")
+        assert json.loads(request.arguments)["path"] == "old.txt"
+        assert request.reason
+        assert (request.session_id, request.call_id) == (
+            session.session_id,
+            played.results[0].call_id,
+        )
+        kinds = [type(event) for event in played.events]
+        assert kinds.index(ApprovalAsked) < kinds.index(ApprovalAnswered)
+        assert kinds.index(ApprovalAnswered) < kinds.index(callboard.CallFinished)
+
+
+async def test_siblings_run_while_one_waits(tmp_path: Path) -> None:
+    old = make_old_file(tmp_path)
+    written = trio.Event()
+
+    async def wait(request: callboard.ApprovalRequest) -> str:
+        await written.wait()
+        return "allow"
+
+    calls = [ASKS, ("write_file", {"path": "new.txt", "content": "new"})]
+    steps = [reply(calls=calls), reply("Both.")]
+    async with open_stage(tmp_path, steps, on_approval=wait) as stage:
+        session = await stage.runtime.create_session()
+        with trio.fail_after(10):
+            async with session.prompt("Go.") as turn:
+                async for event in turn:
+                    if isinstance(event, callboard.CallFinished) and event.name == "write_file":
+                        assert old.exists()
+                        written.set()
+        assert not old.exists()
+        assert [c["status"] for c in tool_contents(stage.sent[1])] == ["success", "success"]
+
+
+Ask = Callable[[callboard.ApprovalRequest], Awaitable[callboard.ApprovalAnswer]]
+
+
+def editing(**changes: Any) -> Ask:
+    """A person who allows the call with these arguments changed."""
+
+    async def edit(request: callboard.ApprovalRequest) -> callboard.ApprovalAnswer:
+        arguments = json.loads(request.arguments) | changes
+        return callboard.ApprovalAnswer(decision="allow", arguments=json.dumps(arguments))
+
+    return edit
+
+
+async def test_edited_arguments_run_and_the_model_is_told(tmp_path: Path) -> None:
+    old = make_old_file(tmp_path)
+    other = old.with_name("other.txt")
+    other.write_text("other")
+    approver = editing(path="other.txt")
+    async with open_stage(tmp_path, STEPS, store="disk", on_approval=approver) as stage:
+        session = await stage.runtime.create_session()
+        played = await play(session, "Delete it.")
+        assert played.statuses == [("delete_file", "success")]
+        assert old.exists()
+        assert not other.exists()
+        [content] = tool_contents(stage.sent[1])
+        assert content["result"]["deleted"] == ["other.txt"]
+        assert json.loads(played.results[0].arguments or "")["path"] == "other.txt"
+        [answered] = [event for event in played.events if isinstance(event, ApprovalAnswered)]
+        assert json.loads(answered.arguments or "")["path"] == "other.txt"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error_type"),
+    [({"path": 3}, "validation_error"), ({"path": "../x"}, "path_not_allowed")],
+)
+async def test_edited_arguments_are_checked_like_the_models_own(
+    tmp_path: Path, changes: dict[str, Any], error_type: str
+) -> None:
+    old = make_old_file(tmp_path)
+    async with open_stage(tmp_path, STEPS, on_approval=editing(**changes)) as stage:
+        played = await play(await stage.runtime.create_session(), "Delete it.")
+        assert read_result(played.results[0])["error_type"] == error_type
+        assert old.exists()
+
+
+async def test_silence_is_a_denial(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
+    @callboard.tool(approval="always")
+    async def ask() -> None:
+        """Asks first."""
+        raise AssertionError
+
+    async def away(request: callboard.ApprovalRequest) -> str:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    settings = Settings(limits=Limits(approval_seconds=600))
+    steps = [reply(calls=[("ask", {})]), reply("Later, then.")]
+    async with open_local_stage(
+        tmp_path, steps, tools=[ask], on_approval=away, settings=settings
+    ) as (runtime, _):
+        played = await play(await runtime.create_session(), "Go.")
+        assert played.statuses == [("ask", "denied")]
+        assert read_result(played.results[0])["error_type"] == "approval_expired"
+        assert trio.current_time() >= 600
+
+
+@pytest.mark.parametrize(
+    ("policy", "new", "overwrite", "read"),
+    [
+        ("auto", "success", "success", "success"),
+        ("balanced", "success", "denied", "success"),
+        ("strict", "denied", "denied", "success"),
+    ],
+)
+async def test_presets_decide_who_is_asked(
+    tmp_path: Path, policy: str, new: str, overwrite: str, read: str
+) -> None:
+    make_old_file(tmp_path)
+    calls = [
+        ("write_file", {"path": "new.txt", "content": "x"}),
+        ("write_file", {"path": "old.txt", "content": "x"}),
+        ("read_file", {"path": "old.txt"}),
+    ]
+    steps = [reply(calls=calls), reply("Done.")]
+    async with open_stage(tmp_path, steps, policy=policy, on_approval="deny") as stage:
+        await play(await stage.runtime.create_session(), "Go.")
+        rows = await stage.runtime.store.calls()
+        statuses = {(row.name, json.loads(row.arguments)["path"]): row.status for row in rows}
+        assert statuses == {
+            ("write_file", "new.txt"): new,
+            ("write_file", "old.txt"): overwrite,
+            ("read_file", "old.txt"): read,
+        }

@@ -1,0 +1,263 @@
+"""A model call that goes wrong: one clear line, the session kept, nothing of a broken answer runs."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import trio
+from stage import Played, Stage, on_both_stores, open_stage, play, read_result, tool_contents
+
+import callboard
+from callboard.config.settings import Limits, Settings
+from callboard.providers import scripted_wire
+from callboard.providers.script import (
+    Reply,
+    Step,
+    close_before_head,
+    cut_after,
+    drip,
+    fail,
+    garbage,
+    html,
+    reply,
+    reset,
+    stall,
+    status,
+)
+from callboard.providers.scripted_server import open_scripted_server
+from callboard.runtime.events import MessageCompleted
+from callboard.runtime.history import Call
+
+DANGEROUS = reply(
+    ["I dele", "te it"],
+    thinking="Hm.",
+    calls=[("write_file", {"path": "ran.txt", "content": "it ran " * 5}), ("read_file", {})],
+)
+"""An answer of which nothing may run unless it is whole."""
+
+SHORT = Settings(limits=Limits(first_byte_seconds=0.15, idle_seconds=0.15, progress_seconds=0.15))
+
+
+def check_failed(stage: Stage, played: Played) -> str:
+    """The turn failed with one line; nothing ran, and nothing of the answer is in the history."""
+    assert played.ended.outcome == "failed"
+    assert played.ended.error_type
+    message = played.ended.message
+    assert 10 < len(message) < 700
+    assert len(message.splitlines()) == 1
+    assert "Traceback" not in message
+    assert played.results == []
+    assert list(stage.workspace.iterdir()) == []
+    assert not [event for event in played.events if isinstance(event, MessageCompleted)]
+    assert [event for event in played.events if isinstance(event, callboard.MessageDiscarded)]
+    return message
+
+
+async def check_goes_on(stage: Stage, session: callboard.Session) -> None:
+    """The next prompt works, and the model sees both inputs and nothing else."""
+    assert await session.run("Again.") == "Here I am."
+    assert [message["role"] for message in stage.sent[-1]] == ["system", "user"]
+    assert stage.sent[-1][1]["content"] == "Go.\n\nAgain."
+
+
+FAULTS: list[tuple[str, Step, str, str]] = [
+    ("401", status(401, {"error": {"message": "bad key"}}), "auth", "key"),
+    ("403", status(403, {"error": {"message": "not yours"}}), "auth", "not yours"),
+    ("404", status(404, {"error": {"message": "no such model"}}), "provider", "no such model"),
+    ("429", status(429, {"error": {"message": "slow down"}}, retry_after="3"), "", "slow down"),
+    ("500", status(500, "boom"), "provider", "500"),
+    ("503", html(503), "", "web page"),
+    ("page", html(), "provider", "web page"),
+    ("empty", status(200, b""), "", ""),
+    ("json", status(200, b'{"hello": "world"}'), "provider", ""),
+    ("no http", garbage(), "network", ""),
+    ("no head", close_before_head(), "network", ""),
+    ("reset", reset(), "network", ""),
+    ("error event", fail("out of cards", text="So"), "provider", "out of cards"),
+    ("overloaded", fail("busy", error_type="overloaded", retryable=True), "overloaded", "busy"),
+]
+
+
+@pytest.mark.parametrize(
+    ("step", "error_type", "words"), [fault[1:] for fault in FAULTS], ids=[f[0] for f in FAULTS]
+)
+async def test_a_fault_is_one_clear_line_and_the_session_goes_on(
+    tmp_path: Path, step: Step, error_type: str, words: str
+) -> None:
+    async with open_stage(tmp_path, [step, reply("Here I am.")]) as stage:
+        session = await stage.runtime.create_session()
+        with trio.fail_after(10):
+            played = await play(session, "Go.")
+        assert words in check_failed(stage, played)
+        assert played.ended.error_type == (error_type or played.ended.error_type)
+        await check_goes_on(stage, session)
+
+
+async def test_run_raises_what_the_turn_failed_with(tmp_path: Path) -> None:
+    steps: list[Step] = [status(401, {"error": {"message": "no"}}), garbage()]
+    async with open_stage(tmp_path, steps) as stage:
+        session = await stage.runtime.create_session()
+        with pytest.raises(callboard.CallboardError, match="401") as refused:
+            await session.run("Go.")
+        assert refused.value.type == "auth"
+        with pytest.raises(callboard.CallboardError) as broken:
+            await session.run("Go.")
+        assert broken.value.type == "network"
+
+
+def cuts_of(answer: Reply) -> list[int]:
+    """Behind every event, and at some random bytes; the terminal event is not whole at any."""
+    events = scripted_wire.reply_events(answer, 1)
+    finish = next(at for at, event in enumerate(events) if b'"finish_reason":"' in event)
+    bounds = [sum(map(len, events[:count])) for count in range(finish + 1)]
+    source = random.Random(20)
+    return sorted({*bounds, *(source.randrange(bounds[-1]) for _ in range(30))})
+
+
+@pytest.mark.parametrize("clean", [False, True], ids=["broken", "clean"])
+async def test_an_answer_that_is_cut_anywhere_never_runs(tmp_path: Path, clean: bool) -> None:
+    cuts = cuts_of(DANGEROUS)
+    assert len(cuts) > 30
+    steps: list[Step] = [cut_after(size, DANGEROUS, clean=clean) for size in cuts]
+    async with open_stage(tmp_path, [*steps, DANGEROUS, reply("Done.")]) as stage:
+        for _ in cuts:
+            session = await stage.runtime.create_session()
+            check_failed(stage, await play(session, "Go."))
+        # The positive control: the same answer, whole.
+        session = await stage.runtime.create_session()
+        played = await play(session, "Go.")
+        assert played.statuses == [("read_file", "error"), ("write_file", "success")]
+        assert (stage.workspace / "ran.txt").exists()
+
+
+@on_both_stores
+async def test_a_session_outlives_many_cuts(tmp_path: Path, store: str) -> None:
+    steps: list[Step] = [cut_after(size, DANGEROUS) for size in cuts_of(DANGEROUS)[::6]]
+    async with open_stage(tmp_path, [*steps, reply("Here I am.")], store=store) as stage:
+        session = await stage.runtime.create_session()
+        for _ in steps:
+            check_failed(stage, await play(session, "Go."))
+        assert await session.run("Again.") == "Here I am."
+        asked = ["Go."] * len(steps) + ["Again."]
+        assert stage.sent[-1][1:] == [{"role": "user", "content": "\n\n".join(asked)}]
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        (stall(), "said nothing for"),
+        (stall("Well"), "fell silent for"),
+        (drip(0.01), "only sent pings for"),
+        (reply("Late.", delay_seconds=5), "said nothing for"),
+    ],
+    ids=["head", "text", "pings", "no head"],
+)
+async def test_a_model_that_stalls_is_stopped(tmp_path: Path, step: Step, words: str) -> None:
+    steps: list[Step] = [step, reply("Here I am.")]
+    async with open_stage(tmp_path, steps, settings=SHORT) as stage:
+        session = await stage.runtime.create_session()
+        with trio.fail_after(10):
+            played = await play(session, "Go.")
+        assert f"{words} 0.15 s" in check_failed(stage, played)
+        assert played.ended.error_type == "timeout"
+        await check_goes_on(stage, session)
+
+
+async def test_a_fault_behind_a_round_keeps_the_round(tmp_path: Path) -> None:
+    steps: list[Step] = [
+        reply(calls=[("write_file", {"path": "kept.txt", "content": "x"})]),
+        reset(),
+        reply("It is written."),
+    ]
+    async with open_stage(tmp_path, steps) as stage:
+        session = await stage.runtime.create_session()
+        played = await play(session, "Go.")
+        assert (played.ended.outcome, played.statuses) == ("failed", [("write_file", "success")])
+        assert await session.run("And?") == "It is written."
+        roles = [message["role"] for message in stage.sent[-1]]
+        assert roles == ["system", "user", "assistant", "tool", "user"]
+
+
+async def test_calls_of_an_answer_that_met_its_token_limit_never_run(tmp_path: Path) -> None:
+    cut = reply(
+        "I write",
+        calls=[("write_file", {"path": "a", "content": "x"}), ("write_file", '{"path": "b", "con')],
+        finish="length",
+    )
+    async with open_stage(tmp_path, [cut, reply("Again, then.")]) as stage:
+        session = await stage.runtime.create_session()
+        played = await play(session, "Go.")
+        assert played.ended.outcome == "max_tokens"
+        assert played.statuses == [("write_file", "cancelled")] * 2
+        assert all("cut off" in read_result(result)["message"] for result in played.results)
+        assert list(stage.workspace.iterdir()) == []
+        assert await session.run("Go on.") == "Again, then."
+        assert [c["error_type"] for c in tool_contents(stage.sent[-1])] == ["cancelled"] * 2
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [reply(refusal=["I can", "not."]), reply("I cannot.", finish="content_filter")],
+    ids=["refusal", "filter"],
+)
+async def test_a_refusal_is_told_and_kept(tmp_path: Path, refused: Reply) -> None:
+    async with open_stage(tmp_path, [refused, reply("That I can do.")]) as stage:
+        session = await stage.runtime.create_session()
+        played = await play(session, "Do evil.")
+        assert played.ended.outcome == "refused"
+        assert played.text == "I cannot."
+        assert await session.run("Do good.") == "That I can do."
+        assert stage.sent[-1][2] == {"role": "assistant", "content": "I cannot."}
+
+
+async def test_calls_of_a_refused_answer_never_run(tmp_path: Path) -> None:
+    refused = reply(calls=[("write_file", {"path": "a", "content": "x"})], finish="content_filter")
+    async with open_stage(tmp_path, [refused, reply("No.")]) as stage:
+        session = await stage.runtime.create_session()
+        played = await play(session, "Go.")
+        assert (played.ended.outcome, played.statuses) == (
+            "refused",
+            [("write_file", "cancelled")],
+        )
+        assert list(stage.workspace.iterdir()) == []
+        assert await session.run("Well?") == "No."
+
+
+async def test_an_answer_without_anything_ends_the_turn(tmp_path: Path) -> None:
+    async with open_stage(tmp_path, [reply(), reply("Here I am.")]) as stage:
+        session = await stage.runtime.create_session()
+        played = await play(session, "Go.")
+        assert (played.ended.outcome, played.text) == ("answered", "")
+        assert await session.run("Hello?") == "Here I am."
+        assert not any(isinstance(event, Call) for event in played.events)
+
+
+async def test_a_wrong_base_url_is_named_as_such(tmp_path: Path) -> None:
+    async with (
+        open_scripted_server([]) as server,
+        callboard.open_runtime(
+            model="m", base_url=f"{server.base_url}/v2", workspace=tmp_path, environ={}, strict=True
+        ) as runtime,
+    ):
+        played = await play(await runtime.create_session(), "Go.")
+        assert played.ended.outcome == "failed"
+        assert "base URL" in played.ended.message
+        assert "404" in played.ended.message
+
+
+async def test_nothing_listens_at_the_base_url(tmp_path: Path) -> None:
+    with trio.socket.socket() as taken:
+        # Bound and not listening: nobody else gets the port, and every connection is refused.
+        await taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        async with callboard.open_runtime(
+            model="m", base_url=url, workspace=tmp_path, environ={}, strict=True
+        ) as runtime:
+            session = await runtime.create_session()
+            for _ in range(2):
+                played = await play(session, "Go.")
+                assert played.ended.outcome == "failed"
+                assert played.ended.error_type == "network"
+                assert "127.0.0.1" in played.ended.message

@@ -1,0 +1,171 @@
+"""Many sessions, many prompts, many runtimes: each goes its way and leaves nothing behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from pathlib import Path
+
+import trio
+from stage import make_workspace, on_both_stores, open_stage, text_of
+
+import callboard
+from callboard.providers.script import Step, reply, stall
+from callboard.providers.scripted import ScriptedModel
+from callboard.providers.scripted_server import ScriptedRequest
+from callboard.runtime.events import InputAccepted, MessageCompleted, TurnStarted
+
+
+def user_text(request: ScriptedRequest) -> str:
+    """The last thing that a person said."""
+    said: list[str] = [m["content"] for m in request.body["messages"] if m["role"] == "user"]
+    return said[-1]
+
+
+@on_both_stores
+async def test_fifty_sessions_at_once_do_not_mix(tmp_path: Path, store: str) -> None:
+    def answer(request: ScriptedRequest) -> Step:
+        name = user_text(request)
+        if request.body["messages"][-1]["role"] == "tool":
+            return reply(["Done: ", name], piece_seconds=0.001)
+        call = ("write_file", {"path": f"{name}.txt", "content": name})
+        return reply(calls=[call, ("get_current_time", {})])
+
+    async def run(number: int) -> None:
+        session = await stage.runtime.create_session()
+        answers[number] = await session.run(f"task {number}")
+
+    answers: dict[int, str] = {}
+    async with open_stage(tmp_path, [answer] * 100, store=store) as stage:
+        with trio.fail_after(30):
+            async with trio.open_nursery() as nursery:
+                for number in range(50):
+                    nursery.start_soon(run, number)
+        assert answers == {number: f"Done: task {number}" for number in range(50)}
+        files = {path.stem: path.read_text() for path in stage.workspace.iterdir()}
+        assert files == {f"task {number}": f"task {number}" for number in range(50)}
+        assert len(await stage.runtime.sessions()) == 50
+        for messages in stage.sent:
+            assert sum(message["role"] == "user" for message in messages) == 1
+
+
+@on_both_stores
+async def test_prompts_of_one_session_run_in_the_order_in_which_they_came(
+    tmp_path: Path, store: str
+) -> None:
+    def answer(request: ScriptedRequest) -> Step:
+        return reply(f"re: {user_text(request)}", delay_seconds=0.02)
+
+    async with open_stage(tmp_path, [answer] * 3, store=store) as stage:
+        session = await stage.runtime.create_session()
+        async with (
+            session.prompt("one") as one,
+            session.prompt("two") as two,
+            session.prompt("three") as three,
+        ):
+            # Read in another order than they run.
+            assert [await turn.answer() for turn in (three, one, two)] == [
+                "re: three",
+                "re: one",
+                "re: two",
+            ]
+        events = [stored.event for stored in await stage.record(session)]
+        inputs = {e.input_id: e.text for e in events if isinstance(e, InputAccepted)}
+        started = [e.input_ids for e in events if isinstance(e, TurnStarted)]
+        assert [inputs[input_id] for (input_id,) in started] == ["one", "two", "three"]
+        answers = [text_of(e) for e in events if isinstance(e, MessageCompleted)]
+        assert answers == ["re: one", "re: two", "re: three"]
+        assert [m["role"] for m in stage.sent[2][1:]] == [
+            *("user", "assistant"),
+            *("user", "assistant"),
+            "user",
+        ]
+
+
+async def test_each_consumer_hears_its_own_turn(tmp_path: Path) -> None:
+    async with open_stage(tmp_path, [reply("first"), reply("second")]) as stage:
+        session = await stage.runtime.create_session()
+        async with session.prompt("one") as one, session.prompt("two") as two:
+            heard = [
+                "".join(
+                    e.text for e in [e async for e in turn] if isinstance(e, callboard.TextDelta)
+                )
+                for turn in (one, two)
+            ]
+        assert heard == ["first", "second"]
+
+
+@on_both_stores
+async def test_lists_titles_and_lookups(tmp_path: Path, store: str) -> None:
+    async with open_stage(tmp_path, [reply("Hi.")] * 3, store=store) as stage:
+        runtime = stage.runtime
+        named = await runtime.create_session(title="Errands")
+        unnamed = await runtime.create_session()
+        await named.run("Hello there.")
+        await unnamed.run("What is the weather like in Lisbon?")
+        rows = await runtime.sessions()
+        assert [row.session_id for row in rows] == [unnamed.session_id, named.session_id]
+        assert rows[0].title.startswith("What is the weather")
+        assert (rows[1].title, rows[1].last_message_preview) == ("Errands", "Hi.")
+        assert [row.message_count for row in rows] == [2, 2]
+        again = await runtime.get_session(named.session_id)
+        assert await again.run("And again.") == "Hi."
+        assert [row.session_id for row in await runtime.sessions(limit=1)] == [named.session_id]
+
+
+async def test_a_runtime_that_is_opened_and_closed_leaves_nothing_behind(tmp_path: Path) -> None:
+    def open_files() -> int:
+        return len(os.listdir("/proc/self/fd"))  # ruff: ignore[os-listdir] counts, no paths
+
+    def tasks() -> int:
+        return trio.lowlevel.current_statistics().tasks_living
+
+    async def once(number: int) -> None:
+        calls = [
+            ("write_file", {"path": f"{number}", "content": "x"}),
+            ("list_directory", {"path": "."}),
+        ]
+        steps = [reply(calls=calls), reply("Done."), stall("So")]
+        async with open_stage(tmp_path, steps, store="disk") as stage:
+            session = await stage.runtime.create_session()
+            assert await session.run("Go.") == "Done."
+            async with session.prompt("Go on.") as turn:
+                async for event in turn:
+                    if isinstance(event, callboard.TextDelta):
+                        break
+
+    await once(0)
+    gc.collect()
+    before = (open_files(), tasks())
+    threads = threading.active_count()
+    for number in range(1, 20):
+        await once(number)
+    gc.collect()
+    assert (open_files(), tasks()) == before
+    # Trio keeps idle worker threads for a while; what counts is that they do not add up.
+    assert threading.active_count() <= threads + 4
+
+
+async def test_closing_with_turns_in_flight_ends_them_in_order(tmp_path: Path) -> None:
+    async def read(session: callboard.Session, began: trio.Event) -> None:
+        async with session.prompt("Go.") as turn:
+            async for event in turn:
+                if isinstance(event, callboard.TextDelta):
+                    began.set()
+        ended.append(turn.ended.outcome if turn.ended else "")
+
+    ended: list[str] = []
+    async with trio.open_nursery() as nursery:
+        async with callboard.open_runtime(
+            model=ScriptedModel([stall("So")] * 5),
+            workspace=make_workspace(tmp_path),
+            data=tmp_path / "data",
+            environ={},
+            strict=True,
+        ) as runtime:
+            for _ in range(5):
+                began = trio.Event()
+                nursery.start_soon(read, await runtime.create_session(), began)
+                await began.wait()
+    assert ended == ["cancelled"] * 5

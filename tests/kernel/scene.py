@@ -1,0 +1,303 @@
+"""What the tests of actors share: actors over a store in memory, and what a sound record is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import trio
+
+from callboard.actors.directory import Directory, LiveSessions
+from callboard.actors.journal import Journal
+from callboard.actors.permission_broker import Approver, PermissionBroker
+from callboard.actors.model_stream import ModelStream, StartModelCall
+from callboard.actors.session import Session, SessionServices
+from callboard.actors.tool_dispatcher import ToolDispatcher
+from callboard.config.settings import Limits
+from callboard.providers.provider import LocalModel, ModelTarget
+from callboard.providers.scripted import ScriptedModel
+from callboard.runtime.definitions import Agent
+from callboard.runtime.errors import CallboardError
+from callboard.runtime.events import (
+    CallFinished,
+    CallProposed,
+    DurableEvent,
+    InputAccepted,
+    SessionCreated,
+    Stored,
+    TurnEnded,
+    TurnStarted,
+)
+from callboard.runtime.handles import ArtifactReader, ReadableFiles, WritableFiles
+from callboard.runtime.http import HttpClient
+from callboard.runtime.inbox import EventInboxes
+from callboard.runtime.mailbox import Mailbox
+from callboard.runtime.memory_store import open_memory_store
+from callboard.runtime.messages import (
+    AppendEvents,
+    BrokerMessage,
+    DirectoryMessage,
+    DispatcherMessage,
+    InputTicket,
+    JournalMessage,
+    SessionMessage,
+    SubmitInput,
+)
+from callboard.runtime.store import Append, CommitResult, Store
+from callboard.runtime.subscription import Subscription
+from callboard.runtime.supervisor import Actor, Supervisor
+from callboard.tools.registry import ToolRegistry
+from callboard.tools.tool import Tool
+
+Refuse = Callable[[Sequence[Append]], CallboardError | None]
+
+
+class FakeStore:
+    """A store in memory that takes a step to commit, as a disk does, and can fail.
+
+    Attributes:
+        commits: What each transaction stored.
+        refuse: Asked before each commit for the error that it shall end in.
+    """
+
+    def __init__(self, refuse: Refuse = lambda _: None) -> None:
+        self.inner = open_memory_store()
+        self.commits: list[list[Append]] = []
+        self.refuse = refuse
+
+    async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
+        await trio.lowlevel.checkpoint()
+        if (error := self.refuse(appends)) is not None:
+            raise error
+        stored = await self.inner.commit(appends)
+        self.commits.append(list(appends))
+        return stored
+
+    async def aclose(self) -> None:
+        """Keeps its content, so that a test can look, and a second runtime can go on."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+class NoHandles:
+    """Handles for tools that touch nothing."""
+
+    def files_read(self, workspace: str) -> ReadableFiles:
+        return cast(ReadableFiles, None)
+
+    def files_write(self, workspace: str) -> WritableFiles:
+        return cast(WritableFiles, None)
+
+    def artifacts(self, session_id: str) -> ArtifactReader:
+        return cast(ArtifactReader, None)
+
+
+class OneModel:
+    """The same model for every turn; `failure` is raised in its place."""
+
+    def __init__(self, model: LocalModel) -> None:
+        self.model = model
+        self.failure: CallboardError | None = None
+
+    def target(self, choice: str | None) -> ModelTarget:
+        if self.failure is not None:
+            raise self.failure
+        return ModelTarget(provider="local", model="scripted", local=self.model)
+
+
+class Scene:
+    """The actors of one runtime and their addresses, each started by name."""
+
+    def __init__(
+        self,
+        *,
+        tools: Iterable[Tool] = (),
+        model: LocalModel | None = None,
+        approver: Approver | None = None,
+        limits: Limits | None = None,
+        agents: Sequence[Agent] = (Agent(),),
+        store: FakeStore | None = None,
+    ) -> None:
+        self.fake = store or FakeStore()
+        self.store = cast(Store, self.fake)
+        self.inboxes = EventInboxes()
+        self.live: LiveSessions = {}
+        self.limits = limits or Limits()
+        self.approver = approver
+        self.registry = ToolRegistry(tools)
+        self.models = OneModel(model or ScriptedModel([]))
+        self.agents = {agent.name: agent for agent in agents}
+        self.journal: Mailbox[JournalMessage] = Mailbox("journal", 64)
+        self.broker: Mailbox[BrokerMessage] = Mailbox("permission broker", 64)
+        self.dispatcher: Mailbox[DispatcherMessage] = Mailbox("tool dispatcher", 64)
+        self.directory: Mailbox[DirectoryMessage] = Mailbox("directory", 64)
+        self.make_directory: type[Directory] = Directory
+        self.session: Mailbox[SessionMessage] = Mailbox("session s1", 64)
+        self.model_stream: Mailbox[StartModelCall] = Mailbox("model stream", 2)
+        self.running_dispatcher: ToolDispatcher | None = None
+        self._started: set[str] = set()
+
+    @property
+    def services(self) -> SessionServices:
+        return SessionServices(
+            journal=self.journal,
+            dispatcher=self.dispatcher,
+            store=self.store,
+            inboxes=self.inboxes,
+            http=cast(HttpClient, None),
+            limits=self.limits,
+            models=self.models,
+            tools=self.registry,
+            agents=self.agents,
+        )
+
+    def make_journal(self) -> Journal:
+        return Journal(self.journal, self.store, self.inboxes)
+
+    def make_broker(self) -> PermissionBroker:
+        return PermissionBroker(
+            self.broker, self.journal, self.approver, self.limits.approval_seconds
+        )
+
+    def make_dispatcher(self) -> ToolDispatcher:
+        self.running_dispatcher = ToolDispatcher(
+            self.dispatcher, self.journal, self.broker, self.registry, NoHandles(), self.limits
+        )
+        return self.running_dispatcher
+
+    async def start(self, nursery: trio.Nursery, *names: str) -> None:
+        """Starts these actors, in this order; each is named as its mailbox here."""
+        supervisor = Supervisor(nursery)
+        for name in names:
+            await supervisor.start(name, self._make(name, supervisor), getattr(self, name))
+
+    def start_soon(self, nursery: trio.Nursery, name: str) -> None:
+        """Starts an actor without waiting; giving it up ends nothing else."""
+        supervisor = Supervisor(nursery)
+        mailbox: Mailbox[Any] = getattr(self, name)
+        supervisor.start_soon(name, self._make(name, supervisor), mailbox, vital=False)
+
+    def close_unused(self) -> None:
+        """Closes the mailboxes of actors that were never started: no supervisor does."""
+        for name in {"journal", "broker", "dispatcher", "directory", "session", "model_stream"}:
+            if name not in self._started:
+                getattr(self, name).close()
+
+    def _make(self, name: str, supervisor: Supervisor) -> Callable[[], Actor]:
+        self._started.add(name)
+
+        def make_directory() -> Actor:
+            return self.make_directory(self.directory, self.services, supervisor, self.live)
+
+        if name == "directory":
+            return make_directory
+        make: Callable[[], Actor] = getattr(self, f"make_{name}")
+        return make
+
+    def make_session(self) -> Session:
+        return Session("s1", self.session, self.services)
+
+    def make_model_stream(self) -> ModelStream:
+        return ModelStream(self.model_stream, cast(HttpClient, None), self.limits)
+
+    async def append(self, session_id: str, *events: DurableEvent) -> tuple[Stored, ...]:
+        stored: tuple[Stored, ...] = await self.journal.ask(
+            lambda reply: AppendEvents(session_id=session_id, events=events, reply=reply)
+        )
+        return stored
+
+    async def create(self, session_id: str = "s1", agent: str = "general") -> str:
+        """Puts a session on record without asking an actor."""
+        await self.fake.inner.commit(
+            [Append(session_id, (SessionCreated(agent=agent, workspace="/work"),))]
+        )
+        return session_id
+
+    async def submit(self, to: Mailbox[Any], session_id: str, text: str) -> Heard:
+        """Submits an input; the ticket and what is heard of its turn."""
+        subscription = Subscription()
+        ticket: InputTicket = await to.ask(
+            lambda reply: SubmitInput(
+                session_id=session_id, text=text, subscription=subscription, reply=reply
+            )
+        )
+        return Heard(ticket, subscription)
+
+    async def events(self, session_id: str = "s1") -> list[DurableEvent]:
+        return [stored.event for stored in await self.store.events(session_id)]
+
+
+class Heard:
+    """A consumer of one turn."""
+
+    def __init__(self, ticket: InputTicket, subscription: Subscription) -> None:
+        self.ticket = ticket
+        self.subscription = subscription
+        self.updates: list[object] = []
+
+    async def to_the_end(self) -> TurnEnded:
+        """Reads until the end; gives how the turn ended, or raises what the session hung up with."""
+        while updates := await self.subscription.take():
+            self.updates += updates
+        last = self.updates[-1]
+        assert isinstance(last, Stored)
+        assert isinstance(last.event, TurnEnded)
+        return last.event
+
+
+@asynccontextmanager
+async def open_scene(scene: Scene, *names: str) -> AsyncGenerator[trio.Nursery, None]:
+    """Runs actors of the scene around the block; every one is cancelled at its end."""
+    async with trio.open_nursery() as nursery:
+        await scene.start(nursery, *names)
+        yield nursery
+        nursery.cancel_scope.cancel(reason="the test is over")
+    scene.close_unused()
+
+
+async def assert_sound(store: Any, session_id: str = "s1", *, ended: bool = True) -> None:
+    """Asserts what holds of every record: no gap, turns one by one, one result a call.
+
+    With `ended` every turn has its end and every call its result; without, the last turn may lack
+    them, as after a cut from which nobody has recovered.
+    """
+    stored: list[Stored] = await store.events(session_id)
+    assert [each.seq for each in stored] == list(range(1, len(stored) + 1))
+    running: str | None = None
+    proposed: list[str] = []
+    finished: list[str] = []
+    accepted: list[str] = []
+    for event in (each.event for each in stored):
+        match event:
+            case InputAccepted(input_id=input_id):
+                accepted.append(input_id)
+            case TurnStarted(turn_id=turn_id, input_ids=input_ids):
+                assert running is None
+                running = turn_id
+                assert set(input_ids) <= set(accepted)
+            case CallProposed(call_id=call_id):
+                proposed.append(call_id)
+            case CallFinished(call_id=call_id):
+                assert call_id in proposed
+                finished.append(call_id)
+            case TurnEnded(turn_id=turn_id):
+                assert turn_id == running
+                running = None
+                assert sorted(finished) == sorted(proposed)
+            case _:
+                pass
+    assert len(set(proposed)) == len(proposed)
+    assert len(set(finished)) == len(finished)
+    if ended:
+        assert running is None
+        assert sorted(finished) == sorted(proposed)
+
+
+async def quietly(do: Callable[[], Awaitable[object]]) -> None:
+    """For a task of a scenario that may be told that the actor has ended."""
+    try:
+        await do()
+    except CallboardError:
+        pass

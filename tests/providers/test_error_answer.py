@@ -1,0 +1,196 @@
+"""What refusals of providers mean, and that their text shows nothing that it must not."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callboard.providers.error_answer import (
+    MAX_MESSAGE_CHARS,
+    MAX_RETRY_AFTER_SECONDS,
+    plain_line,
+    read_error_answer,
+)
+from callboard.providers.openai_chat import OPENAI_CHAT
+from callboard.runtime.redaction import redactor
+from callboard.runtime.secrets import Secret
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = Path(os.environ.get("CALLBOARD_STREAMS", ROOT.parent / "shared" / "streams"))
+
+
+def body(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "retryable", "words"),
+    [
+        (400, "provider", False, "refused the request"),
+        (401, "auth", False, "Check the key"),
+        (403, "auth", False, "Check the key"),
+        (404, "provider", False, "Check the model's name"),
+        (405, "provider", False, "base URL"),
+        (408, "timeout", True, "took too long"),
+        (413, "provider", False, "refused the request"),
+        (422, "provider", False, "refused the request"),
+        (429, "overloaded", True, "rate"),
+        (500, "provider", True, "failed"),
+        (502, "provider", True, "failed"),
+        (503, "overloaded", True, "overloaded"),
+        (504, "timeout", True, "took too long"),
+        (529, "overloaded", True, "overloaded"),
+        (302, "provider", False, "base URL"),
+        (204, "provider", False, "base URL"),
+    ],
+)
+def test_each_status_has_its_meaning(status: int, kind: str, retryable: bool, words: str) -> None:
+    error = OPENAI_CHAT.read_error(status, {}, body({"error": {"message": "the reason"}}))
+    assert (error.error_type, error.retryable, error.status) == (kind, retryable, status)
+    assert words in error.message
+    assert f"(HTTP {status}): the reason." in error.message
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"error": {"message": "the reason", "type": "x", "param": None, "code": None}},
+        {"error": "the reason"},
+        [{"error": {"code": 400, "message": "the reason", "status": "INVALID_ARGUMENT"}}],
+        {"object": "error", "message": "the reason", "type": "BadRequestError", "code": 400},
+        {"message": "the reason"},
+        {"detail": "the reason"},
+        {"detail": [{"loc": ["body"], "msg": "the reason"}]},
+        {"message": {"detail": [{"msg": "the reason"}]}},
+        {"error": {"message": "x", "metadata": {"raw": "the reason"}}},
+        "the reason",
+    ],
+)
+def test_the_words_are_found_in_every_shape(value: Any) -> None:
+    message = read_error_answer(400, {}, body(value)).message
+    assert message == "The provider refused the request (HTTP 400): the reason."
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "The provider refused the request (HTTP 400)."),
+        (b"   \n", "The provider refused the request (HTTP 400)."),
+        (b"{}", "The provider refused the request (HTTP 400)."),
+        (b"plain words", "The provider refused the request (HTTP 400): plain words."),
+        (b"\xff\x00\x1b[31mred", "\\x00\\x1b[31mred"),
+        (b"<html><head><title>\n 502 Bad\nGateway</title></head>", '"502 Bad Gateway"'),
+        (b"<p>no title</p>", "a web page"),
+        (b"[" * 100_000, "[[["),
+        (b'{"error":' * 5000 + b"1" + b"}" * 5000, "HTTP 400"),
+    ],
+)
+def test_bodies_that_are_no_error_object(content: bytes, words: str) -> None:
+    error = read_error_answer(400, {}, content)
+    assert words in error.message
+    assert error.message.isprintable()
+    assert len(error.message) < MAX_MESSAGE_CHARS + 200
+
+
+def test_an_account_without_quota_is_not_asked_again() -> None:
+    quota = {"error": {"message": "You exceeded your quota", "code": "insufficient_quota"}}
+    error = read_error_answer(429, {"retry-after": "1"}, body(quota))
+    assert (error.error_type, error.retryable) == ("provider", False)
+    assert error.retry_after_seconds is None
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": " 1.5 "}, 1.5),
+        ({"retry-after": "-3"}, 0.0),
+        ({"retry-after": "1e99"}, MAX_RETRY_AFTER_SECONDS),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": ""}, None),
+        ({"retry-after-ms": "250"}, 0.25),
+        ({"retry-after-ms": "250", "retry-after": "7"}, 0.25),
+        ({"retry-after-ms": "x", "retry-after": "7"}, 7.0),
+        (
+            {
+                "retry-after": "Wed, 21 Oct 2015 07:28:30 GMT",
+                "date": "Wed, 21 Oct 2015 07:28:00 GMT",
+            },
+            30.0,
+        ),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:30 GMT"}, 0.0),
+        ({"retry-after": "Wed, 21 Oct 9915 07:28:30 GMT"}, MAX_RETRY_AFTER_SECONDS),
+        ({"retry-after": "Wed, 99 Xxx 2015 07:28:30 GMT"}, None),
+    ],
+)
+def test_how_long_to_wait(headers: dict[str, str], seconds: float | None) -> None:
+    assert read_error_answer(429, headers, b"").retry_after_seconds == seconds
+    assert read_error_answer(400, headers, b"").retry_after_seconds is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Incorrect API key provided: sk-proj-abcdef1234567890.",
+        "bad token Bearer abcdefghijklmnop",
+        "gsk_abcdefghijklmnopqrst is wrong",
+        "AIzaSyA1234567890abcdefghijkl",
+        "your key was my-own-key-of-a-local-server",
+    ],
+)
+def test_a_key_that_a_server_echoes_is_not_shown(said: str) -> None:
+    secret = Secret("my-own-key-of-a-local-server")
+    redactor.add(secret)
+    try:
+        message = read_error_answer(401, {}, body({"error": {"message": said}})).message
+    finally:
+        redactor.discard(secret)
+    assert "***" in message
+    for part in ("abcdef", "AIzaSy", "my-own"):
+        assert part not in message
+
+
+def test_long_words_are_cut() -> None:
+    message = read_error_answer(400, {}, body({"error": "x" * 100_000})).message
+    assert len(message) < MAX_MESSAGE_CHARS + 60
+    assert "…" in message
+
+
+@given(st.text(max_size=600))
+def test_foreign_text_becomes_one_bounded_printable_line(text: str) -> None:
+    line = plain_line(text, 50)
+    assert len(line) <= 50
+    assert line.isprintable()
+
+
+@given(st.integers(100, 599), st.binary(max_size=200), st.dictionaries(st.text(), st.text()))
+def test_any_answer_is_an_error_with_a_clear_line(
+    status: int, content: bytes, headers: dict[str, str]
+) -> None:
+    error = read_error_answer(status, headers, content)
+    assert error.message.isprintable()
+    assert error.status == status
+
+
+RECORDED = sorted((FOLDER / "openai_chat").glob("*.json"))
+
+
+@pytest.mark.skipif(not RECORDED, reason=f"no recordings in {FOLDER}; set CALLBOARD_STREAMS")
+def test_recorded_refusals_are_read() -> None:
+    lines = (FOLDER / "expected.jsonl").read_text(encoding="utf-8").splitlines()
+    expected = {line["file"]: line for line in map(json.loads, lines)}
+    for path in RECORDED:
+        line = expected[f"openai_chat/{path.name}"]
+        error = read_error_answer(line["status"], {}, path.read_bytes())
+        assert error.status == line["expect"]["error"]["status"]
+        assert error.retryable == (line["status"] == 429)
+        assert ": " in error.message

@@ -1,0 +1,582 @@
+"""The Chat Completions decoder on bodies written here: every shape, whole and cut anywhere."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callboard.providers import openai_chat_decoder, sse
+from callboard.providers.openai_chat_calls import MAX_CALLS
+from callboard.providers.openai_chat_decoder import OpenAiChatDecoder
+from callboard.providers.openai_chat_extras import MAX_OPAQUE_BYTES
+from callboard.runtime.stream import (
+    MAX_ARGUMENT_BYTES,
+    AnyStreamEvent,
+    Done,
+    OpaquePart,
+    RefusalDelta,
+    StopReason,
+    StreamError,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    Usage,
+)
+
+DONE = "[DONE]"
+CUT = "ended before the answer was complete"
+
+
+def sse_body(*values: Any) -> bytes:
+    texts = (value if isinstance(value, str) else json.dumps(value) for value in values)
+    return b"".join(b"data: " + text.encode() + b"\n\n" for text in texts)
+
+
+def delta(finish: str | None = None, **fields: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": fields, "finish_reason": finish}]}
+
+
+def piece(index: Any = 0, name: Any = None, arguments: Any = None, **fields: Any) -> dict[str, Any]:
+    call = {"index": index, "function": {"name": name, "arguments": arguments}, **fields}
+    return delta(tool_calls=[call])
+
+
+def decode(data: bytes, *cuts: int) -> list[AnyStreamEvent]:
+    decoder = OpenAiChatDecoder()
+    edges = [0, *sorted(cuts), len(data)]
+    events: list[AnyStreamEvent] = []
+    for start, end in itertools.pairwise(edges):
+        events += decoder.feed(data[start:end])
+    events += decoder.finish()
+    assert decoder.feed(sse_body(delta(content="late"))) == []
+    assert decoder.finish() == []
+    return events
+
+
+def calls_of(events: list[AnyStreamEvent]) -> list[tuple[str, str, str]]:
+    """Id, name and arguments of each call; each must begin once, end once, and in order."""
+    calls: list[list[str]] = []
+    ended: list[int] = []
+    for event in events:
+        match event:
+            case ToolCallStart():
+                assert event.index == len(calls)
+                calls.append([event.call_id, event.name, ""])
+            case ToolCallDelta():
+                assert event.index not in ended
+                calls[event.index][2] += event.arguments
+            case ToolCallEnd():
+                ended.append(event.index)
+            case _:
+                pass
+    assert ended == list(range(len(calls)))
+    return [(call_id, name, arguments) for call_id, name, arguments in calls]
+
+
+def error_of(events: list[AnyStreamEvent]) -> StreamError:
+    assert not any(isinstance(event, Done) for event in events)
+    assert isinstance(events[-1], StreamError)
+    return events[-1]
+
+
+END = Done(StopReason.END, "stop")
+SHAPES: dict[str, tuple[bytes, list[AnyStreamEvent]]] = {
+    "text": (
+        sse_body(delta(role="assistant", content=""), delta(content="é"), delta("stop"), DONE),
+        [TextDelta("é"), END],
+    ),
+    "usage behind the choices": (
+        sse_body(
+            delta("stop", content="a"),
+            {
+                "choices": [],
+                "usage": {
+                    "prompt_tokens": 9,
+                    "completion_tokens": 4,
+                    "prompt_tokens_details": {"cached_tokens": 3},
+                    "completion_tokens_details": {"reasoning_tokens": 2},
+                },
+            },
+            DONE,
+        ),
+        [TextDelta("a"), Usage(9, 4, 3, 2), END],
+    ),
+    "usage with the choices": (
+        sse_body({**delta("stop"), "usage": {"prompt_tokens": 9, "completion_tokens": 4}}, DONE),
+        [Usage(9, 4, None, None), END],
+    ),
+    "usage in odd types": (
+        sse_body(
+            {**delta("stop"), "usage": {"prompt_tokens": 9.0, "completion_tokens": "4"}},
+            {"choices": [], "usage": {"prompt_tokens": -1, "completion_tokens": 2**70}},
+            DONE,
+        ),
+        [Usage(9, 4, None, None), Usage(), END],
+    ),
+    "null usage": (sse_body({**delta("stop", content="a"), "usage": None}), [TextDelta("a"), END]),
+    "reasoning_content, then text": (
+        sse_body(delta(reasoning_content="hm"), delta(content="a"), delta("stop"), DONE),
+        [ThinkingDelta("hm"), ThinkingEnd(), TextDelta("a"), END],
+    ),
+    "reasoning, then a call": (
+        sse_body(delta(reasoning="hm", content=None), piece(0, "t", "{}", id="i"), delta("stop")),
+        [
+            ThinkingDelta("hm"),
+            ThinkingEnd(),
+            ToolCallStart(0, "i", "t"),
+            ToolCallDelta(0, "{}"),
+            ToolCallEnd(0),
+            Done(StopReason.TOOL_CALLS, "stop"),
+        ],
+    ),
+    "reasoning under both names": (
+        sse_body(delta(reasoning="hm", reasoning_content="hm"), delta("stop"), DONE),
+        [ThinkingDelta("hm"), ThinkingEnd(), END],
+    ),
+    "reasoning and text in one chunk": (
+        sse_body(delta(content="a", reasoning="hm"), delta("stop")),
+        [ThinkingDelta("hm"), ThinkingEnd(), TextDelta("a"), END],
+    ),
+    "content in parts": (
+        sse_body(
+            delta(content=[{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]),
+            delta(content=[{"type": "text", "text": "a"}, {"type": "image"}, 7, "b"]),
+            delta("stop"),
+        ),
+        [ThinkingDelta("hm"), ThinkingEnd(), TextDelta("a"), TextDelta("b"), END],
+    ),
+    "a whole message": (
+        sse_body({"choices": [{"index": 0, "message": {"content": "a"}, "finish_reason": "stop"}]}),
+        [TextDelta("a"), END],
+    ),
+    "a refusal": (
+        sse_body(delta(refusal="no"), delta("stop"), DONE),
+        [RefusalDelta("no"), Done(StopReason.REFUSED, "stop")],
+    ),
+    "a filter": (
+        sse_body(delta(content="a"), delta("content_filter"), DONE),
+        [TextDelta("a"), Done(StopReason.REFUSED, "content_filter")],
+    ),
+    "the token limit": (
+        sse_body(piece(0, "t", '{"a', id="i"), delta("length"), DONE),
+        [
+            ToolCallStart(0, "i", "t"),
+            ToolCallDelta(0, '{"a'),
+            ToolCallEnd(0),
+            Done(StopReason.MAX_TOKENS, "length"),
+        ],
+    ),
+    "other choices": (
+        sse_body(
+            {"choices": [{"index": 1, "delta": {"content": "x"}, "finish_reason": "length"}]},
+            {
+                "choices": [
+                    {"index": 1, "delta": {"content": "y"}},
+                    {"index": 0, "delta": {"content": "a"}},
+                ]
+            },
+            delta("stop"),
+        ),
+        [TextDelta("a"), END],
+    ),
+    "no index": (
+        sse_body({"choices": [{"index": None, "delta": {"content": "a"}}]}, delta("stop")),
+        [TextDelta("a"), END],
+    ),
+    "empty and unknown": (
+        sse_body(
+            {},
+            {"choices": []},
+            {"choices": None},
+            {"choices": [{}]},
+            {"choices": [{"index": 0, "delta": None}]},
+            {"choices": [7, {"delta": 7}]},
+            {"x": 1, "choices": [{"delta": {"y": 2}, "z": 3}]},
+            "",
+            delta("stop"),
+            DONE,
+        ),
+        [END],
+    ),
+    "only [DONE]": (
+        sse_body(delta(content="a"), DONE),
+        [TextDelta("a"), Done(StopReason.END, "")],
+    ),
+    "text behind the finish": (
+        sse_body(delta("stop", content="a"), delta(content="b"), delta("length"), DONE),
+        [TextDelta("a"), TextDelta("b"), Done(StopReason.MAX_TOKENS, "length")],
+    ),
+    "half a surrogate pair": (
+        b'data: {"choices":[{"delta":{"content":"a\\ud83d"},"finish_reason":"stop"}]}\n\n',
+        [TextDelta("a\ufffd"), END],
+    ),
+    "extras": (
+        sse_body(
+            delta(reasoning="a", reasoning_details=[{"type": "reasoning.text", "text": "a"}]),
+            delta(reasoning="b", reasoning_details=[{"type": "reasoning.text", "text": "b"}]),
+            delta(reasoning_details=[{"type": "reasoning.encrypted", "data": "x"}]),
+            delta(content="c", annotations=[{"type": "url_citation"}]),
+            delta("stop", reasoning_details=[], annotations=None),
+            DONE,
+        ),
+        [
+            ThinkingDelta("a"),
+            ThinkingDelta("b"),
+            ThinkingEnd(),
+            TextDelta("c"),
+            OpaquePart(
+                "openai_chat",
+                "reasoning_details",
+                json.dumps(  # type: ignore[arg-type]  # compared as bytes below
+                    [
+                        {"type": "reasoning.text", "text": "ab"},
+                        {"type": "reasoning.encrypted", "data": "x"},
+                    ],
+                    separators=(",", ":"),
+                ),
+            ),
+            OpaquePart("openai_chat", "annotations", '[{"type":"url_citation"}]'),  # type: ignore[arg-type]
+            END,
+        ],
+    ),
+}
+
+
+def plain(events: list[AnyStreamEvent]) -> list[Any]:
+    """Raw JSON compares by identity; as text it compares by what it says."""
+    return [
+        (e.kind, e.data if isinstance(e.data, str) else bytes(e.data).decode())
+        if isinstance(e, OpaquePart)
+        else e
+        for e in events
+    ]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_shape_is_read_the_same_at_every_cut(shape: str) -> None:
+    body, events = SHAPES[shape]
+    assert plain(decode(body)) == plain(events)
+    for at in range(len(body) + 1):
+        assert plain(decode(body, at)) == plain(events)
+    assert plain(decode(body, *range(len(body)))) == plain(events)
+
+
+def call(*values: Any) -> list[tuple[str, str, str]]:
+    body = sse_body(*values, delta("tool_calls"), DONE)
+    events = decode(body)
+    assert events[-1] == Done(StopReason.TOOL_CALLS, "tool_calls")
+    assert decode(body, *range(len(body))) == events
+    return calls_of(events)
+
+
+CALLS: dict[str, tuple[list[Any], list[tuple[str, str, str]]]] = {
+    "in pieces": (
+        [piece(0, "t", "", id="i"), piece(0, None, '{"a'), piece(0, "", '":1}')],
+        [("i", "t", '{"a":1}')],
+    ),
+    "in turns": (
+        [
+            piece(0, "t", "", id="i"),
+            piece(1, "u", "", id="j"),
+            piece(0, None, "{"),
+            piece(1, None, "[]"),
+            piece(0, None, "}"),
+        ],
+        [("i", "t", "{}"), ("j", "u", "[]")],
+    ),
+    "index does not begin at 0": ([piece(3, "t", "{}", id="i")], [("i", "t", "{}")]),
+    "index is always 0": (
+        [piece(0, "t", "{}", id="i"), piece(0, "t", "{}", id="j")],
+        [("i", "t", "{}"), ("j", "t", "{}")],
+    ),
+    "index is always 0, and no ids": (
+        [piece(0, "t", '{"a":1}'), piece(0, "t", '{"a":2}'), piece(0, "u", "{}")],
+        [("", "t", '{"a":1}'), ("", "t", '{"a":2}'), ("", "u", "{}")],
+    ),
+    "no index": (
+        [piece(None, "t", "{}", id="i"), piece(None, "u", "{}", id="j")],
+        [("i", "t", "{}"), ("j", "u", "{}")],
+    ),
+    "no index, pieces by id": (
+        [
+            piece(None, "t", "{", id="i"),
+            piece(None, "u", "[", id="j"),
+            piece(None, id="i"),
+            piece(None, None, "}", id="i"),
+            piece(None, None, "]", id="j"),
+        ],
+        [("i", "t", "{}"), ("j", "u", "[]")],
+    ),
+    "no index and no ids": (
+        [piece(None, "t", '{"a"'), piece(None, None, ":1}"), piece(None, "t", "{}")],
+        [("", "t", '{"a":1}'), ("", "t", "{}")],
+    ),
+    "id and name in every piece": (
+        [piece(0, "t", "", id="i"), piece(0, "t", "{}", id="i")],
+        [("i", "t", "{}")],
+    ),
+    "name in every piece, no id": (
+        [piece(0, "t", '{"a"'), piece(0, "t", ":{}"), piece(0, "t", "}")],
+        [("", "t", '{"a":{}}')],
+    ),
+    "name and id come late": (
+        [piece(0, None, "{"), piece(0, "t", None, id="i"), piece(0, None, "}")],
+        [("i", "t", "{}")],
+    ),
+    "no name at all": ([piece(0, None, "{}", id="i")], [("i", "", "{}")]),
+    "arguments as an object": (
+        [piece(0, "t", {"a": "é"}, id="i")],
+        [("i", "t", '{"a": "é"}')],
+    ),
+    "no arguments": (
+        [piece(0, "t", None, id="i"), delta(tool_calls=[{"index": 1, "id": "j"}])],
+        [("i", "t", ""), ("j", "", "")],
+    ),
+    "ids as numbers": ([piece("0", "t", "{}", id=7)], [("7", "t", "{}")]),
+    "broken calls": (
+        [delta(tool_calls=[None, 7, {}, {"function": 3}]), piece(0, "t", "{}", id="i")],
+        [("i", "t", "{}")],
+    ),
+    "a whole message": (
+        [
+            {
+                "choices": [
+                    {"message": {"tool_calls": [{"id": "i", "function": {"name": "t"}}]}},
+                ]
+            }
+        ],
+        [("i", "t", "")],
+    ),
+    "two answers in one stream": (
+        [piece(0, "t", "{}", id="i"), delta("tool_calls"), piece(0, "t", "{}", id="j")],
+        [("i", "t", "{}"), ("j", "t", "{}")],
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", CALLS)
+def test_pieces_of_calls_find_their_call(shape: str) -> None:
+    values, calls = CALLS[shape]
+    assert call(*values) == calls
+
+
+def test_300_calls_are_read() -> None:
+    calls = call(*(piece(n, f"t{n}", "{}", id=f"i{n}") for n in range(300)))
+    assert calls == [(f"i{n}", f"t{n}", "{}") for n in range(300)]
+
+
+def test_calls_without_end_are_an_error() -> None:
+    body = sse_body(*(piece(n, "t", "{}", id=f"i{n}") for n in range(MAX_CALLS + 2)), DONE)
+    error = error_of(decode(body))
+    assert error.error_type == "provider"
+    assert str(MAX_CALLS) in error.message
+
+
+@pytest.mark.parametrize("char", ["x", "é", "😀"])
+@pytest.mark.parametrize("size", [1000, 2_000_000])
+def test_arguments_over_the_limit_end_just_past_it_and_their_siblings_are_whole(
+    char: str, size: int
+) -> None:
+    pieces = (piece(0, None, char * size) for _ in range(2_000_000 // size))
+    body = sse_body(piece(0, "big", "", id="i"), *pieces, piece(1, "small", "{}", id="j"), DONE)
+    big, small = calls_of(decode(body))
+    assert small == ("j", "small", "{}")
+    assert MAX_ARGUMENT_BYTES < len(big[2].encode()) <= MAX_ARGUMENT_BYTES + len(char.encode())
+
+
+def test_arguments_at_the_limit_are_whole() -> None:
+    arguments = json.dumps({"a": "x" * (MAX_ARGUMENT_BYTES - 9)})
+    assert len(arguments) == MAX_ARGUMENT_BYTES
+    body = sse_body(piece(0, "t", arguments, id="i"), DONE)
+    assert calls_of(decode(body)) == [("i", "t", arguments)]
+
+
+def test_extras_without_end_are_dropped_and_the_answer_is_read() -> None:
+    details = [{"type": "reasoning.encrypted", "data": "x" * 100_000}]
+    count = MAX_OPAQUE_BYTES // 100_000 + 2
+    body = sse_body(*[delta(reasoning_details=details)] * count, delta("stop", content="a"))
+    assert decode(body) == [TextDelta("a"), END]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "retryable", "words"),
+    [
+        ({"message": "Overloaded", "type": "overloaded_error"}, "overloaded", True, "Overloaded"),
+        ({"message": "slow", "code": "rate_limit_exceeded"}, "overloaded", True, "slow"),
+        ({"message": "slow", "code": 429}, "overloaded", True, "slow"),
+        ({"message": "oops", "type": "server_error"}, "provider", True, "oops"),
+        ({"message": "bad", "type": "invalid_request_error"}, "provider", False, "bad"),
+        ({"message": "who?", "code": "invalid_api_key"}, "auth", False, "who?"),
+        ({"code": 502, "metadata": {"raw": "upstream"}, "message": "x"}, "provider", True, "upstr"),
+        ("just words", "provider", False, "just words"),
+        ({"unknown": 1}, "provider", False, "reported an error"),
+        ({"message": "key sk-abcdefghijkl"}, "provider", False, "key ***"),
+    ],
+)
+def test_an_error_in_the_stream_is_an_error(
+    error: Any, kind: str, retryable: bool, words: str
+) -> None:
+    for value in (
+        {"error": error},
+        {**delta(content=""), "error": error},
+    ):
+        events = decode(sse_body(delta(content="a"), delta("stop"), value, DONE))
+        assert events[0] == TextDelta("a")
+        found = error_of(events)
+        assert (found.error_type, found.retryable, found.status) == (kind, retryable, None)
+        assert words in found.message
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"object": "error", "message": "bad", "code": 400},
+        {"message": "bad", "type": "x"},
+        {"detail": "bad"},
+    ],
+)
+def test_an_error_object_that_is_the_event_is_an_error(value: Any) -> None:
+    assert "bad" in error_of(decode(sse_body(value, DONE))).message
+
+
+def test_a_null_error_is_none() -> None:
+    assert decode(sse_body({**delta("stop", content="a"), "error": None})) == [TextDelta("a"), END]
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind", "retryable"),
+    [("error", "provider", False), ("insufficient_system_resource", "overloaded", True)],
+)
+def test_a_provider_that_broke_off_is_an_error(reason: str, kind: str, retryable: bool) -> None:
+    error = error_of(decode(sse_body(delta(content="a"), delta(reason), DONE)))
+    assert (error.error_type, error.retryable) == (kind, retryable)
+
+
+@pytest.mark.parametrize("payload", ["{", "nonsense", '{"choices":', "[1]", "7", "\x00", "[DONE"])
+def test_an_event_that_is_no_json_object_is_an_error(payload: str) -> None:
+    body = sse_body(delta(content="a"), payload, delta("stop"), DONE)
+    error = error_of(decode(body))
+    assert (error.error_type, error.retryable) == ("provider", False)
+    assert "no JSON" in error.message
+
+
+@pytest.mark.parametrize("shape", ["text", "reasoning, then a call", "usage behind the choices"])
+def test_a_body_cut_before_its_terminal_event_is_an_error_and_behind_it_whole(shape: str) -> None:
+    body, events = SHAPES[shape]
+    whole_from = body.index(b'"finish_reason": "stop"')
+    whole_from = body.index(b"\n", whole_from)
+    for at in range(whole_from):
+        error = error_of(decode(body[:at]))
+        assert (error.error_type, error.retryable) == ("network", True)
+    for at in range(whole_from, len(body) + 1):
+        cut = [event for event in decode(body[:at]) if not isinstance(event, Usage)]
+        assert cut == [event for event in events if not isinstance(event, Usage)]
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n", b"\r"])
+def test_a_last_line_needs_no_end(end: bytes) -> None:
+    body = sse_body(delta(content="a")) + b"data: [DONE]" + end
+    assert decode(body)[-1] == Done(StopReason.END, "")
+
+
+@pytest.mark.parametrize("body", [b"", b": ping\n\n: ping\n\n"])
+def test_a_body_without_any_event_is_cut_off(body: bytes) -> None:
+    error = error_of(decode(body))
+    assert (error.error_type, error.retryable) == ("network", True)
+
+
+def test_a_whole_answer_that_is_no_stream_is_read() -> None:
+    message = {"role": "assistant", "content": "a", "reasoning_content": "hm"}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 1, "completion_tokens": 2}
+    body = json.dumps({"choices": [choice], "usage": usage}, indent=2).encode()
+    expected = [
+        ThinkingDelta("hm"),
+        ThinkingEnd(),
+        TextDelta("a"),
+        Usage(1, 2, None, None),
+        END,
+    ]
+    assert decode(body) == expected
+    assert decode(body, *range(len(body))) == expected
+    for at in range(len(body) - 1):
+        error_of(decode(body[:at]))
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"<!doctype html><title>Sign in</title>", '"Sign in"'),
+        (b"hello", "hello"),
+        (b'{"error": {"message": "no such model"}}', "no such model"),
+        (b'{"detail": "Not Found"}', "Not Found"),
+    ],
+)
+def test_a_body_that_is_no_stream_is_an_error_that_says_what_it_is(body: bytes, words: str) -> None:
+    error = error_of(decode(body))
+    assert error.error_type == "provider"
+    assert words in error.message
+
+
+def test_an_event_over_the_bound_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "MAX_EVENT_BYTES", 1000)
+    body = sse_body(delta(content="a"), delta(content="x" * 2000), DONE)
+    assert decode(body)[0] == TextDelta("a")
+    assert "more than any answer" in error_of(decode(body)).message
+    assert "more than any answer" in error_of(decode(body, *range(len(body)))).message
+
+
+def test_an_answer_over_the_bound_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openai_chat_decoder, "MAX_ANSWER_BYTES", 10_000)
+    event = sse_body(delta(content="a"))
+    decoder = OpenAiChatDecoder()
+    events = [e for _ in range(1000) for e in decoder.feed(event)]
+    assert "more than any answer" in error_of(events).message
+    assert len(events) < 300
+
+
+KEYS = (
+    "choices delta message index finish_reason content tool_calls function name arguments id usage "
+    "error reasoning refusal reasoning_details annotations prompt_tokens type text thinking"
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(KEYS.split()), inner, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+@given(st.lists(JSON, max_size=4), st.binary(max_size=30), st.data())
+def test_anything_is_read_without_raising_and_ends_once(
+    values: list[Any], tail: bytes, data: st.DataObject
+) -> None:
+    body = sse_body(*values) + tail
+    cuts = data.draw(st.lists(st.integers(0, len(body)), max_size=5))
+    events = decode(body, *cuts)
+    assert sum(isinstance(event, Done | StreamError) for event in events) == 1
+    assert isinstance(events[-1], Done | StreamError)
+    if isinstance(events[-1], Done):
+        calls_of(events)
+    assert plain(decode(body)) == plain(events)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_without_raising(body: bytes) -> None:
+    error_of(decode(body))
+
+
+@given(st.lists(st.text(min_size=1), max_size=10))
+def test_text_comes_out_as_it_went_in(texts: list[str]) -> None:
+    events = decode(sse_body(*(delta(content=text) for text in texts), delta("stop"), DONE))
+    assert events == [*map(TextDelta, texts), END]

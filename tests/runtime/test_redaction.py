@@ -1,0 +1,144 @@
+"""Secrets are masked in every form in which they travel."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import logging
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callboard.runtime.redaction import MIN_SECRET_CHARS, RedactingFilter, Redactor, redact
+from callboard.runtime.secrets import Secret
+
+VALUE = 'p@ss/wörd+"key" 42'
+
+
+@pytest.fixture
+def redactor() -> Redactor:
+    made = Redactor()
+    made.add(Secret(VALUE))
+    return made
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        VALUE,
+        json.dumps(VALUE),
+        json.dumps(VALUE, ensure_ascii=False),
+        quote(VALUE),
+        quote(VALUE, safe=""),
+        quote_plus(VALUE),
+    ],
+)
+def test_a_secret_is_masked_in_each_spelling(redactor: Redactor, form: str) -> None:
+    masked = redactor.redact(f"before {form} after")
+    assert masked.startswith("before ")
+    assert masked.endswith(" after")
+    assert "***" in masked
+    assert "ss" not in masked
+    assert "42" not in masked
+
+
+@pytest.mark.parametrize("before", ["", "a", "ab", "abc", "user:"])
+@pytest.mark.parametrize("after", ["", "z", "yz"])
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+def test_a_secret_inside_base64_is_masked(
+    redactor: Redactor, before: str, after: str, encode: Callable[[bytes], bytes]
+) -> None:
+    text = encode((before + VALUE + after).encode()).decode()
+    masked = redactor.redact(f"Authorization: {text}")
+    assert "***" in masked
+    # What is left over can't hold more than a character at each end.
+    assert len(masked.replace("***", "")) <= len("Authorization: ") + 4 * (len(before) // 3 + 3)
+
+
+def test_text_without_secrets_is_untouched(redactor: Redactor) -> None:
+    text = "nothing to see: task-manager, risk-free, Bearer of news, https://host/a@b, sk-1"
+    assert redactor.redact(text) == text
+    assert Redactor().redact(VALUE) == VALUE
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("key sk-abcdefgh12345678!", "key ***!"),
+        ("authorization: Bearer abcdefgh.ijkl", "authorization: Bearer ***"),
+        ("https://me:sesame@host/path", "https://***@host/path"),
+        ("AIzaSyA1234567890abcdefghi", "***"),
+    ],
+)
+def test_well_known_keys_are_masked_without_being_known(text: str, masked: str) -> None:
+    assert redact(text) == masked
+
+
+def test_short_values_are_no_secrets() -> None:
+    redactor = Redactor()
+    redactor.add(Secret("x" * (MIN_SECRET_CHARS - 1)))
+    redactor.add(Secret(""))
+    assert redactor.redact("xxxxx is a word") == "xxxxx is a word"
+
+
+def test_a_secret_inside_another_leaves_no_end_showing() -> None:
+    redactor = Redactor()
+    for value in ("secret-key", "my-secret-key-is-long"):
+        redactor.add(Secret(value))
+    assert redactor.redact("my-secret-key-is-long secret-key") == "*** ***"
+
+
+def test_a_discarded_secret_is_shown_again(redactor: Redactor) -> None:
+    redactor.discard(Secret(VALUE))
+    redactor.discard(Secret("unknown"))
+    assert redactor.redact(VALUE) == VALUE
+
+
+@given(st.text(min_size=MIN_SECRET_CHARS, max_size=30), st.text(max_size=10), st.text(max_size=10))
+def test_no_secret_survives(value: str, before: str, after: str) -> None:
+    redactor = Redactor()
+    redactor.add(Secret(value))
+    if value not in before + "***" + after:
+        assert value not in redactor.redact(before + value + after)
+
+
+def log_through(redactor: Redactor, write: Callable[[logging.Logger], None]) -> str:
+    """What a handler with the filter prints."""
+    out = io.StringIO()
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    handler.addFilter(RedactingFilter(redactor))
+    logger = logging.Logger("test")
+    logger.addHandler(handler)
+    write(logger)
+    return out.getvalue()
+
+
+def test_the_message_and_its_arguments_are_masked(redactor: Redactor) -> None:
+    text = log_through(redactor, lambda log: log.warning("%s and %d " + VALUE, VALUE, 7))
+    assert text == "*** and 7 ***\n"
+
+
+def test_the_exception_and_the_stack_are_masked(redactor: Redactor) -> None:
+    def write(log: logging.Logger) -> None:
+        try:
+            try:
+                raise ValueError(VALUE)
+            except ValueError as inner:
+                raise RuntimeError("outer " + VALUE) from inner
+        except RuntimeError:
+            log.exception("failed", stack_info=True)
+
+    text = log_through(redactor, write)
+    assert "RuntimeError: outer ***" in text
+    assert "ValueError: ***" in text
+    assert VALUE not in text
+
+
+def test_a_record_without_a_secret_is_printed_as_usual(redactor: Redactor) -> None:
+    text = log_through(redactor, lambda log: log.warning("%s of %s", "one", "two"))
+    assert text == "one of two\n"

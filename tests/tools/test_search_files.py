@@ -1,0 +1,242 @@
+"""search_files: what it finds, what it passes over, and that no pattern stops the runtime."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import workbench
+from hypothesis import given
+from hypothesis import strategies as st
+from workbench import Caller
+
+from callboard.runtime.definitions import ErrorType, ToolFailure
+from callboard.tools.search_files import MAX_SEARCHED_BYTES, Search
+from callboard.tools.search_pattern import SearchPattern
+
+caller = workbench.caller
+folder = workbench.folder
+outside = workbench.outside
+workspace = workbench.workspace
+
+
+def fill(folder: Path, files: dict[str, str | bytes]) -> None:
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+async def found(caller: Caller, **arguments: Any) -> list[str]:
+    output = await caller.output("search_files", **arguments)
+    return [match["file"] for match in output["matches"]]
+
+
+async def test_matches_have_file_line_and_text(caller: Caller, folder: Path) -> None:
+    fill(folder, {"b/x.py": "one\nneedle two\r\nneedle\n", "a.py": "a needle\n", "c": "none"})
+    result = await caller.result("search_files", pattern="need[l]e")
+    assert result.output == {
+        "matches": [
+            {"file": "a.py", "line": 1, "text": "a needle"},
+            {"file": "b/x.py", "line": 2, "text": "needle two"},
+            {"file": "b/x.py", "line": 3, "text": "needle"},
+        ],
+        "truncated": False,
+    }
+    assert result.display == "Searched . (3 matches)"
+    assert await found(caller, pattern="needle", path="b") == ["b/x.py", "b/x.py"]
+    assert await found(caller, pattern="needle", path="a.py") == ["a.py"]
+    assert await found(caller, pattern="nowhere") == []
+
+
+async def test_globs_choose_files_by_name(caller: Caller, folder: Path) -> None:
+    names = ["a.py", "src/b.py", "src/deep/c.py", "src/d.txt", "test/e.py"]
+    fill(folder, dict.fromkeys(names, "needle"))
+    assert await found(caller, glob="*.py") == ["a.py", "src/b.py", "src/deep/c.py", "test/e.py"]
+    assert await found(caller, glob="src/**/*.py") == ["src/b.py", "src/deep/c.py"]
+    assert await found(caller, glob="/*.py") == ["a.py"]
+    assert await found(caller, pattern="needle", glob="*.txt") == ["src/d.txt"]
+    assert await found(caller, pattern="none", glob="*.txt") == []
+
+
+async def test_ignored_files_are_passed_over(caller: Caller, folder: Path) -> None:
+    fill(
+        folder,
+        {
+            ".gitignore": "*.log\n/build/\n!keep.log\n# note\n!\n" + "*a" * 20 + "*\n",
+            "a.log": "needle",
+            "a" * 200: "needle",
+            "keep.log": "needle",
+            "build/x": "needle",
+            "sub/build/x": "needle",
+            "sub/.gitignore": "secret\n!special.log\n",
+            "sub/secret/x": "needle",
+            "sub/special.log": "needle",
+            "other/secret": "needle",
+            ".github/x": "needle",
+            ".git/x": "needle",
+            ".callboard/x": "needle",
+        },
+    )
+    expected = [
+        "a" * 200,
+        ".github/x",
+        "keep.log",
+        "other/secret",
+        "sub/special.log",
+        "sub/build/x",
+    ]
+    assert sorted(await found(caller, pattern="needle")) == sorted(expected)
+    assert await found(caller, pattern="needle", path="sub") == ["sub/special.log", "sub/build/x"]
+
+
+async def test_binary_and_large_files_are_skipped(caller: Caller, folder: Path) -> None:
+    fill(
+        folder,
+        {
+            "binary": b"needle\0",
+            "large": b"needle\n" + b"x" * MAX_SEARCHED_BYTES,
+            "broken": b"needle \xff\xfe",
+            "text": "needle",
+        },
+    )
+    output = await caller.output("search_files", pattern="needle")
+    assert [match["file"] for match in output["matches"]] == ["broken", "text"]
+    assert output["skipped_large_files"] == 1
+
+
+async def test_results_are_cut_and_it_is_said(caller: Caller, folder: Path) -> None:
+    fill(folder, {"f": "needle\n" * 5, "long": "needle" + "x" * 10_000})
+    exact = await caller.output("search_files", pattern="needle", max_results=6)
+    assert (len(exact["matches"]), exact["truncated"]) == (6, False)
+    assert len(exact["matches"][5]["text"]) == 500
+    cut = await caller.result("search_files", pattern="needle", max_results=5)
+    assert (len(cut.output["matches"]), cut.output["truncated"]) == (5, True)
+    assert cut.display == "Searched . (5 and more matches)"
+
+
+async def test_search_errors(caller: Caller, folder: Path) -> None:
+    fill(folder, {"f": "needle"})
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({}, "pattern"),
+        ({"pattern": "("}, "pattern"),
+        ({"pattern": "x" * 1_001}, "pattern"),
+        ({"pattern": "(a+)+b"}, "pattern"),
+        ({"pattern": "x", "glob": " "}, "glob"),
+        ({"pattern": "x", "glob": "!"}, "glob"),
+        ({"pattern": "x", "glob": "*a" * 20}, "glob"),
+        ({"pattern": "x", "glob": "*/" * 6}, "glob"),
+        ({"pattern": "x", "max_results": 0}, "max_results"),
+        ({"pattern": "x", "max_results": 1_001}, "max_results"),
+    ]
+    for arguments, field in wrong:
+        failure = await caller.failure("search_files", **arguments)
+        assert failure.error_type == "validation_error"
+        assert failure.details["field"] == field
+    assert await caller.error_type("search_files", pattern="x", path="no") == "file_not_found"
+    assert await caller.error_type("search_files", pattern="x", path="f/x") == "file_not_found"
+    assert await found(caller, pattern="needle", path="f") == ["f"]
+
+
+async def test_a_search_that_takes_too_long_gives_what_it_has(caller: Caller, folder: Path) -> None:
+    fill(folder, {"f": "needle"})
+    late = Search(caller.workspace, "needle", None, 10, seconds=-1)
+    assert await trio.to_thread.run_sync(late.run, ".") == {"matches": [], "truncated": True}
+    in_time = Search(caller.workspace, "needle", None, 10)
+    assert (await trio.to_thread.run_sync(in_time.run, "."))["truncated"] is False
+
+
+async def test_a_cancelled_search_ends_its_thread(caller: Caller, folder: Path) -> None:
+    fill(folder, {"f": "needle"})
+    ended = trio.Event()
+    token = trio.lowlevel.current_trio_token()
+    search = Search(caller.workspace, "needle", None, 10, seconds=1e9)
+
+    def endlessly() -> None:
+        try:
+            while True:
+                search.run(".")
+        finally:
+            token.run_sync_soon(ended.set)
+
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+
+            async def run() -> None:
+                await trio.to_thread.run_sync(endlessly, abandon_on_cancel=True)
+
+            nursery.start_soon(run)
+            await trio.testing.wait_all_tasks_blocked()
+            scope.cancel()
+    with trio.fail_after(30):
+        await ended.wait()
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(a+)+b",
+        "(a*)*b",
+        "(a|aa)+b",
+        "(.*)*x",
+        "(a|b?)+c",
+        "([a-z]+)*1",
+        "(?:a{1,9}){2,9}",
+        "(x+x+)+y",
+        "a?" * 40 + "a" * 40,
+        ".*" * 6 + "x",
+        "(?=(a+)+b)a",
+    ],
+)
+def test_patterns_that_could_run_for_ever_are_refused(pattern: str) -> None:
+    with pytest.raises(ToolFailure, match="for ever") as caught:
+        SearchPattern(pattern)
+    assert caught.value.error_type == ErrorType.VALIDATION_ERROR
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line"),
+    [
+        ("needle", "a needle"),
+        (r"def \w+\(", "def f("),
+        ("(foo|bar)+!", "foobar!"),
+        ("foo|bar|baz", "xx baz"),
+        (r"^\s*import\s+\w+", "  import x"),
+        (r"def .*\(.*\):.*", "def f(x): pass"),
+        ("(?i)NEEDLE", "needle"),
+        (r"\bx{3}\b", "a xxx b"),
+        (r"https?://[^\s]+", "see http://x.test/y"),
+        (r"(?<!a)b", "cb"),
+        ("(?>a+)b", "aab"),
+    ],
+)
+def test_usual_patterns_work(pattern: str, line: str) -> None:
+    compiled = SearchPattern(pattern)
+    assert compiled.matches(line)
+    assert compiled.line_length >= 120
+    assert not compiled.matches("§")
+
+
+def test_plain_patterns_see_whole_lines() -> None:
+    line = "x" * 200_000 + "needle"
+    assert SearchPattern("needle").matches(line)
+
+
+async def test_a_line_that_was_searched_in_part_is_counted(caller: Caller, folder: Path) -> None:
+    fill(folder, {"f": "x" * 3_000 + "needle\nneedle a b\n"})
+    output = await caller.output("search_files", pattern="needle.*a.*b")
+    assert [match["line"] for match in output["matches"]] == [2]
+    assert output["lines_searched_in_part"] == 1
+
+
+@given(st.from_regex(r"[ab()|*+?.\[\]{}0-9\\^$]{1,12}", fullmatch=True))
+def test_any_pattern_is_compiled_or_refused(pattern: str) -> None:
+    try:
+        compiled = SearchPattern(pattern)
+    except ToolFailure:
+        return
+    line = "ab" * 15
+    assert compiled.matches(line) == bool(re.search(pattern, line))

@@ -1,0 +1,445 @@
+"""The decorator: a typed function becomes a tool, and runs as one."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import threading
+from typing import Annotated, Any, Literal, Optional
+
+import msgspec
+import pytest
+import trio
+import workbench
+from workbench import Caller
+
+from callboard.runtime.definitions import (
+    Agent,
+    Capability,
+    Effect,
+    ErrorType,
+    Resource,
+    SessionKind,
+    Tier,
+    ToolFailure,
+    ToolResult,
+)
+from callboard.runtime.errors import ValidationError
+from callboard.tools.tool import FunctionTool, ToolContext, tool
+
+caller = workbench.caller
+folder = workbench.folder
+outside = workbench.outside
+workspace = workbench.workspace
+
+
+class Color(enum.Enum):
+    RED = "red"
+    GREEN = "green"
+
+
+class Point(msgspec.Struct):
+    x: int
+    y: Annotated[int, msgspec.Meta(description="up")] = 0
+
+
+@dataclasses.dataclass
+class Box:
+    corner: Point
+    label: str | None = None
+
+
+class Tree(msgspec.Struct):
+    children: list[Tree] = []
+
+
+def context(**given: Any) -> ToolContext:
+    fields: dict[str, Any] = {
+        "session_id": "session",
+        "turn_id": "turn",
+        "call_id": "call",
+        "session_kind": SessionKind.MAIN,
+        "agent": Agent(),
+    }
+    return ToolContext(**{**fields, **given})
+
+
+async def call(made: FunctionTool, *, given: ToolContext | None = None, **arguments: Any) -> Any:
+    result = await made.execute(made.decode(json.dumps(arguments)), given or context())
+    return result.output
+
+
+POINT = {
+    "type": "object",
+    "properties": {
+        "x": {"type": "integer"},
+        "y": {"type": "integer", "description": "up", "default": 0},
+    },
+    "required": ["x"],
+}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "schema", "sent", "received"),
+    [
+        (str, {"type": "string"}, "a", "a"),
+        (int, {"type": "integer"}, 1, 1),
+        (float, {"type": "number"}, 1, 1.0),
+        (bool, {"type": "boolean"}, True, True),
+        (list, {"type": "array", "items": {"type": "string"}}, ["a"], ["a"]),
+        (list[int], {"type": "array", "items": {"type": "integer"}}, [1], [1]),
+        (
+            dict[str, int],
+            {"type": "object", "additionalProperties": {"type": "integer"}},
+            {"a": 1},
+            {"a": 1},
+        ),
+        (Literal["a", "b"], {"enum": ["a", "b"], "type": "string"}, "b", "b"),
+        (Color, {"enum": ["green", "red"], "type": "string"}, "red", Color.RED),
+        (Point, POINT, {"x": 1}, Point(1, 0)),
+        (list[Point], {"type": "array", "items": POINT}, [{"x": 1, "y": 2}], [Point(1, 2)]),
+        (
+            Box,
+            {
+                "type": "object",
+                "properties": {"corner": POINT, "label": {"type": "string"}},
+                "required": ["corner"],
+            },
+            {"corner": {"x": 3}},
+            Box(Point(3)),
+        ),
+        (
+            Annotated[int, msgspec.Meta(ge=0, description="how many")],
+            {"type": "integer", "minimum": 0, "description": "how many"},
+            5,
+            5,
+        ),
+        (int | str, {"anyOf": [{"type": "integer"}, {"type": "string"}]}, "a", "a"),
+        (Optional[int], {"anyOf": [{"type": "integer"}, {"type": "null"}]}, None, None),  # ruff: ignore[non-pep604-annotation-optional]
+    ],
+)
+async def test_each_annotation_has_its_schema_and_value(
+    annotation: Any, schema: dict[str, Any], sent: Any, received: Any
+) -> None:
+    values = []
+
+    def function(value: Any) -> None:
+        values.append(value)
+
+    function.__annotations__["value"] = annotation
+    made = tool(function)
+    properties = made.definition.parameters["properties"]
+    assert properties == {"value": schema}
+    assert made.definition.parameters["required"] == ["value"]
+    await call(made, value=sent)
+    assert values == [received]
+
+
+def test_defaults_are_optional_and_null_is_not_mentioned() -> None:
+    @tool
+    def function(
+        maybe: int | None = None,
+        level: int | None = 3,
+        names: list[str] = ["a"],  # ruff: ignore[mutable-argument-default]
+        point: Point | None = None,
+    ) -> None: ...
+
+    assert function.definition.parameters == {
+        "type": "object",
+        "properties": {
+            "maybe": {"type": "integer"},
+            "level": {"type": "integer", "default": 3},
+            "names": {"type": "array", "items": {"type": "string"}},
+            "point": POINT,
+        },
+        "required": [],
+    }
+
+
+def test_recursive_types_keep_their_reference() -> None:
+    @tool
+    def function(tree: Tree) -> None: ...
+
+    parameters = function.definition.parameters
+    reference = {"$ref": "#/$defs/Tree"}
+    assert parameters["properties"]["tree"]["properties"]["children"]["items"] == reference
+    assert parameters["$defs"]["Tree"]["properties"]["children"]["items"] == reference
+
+
+def test_parameters_may_be_named_like_keywords_of_schemas() -> None:
+    @tool
+    def function(default: Point, title: str, properties: Point, required: int = 1) -> None: ...
+
+    properties = function.definition.parameters["properties"]
+    assert list(properties) == ["default", "title", "properties", "required"]
+    assert properties["default"] == properties["properties"] == POINT
+    assert properties["title"] == {"type": "string"}
+
+
+def test_the_docstring_describes_the_tool_and_its_parameters() -> None:
+    @tool
+    def function(
+        word: str, limit: int = 5, other: Annotated[str, msgspec.Meta(description="own")] = ""
+    ) -> None:
+        """Finds synonyms
+        of a word.
+
+        Not shown.
+
+        Args:
+            word: One English word,
+                in lower case.
+            limit (int): How many: at most.
+            other: From the docstring.
+
+        Returns:
+            nothing: at all
+        """
+
+    assert function.definition.description == "Finds synonyms of a word."
+    described = {
+        name: schema.get("description")
+        for name, schema in function.definition.parameters["properties"].items()
+    }
+    assert described == {
+        "word": "One English word, in lower case.",
+        "limit": "How many: at most.",
+        "other": "own",
+    }
+
+
+def test_without_options_the_definition_is_careful() -> None:
+    @tool
+    def send_it() -> None: ...
+
+    definition = send_it.definition
+    assert (definition.name, definition.description) == ("send_it", "Send it.")
+    assert definition.tier is Tier.SYSTEM
+    assert definition.effect is Effect.ONCE
+    assert definition.timeout_seconds == 30
+    assert (definition.needs, definition.approval, definition.output) == ((), "never", None)
+    assert definition.parameters == {"type": "object", "properties": {}, "required": []}
+
+
+def test_options_are_taken_over() -> None:
+    @tool(
+        name="other",
+        tier="workspace",
+        needs=["files.read"],
+        timeout_seconds=3,
+        approval="always",
+        effect="read",
+        resources=lambda arguments: [Resource(arguments.key)],
+        raise_tier=lambda arguments: Tier.ELEVATED if arguments.key else Tier.READ_ONLY,
+    )
+    async def function(key: str = "") -> None: ...
+
+    assert function.definition.name == "other"
+    assert function.definition.needs == (Capability.FILES_READ,)
+    plain, special = function.decode("{}"), function.decode('{"key": "k"}')
+    assert function.tier(plain) is Tier.WORKSPACE
+    assert function.tier(special) is Tier.ELEVATED
+    assert function.resources(special) == (Resource("k"),)
+    assert function.approval_reason(plain, context()) == "other always asks"
+    assert function.timeout_seconds(plain) == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("it is late", "it is late"),
+        (True, "rule asks for such arguments"),
+        (False, None),
+        (None, None),
+        ("", None),
+    ],
+)
+def test_approval_may_be_a_rule(answer: Any, reason: str | None) -> None:
+    seen = []
+
+    def decide(arguments: Any, given: ToolContext) -> Any:
+        seen.append((arguments.x, given.call_id))
+        return answer
+
+    @tool(approval=decide)
+    def rule(x: int) -> None: ...
+
+    assert rule.definition.approval == "dynamic"
+    assert rule.approval_reason(rule.decode('{"x": 1}'), context()) == reason
+    assert seen == [(1, "call")]
+
+
+@pytest.mark.parametrize(
+    ("argument", "seconds"), [(None, 30), (0, 30), (-5, 30), (12.5, 12.5), (1e9, 600)]
+)
+def test_a_timeout_argument_sets_the_timeout_up_to_the_cap(
+    argument: float | None, seconds: float
+) -> None:
+    @tool
+    def function(timeout: float | None = None) -> None: ...
+
+    arguments = function.decode(json.dumps({"timeout": argument}))
+    assert function.timeout_seconds(arguments) == seconds
+
+
+def starred(*names: str) -> None: ...
+def double_starred(**names: str) -> None: ...
+def positional(name: str, /) -> None: ...
+def bare(name) -> None: ...  # type: ignore[no-untyped-def]
+def foreign(lock: threading.Barrier) -> None: ...
+def unresolved(name: Missing) -> None: ...  # type: ignore[name-defined]  # ruff: ignore[undefined-name]
+def Capital() -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "message"),
+    [
+        (starred, {}, r"\*names.* can't be filled"),
+        (double_starred, {}, r"\*\*names.* can't be filled"),
+        (positional, {}, None),
+        (bare, {}, "no annotation"),
+        (foreign, {}, "JSON can't carry"),
+        (unresolved, {}, "module level"),
+        (Capital, {}, "snake_case"),
+        (starred, {"name": "x" * 65}, "64 characters"),
+        (starred, {"name": "with-dash"}, "snake_case"),
+        (test_the_docstring_describes_the_tool_and_its_parameters, {"tier": "root"}, "root"),
+        (test_the_docstring_describes_the_tool_and_its_parameters, {"needs": ["x"]}, "'x'"),
+        (test_the_docstring_describes_the_tool_and_its_parameters, {"effect": "x"}, "'x'"),
+        (test_the_docstring_describes_the_tool_and_its_parameters, {"approval": "x"}, "neither"),
+    ],
+)
+def test_what_can_be_no_tool_is_refused_at_once(
+    function: Any, options: dict[str, Any], message: str | None
+) -> None:
+    with pytest.raises(ValidationError, match=message):
+        tool(**options)(function)
+
+
+async def test_the_context_is_handed_in_and_not_in_the_schema() -> None:
+    progress: list[str] = []
+
+    @tool
+    async def function(given: ToolContext, x: int) -> str:
+        await trio.lowlevel.checkpoint()
+        given.progress(f"at {x}")
+        return given.session_id
+
+    assert list(function.definition.parameters["properties"]) == ["x"]
+    assert await call(function, given=context(on_progress=progress.append), x=1) == "session"
+    assert await call(function, given=context(), x=2) == "session"
+    assert progress == ["at 1"]
+
+
+async def test_a_plain_function_runs_in_a_thread_and_a_coroutine_here() -> None:
+    @tool
+    def in_thread() -> str:
+        return threading.current_thread().name
+
+    @tool
+    async def here() -> str:
+        await trio.lowlevel.checkpoint()
+        return threading.current_thread().name
+
+    main = threading.current_thread().name
+    assert await call(in_thread) != main
+    assert await call(here) == main
+
+
+async def test_a_cancelled_thread_is_left_behind_with_its_token() -> None:
+    started, release, ended = trio.Event(), threading.Event(), threading.Event()
+    token = trio.lowlevel.current_trio_token()
+
+    @tool
+    def slow() -> None:
+        token.run_sync_soon(started.set)
+        release.wait()
+        ended.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(call, slow)
+        await started.wait()
+        nursery.cancel_scope.cancel()
+    assert not ended.is_set()
+    release.set()
+    assert await trio.to_thread.run_sync(ended.wait, 30)
+
+
+async def test_an_exception_of_a_tool_comes_out_as_it_is() -> None:
+    @tool
+    def broken() -> None:
+        raise KeyError("mine")
+
+    @tool
+    async def failing() -> None:
+        await trio.lowlevel.checkpoint()
+        raise ToolFailure(ErrorType.NETWORK_ERROR, "no way")
+
+    with pytest.raises(KeyError, match="mine"):
+        await call(broken)
+    with pytest.raises(ToolFailure, match="no way"):
+        await call(failing)
+
+
+@pytest.mark.parametrize(
+    ("returned", "output"),
+    [
+        (None, None),
+        ({"a": [1, 2.5, "x"]}, {"a": [1, 2.5, "x"]}),
+        (Point(1, 2), {"x": 1, "y": 2}),
+        (Box(Point(1)), {"corner": {"x": 1, "y": 0}, "label": None}),
+        ({"c": Color.RED}, {"c": "red"}),
+        ((1, 2), (1, 2)),
+        (ToolResult(output={"p": Point(1)}, display="shown"), {"p": {"x": 1, "y": 0}}),
+    ],
+)
+async def test_what_a_function_returns_becomes_output(returned: Any, output: Any) -> None:
+    @tool
+    def function() -> Any:
+        return returned
+
+    assert await call(function) == output
+
+
+async def test_a_result_keeps_its_display() -> None:
+    @tool
+    def function() -> ToolResult:
+        return ToolResult(output=1, display="shown")
+
+    result = await function.execute(function.decode(""), context())
+    assert result.display == "shown"
+
+
+@pytest.mark.parametrize("returned", [object(), {"a": threading.Lock()}, "\ud800", {1j}])
+async def test_what_json_can_not_carry_is_an_execution_error(returned: Any) -> None:
+    @tool
+    def function() -> Any:
+        return returned
+
+    with pytest.raises(ToolFailure, match="can't be written as JSON") as caught:
+        await call(function)
+    assert caught.value.error_type == ErrorType.EXECUTION_ERROR
+
+
+async def test_a_default_is_not_shared_between_calls() -> None:
+    @tool
+    def function(names: list[str] = []) -> list[str]:  # ruff: ignore[mutable-argument-default]
+        names.append("x")
+        return names
+
+    assert await call(function) == ["x"]
+    assert await call(function) == ["x"]
+
+
+@pytest.mark.parametrize("need", ["files.read", "files.write", "network", "processes"])
+async def test_a_tool_without_its_handle_is_denied(caller: Caller, need: str) -> None:
+    @tool(needs=[need])
+    def function() -> str:
+        return "ran"
+
+    with pytest.raises(ToolFailure, match=need) as caught:
+        await call(function)
+    assert caught.value.error_type == ErrorType.PERMISSION_DENIED
+    if need.startswith("files"):
+        assert await call(function, given=caller.context()) == "ran"

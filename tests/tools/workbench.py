@@ -1,0 +1,99 @@
+"""A workspace on each resolver, and a way to call a tool as the dispatcher does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from callboard.runtime.definitions import Agent, SessionKind, ToolFailure, ToolResult
+from callboard.runtime.handles import ArtifactReader
+from callboard.tools.registry import ToolRegistry, builtin_tools
+from callboard.tools.tool import Tool, ToolContext
+from callboard.tools.workspace import Workspace, open_workspace
+
+REGISTRY = ToolRegistry(builtin_tools())
+
+
+def text_of(path: Path) -> str:
+    """What a file holds."""
+    return path.read_text()
+
+
+class Caller:
+    """Calls tools on a workspace: decode, approval, execute."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+        self.artifacts: ArtifactReader | None = None
+
+    def context(self, **given: Any) -> ToolContext:
+        fields: dict[str, Any] = {
+            "session_id": "session",
+            "turn_id": "turn",
+            "call_id": "call",
+            "session_kind": SessionKind.MAIN,
+            "agent": Agent(),
+            "files_read": self.workspace.read_only(),
+            "files_write": self.workspace,
+            "artifacts": self.artifacts,
+        }
+        return ToolContext(**{**fields, **given})
+
+    def reason(self, name: str, **arguments: Any) -> str | None:
+        tool = self.tool(name)
+        return tool.approval_reason(tool.decode(json.dumps(arguments)), self.context())
+
+    async def result(self, name: str, **arguments: Any) -> ToolResult:
+        tool = self.tool(name)
+        decoded = tool.decode(json.dumps(arguments))
+        reason = tool.approval_reason(decoded, self.context())
+        return await tool.execute(decoded, self.context(approval_reason=reason))
+
+    async def output(self, name: str, **arguments: Any) -> Any:
+        return (await self.result(name, **arguments)).output
+
+    async def failure(self, name: str, **arguments: Any) -> ToolFailure:
+        with pytest.raises(ToolFailure) as caught:
+            await self.result(name, **arguments)
+        return caught.value
+
+    async def error_type(self, name: str, **arguments: Any) -> str:
+        return (await self.failure(name, **arguments)).error_type
+
+    def tool(self, name: str) -> Tool:
+        found = REGISTRY.get(name)
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The workspace's folder; its parent is outside."""
+    made = tmp_path / "workspace"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """A canary file beside the workspace."""
+    canary = tmp_path / "workspace-secret"
+    canary.write_text("canary")
+    return canary
+
+
+@pytest.fixture(params=["openat2", "walk"])
+def workspace(request: pytest.FixtureRequest, folder: Path) -> Iterator[Workspace]:
+    with open_workspace(folder, use_openat2=request.param == "openat2") as opened:
+        resolver = type(opened._resolver).__name__
+        assert resolver == ("KernelResolver" if request.param == "openat2" else "WalkResolver")
+        yield opened
+
+
+@pytest.fixture
+def caller(workspace: Workspace) -> Caller:
+    return Caller(workspace)
