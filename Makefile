@@ -2,8 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 REQUEST := What time is it in Tokyo? Save it to now.txt and read it back.
-SOURCES = $(shell find runtime actors tools providers config cli src/callboard tests examples \
+SOURCES = $(shell find runtime actors tools providers config cli src/callboard examples \
 	benchmarks -name '*.py' -type f)
+TESTS = $(shell find tests -name '*.py' -type f)
+# 127 wants pipes that httpx does not have; 910 and 911 want a checkpoint on every path, 114 knows
+# `started` only by one way of calling. Fakes may be async without awaiting.
+LENIENT := ASYNC127,ASYNC910,ASYNC911,ASYNC114
+LENIENT_IN_TESTS := ASYNC124,ASYNC112,ASYNC113
 
 .PHONY: run test check format bench soak clean
 .DEFAULT_GOAL := test
@@ -18,7 +23,8 @@ test: .venv/dev-ready            ## the whole test suite
 check: .venv/dev-ready           ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/flake8-async --enable=ASYNC,ASYNC900,ASYNC912,ASYNC913 --disable=ASYNC127 $(SOURCES)
+	$(BIN)/flake8 --select=ASYNC --ignore=$(LENIENT) $(SOURCES)
+	$(BIN)/flake8 --select=ASYNC --ignore=$(LENIENT),$(LENIENT_IN_TESTS) $(TESTS)
 	$(BIN)/mypy
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-cache

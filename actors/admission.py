@@ -18,18 +18,18 @@ from ..runtime.resource_locks import Claim, ResourceLocks
 class Permit:
     """Keys and slots of one executing call, given back when the block is left; idempotent."""
 
-    __slots__ = ("_claim", "_locks", "limiters")
+    __slots__ = ("_locks", "claim", "limiters")
 
     def __init__(self, locks: ResourceLocks, claim: Claim | None) -> None:
         self._locks = locks
-        self._claim = claim
+        self.claim = claim
         self.limiters: list[trio.CapacityLimiter] = []
 
     def release(self) -> None:
         """Gives everything back."""
         while self.limiters:
             self.limiters.pop().release_on_behalf_of(self)
-        claim, self._claim = self._claim, None
+        claim, self.claim = self.claim, None
         if claim is not None:
             self._locks.release(claim)
 
@@ -70,15 +70,18 @@ class Admission:
             permit.limiters.append(limiter)
         return permit
 
-    async def admit(self, resources: tuple[Resource, ...]) -> Permit:
-        """Waits for the keys, then for the slots; a cancelled wait holds nothing."""
-        claim = await self._locks.claim(resources) if resources else None
-        permit = Permit(self._locks, claim)
+    def enqueue(self, resources: tuple[Resource, ...]) -> Permit:
+        """A permit that has its place among those who want the keys, for `admit` to wait on."""
+        return Permit(self._locks, self._locks.enqueue(resources) if resources else None)
+
+    async def admit(self, permit: Permit) -> None:
+        """Waits for the permit's keys, then for the slots; a cancelled wait gives all back."""
         try:
+            if permit.claim is not None:
+                await self._locks.wait(permit.claim)
             for limiter in self._limiters:
                 await limiter.acquire_on_behalf_of(permit)
                 permit.limiters.append(limiter)
         except BaseException:
             permit.release()
             raise
-        return permit

@@ -80,9 +80,7 @@ class Directory:
             session_id = new_id("session")
             try:
                 await self._services.journal.ask(
-                    lambda reply: AppendEvents(
-                        session_id=session_id, events=(message.created,), reply=reply
-                    )
+                    AppendEvents(session_id=session_id, events=(message.created,))
                 )
             except CallboardError as error:
                 message.reply.fail(error)
@@ -102,6 +100,9 @@ class Directory:
         except CallboardError as error:
             message.reply.fail(error)
             message.abandon()
+        except BaseException:
+            message.abandon()
+            raise
 
     def _find(self, session_id: str) -> Mailbox[SessionMessage]:
         """The mailbox of a live session; one that isn't live is loaded, its mail waits."""
@@ -147,9 +148,7 @@ class Directory:
     ) -> bool:
         try:
             return await mailbox.ask(
-                lambda reply: StopSession(
-                    session_id=session_id, reason=reason, only_idle=only_idle, reply=reply
-                )
+                StopSession(session_id=session_id, reason=reason, only_idle=only_idle)
             )
         except ActorStopped:
             return True  # it has ended by itself

@@ -10,7 +10,7 @@ import logging
 import trio
 
 from ..config.settings import Limits
-from ..providers.provider import Endpoint, LocalModel, ModelRequest, ModelTarget
+from ..providers.provider import Decoder, Endpoint, LocalModel, ModelRequest, ModelTarget
 from ..runtime.errors import CallboardError
 from ..runtime.http import BodyStream, HttpClient
 from ..runtime.mailbox import Mailbox, Message
@@ -85,7 +85,7 @@ class ModelStream:
             if watch.scope.cancelled_caught:
                 error = watch.expired()
             if error is not None:
-                await _send(outlet, [error])
+                await _send(outlet, watch.whole_answer() or [error])
 
     async def _speak(
         self, target: ModelTarget, request: ModelRequest, outlet: StreamOutlet, watch: _Watch
@@ -110,7 +110,7 @@ class ModelStream:
                 content = await body.read_all(MAX_ERROR_BODY_BYTES)
                 await _send(outlet, [dialect.read_error(body.status, body.headers, content)])
                 return
-            decoder = dialect.decoder()
+            decoder = watch.decoder = dialect.decoder()
             while data := await body.read_some():
                 events = decoder.feed(data)
                 watch.note(progressed=bool(events))
@@ -129,6 +129,7 @@ class _Watch:
     """The scope's deadline is moved at most once a second: moving it costs more than a read."""
 
     def __init__(self, limits: Limits) -> None:
+        self.decoder: Decoder | None = None
         self._limits = limits
         now = trio.current_time()
         self._first = True
@@ -147,6 +148,11 @@ class _Watch:
         exact = min(self._idle_by, self._progress_by, self._end)
         if not -self._SLACK_SECONDS < self.scope.deadline - exact <= self._SLACK_SECONDS:
             self.scope.deadline = exact + self._SLACK_SECONDS
+
+    def whole_answer(self) -> list[AnyStreamEvent]:
+        """The end of an answer that was whole before its connection broke or fell silent."""
+        events = self.decoder.finish() if self.decoder is not None else []
+        return events if events and isinstance(events[-1], Done) else []
 
     def expired(self) -> StreamError:
         """Which deadline it was, for a person."""

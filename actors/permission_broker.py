@@ -118,9 +118,7 @@ class PermissionBroker:
         )
 
     async def _record(self, message: AskPerson, event: ApprovalAsked | ApprovalAnswered) -> None:
-        await self._journal.ask(
-            lambda reply: AppendEvents(session_id=message.session_id, events=(event,), reply=reply)
-        )
+        await self._journal.ask(AppendEvents(session_id=message.session_id, events=(event,)))
 
     async def _wait_answer(self, request: ApprovalRequest) -> ApprovalAnswer:
         """The first answer of whoever gives one; a denial when nobody does in time."""

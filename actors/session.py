@@ -163,7 +163,7 @@ class Session:
 
     async def _append(self, *events: DurableEvent) -> tuple[Stored, ...]:
         stored: tuple[Stored, ...] = await self._services.journal.ask(
-            lambda reply: AppendEvents(session_id=self.session_id, events=events, reply=reply)
+            AppendEvents(session_id=self.session_id, events=events)
         )
         self.fold_committed()
         return stored
@@ -323,7 +323,8 @@ class Session:
     async def _next_turn(self) -> Turn | None:
         if not self._queue or self._is_stopping:
             return None
-        turn = self._turn = self._make_turn(self._queue.popleft())
+        turn = self._turn = self._make_turn(self._queue[0])
+        self._queue.popleft()
         if (reason := self._cancelled.pop(turn.input_id, None)) is not None:
             turn.cancel(reason)
         try:

@@ -119,24 +119,28 @@ class _Batch:
         with self._request.outlet, self._request.scope, ExitStack() as permits:
             ready, finished = self._prepare()
             starting: list[tuple[ReadyCall, Permit]] = []
-            waiting: list[tuple[ReadyCall, Decision]] = []
+            waiting: list[tuple[ReadyCall, Decision, Permit | None]] = []
             for call, decision in zip(ready, await self._check(ready), strict=True):
                 if decision.verdict == "deny":
                     finished.append(self._finished(call.call, denied(decision, call.tier), call))
-                elif decision.verdict == "allow" and (
-                    permit := self._admission.admit_nowait(call.resources)
-                ):
+                elif decision.verdict == "ask":
+                    waiting.append((call, decision, None))
+                elif permit := self._admission.admit_nowait(call.resources):
                     starting.append((call, permits.enter_context(permit)))
                 else:
-                    waiting.append((call, decision))
+                    # Its place is taken here: calls on one key run in the model's order.
+                    queued = permits.enter_context(self._admission.enqueue(call.resources))
+                    waiting.append((call, decision, queued))
             started = [self._started(call) for call, _ in starting]
             if not await self._record(*self._request.preamble, *started, *finished):
                 return
             async with trio.open_nursery() as nursery:
                 for call, permit in starting:
                     nursery.start_soon(self._execute, call, permit, name=f"call {call.name}")
-                for call, decision in waiting:
-                    nursery.start_soon(self._run_later, call, decision, name=f"call {call.name}")
+                for call, decision, place in waiting:
+                    nursery.start_soon(
+                        self._run_later, call, decision, place, name=f"call {call.name}"
+                    )
 
     # ── before the effect ────────────────────────────────────────────────────────────────────────
 
@@ -190,11 +194,10 @@ class _Batch:
         request = self._request
         try:
             return await self._dispatcher.broker.ask(
-                lambda reply: CheckPermissions(
+                CheckPermissions(
                     session_id=request.session_id,
                     agent=request.agent,
                     questions=tuple(call.question for call in calls),
-                    reply=reply,
                 )
             )
         except ActorStopped:
@@ -202,7 +205,7 @@ class _Batch:
 
     # ── waiting, and the effect ──────────────────────────────────────────────────────────────────
 
-    async def _run_later(self, ready: ReadyCall, decision: Decision) -> None:
+    async def _run_later(self, ready: ReadyCall, decision: Decision, permit: Permit | None) -> None:
         """A call that has to wait: for a person, for a key, or for a slot."""
         if decision.verdict == "ask":
             try:
@@ -213,8 +216,8 @@ class _Batch:
             if decision.verdict != "allow":
                 await self._record(self._finished(ready.call, denied(decision, ready.tier), ready))
                 return
-        permit = await self._admission.admit(ready.resources)
-        with permit:
+        with permit or self._admission.enqueue(ready.resources) as permit:
+            await self._admission.admit(permit)
             reads = ready.tool.definition.effect is Effect.READ
             if reads or await self._record(self._started(ready)):
                 await self._execute(ready, permit)
@@ -239,14 +242,13 @@ class _Batch:
         scope = trio.CancelScope()
         try:
             return await self._dispatcher.broker.ask(
-                lambda reply: AskPerson(
+                AskPerson(
                     session_id=request.session_id,
                     turn_id=request.turn_id,
                     question=ready.question,
                     reason=decision.reason,
                     digest=ready.digest(request.workspace, request.agent.policy),
                     scope=scope,
-                    reply=reply,
                 )
             )
         except CallboardError as error:
@@ -293,9 +295,7 @@ class _Batch:
         request = self._request
         try:
             await self._dispatcher.journal.ask(
-                lambda reply: AppendEvents(
-                    session_id=request.session_id, events=events, reply=reply
-                )
+                AppendEvents(session_id=request.session_id, events=events)
             )
         except CallboardError as error:
             logger.error("calls of %s end: %s", request.turn_id, error)

@@ -140,6 +140,8 @@ class Turn:
     async def _converse(self) -> list[DurableEvent]:
         """Alternates model and tools until there is an end; gives the turn's last events."""
         while True:
+            # An input may be cancelled while it waits: then no model is asked.
+            await trio.lowlevel.checkpoint_if_cancelled()
             answer_started = trio.current_time()
             answer = await self._call_model()
             if answer.error is not None:
@@ -182,7 +184,7 @@ class Turn:
                 await self._listen(batches, answer)
             except BaseException:
                 scope.cancel(reason="the turn ended")
-                await self._wait_gone(batches, "model call")
+                await self._wait_gone(batches, "model call")  # noqa: ASYNC102  bounded inside
                 raise
         if answer.error is not None:
             scope.cancel(reason="the model call failed")
@@ -272,7 +274,7 @@ class Turn:
                     host.publish(line)
             except BaseException:
                 scope.cancel(reason="the turn ended")
-                await self._wait_gone(progress, "tool calls")
+                await self._wait_gone(progress, "tool calls")  # noqa: ASYNC102  bounded inside
                 raise
         host.fold_committed()
         return scope.cancel_called

@@ -143,9 +143,16 @@ def execute(tokens: Sequence[str]) -> int:
 
 def _run(options: RunOptions, config: Path | None, data: Path | None, verbose: bool) -> int:
     from ..config.files import load_settings
+    from ..runtime.errors import NotFoundError
     from .log_file import start_logging, wants_log_on_terminal
     from .run import run as run_prompt
 
+    try:
+        Path.cwd()
+    except FileNotFoundError as error:
+        raise NotFoundError(
+            "The current folder was deleted: change to one that is there."
+        ) from error
     settings = load_settings(config)
     folder = _folder(data)
     start_logging(folder, verbose=verbose or wants_log_on_terminal())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 from .escaping import safe_line
@@ -9,5 +10,7 @@ from .escaping import safe_line
 
 def complain(message: str) -> None:
     """Prints `callboard: MESSAGE`, on one line whatever it holds."""
-    if sys.stderr is not None:
+    if sys.stderr is None:
+        return
+    with contextlib.suppress(OSError):  # there is no other place to say it
         print(f"callboard: {safe_line(message)}", file=sys.stderr, flush=True)

@@ -92,8 +92,10 @@ class _Job:
             await self._output.drain()
         if self._stopped is not None:
             code = self._stopped
-        if self._output.error is not None and not isinstance(self._output.error, BrokenPipeError):
-            error = f"the output can't be written: {self._output.error.strerror}"
+        if isinstance(lost := self._output.error, BrokenPipeError):
+            error = ""  # whoever read the output had enough of it
+        elif lost is not None:
+            error = f"the output can't be written: {lost}"
         if error and code not in {ANSWERED, INTERRUPTED}:
             complain(error)
         return code

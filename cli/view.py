@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ..runtime.events import Stored
+from .complaint import complain
 from .json_lines import EventLine, json_line, stored_line
 from .style import Style
 from .transcript import Transcript, TurnEvent
@@ -73,4 +73,4 @@ class JsonView:
 
     def notice(self, text: str) -> None:
         """Says it on stderr."""
-        print(text, file=sys.stderr, flush=True)
+        complain(text)

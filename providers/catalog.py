@@ -19,6 +19,7 @@ from ..config.base_url import checked_base_url, may_carry_key, origin
 from ..config.settings import ProviderSettings, Settings
 from ..runtime.definitions import Agent
 from ..runtime.errors import AuthError, NotFoundError, ValidationError
+from ..runtime.redaction import redactor
 from ..runtime.secrets import Secret
 from .provider import Endpoint
 
@@ -316,11 +317,16 @@ def _key(provider: KnownProvider, environ: Mapping[str, str]) -> Secret | None:
             f"{provider.key_env} does not hold a key: it is too long, or has a line break or "
             f"another character that no key has. Set it again."
         )
-    return Secret(value)
+    key = Secret(value)
+    redactor.add(key)
+    return key
 
 
 def _endpoint(provider: KnownProvider, environ: Mapping[str, str]) -> Endpoint:
-    from .openai_chat import OPENAI_CHAT  # here: the rehearsal model starts without it
+    from .openai_chat import (
+        OPENAI_CHAT,
+        OPENAI_OWN_CHAT,
+    )  # here: the rehearsal model starts without it
 
     key = _key(provider, environ)
     if key is None and provider.key_required:
@@ -331,7 +337,13 @@ def _endpoint(provider: KnownProvider, environ: Mapping[str, str]) -> Endpoint:
             f"http:// would show it to everybody on the way. Use https://, or unset the variable "
             f"if the server wants no key."
         )
-    return Endpoint(name=provider.name, dialect=OPENAI_CHAT, base_url=provider.base_url, key=key)
+    own = origin(provider.base_url) == origin(KNOWN["openai"].base_url)
+    return Endpoint(
+        name=provider.name,
+        dialect=OPENAI_OWN_CHAT if own else OPENAI_CHAT,
+        base_url=provider.base_url,
+        key=key,
+    )
 
 
 def _resolved(wish: Wish, provider: KnownProvider, model: str, reason: str) -> ResolvedModel:

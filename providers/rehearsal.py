@@ -43,6 +43,7 @@ class RehearsalModel:
 
     async def run(self, request: ModelRequest, emit: Emit) -> None:
         """Emits one answer; blocks only in `emit`, and is cancelled there or between words."""
+        await trio.lowlevel.checkpoint()
         for batch in _answer(request):
             await emit(batch)
             await trio.lowlevel.checkpoint()

@@ -109,8 +109,14 @@ class _Splitter:
         if head is None and begins_sentence:
             hint, head = self._place_first(start)
         if head is None:
-            head = _Head(Action.NONE, "", start)
-        return self._finish(start, head, hint)
+            head = _Head(Action.NONE, "", self._behind_connectors(start))
+        end = self._finish(start, head, hint)
+        # "… and 'y' to b.txt" goes on with the verb before it.
+        while end < len(self._tokens) and self._elided_at(self._behind_connectors(end), head):
+            start = self._behind_connectors(end)
+            head = _Head(head.action, head.verb, start, head.negated)
+            end = self._finish(start, head)
+        return end
 
     def _finish(self, start: int, head: _Head, hint: tuple[Token, ...] = ()) -> int:
         end, literal = self._body_end(head)
@@ -136,7 +142,7 @@ class _Splitter:
                 )
             )
         self._negated = negated
-        return self._next_clause(stop, head)
+        return stop
 
     def _carries_negation(self, start: int, head: _Head) -> bool:
         # "Don't read or delete a.txt" forbids both. A comma or "but" ends what "don't" governs;
@@ -148,12 +154,6 @@ class _Splitter:
         if any(token.kind is Kind.COMMA for token in joints) or spoken & {"but", "then"}:
             return bool(spoken & {"or", "nor"})
         return bool(spoken & {"or", "nor"}) or head.action in CHANGES
-
-    def _next_clause(self, end: int, head: _Head) -> int:
-        if end < len(self._tokens) and self._elided_at(self._behind_connectors(end), head):
-            start = self._behind_connectors(end)
-            return self._finish(start, _Head(head.action, head.verb, start, head.negated))
-        return end
 
     # Where a clause begins
 
@@ -276,10 +276,16 @@ class _Splitter:
         tokens = self._tokens
         while position < len(tokens):
             token = tokens[position]
-            if token.kind is Kind.END and (action is not Action.RUN or "\n" in token.text):
+            if token.kind is Kind.END and self._ends_literal(position, action):
                 return position
             position += 1
         return position
+
+    def _ends_literal(self, position: int, action: Action) -> bool:
+        # "Write to a.txt: Hello. How nice." goes on until a line or a request begins.
+        if "\n" in self._tokens[position].text or position + 1 >= len(self._tokens):
+            return True
+        return action is not Action.RUN and self._head(position + 1) is not None
 
     def _elided_at(self, position: int, head: _Head, body_end: int | None = None) -> bool:
         """Whether an operand pair without a verb stands here: `… and 'y' to b.txt`."""

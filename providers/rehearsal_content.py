@@ -70,8 +70,10 @@ def read_write(draft: Draft, clause: Clause) -> None:
     split = _split(body)
     targets = _targets(draft, body, split)
     if not targets:
-        if clause.action is Action.APPEND and not any(token.literal for token in body):
-            draft.not_understood(clause.text)
+        told = any(token.literal or is_pronoun(token) for token in body)
+        vague = clause.action is Action.APPEND or clause.verb not in {"write", "save", "store"}
+        if vague and not told and not any(token.word == "file" for token in body):
+            draft.not_understood(clause.text.strip(" ,"))
         else:
             draft.problem(f"Which file should I write? You said: {clause.text.strip()}")
         return
@@ -92,7 +94,11 @@ def _write(draft: Draft, path: str, content: Content, *, append: bool, line: boo
     if line:
         read = draft.add(ReadFile(path), quiet=True)
         content = (LineBreak(read), *content, Said("\n"))
-    draft.add(WriteFile(path, content, append))
+    # What was made empty just now is filled, not overwritten, which would ask a person.
+    draft.add(WriteFile(path, content, append or path in draft.empty))
+    draft.empty.discard(path)
+    if content == (Said(""),):
+        draft.empty.add(path)
 
 
 class _Parts(msgspec.Struct, frozen=True):
@@ -118,7 +124,9 @@ def _split(body: tuple[Token, ...]) -> _Parts:
     if led is not None:
         index, spot = led
         begin = _lead_begin(body, index)
-        return _Parts(spot, body[:begin] + body[_targets_end(body, spot.index) :])
+        behind = body[_targets_end(body, spot.index) :]
+        told = any(t.literal for t in behind) or (behind and behind[0].word in WITH)
+        return _Parts(spot, body[:begin] + (behind if told else ()))
     bare = bare_name_after(body, _NEW_NAMES)
     if bare is not None:
         begin = next(i for i in range(bare.index, -1, -1) if body[i].word in _NEW_NAMES)
@@ -143,10 +151,14 @@ def _lead_begin(body: Sequence[Token], index: int) -> int:
     # "to a file called x", "at the end of x": all of it leads to the name.
     if body[index].word not in {"called", "named", "titled", "of"}:
         return index
-    begin = index - 1
-    while begin > 0 and body[begin].word in NOUNS | {"end", "bottom", "of"}:
-        begin -= 1
-    return begin if begin >= 0 and body[begin].word in _INTO | {"at"} else index
+    leads = {"to", "into", "in", "as", "at", "inside"}
+    for begin in range(index - 1, max(index - 7, -1), -1):
+        if body[begin].word in leads:
+            return begin
+        if not body[begin].word:
+            return index
+    # "Create a note called x.md": nothing before the name is content.
+    return 0 if body[index].word in {"called", "named", "titled"} else index
 
 
 def _first_target(body: tuple[Token, ...]) -> Spot | None:

@@ -22,6 +22,7 @@ MAX_STEPS = 64
 """More requests than one message of a person holds; half of the parallel calls of a session."""
 
 _MANY = frozenset({"them", "these", "those", "both", "all", "files", "everything"})
+_THESE = frozenset({"them", "these", "those", "both"})
 
 
 class Draft:
@@ -31,12 +32,14 @@ class Draft:
         text: The text that is read.
         latest_is_file: Whether what was named last is a file, rather than a value.
         code: The last block of code that stood alone, with its language.
+        empty: Files that the plan has made without content.
     """
 
     def __init__(self, text: str, memory: Memory) -> None:
         self.text = text
         self.latest_is_file = bool(memory.files)
         self.code: tuple[str, str] | None = None
+        self.empty: set[str] = set()
         self._steps: list[Step] = []
         self._problems: list[str] = []
         self._unknown: list[str] = []
@@ -109,9 +112,11 @@ class Draft:
 
     def value(self, pronoun: str) -> Content:
         """The value that a pronoun means; empty when there is none."""
-        if pronoun in _MANY or pronoun in {"results", "answers", "times"}:
-            return tuple(self._all_values) or self._value
-        return self._value
+        several = pronoun in _MANY or pronoun in {"results", "answers", "times"}
+        if not several or (len(self._value) > 1 and pronoun in _THESE):
+            return self._value
+        values = self._all_values[-2:] if pronoun == "both" else self._all_values
+        return tuple(values) or self._value
 
     def value_of(self, kind: type[Intent]) -> Content:
         """The results of all steps of one kind, such as every time that was asked."""

@@ -10,7 +10,7 @@ from .rehearsal_clauses import Clause, split_clauses
 from .rehearsal_clock import asks_for_time, names_only_places, read_clock
 from .rehearsal_content import read_write
 from .rehearsal_draft import Draft
-from .rehearsal_edits import edit_file, read_copy, read_replace
+from .rehearsal_edits import read_copy, read_replace
 from .rehearsal_lookups import (
     is_sum,
     read_fetch,
@@ -20,25 +20,19 @@ from .rehearsal_lookups import (
     read_search,
     urls_of,
 )
+from .rehearsal_moves import names_of, read_change, read_delete, read_move, read_put
 from .rehearsal_operands import (
     FOLDER_NOUNS,
-    Spot,
     bare_name,
-    bare_name_after,
     folder_of,
     is_name,
     is_pronoun,
-    joined,
-    operand_after,
     raw_text,
-    skip_nouns,
     without_exclusions,
 )
 from .rehearsal_steps import (
-    DeleteFile,
     ListFolder,
     Memory,
-    MoveFile,
     ReadFile,
     ResultOf,
     Said,
@@ -46,10 +40,13 @@ from .rehearsal_steps import (
     Understanding,
 )
 from .rehearsal_tokens import Kind, tokenize
-from .rehearsal_words import CHANGES, CONTENT_ACTIONS, HELP, RETRACTION, Action, phrase_at, words
+from .rehearsal_words import ANNOUNCING, CHANGES, CONTENT_ACTIONS, HELP, RETRACTION, Action, words
 
 MAX_TEXT_CHARS = 32_768
-"""Reading a text takes time in proportion to it; this much takes a few tenths of a second."""
+"""A page of quoted text fits ten times; more belongs into a file."""
+
+MAX_TOKENS = 2_000
+"""The longest list of requests has some hundreds; reading this many takes a tenth of a second."""
 
 _PLEASANTRIES = words(
     "hi hello hey thanks thank you please ok okay cheers great good morning afternoon evening "
@@ -65,6 +62,7 @@ _FINDS = words(
     "includes used matches match matching"
 )
 
+_REFERRING = words("file files contents result results outcome file's")
 _NAMING = words("the file is called named my it's it files are a document and here there in to") | {
     ""
 }
@@ -79,6 +77,12 @@ def understand(text: str, memory: Memory | None = None) -> Understanding:
             "Send it in parts."
         )
         return draft.finished()
+    if (count := len(tokenize(text))) > MAX_TOKENS:
+        draft.problem(
+            f"Your message has {count} words; I read at most {MAX_TOKENS} outside of quotes. "
+            "Send it in parts, or put what I should write in quotes."
+        )
+        return draft.finished()
     clauses = split_clauses(text)
     if len(clauses) == 1 and not clauses[0].negated and not clauses[0].condition:
         clauses = [_bare_request(clauses[0])]
@@ -91,8 +95,8 @@ def understand(text: str, memory: Memory | None = None) -> Understanding:
 
 
 def _takes_back(clause: Clause) -> bool:
-    found = phrase_at(clause.body, 0, RETRACTION)
-    return clause.action is Action.NONE and found is not None and found[0] == len(clause.body)
+    spoken = tuple(token.word for token in clause.body if token.kind is not Kind.COMMA)
+    return clause.action is Action.NONE and spoken in RETRACTION
 
 
 def _bare_request(clause: Clause) -> Clause:
@@ -107,7 +111,9 @@ def _read_clause(draft: Draft, clause: Clause) -> None:
     if tuple(token.word for token in tokenize(said) if token.word) in HELP:
         return
     if clause.condition and (clause.action in CHANGES or clause.action is Action.NONE):
-        if clause.action is not Action.NONE:
+        # "If a.txt is empty" alone asks for nothing; with a comma it holds what depends on it.
+        whole = any(token.kind is Kind.COMMA for token in clause.body)
+        if clause.action is not Action.NONE or whole:
             draft.problem(
                 "I do one thing after the other and can not judge conditions, so I left this out: "
                 f"{said}"
@@ -152,8 +158,10 @@ def _read_question(draft: Draft, clause: Clause) -> None:
         read_run(draft, Clause(action=Action.RUN, verb="calculate", body=body, text=clause.text))
     elif _asks_whether_there(clause):
         read_names(draft, [token.text for token in body if is_name(token)])
-    elif (spoken & _FINDS and clause.action is Action.ASK) or (
-        clause.verb == "look up" and any(t.literal and not is_name(t) for t in body)
+    elif (
+        (spoken & _FINDS and clause.action is Action.ASK)
+        or (clause.verb == "look up" and any(t.literal and not is_name(t) for t in body))
+        or (clause.verb in {"look in", "look into", "look inside", "check"} and "for" in spoken)
     ):
         read_search(draft, clause)
     elif _means_known_files(draft, clause):
@@ -165,6 +173,8 @@ def _read_question(draft: Draft, clause: Clause) -> None:
 
 
 def _asks_whether_there(clause: Clause) -> bool:
+    if any(token.word in {"anything", "something", "inside"} for token in clause.body):
+        return False
     asked = clause.verb in {"is there", "are there", "do you have", "where", "where's", "does"}
     exists = any(token.word in {"exist", "exists"} for token in clause.body)
     finds = any(
@@ -189,14 +199,14 @@ def _lists(clause: Clause) -> bool:
 
 
 def _read_names(draft: Draft, clause: Clause) -> None:
-    names = _names(draft, clause)
+    names = names_of(clause)
     if names:
         for name in names:
             draft.found((ResultOf(draft.add(_glance(name)), name),))
         draft.named(names)
         return
     spoken = {token.word for token in clause.body}
-    refers = any(is_pronoun(t) for t in clause.body) or spoken & {"file", "files", "contents"}
+    refers = any(is_pronoun(t) for t in clause.body) or spoken & _REFERRING
     if refers or (clause.action is Action.READ and spoken <= {"back", "again", "now", "out"}):
         if draft.latest_is_file or clause.verb.startswith("read"):
             _read_again(draft, clause)
@@ -240,125 +250,12 @@ def _glance(name: str) -> ReadFile | ListFolder | SearchFiles:
     return ListFolder(name) if name.endswith("/") or name in {".", ".."} else ReadFile(name)
 
 
-def _names(draft: Draft, clause: Clause) -> list[str]:
-    """The files that a clause names, each inside the folder that it names, if it does."""
-    body = clause.body
-    strong = clause.action in {Action.READ, Action.DELETE, Action.MOVE, Action.RENAME}
-    named = [
-        token
-        for token in body
-        if token.kind is Kind.PATH or (token.literal and (strong or is_name(token)))
-    ]
-    if not named and strong:
-        bare = bare_name(body)
-        named = [] if bare is None else [bare.token]
-    folder = folder_of(body)
-    inside = None
-    if folder is not None and len(named) > 1 and folder.token in named:
-        named.remove(folder.token)
-        inside = folder.token.text
-    elif folder is not None and named and folder.token not in named:
-        inside = folder.token.text
-    return list(dict.fromkeys(joined(inside, token.text) for token in named))
-
-
-# Files moved and deleted
-
-
-def _read_move(draft: Draft, clause: Clause) -> None:
-    body = clause.body
-    leads = words("to into as under inside in")
-    target = operand_after(body, leads) or bare_name_after(body, leads)
-    if target is None:
-        names = [i for i, token in enumerate(body) if token.kind is Kind.PATH or token.literal]
-        target = Spot(names[-1], body[names[-1]]) if len(names) > 1 else None
-    if target is None or is_pronoun(target.token):
-        draft.problem(f"Which file, and to which name? You said: {clause.text.strip(' ,')}")
-        return
-    before = Clause(
-        action=clause.action, verb=clause.verb, body=body[: target.index], text=clause.text
-    )
-    sources = _names(draft, before) or [
-        f for t in before.body[:3] if is_pronoun(t) or t.word == "file" for f in draft.files(t.word)
-    ]
-    if not sources or any("*" in name for name in sources):
-        draft.problem(f"Which file should I move? You said: {clause.text.strip(' ,')}")
-        return
-    moves = [(s, _move_target(clause, target, s, many=len(sources) > 1)) for s in sources]
-    for source, goal in dict(moves).items():
-        draft.add(MoveFile(source, goal))
-    draft.renamed(moves)
-
-
-def _read_change(draft: Draft, clause: Clause) -> None:
-    """`Change a.txt's name to b.txt` renames; everything else replaces text."""
-    renames = any(t.word == "name" for t in clause.body) and not any(t.literal for t in clause.body)
-    if renames and clause.verb == "change":
-        body = tuple(token for token in clause.body if token.word != "name")
-        renamed = Clause(action=Action.RENAME, verb="rename", body=body, text=clause.text)
-        _read_move(draft, renamed)
-    else:
-        read_replace(draft, clause)
-
-
-def _read_put(draft: Draft, clause: Clause) -> None:
-    """`Put a.txt in the docs folder` moves; `put "hello" in a.txt` writes."""
-    body = clause.body
-    folder = folder_of(body)
-    bare = body[skip_nouns(body, 0) :]
-    moves = clause.verb in {"put", "place"} and folder is not None and len(bare) > 1
-    if moves and bare[0].kind is Kind.PATH and bare[1].word in {"in", "into", "to", "inside"}:
-        moved = Clause(action=Action.MOVE, verb=clause.verb, body=body, text=clause.text)
-        _read_move(draft, moved)
-    else:
-        read_write(draft, clause)
-
-
-def _move_target(clause: Clause, target: Spot, source: str, *, many: bool) -> str:
-    name = target.token.text
-    folder = folder_of(clause.body[skip_nouns(clause.body, 0) :])
-    inside = folder is not None and folder.token is target.token
-    bare = target.token.kind is Kind.WORD and clause.action is Action.MOVE and "." in source
-    if name.endswith("/") or inside or many or bare:
-        return joined(name.rstrip("/"), source.rpartition("/")[2])
-    if clause.action is Action.RENAME and "/" in source and "/" not in name:
-        return joined(source.rpartition("/")[0], name)
-    return name
-
-
-def _read_delete(draft: Draft, clause: Clause) -> None:
-    body = clause.body
-    quotes = [token for token in body if token.literal]
-    origin = operand_after(body, words("from in of inside"))
-    if quotes and origin is not None and origin.token not in quotes:
-        files = [origin.token.text] if origin.token.kind is Kind.PATH else draft.files("it")
-        if files and not files[0].endswith("/") and not is_name(quotes[0]):
-            edit_file(draft, files[0], quotes[0].text, "")
-            return
-    spoken = {token.word for token in body}
-    names = _names(draft, clause)
-    folder = folder_of(body)
-    if not names and folder is not None:
-        names = [folder.token.text]
-    if not names and (spoken & {"it", "that", "this", "them", "both", "these", "those"}):
-        names = list(draft.files(next(t.word for t in body if is_pronoun(t))))
-    elif not names and spoken and spoken <= {"the", "that", "same", "file", "again", "new"}:
-        names = list(draft.files("it"))
-    if not names or any("*" in name for name in names):
-        draft.problem(f"Which file should I delete? You said: {clause.text.strip(' ,')}")
-        return
-    recursive = bool(spoken & words("recursively recursive everything contents -r -rf"))
-    for name in names:
-        draft.add(DeleteFile(name, recursive))
-    draft.named(names)
-
-
 def _read_edit(draft: Draft, clause: Clause) -> None:
     """`Edit a.txt and …` names a file for what follows; with words of its own it replaces."""
     if any(t.word in {"with", "to"} or t.kind is Kind.ARROW for t in clause.body):
         read_replace(draft, clause)
         return
-    names = _names(draft, clause)
+    names = names_of(clause)
     draft.named(names)
     if not names:
         draft.not_understood(clause.text.strip(" ,"))
@@ -368,6 +265,8 @@ def _read_rest(draft: Draft, clause: Clause) -> None:
     """A clause without a known verb: a short question about the time, a polite word, or unknown."""
     body = clause.body
     spoken = [token.word for token in body]
+    if set(spoken) & ANNOUNCING and "" not in spoken:
+        return
     if len(body) == 1 and body[0].kind is Kind.CODE:
         draft.code = (body[0].language, body[0].text)
         draft.found((Said(body[0].text),))
@@ -380,7 +279,7 @@ def _read_rest(draft: Draft, clause: Clause) -> None:
     names = [token.text for token in body if token.kind is Kind.PATH]
     if plain and (asks_for_time("", body) or names_only_places(body)):
         read_clock(draft, body)
-    elif {"contents", "content"} & set(spoken) and _names(draft, clause):
+    elif {"contents", "content"} & set(spoken) and names_of(clause):
         _read_names(draft, clause)
     elif names and set(spoken) <= _NAMING:
         draft.named(names)
@@ -393,15 +292,15 @@ _ACTIONS = {
     Action.ASK: _read_question,
     Action.READ: _read_question,
     Action.LIST: read_list,
-    Action.WRITE: _read_put,
+    Action.WRITE: read_put,
     Action.CREATE: read_write,
     Action.APPEND: read_write,
-    Action.REPLACE: _read_change,
+    Action.REPLACE: read_change,
     Action.SEARCH: read_search,
-    Action.MOVE: _read_move,
-    Action.RENAME: _read_move,
+    Action.MOVE: read_move,
+    Action.RENAME: read_move,
     Action.COPY: read_copy,
-    Action.DELETE: _read_delete,
+    Action.DELETE: read_delete,
     Action.FETCH: _read_question,
     Action.RUN: read_run,
     Action.EDIT: _read_edit,

@@ -143,6 +143,8 @@ def _search_scope(draft: Draft, body: tuple[Token, ...]) -> list[str]:
     spot = operand_after(body, _SCOPE)
     if spot is None and body and is_pronoun(body[0]):
         spot = Spot(0, body[0])
+    if len(body) > 1 and body[1].word == "for" and body[0].word and not is_pronoun(body[0]):
+        return [] if body[0].word in _EVERYWHERE else [body[0].text]
     if spot is not None and not spot.token.literal and spot.token.kind is not Kind.PATH:
         return list(draft.files(spot.token.word))
     folder = folder_of(body)

@@ -169,12 +169,20 @@ def _edit_arguments(intent: EditFile, outcomes: Outcomes) -> dict[str, Any] | st
         return f'it does not contain "{intent.old}"'
     edit: dict[str, Any] = {"old_text": intent.old, "new_text": intent.new}
     if intent.first_only and count > 1:
-        # The first occurrence is named by all that stands before it.
-        before = text[: text.index(intent.old)]
-        edit = {"old_text": before + intent.old, "new_text": before + intent.new}
+        edit = _first_edit(text, intent)
     elif count > 1:
         edit["count"] = count
     return {"path": intent.path, "edits": [edit]}
+
+
+def _first_edit(text: str, intent: EditFile) -> dict[str, Any]:
+    # The first occurrence is told from the others by what stands around it.
+    start = text.index(intent.old)
+    end = start + len(intent.old)
+    while text.count(text[:end]) > 1:
+        end *= 2
+    behind = text[start + len(intent.old) : end]
+    return {"old_text": text[:end], "new_text": text[:start] + intent.new + behind}
 
 
 def written(content: Content, outcomes: Outcomes) -> str:

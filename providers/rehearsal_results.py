@@ -34,19 +34,26 @@ def read_result(result: Result | None) -> Outcome:
     """Reads a result of any form; text that is not the agreed JSON stands for itself."""
     if result is None:
         return Outcome(ok=False, message="no result came back")
+    text = encodable(result.content)
     try:
-        content = msgspec.json.decode(result.content)
+        content = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
         content = None
     if not isinstance(content, dict) or "status" not in content:
         if result.is_error:
-            return Outcome(ok=False, message=result.content or "it failed without a word")
-        return Outcome(ok=True, value=result.content if content is None else content)
+            return Outcome(ok=False, message=text or "it failed without a word")
+        return Outcome(ok=True, value=text if content is None else content)
     if content["status"] == "success" and not result.is_error:
         return Outcome(ok=True, value=content.get("result"))
     kind = content.get("error_type") or content["status"]
     message = content.get("message")
-    return Outcome(ok=False, message=f"{message} ({kind})" if message else str(kind))
+    told = str(message).rstrip(".") if message else ""
+    return Outcome(ok=False, message=f"{told} ({kind})" if told else str(kind))
+
+
+def encodable(text: str) -> str:
+    """A text without lone surrogates, which no JSON may hold."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def text_of(value: Any) -> str | None:
@@ -114,5 +121,5 @@ def since_last_input(items: Sequence[Item]) -> tuple[Sequence[Item], str, Sequen
     for place in range(len(items) - 1, -1, -1):
         item = items[place]
         if type(item) is Input:
-            return items[:place], item.text, items[place + 1 :]
+            return items[:place], encodable(item.text), items[place + 1 :]
     return items, "", ()

@@ -131,8 +131,8 @@ def _chunk(text: str, start: int) -> Token | None:
     bare = text[opened:].rstrip(_CLOSERS)
     # `./` and `..` are paths, `it.` is a word and the end of a sentence.
     if not bare:
-        whole = text if re.fullmatch(r"\.{1,2}", text) else ""
-        return Token(Kind.PATH, whole, start, start + len(text)) if whole else None
+        kind = Kind.PATH if re.fullmatch(r"\.{1,2}", text) else Kind.END
+        return Token(kind, text, start, start + len(text)) if "." in text else None
     begin = start + opened
     owner = re.sub(r"['\u2019]s$", "", bare)
     if owner != bare and _is_path(owner):

@@ -118,21 +118,36 @@ async def open_scripted_server(
     [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listener.socket.getsockname()[1]
     server = ScriptedServer(steps, models, port)
+    mistakes: list[BaseException] = []
     try:
         async with trio.open_nursery() as nursery:
-            await nursery.start(
-                trio.serve_listeners, server.serve, [listener], name="scripted server"
-            )
+
+            async def serve(stream: trio.SocketStream) -> None:
+                try:
+                    await server.serve(stream)
+                except Exception as mistake:
+                    # The script is wrong. The block ends at once, so that it does not see the
+                    # broken connection instead. (The mistake is kept here: closing the connection
+                    # under the cancellation replaces it.)
+                    mistakes.append(mistake)
+                    nursery.cancel_scope.cancel("the script is wrong")
+                    raise
+
+            await nursery.start(trio.serve_listeners, serve, [listener], name="scripted server")
             yield server
             nursery.cancel_scope.cancel("the scripted server is closed")
     except BaseExceptionGroup as group:
-        # The nursery is ours and not the caller's to know.
-        raise _lone(group) from None
+        # The nurseries are ours and not the caller's to know.
+        raise (mistakes or [_lone(group)])[0] from None
+    if mistakes:
+        raise mistakes[0]
 
 
-def _lone(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The only exception of a group, else the group."""
-    return group.exceptions[0] if len(group.exceptions) == 1 else group
+def _lone(fault: BaseException) -> BaseException:
+    """What is alone in its group, and in that group's group; else the group."""
+    while isinstance(fault, BaseExceptionGroup) and len(fault.exceptions) == 1:
+        fault = fault.exceptions[0]
+    return fault
 
 
 class _Connection:

@@ -7,6 +7,7 @@ absolute one that lies inside).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import msgspec
@@ -107,4 +108,56 @@ class ArtifactReader(Protocol):
 
     async def read_artifact(self, artifact_id: str) -> bytes | None:
         """The bytes of an artifact of this session, or `None` when there is none."""
+        ...
+
+
+class WebRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request as a tool wants it sent.
+
+    Attributes:
+        method: In capitals.
+        url: Absolute; checked again wherever a redirect leads.
+        headers: By lower-case name, each valid in itself.
+        body: What is sent; `None` is none, which is not the same as an empty one.
+    """
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes | None = None
+
+
+class WebAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer at the end of all redirects.
+
+    Attributes:
+        url: Where it comes from.
+        status: Any status: an error page is an answer.
+        reason: The status in words.
+        headers: By lower-case name; several of one name are joined by commas (cookies by lines).
+        body: As much as was asked for, without the compression that it travelled in.
+        size_bytes: How large the whole body is, as far as it was followed.
+        is_larger: Whether it is larger than `size_bytes`.
+    """
+
+    url: str
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    body: bytes
+    size_bytes: int
+    is_larger: bool = False
+
+
+class Network(Protocol):
+    """The way out: public hosts and those that the operator listed, nothing else.
+
+    Deadlines are the caller's.
+    """
+
+    async def request(self, request: WebRequest, *, max_bytes: int) -> WebAnswer:
+        """Sends a request, follows redirects, and reads up to `max_bytes` of the body.
+
+        Raises `ToolFailure`: `url_not_allowed`, `network_error`, or `validation_error`.
+        """
         ...

@@ -146,12 +146,17 @@ def _with_results(items: Sequence[Item], results: dict[str, Result]) -> Iterator
         if type(item) is not Answer:
             yield item
             continue
-        calls = [call for call in item.calls if call.call_id not in seen]
-        seen.update(call.call_id for call in calls)
-        unique = {id(call) for call in calls}
-        parts = tuple(p for p in item.parts if type(p) is not Call or id(p) in unique)
+        calls: list[Call] = []
+        parts: list[Part] = []
+        for part in item.parts:
+            if type(part) is Call:
+                if part.call_id in seen:
+                    continue
+                seen.add(part.call_id)
+                calls.append(part)
+            parts.append(part)
         if len(parts) != len(item.parts):
-            item = msgspec.structs.replace(item, parts=parts)
+            item = msgspec.structs.replace(item, parts=tuple(parts))
         if not parts:
             continue
         yield item

@@ -21,12 +21,16 @@ from .redaction import redact
 if TYPE_CHECKING:
     import httpx
 
+    from .http_connection import Connect
     from .http_transport import ShardedTransport
 
 USER_AGENT = "callboard"
 
 MAX_DECOMPRESSED_BYTES = 256 * 1024
 """Given out at once of a compressed body, so that a small one can't become gigabytes here."""
+
+MAX_FRUITLESS_BYTES = 1024 * 1024
+"""Of a compressed body, read on while it decompresses to nothing; honest ones never come near it."""
 
 BAD_HEADER = "A header of the request is not valid: a key is one line of plain characters."
 
@@ -46,12 +50,18 @@ class BodyStream:
 
     Attributes:
         status: The HTTP status.
+        reason: The server's words for it; may be empty.
         headers: By lower-case name; several of one name are joined by commas.
+        cookies: The `set-cookie` headers, which nothing here obeys.
+        received_bytes: How much of the body was read, as it came: compressed, if it is.
     """
 
     def __init__(self, response: httpx.Response) -> None:
         self.status: int = response.status_code
+        self.reason: str = response.reason_phrase
         self.headers: Mapping[str, str] = {k.lower(): v for k, v in response.headers.items()}
+        self.cookies: tuple[bytes, ...] = tuple(response.extensions["set_cookie"])
+        self.received_bytes = 0
         self._body: Any = response.extensions["body"]
         self._inflate = _inflater(self.headers.get("content-encoding", "identity").strip().lower())
 
@@ -62,6 +72,7 @@ class BodyStream:
         """
         if self._inflate is None:
             data: bytes = await self._body.read_some()
+            self.received_bytes += len(data)
             return data
         return await self._read_inflated(self._inflate)
 
@@ -80,12 +91,17 @@ class BodyStream:
 
     async def _read_inflated(self, inflate: zlib._Decompress) -> bytes:
         plain = _inflate(inflate, inflate.unconsumed_tail)
+        fruitful = self.received_bytes
         while not plain:
             data: bytes = await self._body.read_some()
             if not data:
                 break
+            self.received_bytes += len(data)
+            if self.received_bytes - fruitful > MAX_FRUITLESS_BYTES:
+                raise NetworkError("The compressed answer is long and holds nothing.")
             plain = _inflate(inflate, data)
-        if not plain and not inflate.eof:
+        # What says that it is compressed and is empty (an answer to HEAD) is just empty.
+        if not plain and not inflate.eof and self.received_bytes:
             raise NetworkError("The compressed answer ended before it was complete.")
         return plain
 
@@ -93,7 +109,8 @@ class BodyStream:
 class HttpClient:
     """Makes requests; any number at once. Opened by `open_http_client`."""
 
-    def __init__(self) -> None:
+    def __init__(self, connect: Connect | None = None) -> None:
+        self._connect = connect
         self._client: httpx.AsyncClient | None = None
         self._transport: ShardedTransport | None = None
 
@@ -110,14 +127,28 @@ class HttpClient:
             DeadlineError: No connection in time.
             ValidationError: The URL is none.
         """
-        async with self._stream("POST", url, headers, body) as answer:
+        async with self.stream("POST", url, headers, body) as answer:
             yield answer
 
     @asynccontextmanager
     async def stream_get(self, url: str, headers: Mapping[str, str]) -> AsyncGenerator[BodyStream]:
         """Gets and gives the answer, whatever its status; see `stream_post`."""
-        async with self._stream("GET", url, headers, None) as answer:
+        async with self.stream("GET", url, headers, None) as answer:
             yield answer
+
+    @asynccontextmanager
+    async def stream(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
+    ) -> AsyncGenerator[BodyStream]:
+        """Sends a request of any method and gives the answer; see `stream_post`."""
+        client = self._open()
+        request = _request(client, method, url, headers, body)
+        response = await client.send(request, stream=True)
+        try:
+            yield BodyStream(response)
+        finally:
+            # Does not wait: the pool shields what it does here, and a socket closes at once.
+            await response.aclose()
 
     def statistics(self) -> HttpStatistics:
         """How many connections there are."""
@@ -131,33 +162,26 @@ class HttpClient:
         if client is not None:
             await client.aclose()
 
-    @asynccontextmanager
-    async def _stream(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
-    ) -> AsyncGenerator[BodyStream]:
-        client = self._open()
-        request = _request(client, method, url, headers, body)
-        response = await client.send(request, stream=True)
-        try:
-            yield BodyStream(response)
-        finally:
-            # Does not wait: the pool shields what it does here, and a socket closes at once.
-            await response.aclose()
-
     def _open(self) -> httpx.AsyncClient:
         if self._client is None:
             from .http_transport import ShardedTransport, open_httpx_client
 
             _quiet_foreign_logs()
-            self._transport = ShardedTransport()
+            connect = self._connect
+            self._transport = ShardedTransport() if connect is None else ShardedTransport(connect)
             self._client = open_httpx_client(self._transport, USER_AGENT)
         return self._client
 
 
 @asynccontextmanager
-async def open_http_client() -> AsyncGenerator[HttpClient]:
-    """A client for as long as the block lasts."""
-    client = HttpClient()
+async def open_http_client(*, connect: Connect | None = None) -> AsyncGenerator[HttpClient]:
+    """A client for as long as the block lasts.
+
+    Args:
+        connect: Makes its TCP connections, of host and port; raises `OSError` when there is none,
+            and what else it raises comes out of the request. By default it connects anywhere.
+    """
+    client = HttpClient(connect)
     try:
         yield client
     finally:

@@ -15,7 +15,7 @@ import errno
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 
 import h11
@@ -37,6 +37,8 @@ MAX_QUOTED_CHARS = 120
 """Of what a server sent in place of HTTP, for an error of one line."""
 
 TlsContext = Callable[[], ssl.SSLContext]
+Connect = Callable[[str, int], Awaitable[trio.SocketStream]]
+"""(host, port) → a TCP connection; raises `OSError` when there is none."""
 
 
 class _State(enum.Enum):
@@ -51,11 +53,18 @@ class HttpConnection(httpcore2.AsyncConnectionInterface):
 
     Args:
         tls: Gives the context, when it is needed: to make one takes 20 ms and more.
+        connect: Makes the TCP connection; TLS is for the origin's host, wherever that leads.
     """
 
-    def __init__(self, origin: httpcore2.Origin, tls: TlsContext) -> None:
+    def __init__(
+        self,
+        origin: httpcore2.Origin,
+        tls: TlsContext,
+        connect: Connect = trio.open_tcp_stream,
+    ) -> None:
         self._origin = origin
         self._tls = tls
+        self._connect_tcp = connect
         self._host = origin.host.decode("ascii")
         self._state = _State.CONNECTING
         self._stream: trio.abc.Stream | None = None
@@ -87,7 +96,11 @@ class HttpConnection(httpcore2.AsyncConnectionInterface):
             head.status_code,
             headers=list(head.headers),
             content=body,
-            extensions={"http_version": b"HTTP/1.1", "body": body},
+            extensions={
+                "http_version": b"HTTP/1.1",
+                "reason_phrase": bytes(head.reason),
+                "body": body,
+            },
         )
 
     async def aclose(self) -> None:
@@ -176,7 +189,7 @@ class HttpConnection(httpcore2.AsyncConnectionInterface):
 
     async def _open_stream(self, where: str) -> trio.abc.Stream:
         try:
-            tcp = await trio.open_tcp_stream(self._host, self._origin.port)
+            tcp = await self._connect_tcp(self._host, self._origin.port)
         except OSError as fault:
             raise NetworkError(_why_no_connection(where, fault)) from fault
         if self._origin.scheme != b"https":

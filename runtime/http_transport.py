@@ -14,8 +14,9 @@ from pathlib import Path
 
 import httpcore2
 import httpx
+import trio
 
-from .http_connection import HttpBody, HttpConnection
+from .http_connection import Connect, HttpBody, HttpConnection
 
 MAX_STREAMS_PER_SHARD = 16
 """Requests at once in one pool: few enough that a scan costs microseconds."""
@@ -31,11 +32,15 @@ _SKIPPED = frozenset({b"set-cookie"})
 class ShardedTransport(httpx.AsyncBaseTransport):
     """Spreads requests over pools, warm ones first; no limit on their number.
 
-    A response's `extensions["body"]` is its `HttpBody`, for reading without httpx's layers. Close
-    the response as usual.
+    A response's `extensions["body"]` is its `HttpBody`, for reading without httpx's layers, and
+    `extensions["set_cookie"]` the cookies that it would set. Close the response as usual.
+
+    Args:
+        connect: Makes the TCP connections.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, connect: Connect = trio.open_tcp_stream) -> None:
+        self.connect = connect
         self._tls: ssl.SSLContext | None = None
         self._shards: list[_Shard] = []
         # Where connections were given back, the latest last. A hint only: the pool knows.
@@ -68,7 +73,10 @@ class ShardedTransport(httpx.AsyncBaseTransport):
             # No cookies: nothing here may remember a server's words.
             headers=[(k, v) for k, v in response.headers if k.lower() not in _SKIPPED],
             stream=_ResponseStream(self, shard, where, response),
-            extensions=response.extensions,
+            extensions={
+                **response.extensions,
+                "set_cookie": [v for k, v in response.headers if k.lower() in _SKIPPED],
+            },
         )
 
     async def aclose(self) -> None:
@@ -133,7 +141,7 @@ class _Shard(httpcore2.AsyncConnectionPool):
 
     def create_connection(self, origin: httpcore2.Origin) -> HttpConnection:
         """What the pool calls for a new connection."""
-        return HttpConnection(origin, self._transport.tls_context)
+        return HttpConnection(origin, self._transport.tls_context, self._transport.connect)
 
 
 class _ResponseStream(httpx.AsyncByteStream):

@@ -7,10 +7,10 @@ its address stays valid for the successor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import msgspec
 import trio
@@ -130,7 +130,7 @@ class Mailbox(Generic[Content]):
         except BaseException as error:
             message.abandon()
             if isinstance(error, trio.BrokenResourceError | trio.ClosedResourceError):
-                raise self._stopped() from None
+                raise self._stopped() from None  # noqa: ASYNC104  no Cancelled is one of these
             raise
 
     def tell_nowait(self, message: Content) -> None:
@@ -147,11 +147,10 @@ class Mailbox(Generic[Content]):
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise self._stopped() from None
 
-    async def ask(self, make: Callable[[Reply[Answer]], Content]) -> Answer:
-        """Delivers the request that `make` builds around a reply, and waits for the answer."""
-        reply: Reply[Answer] = Reply()
-        await self.tell(make(reply))
-        return await reply.wait()
+    async def ask(self, request: Request[Answer]) -> Answer:
+        """Delivers a request and waits for its answer; raises what it was failed with."""
+        await self.tell(cast(Content, request))
+        return await request.reply.wait()
 
     @contextmanager
     def open(self) -> Generator[trio.MemoryReceiveChannel[Content], None, None]:

@@ -35,20 +35,18 @@ class ResourceLocks:
         self._claims.append(claim)
         return claim
 
-    async def claim(self, resources: tuple[Resource, ...]) -> Claim:
-        """Waits for the keys; a cancelled wait gives up its place."""
-        await trio.lowlevel.checkpoint_if_cancelled()
-        if (claim := self.claim_nowait(resources)) is not None:
-            return claim
+    def enqueue(self, resources: tuple[Resource, ...]) -> Claim:
+        """Takes the next place; `wait` says when the keys are held. The caller releases it."""
         claim = Claim(resources)
-        claim.event = trio.Event()
+        if self._blocked(claim, self._claims):
+            claim.event = trio.Event()
         self._claims.append(claim)
-        try:
-            await claim.event.wait()
-        except BaseException:
-            self.release(claim)
-            raise
         return claim
+
+    async def wait(self, claim: Claim) -> None:
+        """Waits until a claim holds its keys; returns at once when it does."""
+        if claim.event is not None:
+            await claim.event.wait()
 
     def release(self, claim: Claim) -> None:
         """Gives the keys back and wakes who may go on."""

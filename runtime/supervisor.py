@@ -80,7 +80,7 @@ class Supervisor:
         """Like `start`, without waiting: what is told meanwhile waits in the mailbox."""
         self._nursery.start_soon(self._supervise, make, mailbox, vital, name=name)
 
-    async def _supervise(
+    async def _supervise(  # noqa: ASYNC128  the actor calls it
         self,
         make: Callable[[], Actor],
         mailbox: Mailbox[Any],

@@ -19,11 +19,17 @@ from ..runtime.definitions import ErrorType, ToolFailure
 
 MAX_PATTERN_CHARACTERS = 1_000
 """What a person would still call a pattern."""
-MAX_STEPS = 300_000_000
-"""The worst that one line may cost: under a second, only for a line made for it."""
-LINE_LENGTHS = (1_000_000, 10_000, 2_000, 1_000, 500, 250, 120)
+MAX_STEPS = 50_000_000
+"""The worst that one line may cost: about a second, and only for a line made for it."""
+LINE_LENGTHS = (1_000_000, 10_000, 2_000, 1_000, 500, 250, 180, 120)
 """How much of a line is searched: the longest that keeps the worst case within `MAX_STEPS`."""
 
+_REFERENCES = {
+    ops.GROUPREF,
+    ops.GROUPREF_IGNORE,
+    ops.GROUPREF_LOC_IGNORE,
+    ops.GROUPREF_UNI_IGNORE,
+}
 _REPEATS = {ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT}
 
 
@@ -93,6 +99,8 @@ def _ways_of(op: Any, argument: Any, length: int) -> tuple[float, int]:
     if op in {ops.ASSERT, ops.ASSERT_NOT}:
         # Tried anew at each place, it shares no line with what stands beside it.
         return _ways(argument[1], length)[0], 0
+    if op in _REFERENCES:
+        return length, 1  # What it repeats may be as long as the line, and is compared each time.
     if op is ops.GROUPREF_EXISTS:
         return sum(_ways(branch, length)[0] for branch in argument[1:] if branch is not None), 0
     return 1, 0

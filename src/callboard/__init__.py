@@ -13,6 +13,8 @@ async def main():
 trio.run(main)
 """
 
+from typing import TYPE_CHECKING
+
 from .embedded import Runtime as Runtime
 from .embedded import Session as Session
 from .embedded import Turn as Turn
@@ -40,3 +42,23 @@ from .runtime.stream import TextDelta as TextDelta
 from .runtime.stream import ThinkingDelta as ThinkingDelta
 from .tools.tool import ToolContext as ToolContext
 from .tools.tool import tool as tool
+
+if TYPE_CHECKING:
+    from . import aio as aio
+    from .plain import start_in_thread as start_in_thread
+else:
+    # A Trio program needs neither, and asyncio alone takes as long to import as all of this.
+    _LATER = {"aio": (".aio", None), "start_in_thread": (".plain", "start_in_thread")}
+
+    def __getattr__(name: str) -> object:
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        module, attribute = _LATER[name]
+        found = import_module(module, __name__)
+        found = globals()[name] = getattr(found, attribute) if attribute else found
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted([*globals(), *_LATER])

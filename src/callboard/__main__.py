@@ -21,9 +21,12 @@ def main(tokens: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # Nobody reads any more. Python would complain once again when it flushes at its end.
+    except OSError as error:
+        # The store's are mapped where they arise: mostly this is the output. Python would complain
+        # once more when it flushes that at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if not isinstance(error, BrokenPipeError):  # then nobody reads any more, which is no fault
+            complain(f"the system refused: {error}")
         return FAILED
     except CallboardError as error:
         complain(str(error))
@@ -40,7 +43,7 @@ def _execute(tokens: Sequence[str]) -> int:
         return execute(tokens)
     except BaseExceptionGroup as group:
         # A task's error arrives in the groups of its nurseries; what is expected is one line.
-        expected, others = group.split((CallboardError, KeyboardInterrupt, BrokenPipeError))
+        expected, others = group.split((CallboardError, KeyboardInterrupt, OSError))
         if expected is None or others is not None:
             raise
         raise _first(expected) from None

@@ -178,9 +178,7 @@ class Runtime:
         if model is not None:
             self._models.target(model)
         created = SessionCreated(agent=agent, workspace=str(folder), title=title, model=model)
-        session_id: str = await host.directory.ask(
-            lambda reply: CreateSession(created=created, reply=reply)
-        )
+        session_id: str = await host.directory.ask(CreateSession(created=created))
         return Session(host, session_id)
 
     async def get_session(self, session_id: str) -> Session:
@@ -282,16 +280,36 @@ class Turn:
 
     async def __anext__(self) -> TurnEvent:
         """The next event; waits for it, and ends behind `TurnEnded`."""
+        if not self._events and not await self.wait_events():
+            raise StopAsyncIteration
+        # As in `next_event_nowait`, whose call would cost a sixth more.
+        event = self._events.popleft()
+        if isinstance(event, Stored):
+            self._note(event)
+            return event.event
+        return event
+
+    async def next_events(self) -> list[TurnEvent]:
+        """Everything that has come since, at once; waits for some, and is empty at the end."""
+        await self.wait_events()
+        return list(iter(self.next_event_nowait, None))
+
+    async def wait_events(self) -> bool:
+        """Waits until there are events that were not read; `False` at the end."""
         while not self._events:
             updates = await self._subscription.take()
             if not updates:
-                raise StopAsyncIteration
+                return False
             for update in updates:
                 if isinstance(update, StreamBatch):
                     self._events.extend(update.events)
                 else:
                     self._events.append(update)
-        event = self._events.popleft()
+        return True
+
+    def next_event_nowait(self) -> TurnEvent | None:
+        """The next event, if it has come already."""
+        event = self._events.popleft() if self._events else None
         if isinstance(event, Stored):
             self._note(event)
             return event.event
@@ -319,9 +337,7 @@ class Turn:
         # Whoever cancels no longer paces: a full queue must not hold up the end.
         self._subscription.let_go()
         await self._host.directory.ask(
-            lambda reply: CancelTurn(
-                session_id=self._session_id, reason=reason, input_id=self.input_id, reply=reply
-            )
+            CancelTurn(session_id=self._session_id, reason=reason, input_id=self.input_id)
         )
 
     def _note(self, stored: Stored) -> None:

@@ -109,9 +109,7 @@ class Host:
                     task_status.started()
                     await stop.wait()
                     with trio.move_on_after(STOP_SECONDS):
-                        await self.directory.ask(
-                            lambda reply: StopSessions(reason="the runtime closed", reply=reply)
-                        )
+                        await self.directory.ask(StopSessions(reason="the runtime closed"))
                     inner.cancel_scope.cancel(reason="the runtime closed")
                 outer.cancel_scope.cancel(reason="the runtime closed")
         finally:
@@ -164,12 +162,7 @@ class Host:
         for turn in await self.plan.store.open_turns():
             logger.warning("turn %s was interrupted; its calls are closed", turn.turn_id)
             events = closing_events(turn, now_ms())
-            session_id = turn.session_id
-            await self.journal.ask(
-                lambda reply, session_id=session_id, events=events: AppendEvents(  # type: ignore[misc]
-                    session_id=session_id, events=events, reply=reply
-                )
-            )
+            await self.journal.ask(AppendEvents(session_id=turn.session_id, events=events))
 
 
 @asynccontextmanager
@@ -187,7 +180,7 @@ async def open_host(plan: Plan) -> AsyncGenerator[Host, None]:
 
             shield = trio.CancelScope()
 
-            async def serve(task_status: trio.TaskStatus[None]) -> None:
+            async def serve(task_status: trio.TaskStatus[None]) -> None:  # noqa: ASYNC128  inside
                 with shield:
                     await host.serve(stop, task_status=task_status)
 
@@ -198,7 +191,7 @@ async def open_host(plan: Plan) -> AsyncGenerator[Host, None]:
                 shield.shield = True
                 try:
                     yield host
-                except BaseException as error:  # raised again below, when the actors have ended
+                except BaseException as error:  # noqa: ASYNC103  raised again below
                     raised = error
                 finally:
                     stop.set()

@@ -24,6 +24,9 @@ from typing import Any
 import msgspec
 import trio
 
+from callboard.runtime.events import TurnEnded
+from callboard.runtime.sqlite_store import open_reader
+
 NOWHERE = """
 [providers.ollama]
 base_url = "http://127.0.0.1:9/v1"
@@ -110,13 +113,21 @@ class Command:
                     output += data
         return Finished(process.returncode, output.decode(), "")
 
+    async def outcomes(self) -> list[str]:
+        """How the turns on record ended, the last session's first."""
+        reader = await open_reader(self.home / "data")
+        sessions = await reader.sessions()
+        events = [await reader.events(row.session_id) for row in sessions]
+        await reader.aclose()
+        ends = [stored.event for page in events for stored in page]
+        return [event.outcome for event in ends if isinstance(event, TurnEnded)]
+
     @asynccontextmanager
     async def at_terminal(self, *tokens: str) -> AsyncGenerator[Terminal]:
         """Runs it at a terminal of its own for as long as the block lasts."""
         terminal = self._open_terminal(tokens)
         try:
-            with trio.fail_after(PATIENCE_SECONDS):
-                yield terminal
+            yield terminal
         finally:
             await terminal.aclose()
 
@@ -146,6 +157,7 @@ class Terminal:
     def __init__(self, process: subprocess.Popen[bytes], master: int) -> None:
         self.process = process
         self.seen = ""
+        self._expected_until = 0
         self._stream = trio.lowlevel.FdStream(master)
 
     async def type(self, text: str) -> None:
@@ -154,10 +166,11 @@ class Terminal:
 
     async def expect(self, text: str) -> None:
         """Waits until this was shown, behind what was expected before."""
-        while text not in self.seen:
+        while (found := self.seen.find(text, self._expected_until)) < 0:
             data = await self._receive()
             assert data, f"{text!r} was never shown, but: {self.seen}"
             self.seen += data.decode(errors="replace").replace("\r\n", "\n")
+        self._expected_until = found + len(text)
 
     async def end(self) -> int:
         """Waits for the end and gives the exit code."""
@@ -174,6 +187,7 @@ class Terminal:
 
     async def _receive(self) -> bytes:
         try:
-            return bytes(await self._stream.receive_some())
+            with trio.fail_after(PATIENCE_SECONDS):
+                return bytes(await self._stream.receive_some())
         except trio.BrokenResourceError:
             return b""  # how Linux says that the last one has closed the terminal

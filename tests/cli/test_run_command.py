@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import trio
 from command import PATIENCE_SECONDS, Command
 
-from callboard.providers.script import ScriptedCall, cut_after, html, reply, stall, status
+from callboard.providers.script import ScriptedCall, Step, cut_after, html, reply, stall, status
 from callboard.providers.scripted_server import ScriptedServer, open_scripted_server
 from callboard.runtime.data_lock import DataLock
 from callboard.runtime.event_codec import decode_event
@@ -113,18 +114,18 @@ async def test_what_a_model_says_can_not_command_the_terminal(command: Command) 
 
 
 @pytest.mark.parametrize(
-    ("step", "said"),
+    ("step", "outcome", "said"),
     [
-        (html(), "text/html"),
-        (status(401, {"error": {"message": "bad key sk-abcdefgh12345678"}}), "401"),
-        (cut_after(150, reply("This is never whole.")), ""),
-        (reply("too lo", finish="length"), "limit of tokens"),
-        (reply(refusal="No."), "refused"),
+        (html(), "failed", "a web page"),
+        (status(401, {"error": {"message": "bad key sk-abcdefgh12345678"}}), "failed", "401"),
+        (cut_after(150, reply("This is never whole.")), "failed", ""),
+        (reply("too lo", finish="length"), "max_tokens", "limit of tokens"),
+        (reply(refusal="No."), "refused", "refused"),
     ],
     ids=["web page", "wrong key", "cut off", "max tokens", "refused"],
 )
-async def test_a_failure_is_one_line(command: Command, step: object, said: str) -> None:
-    async with open_scripted_server([step]) as server:  # type: ignore[list-item]
+async def test_a_failure_is_one_line(command: Command, step: Step, outcome: str, said: str) -> None:
+    async with open_scripted_server([step]) as server:
         done = await command("run", *at(server), "Go")
     assert done.code == 1
     assert done.err.startswith("callboard: ")
@@ -132,26 +133,7 @@ async def test_a_failure_is_one_line(command: Command, step: object, said: str) 
     assert said in done.err
     assert "sk-abcdefgh" not in done.err + done.out
     assert "Traceback" not in done.err + done.out
-    assert (await command("sessions")).out.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("tokens", "said"),
-    [
-        (("--model", "nope/x"), "no provider 'nope'. Providers: openai"),
-        (("--model", "rehearsal/x"), "no model 'x'"),
-        (("--base-url", "ftp://x"), "http://"),
-        (("--base-url", "http://127.0.0.1:9/v1", "--model", "m"), "127.0.0.1:9"),
-        (("--agent", "nope"), "no agent 'nope'"),
-        (("--model", "rehearsal", "--workspace", "/"), "--workspace DIR"),
-        (("--config", "missing.toml"), "missing.toml"),
-    ],
-)
-async def test_bad_input_is_one_line(command: Command, tokens: tuple[str, ...], said: str) -> None:
-    done = await command("run", *tokens, "Go")
-    assert done.code == 1
-    assert said in done.err
-    assert done.err.count("\n") == 1
+    assert await command.outcomes() == [outcome]
 
 
 async def test_broken_files_are_named_and_left_alone(command: Command) -> None:
@@ -198,7 +180,8 @@ async def test_reading_takes_no_lock(command: Command) -> None:
 
 
 async def test_an_interrupt_cancels_and_the_session_goes_on(command: Command) -> None:
-    script = [reply(calls=[("get_current_time", {})]), stall("Once upon"), reply("The end.")]
+    asks = reply(calls=[("get_current_time", {})])
+    script: list[Step] = [asks, stall("Once upon"), reply("The end.")]
     async with open_scripted_server(script) as server:
         done = await command.interrupted("run", *at(server), "Tell me", at="Once upon")
         assert done.code == 130
@@ -244,6 +227,59 @@ async def test_a_reader_that_leaves_ends_the_run_quietly(command: Command) -> No
                     errors += data
             assert await process.wait() == 1
     assert errors == b""
+
+
+async def test_a_full_disk_under_the_output_is_named(command: Command) -> None:
+    for line in ("run --model rehearsal Hello", "sessions"):
+        process = await trio.run_process(
+            ["sh", "-c", f"exec {sys.executable} -m callboard {line} >/dev/full"],
+            capture_stderr=True,
+            check=False,
+            cwd=command.workspace,
+            env=command.environ,
+        )
+        said = process.stderr.decode()
+        assert process.returncode == 1
+        assert said.startswith("callboard: ")
+        assert "No space left on device" in said
+        assert said.count("\n") == 1
+
+
+STOPPED_READER = """
+import callboard.cli.run, sys
+from callboard.__main__ import main
+
+callboard.cli.run.GRACE_SECONDS = float(sys.argv.pop(1))
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("grace", "interrupts"), [("0.1", 1), ("1000", 2)], ids=["gives up", "second interrupt"]
+)
+async def test_a_reader_that_stops_holds_no_interrupt_up(
+    command: Command, grace: str, interrupts: int
+) -> None:
+    """The pipe is full and nobody reads it, as with a paused pager."""
+    flood = reply(["x" * 65536] * 100)
+    async with open_scripted_server([flood]) as server:
+        with trio.fail_after(PATIENCE_SECONDS):
+            process = await trio.lowlevel.open_process(
+                [sys.executable, "-c", STOPPED_READER, grace, "run", *at(server), "--json", "Go"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=command.workspace,
+                env=command.environ,
+            )
+            assert process.stdout is not None
+            assert process.stderr is not None
+            async with process.stdout, process.stderr:
+                await process.stdout.receive_some(1)
+                process.send_signal(signal.SIGINT)
+                if interrupts == 2:
+                    assert b"cancelling" in await process.stderr.receive_some()
+                    process.send_signal(signal.SIGINT)
+                assert await process.wait() == 130
 
 
 async def test_closed_descriptors_never_become_the_store(command: Command) -> None:

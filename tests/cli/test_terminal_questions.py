@@ -82,6 +82,7 @@ async def test_questions_come_one_after_another(command: Command) -> None:
         second = "b.txt" if first == "a.txt" else "a.txt"
         await terminal.type("n\n")
         await terminal.expect(f'"path": "{second}"')
+        await terminal.expect("[y] allow")
         await terminal.type("y\n")
         assert await terminal.end() == 0
         assert (command.workspace / first).read_text() in {"old\n", "other\n"}
@@ -124,8 +125,8 @@ async def test_without_a_terminal_the_answer_is_no(command: Command) -> None:
         assert "there is nobody to ask" in results(server)[0]
         assert (command.workspace / "a.txt").read_text() == "old\n"
     async with open_scripted_server([reply(calls=[OVERWRITE]), reply("Done.")]) as server:
-        where = ("--base-url", server.base_url, "--model", "scripted", "--policy", "auto")
-        assert (await command("run", *where, "Change it")).code == 0
+        where = ("--base-url", server.base_url, "--model", "scripted")
+        assert (await command("run", *where, "--policy", "auto", "Change it")).code == 0
         assert (command.workspace / "a.txt").read_text() == "new\n"
 
 

@@ -67,7 +67,7 @@ async def test_the_answer_decides(
     old = make_old_file(tmp_path)
     async with open_stage(tmp_path, STEPS, store=store, on_approval=approver) as stage:
         session = await stage.runtime.create_session()
-        with trio.fail_after(10):
+        with trio.fail_after(30):
             played = await play(session, "Delete it.")
         assert played.ended.outcome == "answered"
         assert played.statuses == [("delete_file", status)]
@@ -115,7 +115,7 @@ async def test_siblings_run_while_one_waits(tmp_path: Path) -> None:
     steps = [reply(calls=calls), reply("Both.")]
     async with open_stage(tmp_path, steps, on_approval=wait) as stage:
         session = await stage.runtime.create_session()
-        with trio.fail_after(10):
+        with trio.fail_after(30):
             async with session.prompt("Go.") as turn:
                 async for event in turn:
                     if isinstance(event, callboard.CallFinished) and event.name == "write_file":

@@ -151,6 +151,20 @@ async def test_of_300_parallel_calls_256_run(tmp_path: Path, store: str) -> None
         assert most_at_once == 128
 
 
+async def test_arguments_are_cut_while_they_stream(tmp_path: Path) -> None:
+    huge = ("write_file", {"path": "huge", "content": "x" * (5 * MIB)})
+    small = ("write_file", {"path": "small", "content": "x"})
+    steps = [reply(calls=[huge, small]), reply("Too much.")]
+    async with open_stage(tmp_path, steps, store="disk") as stage:
+        session = await stage.runtime.create_session()
+        played = await play(session, "Go.")
+        assert played.statuses == [("write_file", "error"), ("write_file", "success")]
+        assert [path.name for path in stage.workspace.iterdir()] == ["small"]
+        kept = [e for e in played.events if isinstance(e, callboard.CallProposed)]
+        assert len(kept[0].arguments) <= MIB + 4
+        assert sum(len(str(message)) for message in stage.sent[1]) < 2 * MIB
+
+
 async def test_more_calls_than_a_readable_history_holds_fail_the_turn(tmp_path: Path) -> None:
     steps = [reply(calls=[("get_current_time", {})] * 1100), reply("Fewer, then.")]
     async with open_stage(tmp_path, steps) as stage:

@@ -37,8 +37,6 @@ DANGEROUS = reply(
 )
 """An answer of which nothing may run unless it is whole."""
 
-SHORT = Settings(limits=Limits(first_byte_seconds=0.15, idle_seconds=0.15, progress_seconds=0.15))
-
 
 def check_failed(stage: Stage, played: Played) -> str:
     """The turn failed with one line; nothing ran, and nothing of the answer is in the history."""
@@ -88,7 +86,7 @@ async def test_a_fault_is_one_clear_line_and_the_session_goes_on(
 ) -> None:
     async with open_stage(tmp_path, [step, reply("Here I am.")]) as stage:
         session = await stage.runtime.create_session()
-        with trio.fail_after(10):
+        with trio.fail_after(30):
             played = await play(session, "Go.")
         assert words in check_failed(stage, played)
         assert played.ended.error_type == (error_type or played.ended.error_type)
@@ -144,25 +142,36 @@ async def test_a_session_outlives_many_cuts(tmp_path: Path, store: str) -> None:
         assert stage.sent[-1][1:] == [{"role": "user", "content": "\n\n".join(asked)}]
 
 
+STALLS: list[tuple[str, Step, Limits, str]] = [
+    ("head", stall(), Limits(first_byte_seconds=0.2), "said nothing for 0.2 s"),
+    ("text", stall("Well"), Limits(idle_seconds=0.2), "fell silent for 0.2 s"),
+    ("no head", reply(delay_seconds=60), Limits(first_byte_seconds=0.2), "nothing for 0.2 s"),
+    ("talk", reply(["So"] * 999, piece_seconds=0.05), Limits(model_call_seconds=1), "after 1 s"),
+    (
+        "pings",
+        drip(0.01),
+        Limits(first_byte_seconds=1, progress_seconds=1),
+        "only sent pings for 1 s",
+    ),
+]
+
+
 @pytest.mark.parametrize(
-    ("step", "words"),
-    [
-        (stall(), "said nothing for"),
-        (stall("Well"), "fell silent for"),
-        (drip(0.01), "only sent pings for"),
-        (reply("Late.", delay_seconds=5), "said nothing for"),
-    ],
-    ids=["head", "text", "pings", "no head"],
+    ("step", "limits", "words"), [case[1:] for case in STALLS], ids=[case[0] for case in STALLS]
 )
-async def test_a_model_that_stalls_is_stopped(tmp_path: Path, step: Step, words: str) -> None:
-    steps: list[Step] = [step, reply("Here I am.")]
-    async with open_stage(tmp_path, steps, settings=SHORT) as stage:
+async def test_a_model_that_stalls_is_stopped(
+    tmp_path: Path, step: Step, limits: Limits, words: str
+) -> None:
+    settings = Settings(limits=limits)
+    async with open_stage(tmp_path, [step], settings=settings, store="disk") as stage:
         session = await stage.runtime.create_session()
-        with trio.fail_after(10):
+        with trio.fail_after(30):
             played = await play(session, "Go.")
-        assert f"{words} 0.15 s" in check_failed(stage, played)
+        assert words in check_failed(stage, played)
         assert played.ended.error_type == "timeout"
-        await check_goes_on(stage, session)
+    # With usual deadlines again: those above are too short for a busy machine.
+    async with open_stage(tmp_path, [reply("Here I am.")], store="disk") as stage:
+        await check_goes_on(stage, await stage.runtime.get_session(session.session_id))
 
 
 async def test_a_fault_behind_a_round_keeps_the_round(tmp_path: Path) -> None:

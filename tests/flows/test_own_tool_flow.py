@@ -15,7 +15,7 @@ from stage import on_both_stores, open_stage, play, read_result, tool_contents
 import callboard
 from callboard.config.settings import Limits, Settings
 from callboard.providers.script import Reply, reply
-from callboard.providers.scripted_server import ScriptedRequest
+from callboard.providers.scripted_server import ScriptedRequest, ServerStep
 
 
 class Point(msgspec.Struct):
@@ -184,11 +184,11 @@ async def test_an_oversized_result_is_cut_and_can_be_paged(tmp_path: Path, store
             path = f"artifact:{first}"
         return reply(calls=[("read_file", {"path": path, "offset": offset, "limit": 60_000})])
 
-    steps = [reply(calls=[("flood", {})]), *[page] * 12]
+    steps: list[ServerStep] = [reply(calls=[("flood", {})]), *[page] * 12]
     async with open_stage(tmp_path, steps, store=store, tools=[flood], complete=False) as stage:
         session = await stage.runtime.create_session()
         assert await session.run("Flood me.") == "All read."
-        assert len(pages) > 4
+        assert len(pages) >= 4
         assert all(len(page.encode()) <= 66_000 for page in pages)
         assert json.loads("".join(pages)) == text
         # Another session's artifacts are not there.

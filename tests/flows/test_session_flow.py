@@ -7,8 +7,9 @@ import os
 import threading
 from pathlib import Path
 
+import pytest
 import trio
-from stage import make_workspace, on_both_stores, open_stage, text_of
+from stage import make_workspace, messages_of, on_both_stores, open_local_stage, open_stage, text_of
 
 import callboard
 from callboard.providers.script import Step, reply, stall
@@ -116,7 +117,7 @@ async def test_lists_titles_and_lookups(tmp_path: Path, store: str) -> None:
 
 async def test_a_runtime_that_is_opened_and_closed_leaves_nothing_behind(tmp_path: Path) -> None:
     def open_files() -> int:
-        return len(os.listdir("/proc/self/fd"))  # ruff: ignore[os-listdir] counts, no paths
+        return len(os.listdir("/proc/self/fd"))
 
     def tasks() -> int:
         return trio.lowlevel.current_statistics().tasks_living
@@ -126,7 +127,7 @@ async def test_a_runtime_that_is_opened_and_closed_leaves_nothing_behind(tmp_pat
             ("write_file", {"path": f"{number}", "content": "x"}),
             ("list_directory", {"path": "."}),
         ]
-        steps = [reply(calls=calls), reply("Done."), stall("So")]
+        steps: list[Step] = [reply(calls=calls), reply("Done."), stall("So")]
         async with open_stage(tmp_path, steps, store="disk") as stage:
             session = await stage.runtime.create_session()
             assert await session.run("Go.") == "Done."
@@ -144,28 +145,77 @@ async def test_a_runtime_that_is_opened_and_closed_leaves_nothing_behind(tmp_pat
     gc.collect()
     assert (open_files(), tasks()) == before
     # Trio keeps idle worker threads for a while; what counts is that they do not add up.
-    assert threading.active_count() <= threads + 4
+    assert threading.active_count() <= threads + 8
 
 
 async def test_closing_with_turns_in_flight_ends_them_in_order(tmp_path: Path) -> None:
-    async def read(session: callboard.Session, began: trio.Event) -> None:
-        async with session.prompt("Go.") as turn:
-            async for event in turn:
+    turns: list[callboard.Turn] = []
+    async with callboard.open_runtime(
+        model=ScriptedModel([stall("So")] * 5),
+        workspace=make_workspace(tmp_path),
+        data=tmp_path / "data",
+        environ={},
+        strict=True,
+    ) as runtime:
+        for _ in range(5):
+            session = await runtime.create_session()
+            turns.append(await session.prompt("Go.").__aenter__())
+            async for event in turns[-1]:
                 if isinstance(event, callboard.TextDelta):
-                    began.set()
-        ended.append(turn.ended.outcome if turn.ended else "")
+                    break
+    for turn in turns:
+        # What was told before the end can still be read.
+        assert [event async for event in turn][-1] == turn.ended
+        assert turn.ended is not None
+        assert (turn.ended.outcome, turn.ended.message) == ("cancelled", "the runtime closed")
 
-    ended: list[str] = []
-    async with trio.open_nursery() as nursery:
+
+async def test_what_the_program_raises_comes_out_as_it_is(tmp_path: Path) -> None:
+    async def crash() -> None:
         async with callboard.open_runtime(
-            model=ScriptedModel([stall("So")] * 5),
-            workspace=make_workspace(tmp_path),
-            data=tmp_path / "data",
-            environ={},
-            strict=True,
+            model=ScriptedModel([stall("So")]), workspace=tmp_path, environ={}
         ) as runtime:
-            for _ in range(5):
-                began = trio.Event()
-                nursery.start_soon(read, await runtime.create_session(), began)
-                await began.wait()
-    assert ended == ["cancelled"] * 5
+            session = await runtime.create_session()
+            async with session.prompt("Go.") as turn:
+                async for event in turn:
+                    if isinstance(event, callboard.TextDelta):
+                        raise LookupError("the program's own")
+
+    with pytest.raises(LookupError, match="the program's own"):
+        await crash()
+
+
+async def test_a_session_of_a_closed_runtime_says_so(tmp_path: Path) -> None:
+    async with open_stage(tmp_path, [reply("Hi.")]) as stage:
+        session = await stage.runtime.create_session()
+        assert await session.run("Hello.") == "Hi."
+    for _ in range(2):
+        with trio.fail_after(20), pytest.raises(callboard.CallboardError, match="ended"):
+            await session.run("Hello?")
+    with pytest.raises(callboard.CallboardError, match="ended"):
+        await stage.runtime.create_session()
+
+
+async def test_a_workspace_never_holds_the_data(tmp_path: Path) -> None:
+    async with callboard.open_runtime(
+        model=ScriptedModel([]), workspace=tmp_path, data=tmp_path / "data", environ={}
+    ) as runtime:
+        with pytest.raises(callboard.CallboardError, match="data"):
+            await runtime.create_session()
+        (tmp_path / "work").mkdir()
+        await runtime.create_session(workspace=tmp_path / "work")
+
+
+async def test_a_session_that_was_unloaded_is_loaded_with_its_history(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    steps = [reply("Hi."), reply("Again.")]
+    async with open_local_stage(tmp_path, steps) as (runtime, model):
+        session = await runtime.create_session()
+        assert await session.run("Hello.") == "Hi."
+        assert list(runtime._host.live) == [session.session_id]
+        await trio.sleep(3600)
+        assert list(runtime._host.live) == []
+        assert await session.run("Hello.") == "Again."
+        roles = [message["role"] for message in messages_of(model.requests[1])]
+        assert roles == ["system", "user", "assistant", "user"]

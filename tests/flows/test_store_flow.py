@@ -179,14 +179,14 @@ async def test_a_full_disk_ends_the_turn_and_the_next_one_works(
         session = await runtime.create_session()
         for _ in range(2):
             store.full_for = (event,)
-            with trio.fail_after(5), pytest.raises(StorageError, match=r"full|store failed"):
+            with trio.fail_after(20), pytest.raises(StorageError, match=r"full|store failed"):
                 await session.run("Go.")
             assert store.refused
             assert len(effects) == ran
             if event is not InputAccepted:
                 break
         store.full_for = ()
-        with trio.fail_after(5):
+        with trio.fail_after(20):
             assert await session.run("Again.") == "Well."
         record = await runtime.store.events(session.session_id)
         check_record(record)

@@ -58,7 +58,7 @@ async def test_tools_run_side_by_side_and_their_results_go_back_in_order(
     ]
     async with open_stage(tmp_path, steps, store=store, tools=[first, third]) as stage:
         session = await stage.runtime.create_session()
-        with trio.fail_after(10):
+        with trio.fail_after(30):
             played = await play(session, "Do three things.")
         assert played.ended.outcome == "answered"
         assert played.text == "Let me see.It is done."
@@ -145,7 +145,7 @@ async def test_no_call_touches_its_siblings(tmp_path: Path, store: str) -> None:
     steps = [reply(calls=[(name, {}) for name in asked]), reply("All seen.")]
     async with open_stage(tmp_path, steps, store=store, tools=tools) as stage:
         session = await stage.runtime.create_session()
-        with trio.fail_after(10):
+        with trio.fail_after(30):
             played = await play(session, "Try everything.")
         assert played.ended.outcome == "answered"
         assert dict(played.statuses) == {
@@ -298,3 +298,35 @@ async def test_it_does_not_matter_how_the_network_cuts_an_answer(
         assert await session.run("Los.") == "Fertig: 😀"
         assert (stage.workspace / "ü").read_text() == "é😀"
         check_messages(stage.sent[-1])
+
+
+@on_both_stores
+async def test_calls_that_touch_one_file_take_turns(tmp_path: Path, store: str) -> None:
+    lines = [
+        ("write_file", {"path": "log", "content": f"{n}\n", "mode": "append"}) for n in range(9)
+    ]
+    new = [("write_file", {"path": "new", "content": text}) for text in "ab"]
+    steps = [reply(calls=[*lines, *new]), reply("Done.")]
+    async with open_stage(tmp_path, steps, store=store) as stage:
+        await play(await stage.runtime.create_session(), "Go.")
+        assert (stage.workspace / "log").read_text() == "".join(f"{n}\n" for n in range(9))
+        # Both were decided as new: only one of them can be.
+        results = tool_contents(stage.sent[1])[9:]
+        assert [result.get("error_type") for result in results] == [None, "already_exists"]
+        assert (stage.workspace / "new").read_text() == "a"
+
+
+async def test_calls_that_build_on_each_other_run_in_the_order_of_the_answer(
+    tmp_path: Path,
+) -> None:
+    calls = [
+        ("write_file", {"path": "a", "content": "one"}),
+        ("move_file", {"from": "a", "to": "b"}),
+        ("edit_file", {"path": "b", "edits": [{"old_text": "one", "new_text": "two"}]}),
+        ("read_file", {"path": "b"}),
+    ]
+    async with open_stage(tmp_path, [reply(calls=calls), reply("Done.")]) as stage:
+        await play(await stage.runtime.create_session(), "Go.")
+        contents = tool_contents(stage.sent[1])
+        assert [content["status"] for content in contents] == ["success"] * 4
+        assert contents[3]["result"]["content"] == "two"

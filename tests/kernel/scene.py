@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
 import trio
 
 from callboard.actors.directory import Directory, LiveSessions
 from callboard.actors.journal import Journal
-from callboard.actors.permission_broker import Approver, PermissionBroker
 from callboard.actors.model_stream import ModelStream, StartModelCall
+from callboard.actors.permission_broker import Approver, PermissionBroker
 from callboard.actors.session import Session, SessionServices
 from callboard.actors.tool_dispatcher import ToolDispatcher
 from callboard.config.settings import Limits
 from callboard.providers.provider import LocalModel, ModelTarget
 from callboard.providers.scripted import ScriptedModel
-from callboard.runtime.definitions import Agent
+from callboard.runtime.definitions import Agent, SessionKind
 from callboard.runtime.errors import CallboardError
 from callboard.runtime.events import (
     CallFinished,
+    CallProgress,
     CallProposed,
     DurableEvent,
     InputAccepted,
+    MessageCompleted,
     SessionCreated,
     Stored,
     TurnEnded,
     TurnStarted,
 )
 from callboard.runtime.handles import ArtifactReader, ReadableFiles, WritableFiles
+from callboard.runtime.history import Call
 from callboard.runtime.http import HttpClient
 from callboard.runtime.inbox import EventInboxes
 from callboard.runtime.mailbox import Mailbox
@@ -41,6 +44,7 @@ from callboard.runtime.messages import (
     DispatcherMessage,
     InputTicket,
     JournalMessage,
+    RunCalls,
     SessionMessage,
     SubmitInput,
 )
@@ -204,7 +208,7 @@ class Scene:
 
     async def append(self, session_id: str, *events: DurableEvent) -> tuple[Stored, ...]:
         stored: tuple[Stored, ...] = await self.journal.ask(
-            lambda reply: AppendEvents(session_id=session_id, events=events, reply=reply)
+            AppendEvents(session_id=session_id, events=events)
         )
         return stored
 
@@ -219,9 +223,7 @@ class Scene:
         """Submits an input; the ticket and what is heard of its turn."""
         subscription = Subscription()
         ticket: InputTicket = await to.ask(
-            lambda reply: SubmitInput(
-                session_id=session_id, text=text, subscription=subscription, reply=reply
-            )
+            SubmitInput(session_id=session_id, text=text, subscription=subscription)
         )
         return Heard(ticket, subscription)
 
@@ -252,9 +254,49 @@ async def open_scene(scene: Scene, *names: str) -> AsyncGenerator[trio.Nursery, 
     """Runs actors of the scene around the block; every one is cancelled at its end."""
     async with trio.open_nursery() as nursery:
         await scene.start(nursery, *names)
-        yield nursery
+        yield nursery  # ruff: ignore[fallible-context-manager] a failing test cancels it all the same
         nursery.cancel_scope.cancel(reason="the test is over")
     scene.close_unused()
+
+
+async def run_calls(
+    scene: Scene,
+    calls: Sequence[Call],
+    *,
+    agent: Agent | None = None,
+    scope: trio.CancelScope | None = None,
+    session_id: str = "s1",
+) -> list[CallProgress]:
+    """Asks the dispatcher as a turn does: leaving early cancels and waits for the end."""
+    outlet, progress = trio.open_memory_channel[CallProgress](8)
+    scope = scope or trio.CancelScope()
+    message = MessageCompleted(
+        turn_id="t", message_id="m", parts=tuple(calls), provider="p", model="m",
+        stop_reason="tool_calls",
+    )  # fmt: skip
+    proposed = tuple(
+        CallProposed(
+            turn_id="t", message_id="m", call_id=call.call_id, index=index, name=call.name,
+            arguments=call.arguments,
+        )
+        for index, call in enumerate(calls)
+    )  # fmt: skip
+    with progress:
+        await scene.dispatcher.tell(
+            RunCalls(
+                session_id=session_id, turn_id="t", agent=agent or Agent(),
+                session_kind=SessionKind.MAIN, workspace="/work", calls=tuple(calls),
+                preamble=(message, *proposed), outlet=outlet, scope=scope,
+            )
+        )  # fmt: skip
+        try:
+            return [line async for line in progress]
+        except BaseException:
+            scope.cancel()
+            with trio.fail_after(10, shield=True):
+                async for _ in progress:
+                    pass
+            raise
 
 
 async def assert_sound(store: Any, session_id: str = "s1", *, ended: bool = True) -> None:
@@ -297,7 +339,5 @@ async def assert_sound(store: Any, session_id: str = "s1", *, ended: bool = True
 
 async def quietly(do: Callable[[], Awaitable[object]]) -> None:
     """For a task of a scenario that may be told that the actor has ended."""
-    try:
+    with suppress(CallboardError):
         await do()
-    except CallboardError:
-        pass

@@ -1,15 +1,17 @@
 """The checkpoint sweep: a scenario is run again and again, cut before one step after another.
 
 Whatever the step, nothing may be left behind: no end of a memory channel open, no reply without an
-answer, no subscription open, no child process, and nobody who waits for ever. What else must hold
+answer, no subscription open, no child process, and nobody who waits for ever; nor may an actor
+crash, since it would do so in the place of what was to be seen. What else must hold
 (a valid history, free slots) the scenario itself asserts behind the cut. That no task outlives the
 run is Trio's own promise.
 """
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,9 +23,9 @@ import trio.testing
 from callboard.runtime.mailbox import Reply
 from callboard.runtime.subscription import Subscription
 
-EVERY_STEP_UP_TO = 60
+EVERY_STEP_UP_TO = 40
 """Up to here each step is cut in its own run; scenarios of one actor are seldom longer."""
-STRIDE = 7
+STRIDE = 11
 """Past it, one step of so many; a prime, so that loops of the scenario don't hide steps."""
 PATIENCE_SECONDS = 3600.0
 """On the mock clock, which jumps when everybody waits: who waits longer waits for ever."""
@@ -88,7 +90,7 @@ def _run(scenario: Scenario, at: int | None) -> Cut:
             await scenario(cut)
 
     # Trio shuffles what is runnable at once; with a seed a failing step fails again.
-    trio._core._run._r.seed(at or 0)  # type: ignore[attr-defined]
+    trio._core._run._r.seed(at or 0)
     try:
         with _nothing_left():
             trio.run(bounded, clock=trio.testing.MockClock(autojump_threshold=0), instruments=[cut])
@@ -99,17 +101,20 @@ def _run(scenario: Scenario, at: int | None) -> Cut:
 
 
 @contextmanager
-def _nothing_left() -> Iterator[None]:
+def _nothing_left() -> Generator[None]:
     channels: list[tuple[trio.MemorySendChannel[Any], trio.MemoryReceiveChannel[Any]]] = []
     replies = _Made(Reply)
     subscriptions = _Made(Subscription)
     children = _children()
+    crashes = _Crashes(logging.ERROR)
     with (
         patch.object(trio, "open_memory_channel", _Channels(channels)),
         replies.watched(),
         subscriptions.watched(),
+        crashes.watched(),
     ):
         yield
+    _none_left(len(crashes.messages), f"crashes {crashes.messages}")
     ends = [end.statistics() for _, end in channels]
     for number, end in enumerate(ends):
         if end.open_send_channels or end.open_receive_channels:
@@ -138,6 +143,26 @@ class _Channels:
         return self._opened[-1]
 
 
+class _Crashes(logging.Handler):
+    """What supervisors log while a scenario runs."""
+
+    def __init__(self, level: int) -> None:
+        super().__init__(level)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+
+    @contextmanager
+    def watched(self) -> Generator[None]:
+        supervisors = logging.getLogger("callboard.runtime.supervisor")
+        supervisors.addHandler(self)
+        try:
+            yield
+        finally:
+            supervisors.removeHandler(self)
+
+
 class _Made:
     """The objects of a class that are made within a block."""
 
@@ -146,7 +171,7 @@ class _Made:
         self._objects: list[Any] = []
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
+    def watched(self) -> Generator[None]:
         usual: Any = self._kind.__init__  # type: ignore[misc]
 
         def noted(made: object) -> None:

@@ -6,12 +6,13 @@ import json
 import random
 import re
 from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
+import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -24,14 +25,13 @@ from callboard.runtime.stream import (
     AnyStreamEvent,
     Done,
     StopReason,
-    StreamError,
     TextDelta,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
 )
 
-NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=timezone.utc)
+NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
 FILE_TOOLS = (
     "get_current_time",
     "list_directory",
@@ -67,8 +67,12 @@ class World:
             return error("file_not_found", f"{missing}: there is no such file.")
         except ValueError as conflict:
             return error("edit_conflict", str(conflict))
+        except re.error as broken:
+            return error("validation_error", f"pattern: {broken}")
+        except ConnectionError as unreachable:
+            return error("network_error", str(unreachable))
 
-    def get_current_time(self, timezone: str = "UTC", format: str = "iso8601") -> str:  # noqa: A002
+    def get_current_time(self, timezone: str = "UTC", format: str = "iso8601") -> str:  # ruff: ignore[builtin-argument-shadowing]
         there = NOW.astimezone(ZoneInfo(timezone))
         return there.isoformat() if format == "iso8601" else there.strftime("%A, %B %d, %Y %H:%M")
 
@@ -123,11 +127,15 @@ class World:
             if not name.startswith(path.strip("./")) or not re.search(f"(^|/){kept}$", name):
                 continue
             lines = enumerate(text.splitlines(), 1)
-            found = [{"file": name, "line": n, "text": x} for n, x in lines if re.search(pattern, x)]
+            found = [
+                {"file": name, "line": n, "text": x} for n, x in lines if re.search(pattern, x)
+            ]
             matches += found if pattern else [{"file": name}]
         return {"matches": matches, "truncated": False}
 
     def web_fetch(self, url: str) -> dict[str, Any]:
+        if url not in self.pages:
+            raise ConnectionError(f"{url}: no such host")
         return {"url": url, "status": 200, "title": "", "text": self.pages[url], "truncated": False}
 
     def run_code(self, language: str, code: str) -> dict[str, Any]:
@@ -183,6 +191,7 @@ class Conversation:
 
         async def emit(batch: list[AnyStreamEvent]) -> None:
             batches.append(batch)
+            await trio.lowlevel.checkpoint()
 
         request = ModelRequest(
             model="rehearsal",
@@ -252,9 +261,7 @@ Check = Callable[[World, Conversation, str, Values], None]
 
 
 def values(rng: random.Random) -> Values:
-    names = [
-        f"{stem}.{rng.choice(EXTENSIONS)}" for stem in rng.sample(STEMS, 3)
-    ]
+    names = [f"{stem}.{rng.choice(EXTENSIONS)}" for stem in rng.sample(STEMS, 3)]
     place, other = rng.sample(PLACES, 2)
     content = rng.choice(CONTENTS)
     old, new = rng.sample(WORDS, 2)
@@ -612,3 +619,372 @@ async def test_a_paraphrase_does_what_it_says(check: Check, template: str, seed:
     check(world, conversation, answer, v)
     assert world.files["keep.txt"] == "untouched"
     assert "did not understand" not in answer
+
+
+# One turn, step by step
+
+
+async def test_the_first_line_says_what_it_is_and_how_to_get_a_real_model() -> None:
+    conversation = Conversation(World())
+    await conversation.say("What time is it in Tokyo?")
+    first, second = conversation.answers
+    line = first.splitlines()[0]
+    assert "rules, not a language model" in line
+    assert "--model" in line
+    assert line not in second
+    await conversation.say("And in Paris?")
+    assert conversation.answers[0].splitlines()[0] == line
+
+
+async def test_text_arrives_word_by_word_and_is_whole() -> None:
+    conversation = Conversation(World({"a.txt": "one two  three\n\n four "}))
+    answer = await conversation.say("Read a.txt")
+    deltas = [e.text for batch in conversation.events for e in batch if isinstance(e, TextDelta)]
+    assert "".join(deltas) == "".join(conversation.answers)
+    assert max(len(delta.split()) for delta in deltas) == 1
+    assert "one two  three\n\n four " in answer
+
+
+async def test_a_long_answer_streams_in_a_bounded_number_of_pieces() -> None:
+    conversation = Conversation(World({"a.txt": "word " * 1_500}))
+    await conversation.say("Read a.txt")
+    last = [e for batch in conversation.events for e in batch if isinstance(e, TextDelta)]
+    assert len(last) < 400
+    assert len("".join(e.text for e in last).split()) >= 1_500
+
+
+async def test_independent_requests_are_asked_for_at_once_and_dependent_ones_in_turn() -> None:
+    world = World({"a.txt": "A", "b.txt": "B"})
+    conversation = Conversation(world)
+    await conversation.say("Read a.txt and b.txt, then append 'x' to b.txt, and read b.txt again.")
+    assert conversation.rounds == [
+        [("read_file", {"path": "a.txt"}), ("read_file", {"path": "b.txt"})],
+        [("write_file", {"path": "b.txt", "content": "x", "mode": "append"})],
+        [("read_file", {"path": "b.txt"})],
+    ]
+
+
+async def test_several_values_are_saved_with_their_names() -> None:
+    world = World()
+    await Conversation(world).say("What time is it in Tokyo and Oslo? Save both to t.txt.")
+    assert world.files["t.txt"] == f"Tokyo: {iso('Asia/Tokyo')}\nOslo: {iso('Europe/Oslo')}"
+
+
+async def test_it_in_a_later_turn_means_what_came_before() -> None:
+    world = World()
+    conversation = Conversation(world)
+    await conversation.say("What time is it in Tokyo?")
+    await conversation.say("Save it to now.txt")
+    assert world.files == {"now.txt": iso("Asia/Tokyo")}
+    assert iso("Asia/Tokyo") in await conversation.say("read it")
+    await conversation.say("rename it to then.txt")
+    await conversation.say("delete it")
+    assert world.files == {}
+
+
+def test_the_model_keeps_nothing_between_calls() -> None:
+    shared = RehearsalModel()
+    assert isinstance(shared, LocalModel)
+    assert not vars(shared)
+
+
+async def test_a_person_can_say_no_and_the_rest_goes_on() -> None:
+    world = World({"now.txt": "old", "b.txt": "B"}, denied=["write_file"])
+    conversation = Conversation(world)
+    answer = await conversation.say(
+        "What time is it in Tokyo? Save it to now.txt and read it back. Also read b.txt."
+    )
+    assert "A person said no (permission_denied)" in answer
+    assert iso("Asia/Tokyo") in answer
+    assert "B" in answer
+    assert world.files["now.txt"] == "old"
+    assert ("read_file", {"path": "now.txt"}) not in conversation.calls
+
+
+async def test_a_missing_file_is_reported_and_nothing_that_needs_it_is_tried() -> None:
+    world = World({"b.txt": "B"})
+    conversation = Conversation(world)
+    answer = await conversation.say(
+        "Copy a.txt to c.txt, delete b.txt, and replace 'x' by 'y' in a.txt"
+    )
+    assert "a.txt: there is no such file (file_not_found)" in answer
+    assert [name for name, _ in conversation.calls] == ["read_file", "delete_file", "read_file"]
+    assert world.files == {}
+
+
+async def test_text_that_is_not_in_the_file_is_not_replaced() -> None:
+    world = World({"a.txt": "hello"})
+    conversation = Conversation(world)
+    answer = await conversation.say('Replace "bye" with "ciao" in a.txt')
+    assert "does not contain" in answer
+    assert [name for name, _ in conversation.calls] == ["read_file"]
+
+
+async def test_only_the_first_occurrence_is_replaced_when_asked_so() -> None:
+    world = World({"a.txt": "x, x and x"})
+    await Conversation(world).say('Replace the first "x" with "y" in a.txt')
+    assert world.files["a.txt"] == "y, x and x"
+
+
+async def test_appending_a_line_starts_a_line_only_where_one_is_needed() -> None:
+    world = World({"ends.txt": "one\n", "open.txt": "one"})
+    conversation = Conversation(world)
+    for name in ("ends.txt", "open.txt", "new.txt"):
+        await conversation.say(f'Append the line "two" to {name}')
+    assert world.files == {"ends.txt": "one\ntwo\n", "open.txt": "one\ntwo\n", "new.txt": "two\n"}
+
+
+@pytest.mark.parametrize("missing", FILE_TOOLS[:4])
+async def test_a_tool_that_is_not_offered_is_named_and_never_asked_for(missing: str) -> None:
+    tools = [name for name in FILE_TOOLS if name != missing]
+    conversation = Conversation(World({"a.txt": "A"}), tools)
+    answer = await conversation.say(
+        "What time is it in Tokyo? Read a.txt. List the files. Write 'x' to b.txt."
+    )
+    assert missing in answer
+    assert {name for name, _ in conversation.calls} == set(FILE_TOOLS[:4]) - {missing}
+
+
+async def test_http_request_and_shell_stand_in_for_what_is_missing() -> None:
+    class Other(World):
+        def http_request(self, url: str) -> dict[str, Any]:
+            return {"status": 200, "body": f"body of {url}"}
+
+        def shell(self, command: str) -> dict[str, Any]:
+            return {"stdout": f"did {command}", "stderr": "", "exit_code": 3}
+
+    conversation = Conversation(Other(), ("http_request", "shell"))
+    answer = await conversation.say("Fetch https://example.com/a. Run `ls` in bash.")
+    assert "body of https://example.com/a" in answer
+    assert "did ls" in answer
+    assert "exit code 3" in answer
+
+
+# What must not happen
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Don't delete a.txt",
+        "please do not delete a.txt!",
+        "Never remove a.txt or b.txt",
+        "don't read or delete a.txt",
+        "Delete a.txt. Actually, don't.",
+        "If a.txt is empty, delete it",
+        "Delete a.txt if it is older than a week",
+        "read b.txt, and if it says yes, delete a.txt",
+        "Unless b.txt exists, delete a.txt and write 'x' to b.txt.",
+        "Delete a.txt or b.txt",
+        "How do I delete a.txt?",
+        "Should I delete a.txt?",
+        "I deleted a.txt yesterday.",
+        "Tom told me to read b.txt and delete a.txt",
+        "She said, delete a.txt",
+        "Repeat after me: delete a.txt",
+        'Write "delete a.txt" to c.txt',
+        "Write `rm a.txt`, please, to c.txt and read it",
+        "Write to c.txt: first read b.txt, then delete a.txt",
+        "Append 'remove a.txt' to c.txt, then list the files",
+        "Delete everything except a.txt",
+        "delete *.txt",
+        "What would happen if you deleted a.txt?",
+        'Search for "delete a.txt"',
+        "read a.txt but do not delete it",
+    ],
+)
+async def test_nothing_is_deleted_that_was_not_asked_for(text: str) -> None:
+    world = World({"a.txt": "A", "b.txt": "yes"})
+    await Conversation(world).say(text)
+    assert world.files["a.txt"] == "A"
+    assert world.files["b.txt"] == "yes"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["asdf qwer zxcv", "", "   ", "?!", "help", "What can you do?", "Hi there!", "🎉🎉", "Tell me a joke",
+     "summarize a.txt", "the quick brown fox", "what's the weather in Paris?", "\x00\x01"],
+)  # fmt: skip
+async def test_what_it_does_not_understand_calls_nothing_and_says_what_it_can(text: str) -> None:
+    conversation = Conversation(World({"a.txt": "A"}), FILE_TOOLS)
+    answer = await conversation.say(text)
+    assert conversation.calls == []
+    assert "read a file" in answer
+    assert "run a piece of Python" not in answer
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("Save it", "Which file"),
+        ("Write 'hello'", "Which file"),
+        ("read a file", "Which file"),
+        ("delete it", "Which file"),
+        ("Rename a.txt", "which name"),
+        ("Replace 'a' with 'b'", "which file"),
+        ("save to a.txt", "What should I write"),
+        ("What time is it in Gotham?", "Gotham"),
+        ("Write a poem about rain to a.txt", "can not compose"),
+    ],
+)
+async def test_what_is_missing_is_asked_for_and_nothing_is_called(text: str, asked: str) -> None:
+    conversation = Conversation(World())
+    assert asked.lower() in (await conversation.say(text)).lower()
+    assert conversation.calls == []
+
+
+async def test_a_message_that_is_too_long_is_refused_with_the_limit() -> None:
+    conversation = Conversation(World())
+    assert "32768" in await conversation.say("x" * 40_000)
+    assert "2000" in await conversation.say("delete a.txt and " * 1_500)
+    assert conversation.calls == []
+
+
+async def test_more_steps_than_it_takes_are_refused_and_the_first_ones_done() -> None:
+    world = World()
+    text = ". ".join(f"Write 'x' to {number}.txt" for number in range(80))
+    answer = await Conversation(world).say(text)
+    assert len(world.files) == 64
+    assert "at most 64 steps" in answer
+
+
+# Results of every kind
+
+
+class Strange(Conversation):
+    """Gives each call the same raw result, or none."""
+
+    def __init__(self, content: str | None) -> None:
+        super().__init__(World())
+        self.content = content
+
+    def result(self, call: Call) -> str:
+        return "" if self.content is None else self.content
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "plain text", "[1, 2]", "null", "{}", '{"status": 7}', '{"status":"success"}', "[" * 5_000,
+     '{"status":"success","result":{"entries":[1,{"name":2}]}}', '{"status":"pending_approval"}',
+     '{"status":"error"}', '{"status":"success","result":{"content":null}}', "\ud800"],
+)  # fmt: skip
+async def test_a_strange_result_is_no_reason_to_fail(content: str) -> None:
+    conversation = Strange(content)
+    answer = await conversation.say(
+        "What time is it in Tokyo? Save it to a.txt, read it, list the files, replace 'a' with 'b' "
+        "in c.txt, search for 'x', move d.txt to e.txt and run `ls` in bash."
+    )
+    assert answer
+    assert len(conversation.calls) <= 9
+
+
+async def test_text_that_is_not_unicode_is_written_as_well_as_can_be() -> None:
+    world = World()
+    await Conversation(world).say('Write "a\ud800b" to a.txt')
+    assert world.files == {"a.txt": "a?b"}
+
+
+async def test_a_result_that_never_came_is_said() -> None:
+    conversation = Conversation(World({"a.txt": "A"}))
+    await conversation.say("read a.txt")
+    conversation.items = [item for item in conversation.items[:-1] if type(item) is not Result]
+    answer = await conversation._answer()
+    assert "no result" in answer.text
+    assert answer.calls == ()
+
+
+async def test_a_history_without_any_input_is_answered() -> None:
+    conversation = Conversation(World())
+    answer = await conversation._answer()
+    assert answer.calls == ()
+    assert "I can" in answer.text
+
+
+# Any text at all
+
+SCRAPS = st.sampled_from(
+    [
+        "read",
+        "write",
+        "save",
+        "delete",
+        "move",
+        "rename",
+        "copy",
+        "list",
+        "search",
+        "find",
+        "replace",
+        "append",
+        "create",
+        "run",
+        "fetch",
+        "a.txt",
+        "b.md",
+        "docs/",
+        "*.py",
+        "..",
+        "it",
+        "them",
+        "that",
+        "'x",
+        "y'",
+        '"q"',
+        "`ls`",
+        "```py\n1```",
+        "https://e.com",
+        "Tokyo",
+        "Paris",
+        "time",
+        "what",
+        "is",
+        "the",
+        "in",
+        "to",
+        "into",
+        "with",
+        "from",
+        "and",
+        "or",
+        "then",
+        ",",
+        ".",
+        ";",
+        ":",
+        "?",
+        "!",
+        "->",
+        ">",
+        "if",
+        "don't",
+        "not",
+        "all",
+        "first",
+        "file",
+        "folder",
+        "line",
+        "called",
+        "please",
+        "\n",
+        "'",
+        '"',
+        "(",
+        ")",
+        "é",
+    ]
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(max_size=200) | st.lists(SCRAPS, max_size=25).map(" ".join), content=st.none() | st.text(max_size=30))  # fmt: skip
+async def test_any_text_ends_in_an_answer_and_asks_for_each_step_once(
+    text: str, content: str | None
+) -> None:
+    conversation = Strange(content) if content is not None else Conversation(World({"a.txt": "x"}))
+    answer = await conversation.say(text)
+    assert answer.strip()
+    assert {name for name, _ in conversation.calls} <= set(ALL_TOOLS)
+    assert len(conversation.rounds) <= 64
+    for _, arguments in conversation.calls:
+        assert msgspec.json.encode(arguments)
+        assert all(value is not None for value in arguments.values())

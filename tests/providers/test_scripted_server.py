@@ -220,11 +220,12 @@ async def test_a_script_that_was_not_played_is_not_complete() -> None:
         server.assert_complete()
 
 
-@pytest.mark.parametrize("step", [raw_events(TextDelta("a")), reply("a", chunk="bytes:0")])
-async def test_a_mistake_in_a_script_is_loud(step: Step) -> None:
-    broken_by_it = pytest.RaisesExc(NetworkError)
-    mistake = pytest.RaisesGroup(ValueError)
-    with pytest.RaisesGroup(broken_by_it, mistake):
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [(raw_events(TextDelta("a")), "raw stream events"), (reply("a", chunk="bytes:0"), "bytes:N")],
+)
+async def test_a_mistake_in_a_script_is_loud(step: Step, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
         await play(step)
 
 

@@ -21,6 +21,7 @@ from callboard.runtime.migrations import MIGRATIONS, migrate
 from callboard.runtime.queries import Queries
 from callboard.runtime.sqlite_store import open_disk_store, open_reader
 from callboard.runtime.store import Append, Store
+from callboard.runtime.store_file import open_writer
 
 CREATED = SessionCreated(agent="general", workspace="/work")
 
@@ -144,6 +145,14 @@ async def test_a_newer_file_with_its_log_is_refused_and_both_are_untouched(tmp_p
     after = contents(tmp_path)
     for name in ("callboard.db", "callboard.db-wal"):
         assert after[name] == before[name]
+
+
+def test_the_writer_syncs_every_commit(tmp_path: Path) -> None:
+    connection = open_writer(tmp_path)
+    assert connection.pragma("synchronous") == 2  # FULL
+    assert connection.pragma("journal_mode") == "wal"
+    assert connection.pragma("foreign_keys") == 1
+    connection.close()
 
 
 async def test_a_damaged_file_is_refused(tmp_path: Path) -> None:

@@ -76,12 +76,15 @@ def asked(call_id: str = "c1") -> ApprovalAsked:
 
 
 class Clock:
-    """A wall clock that stands still until it is set."""
+    """A wall clock that stands still until it is set, and can break."""
 
     def __init__(self) -> None:
         self.ms = 1_000
+        self.is_broken = False
 
     def __call__(self) -> int:
+        if self.is_broken:
+            raise OSError("no time")
         return self.ms
 
 
@@ -214,6 +217,15 @@ async def test_an_integer_beyond_64_bits_is_refused_alone(store: Store) -> None:
     )
     assert isinstance(results[0], ValidationError)
     assert [message.content for message in await store.messages("s1")] == ["kept"]
+
+
+async def test_a_crash_in_a_commit_changes_nothing(store: Store, clock: Clock) -> None:
+    await put(store, CREATED)
+    clock.is_broken = True
+    with pytest.raises(OSError, match="no time"):
+        await put(store, said("lost"))
+    clock.is_broken = False
+    assert [stored.seq for stored in await put(store, said("kept"))] == [2]
 
 
 async def test_text_that_is_hard_to_store_comes_back_as_it_was(store: Store) -> None:
@@ -383,6 +395,13 @@ async def test_a_call_goes_through_its_states(store: Store, clock: Clock) -> Non
         arguments="{}", result='{"status":"success"}', display="wrote a", proposed_at_ms=1_000,
         started_at_ms=2_000, finished_at_ms=2_500, duration_ms=500,
     )  # fmt: skip
+
+
+async def test_nothing_late_reopens_a_call(store: Store) -> None:
+    await put(store, CREATED, STARTED, proposed(), finished(status=CallStatus.DENIED))
+    await put(store, asked(), started())
+    found = await call(store)
+    assert (found.status, found.started_at_ms) == (CallStatus.DENIED, None)
 
 
 async def test_a_call_that_is_proposed_twice_has_one_row(store: Store) -> None:

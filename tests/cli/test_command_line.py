@@ -1,8 +1,10 @@
-"""`tools`, `sessions`, `show`, help and wrong usage: in this process, through `main`."""
+"""What needs no turn: reading, help, wrong usage, bad input; in this process, through `main`."""
 
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -140,3 +142,73 @@ def test_wrong_usage(tokens: list[str], said: str, data: Path, capsys: Captured)
     assert said in err
     assert "--help" in err
     assert not data.exists()
+
+
+@pytest.fixture
+def _own_logging() -> Iterator[None]:
+    """`run` logs into its data folder; the next test's has another one."""
+    root = logging.getLogger()
+    before = list(root.handlers)
+    yield
+    for handler in [handler for handler in root.handlers if handler not in before]:
+        root.removeHandler(handler)
+        handler.close()
+
+
+@pytest.mark.usefixtures("_own_logging")
+@pytest.mark.parametrize(
+    ("tokens", "said"),
+    [
+        (["--model", "nope/x"], "no provider 'nope'. Providers: "),
+        (["--model", "rehearsal/x"], "no model 'x'"),
+        (["--model", "openai"], "set OPENAI_API_KEY"),
+        (["--base-url", "ftp://x"], "http://"),
+        (["--agent", "nope"], "no agent 'nope'"),
+        (["--model", "rehearsal", "--workspace", "/"], "--workspace DIR"),
+        (["--config", "missing.toml"], "missing.toml"),
+        (["--continue"], "no session has been stored"),
+    ],
+)
+def test_bad_input_is_one_line(
+    tokens: list[str],
+    said: str,
+    data: Path,
+    capsys: Captured,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.chdir(data.parent)
+    assert main(["run", *tokens, "Go"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("callboard: ")
+    assert err.count("\n") == 1
+    assert said in err
+
+
+def test_a_bug_is_said_to_be_one(
+    data: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*, json: bool) -> int:
+        raise RuntimeError("the wheel came off")
+
+    monkeypatch.setattr("callboard.cli.tool_list.show_tools", broken)
+    monkeypatch.delenv("CALLBOARD_DEBUG", raising=False)
+    assert main(["tools"]) == 1
+    err = capsys.readouterr().err
+    assert "RuntimeError: the wheel came off. This is a bug" in err
+    assert err.count("\n") == 1
+    monkeypatch.setenv("CALLBOARD_DEBUG", "1")
+    assert main(["tools"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_interrupt_and_a_lost_reader_are_quiet(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*, json: bool) -> int:
+        raise BaseExceptionGroup("", [BaseExceptionGroup("", [KeyboardInterrupt()])])
+
+    monkeypatch.setattr("callboard.cli.tool_list.show_tools", interrupted)
+    assert main(["tools"]) == 130
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,323 @@
+"""The runtime for asyncio programs: the same methods as in a Trio program, as coroutines.
+
+    async with callboard.aio.open_runtime() as runtime:
+        session = await runtime.create_session()
+        async with session.prompt("What time is it in Tokyo?") as turn:
+            async for event in turn:
+                ...
+
+Cancelling a task that waits here cancels what it waits for, and the task goes on being cancelled
+when that is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial, wraps
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, ParamSpec, Self, TypeVar, Unpack
+
+from . import embedded
+from .embedded import TurnEvent
+from .event_loop import EventLoop
+from .portal import (
+    CLOSE_SECONDS,
+    GONE_SECONDS,
+    Crossing,
+    Portal,
+    RuntimeHandle,
+    RuntimeOptions,
+    TurnHandle,
+)
+from .runtime.errors import ActorStopped
+from .runtime.messages import ApprovalAnswer, ApprovalRequest
+from .runtime.store import SessionRow, StoreReader
+
+LoopApprover = Callable[
+    [ApprovalRequest], Awaitable[ApprovalAnswer | str | bool] | ApprovalAnswer | str | bool
+]
+"""Asks a person, or answers for them, on the event loop: `allow`, `deny`, a bool, or a whole
+answer."""
+
+Answer = TypeVar("Answer")
+Args = ParamSpec("Args")
+
+
+def open_runtime(
+    *,
+    on_approval: LoopApprover | Literal["allow", "deny"] | None = None,
+    **options: Unpack[RuntimeOptions],
+) -> Opening:
+    """Runs callboard beside the running event loop: `async with open_runtime(…) as runtime:`.
+
+    Or, where no block spans its life, as in a notebook: `runtime = await open_runtime(…)`, and at
+    last `await runtime.aclose()`.
+
+    Args:
+        on_approval: Asks a person: a coroutine function, or a plain one that doesn't block, called
+            on this event loop; or `"allow"` or `"deny"` for all. Without it, what would ask is
+            denied.
+        **options: As `callboard.open_runtime` takes them. Own tools that are `async def` run on
+            this event loop.
+
+    Raises:
+        CallboardError: As `callboard.open_runtime` does, when it is entered or awaited.
+    """
+    return Opening(on_approval, options)
+
+
+class Opening:
+    """A runtime that opens when this is entered or awaited; made by `open_runtime`."""
+
+    def __init__(
+        self,
+        on_approval: LoopApprover | Literal["allow", "deny"] | None,
+        options: RuntimeOptions,
+    ) -> None:
+        self._on_approval = on_approval
+        self._options = options
+        self._runtime: Runtime | None = None
+
+    def __await__(self) -> Generator[Any, None, Runtime]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> Runtime:
+        self._runtime = await self._open()
+        return self._runtime
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._runtime is not None
+        await self._runtime.leave(error)
+
+    async def _open(self) -> Runtime:
+        loop = EventLoop()
+        tools = [loop.adapted(tool) for tool in self._options.get("tools", ())]
+        choice = self._on_approval
+        approver = partial(loop.call, choice) if callable(choice) else choice
+        portal = Portal({**self._options, "tools": tools, "on_approval": approver})
+        try:
+            return Runtime(portal, await asyncio.wrap_future(portal.started))
+        except BaseException:
+            portal.stop()
+            await _wait_gone(portal.ended, CLOSE_SECONDS)
+            raise
+
+
+class Runtime(RuntimeHandle):
+    """A running callboard; made by `open_runtime`.
+
+    Attributes:
+        store: What is on record: sessions, messages, calls, usage.
+    """
+
+    def __init__(self, portal: Portal, runtime: embedded.Runtime) -> None:
+        super().__init__(portal, runtime)
+        self.store = Records(portal, runtime.store)
+
+    async def create_session(
+        self,
+        *,
+        agent: str = "general",
+        workspace: str | Path | None = None,
+        model: str | None = None,
+        title: str = "",
+    ) -> Session:
+        """Begins a session, as `callboard.Runtime.create_session` does."""
+        create = partial(
+            self._runtime.create_session,
+            agent=agent,
+            workspace=workspace,
+            model=model,
+            title=title,
+        )
+        return Session(self._portal, await _call(self._portal, create))
+
+    async def get_session(self, session_id: str) -> Session:
+        """A session on record.
+
+        Raises:
+            NotFoundError: There is none of that id.
+        """
+        found = await _call(self._portal, partial(self._runtime.get_session, session_id))
+        return Session(self._portal, found)
+
+    async def sessions(self, *, limit: int = 100) -> list[SessionRow]:
+        """Sessions on record, the latest activity first."""
+        return await _call(self._portal, partial(self._runtime.sessions, limit=limit))
+
+    async def aclose(self) -> None:
+        """Ends all turns, closes the store and ends the thread. Idempotent; a cancel comes later.
+
+        Raises:
+            Exception: What the runtime ended with before, if it did.
+        """
+        await self.leave(None)
+
+    async def leave(self, error: BaseException | None) -> None:
+        """As `aclose`, under this exception of the block, which then takes precedence."""
+        self._portal.stop()
+        cancelled = await _wait_gone(self._portal.ended, CLOSE_SECONDS)
+        if cancelled is not None:
+            raise cancelled
+        if error is None:
+            self._portal.check_end()
+
+
+class Session:
+    """One conversation; made by `Runtime`. A handle: dropping it ends nothing."""
+
+    def __init__(self, portal: Portal, session: embedded.Session) -> None:
+        self._portal = portal
+        self._session = session
+        self.session_id = session.session_id
+
+    def prompt(self, text: str) -> Turn:
+        """A turn for this input: enter it with `async with`, then iterate over its events.
+
+        The input is stored when the block is entered; while another turn runs it waits for its
+        own. Leaving the block before the end cancels the turn and waits until it is gone.
+        """
+        return Turn(self._portal, self._session.prompt(text))
+
+    async def run(self, text: str) -> str:
+        """Prompts and returns the final answer's text. Cancelling it cancels the turn.
+
+        Raises:
+            CallboardError: The turn was not answered; the error's type says why.
+        """
+        return await _call(self._portal, partial(self._session.run, text))
+
+
+class Turn(TurnHandle):
+    """One turn, from an input to the final answer; made by `Session.prompt`."""
+
+    async def __aenter__(self) -> Self:
+        try:
+            await _call(self._portal, self._turn.__aenter__)
+        except BaseException:
+            # Cancelled in the moment in which it was entered, it has nobody else to leave it.
+            await self._leave()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._leave()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> TurnEvent:
+        """The next event; waits for it, and ends behind `TurnEnded`."""
+        event = self._turn.next_event_nowait()
+        if event is None:
+            if not await _call(self._portal, self._turn.wait_events):
+                raise StopAsyncIteration
+            event = self._turn.next_event_nowait()
+            assert event is not None
+        return event
+
+    async def next_events(self) -> list[TurnEvent]:
+        """Everything that has come since, at once; waits for some, and is empty at the end."""
+        await _call(self._portal, self._turn.wait_events)
+        # Here and not there: a cancelled call must not have taken them.
+        return list(iter(self._turn.next_event_nowait, None))
+
+    async def answer(self) -> str:
+        """Reads to the end and returns the final answer's text.
+
+        Raises:
+            CallboardError: The turn was not answered; the error's type says why.
+        """
+        return await _call(self._portal, self._turn.answer)
+
+    async def cancel(self, reason: str = "cancelled by the program") -> None:
+        """Cancels the turn; returns when everything of it is gone. Its events can still be read."""
+        await _call(self._portal, partial(self._turn.cancel, reason))
+
+    async def _leave(self) -> None:
+        """Leaves the turn, whatever cancels the task meanwhile; that cancel comes afterwards."""
+        if not self._turn.input_id or self._turn.ended is not None:
+            return
+        crossing = Crossing(partial(self._turn.__aexit__, None, None, None))
+        with suppress(ActorStopped):  # with its session or its runtime, the turn is gone too
+            self._portal.submit(crossing)
+            cancelled = await _wait_gone(crossing.future, GONE_SECONDS)
+            if cancelled is not None:
+                raise cancelled
+            if crossing.future.done():
+                crossing.future.result()
+
+
+class Records:
+    """What is on record; see `StoreReader` for each method."""
+
+    def __init__(self, portal: Portal, store: StoreReader) -> None:
+        self.events = _waiting(portal, store.events)
+        self.session = _waiting(portal, store.session)
+        self.sessions = _waiting(portal, store.sessions)
+        self.messages = _waiting(portal, store.messages)
+        self.calls = _waiting(portal, store.calls)
+        self.usage = _waiting(portal, store.usage)
+        self.full_output = _waiting(portal, store.full_output)
+        self.open_turns = _waiting(portal, store.open_turns)
+
+
+async def _call(portal: Portal, function: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Runs a call in the portal; cancelling this cancels that and waits until it is gone."""
+    crossing = Crossing(function)
+    portal.submit(crossing)
+    try:
+        return await asyncio.wrap_future(crossing.future)
+    except asyncio.CancelledError:
+        portal.cancel(crossing)
+        await _wait_gone(crossing.future, GONE_SECONDS)
+        raise
+    finally:
+        del crossing  # as in the crossing itself
+
+
+async def _wait_gone(future: Future[Any], seconds: float) -> asyncio.CancelledError | None:
+    """Waits until a future is done, so long at most, however often the task is cancelled.
+
+    Gives the first of those cancels; the caller has to raise it.
+    """
+    loop = asyncio.get_running_loop()
+    gone = loop.create_future()
+
+    def wake(_: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed, so that nobody waits
+            loop.call_soon_threadsafe(gone.cancel)
+
+    future.add_done_callback(wake)
+    deadline = loop.time() + seconds
+    cancelled: asyncio.CancelledError | None = None
+    while not gone.done() and (left := deadline - loop.time()) > 0:
+        try:
+            await asyncio.wait([gone], timeout=left)
+        except asyncio.CancelledError as error:
+            cancelled = cancelled or error
+    return cancelled
+
+
+def _waiting(
+    portal: Portal, method: Callable[Args, Awaitable[Answer]]
+) -> Callable[Args, Coroutine[Any, Any, Answer]]:
+    @wraps(method)
+    async def call(*args: Args.args, **kwargs: Args.kwargs) -> Answer:
+        return await _call(portal, partial(method, *args, **kwargs))
+
+    return call

@@ -1,0 +1,253 @@
+"""The runtime for plain programs: the same methods as in a Trio program, but they block.
+
+    with callboard.start_in_thread() as runtime:
+        session = runtime.create_session()
+        with session.prompt("What time is it in Tokyo?") as turn:
+            for event in turn:
+                ...
+
+Any thread may call them. Ctrl-C, or whatever else interrupts one of them, cancels what it waits
+for, and is raised when that is gone.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial, wraps
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, ParamSpec, Self, TypeVar, Unpack, cast
+
+import trio
+
+from . import embedded
+from .actors.permission_broker import Approver
+from .embedded import TurnEvent
+from .portal import Portal, RuntimeHandle, RuntimeOptions, TurnHandle
+from .runtime.errors import ActorStopped
+from .runtime.messages import ApprovalAnswer, ApprovalRequest
+from .runtime.store import SessionRow, StoreReader
+
+MAX_APPROVAL_THREADS = 64
+"""Questions that wait for a person at once; more wait for their turn, or expire."""
+
+BlockingApprover = Callable[[ApprovalRequest], ApprovalAnswer | str | bool]
+"""Asks a person, or answers for them, in a thread of its own: `allow`, `deny`, a bool, or a whole
+answer."""
+
+Answer = TypeVar("Answer")
+Args = ParamSpec("Args")
+
+
+def start_in_thread(
+    *,
+    on_approval: BlockingApprover | Approver | Literal["allow", "deny"] | None = None,
+    **options: Unpack[RuntimeOptions],
+) -> Runtime:
+    """Runs callboard in a thread of its own, until the `with` block is left, or `close` is called.
+
+    Args:
+        on_approval: Asks a person: a function, which is called in a worker thread, or an `async
+            def` for Trio; or `"allow"` or `"deny"` for all. Without it, what would ask is denied.
+        **options: As `open_runtime` takes them. Own tools that are `async def` run on Trio.
+
+    Raises:
+        CallboardError: As `open_runtime` does; the thread is gone then.
+    """
+    approver = _in_thread(on_approval) if callable(on_approval) else on_approval
+    portal = Portal({**options, "on_approval": approver})
+    try:
+        return Runtime(portal, portal.started.result())
+    except BaseException:
+        portal.stop()
+        portal.join()
+        raise
+
+
+class Runtime(RuntimeHandle):
+    """A running callboard; made by `start_in_thread`.
+
+    Attributes:
+        store: What is on record: sessions, messages, calls, usage.
+    """
+
+    def __init__(self, portal: Portal, runtime: embedded.Runtime) -> None:
+        super().__init__(portal, runtime)
+        self.store = Records(portal, runtime.store)
+
+    def create_session(
+        self,
+        *,
+        agent: str = "general",
+        workspace: str | Path | None = None,
+        model: str | None = None,
+        title: str = "",
+    ) -> Session:
+        """Begins a session, as `callboard.Runtime.create_session` does."""
+        create = partial(
+            self._runtime.create_session,
+            agent=agent,
+            workspace=workspace,
+            model=model,
+            title=title,
+        )
+        return Session(self._portal, self._portal.call(create))
+
+    def get_session(self, session_id: str) -> Session:
+        """A session on record.
+
+        Raises:
+            NotFoundError: There is none of that id.
+        """
+        found = self._portal.call(partial(self._runtime.get_session, session_id))
+        return Session(self._portal, found)
+
+    def sessions(self, *, limit: int = 100) -> list[SessionRow]:
+        """Sessions on record, the latest activity first."""
+        return self._portal.call(partial(self._runtime.sessions, limit=limit))
+
+    def close(self) -> None:
+        """Ends all turns, closes the store and ends the thread. Idempotent.
+
+        Raises:
+            Exception: What the runtime ended with before, if it did.
+        """
+        self._portal.stop()
+        self._portal.join()
+        self._portal.check_end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.close()
+            return
+        self._portal.stop()
+        self._portal.join()
+
+
+class Session:
+    """One conversation; made by `Runtime`. A handle: dropping it ends nothing."""
+
+    def __init__(self, portal: Portal, session: embedded.Session) -> None:
+        self._portal = portal
+        self._session = session
+        self.session_id = session.session_id
+
+    def prompt(self, text: str) -> Turn:
+        """A turn for this input: enter it with `with`, then iterate over its events.
+
+        The input is stored when the block is entered; while another turn runs it waits for its
+        own. Leaving the block before the end cancels the turn and waits until it is gone.
+        """
+        return Turn(self._portal, self._session.prompt(text))
+
+    def run(self, text: str) -> str:
+        """Prompts and returns the final answer's text. Interrupting it cancels the turn.
+
+        Raises:
+            CallboardError: The turn was not answered; the error's type says why.
+        """
+        return self._portal.call(partial(self._session.run, text))
+
+
+class Turn(TurnHandle):
+    """One turn, from an input to the final answer; made by `Session.prompt`."""
+
+    def __enter__(self) -> Self:
+        try:
+            self._portal.call(self._turn.__aenter__)
+        except BaseException:
+            # Interrupted in the moment in which it was entered, it has nobody else to leave it.
+            self._leave()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._leave()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> TurnEvent:
+        """The next event; waits for it, and ends behind `TurnEnded`."""
+        event = self._turn.next_event_nowait()
+        if event is None:
+            if not self._portal.call(self._turn.wait_events):
+                raise StopIteration
+            event = self._turn.next_event_nowait()
+            assert event is not None
+        return event
+
+    def next_events(self) -> list[TurnEvent]:
+        """Everything that has come since, at once; waits for some, and is empty at the end."""
+        self._portal.call(self._turn.wait_events)
+        # Here and not there: an interrupted call must not have taken them.
+        return list(iter(self._turn.next_event_nowait, None))
+
+    def answer(self) -> str:
+        """Reads to the end and returns the final answer's text.
+
+        Raises:
+            CallboardError: The turn was not answered; the error's type says why.
+        """
+        return self._portal.call(self._turn.answer)
+
+    def cancel(self, reason: str = "cancelled by the program") -> None:
+        """Cancels the turn; returns when everything of it is gone. Its events can still be read."""
+        self._portal.call(partial(self._turn.cancel, reason))
+
+    def _leave(self) -> None:
+        if self._turn.input_id and self._turn.ended is None:
+            with suppress(ActorStopped):  # with its session or its runtime, the turn is gone too
+                self._portal.call(partial(self._turn.__aexit__, None, None, None))
+
+
+class Records:
+    """What is on record; see `StoreReader` for each method."""
+
+    def __init__(self, portal: Portal, store: StoreReader) -> None:
+        self.events = _blocking(portal, store.events)
+        self.session = _blocking(portal, store.session)
+        self.sessions = _blocking(portal, store.sessions)
+        self.messages = _blocking(portal, store.messages)
+        self.calls = _blocking(portal, store.calls)
+        self.usage = _blocking(portal, store.usage)
+        self.full_output = _blocking(portal, store.full_output)
+        self.open_turns = _blocking(portal, store.open_turns)
+
+
+def _blocking(portal: Portal, method: Callable[Args, Awaitable[Answer]]) -> Callable[Args, Answer]:
+    @wraps(method)
+    def call(*args: Args.args, **kwargs: Args.kwargs) -> Answer:
+        return portal.call(partial(method, *args, **kwargs))
+
+    return call
+
+
+def _in_thread(approver: BlockingApprover | Approver) -> Approver:
+    if inspect.iscoroutinefunction(approver):
+        return cast("Approver", approver)
+    limiter = trio.CapacityLimiter(MAX_APPROVAL_THREADS)
+
+    async def ask(request: ApprovalRequest) -> ApprovalAnswer | str | bool:
+        answer = await trio.to_thread.run_sync(
+            approver, request, abandon_on_cancel=True, limiter=limiter
+        )
+        # A callable object may hide that it is asynchronous.
+        return await answer if inspect.isawaitable(answer) else answer
+
+    return ask

@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+from scene import Heard, Scene, assert_sound, open_scene
+
+from callboard.actors.directory import IDLE_SECONDS, Directory
+from callboard.actors.session import MAILBOX_CAPACITY
+from callboard.providers.script import Step, reply, stall
+from callboard.providers.scripted import ScriptedModel
+from callboard.runtime.errors import ActorStopped, CallboardError, OverloadedError, StorageError
+from callboard.runtime.events import SessionCreated, TurnEnded
+from callboard.runtime.messages import CancelTurn, CreateSession, StopSessions, SubmitInput
+from callboard.runtime.subscription import Subscription
+
+ALL = ("journal", "broker", "dispatcher", "directory")
+
+
+async def scene_with(*steps: Step, sessions: int = 1) -> Scene:
+    scene = Scene(model=ScriptedModel(steps))
+    for number in range(1, sessions + 1):
+        await scene.create(f"s{number}")
+    return scene
+
+
+async def submit(scene: Scene, text: str = "hi", session_id: str = "s1") -> Heard:
+    return await scene.submit(scene.directory, session_id, text)
+
+
+async def cancel(scene: Scene, session_id: str = "s1") -> bool:
+    return await scene.directory.ask(CancelTurn(session_id=session_id, reason="test"))
+
+
+async def test_a_session_is_created_on_record() -> None:
+    scene = await scene_with()
+    created = SessionCreated(agent="general", workspace="/work", title="new")
+    async with open_scene(scene, *ALL):
+        made = await scene.directory.ask(CreateSession(created=created))
+        other = await scene.directory.ask(CreateSession(created=created))
+    assert made != other
+    assert await scene.events(made) == [created]
+    assert scene.live == {}  # it is loaded when it is needed
+
+
+async def test_a_session_that_can_not_be_stored_is_an_error() -> None:
+    scene = await scene_with()
+    scene.fake.refuse = lambda _: StorageError("no disk")
+    created = SessionCreated(agent="general", workspace="/work")
+    async with open_scene(scene, *ALL):
+        with pytest.raises(StorageError, match="no disk"):
+            await scene.directory.ask(CreateSession(created=created))
+
+
+async def test_a_session_is_loaded_on_demand_and_once() -> None:
+    scene = await scene_with(reply("a"), reply("b"), reply("c"), sessions=2)
+    async with open_scene(scene, *ALL):
+        assert scene.live == {}
+        await (await submit(scene, "one")).to_the_end()
+        mailbox = scene.live["s1"]
+        await (await submit(scene, "two")).to_the_end()
+        assert scene.live == {"s1": mailbox}
+        await (await submit(scene, session_id="s2")).to_the_end()
+        assert set(scene.live) == {"s1", "s2"}
+    await assert_sound(scene.store, "s1")
+    await assert_sound(scene.store, "s2")
+
+
+async def test_sessions_work_side_by_side() -> None:
+    scene = await scene_with(stall(), reply("b"), sessions=2)
+    async with open_scene(scene, *ALL):
+        first = await submit(scene, session_id="s1")
+        await trio.testing.wait_all_tasks_blocked()
+        second = await submit(scene, session_id="s2")
+        assert (await second.to_the_end()).outcome == "answered"
+        assert await cancel(scene, "s1")
+        assert (await first.to_the_end()).outcome == "cancelled"
+
+
+async def test_there_is_nothing_to_cancel_in_a_session_that_is_not_live() -> None:
+    scene = await scene_with()
+    async with open_scene(scene, *ALL):
+        assert not await cancel(scene)
+    assert scene.live == {}
+
+
+async def test_idle_sessions_are_unloaded_and_loaded_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    scene = await scene_with(reply("a"), reply("b"))
+    async with open_scene(scene, *ALL):
+        await (await submit(scene, "one")).to_the_end()
+        old = scene.live["s1"]
+        await trio.sleep(IDLE_SECONDS + 1)
+        assert scene.live == {}
+        assert old.is_closed
+        await (await submit(scene, "two")).to_the_end()
+        assert scene.live["s1"] is not old
+    model = scene.models.model
+    assert isinstance(model, ScriptedModel)
+    assert len(model.requests[1].rounds) == 2  # the first turn was remembered
+    await assert_sound(scene.store)
+
+
+async def test_a_busy_session_stays(autojump_clock: trio.testing.MockClock) -> None:
+    scene = await scene_with(reply("a", delay_seconds=30))
+    async with open_scene(scene, *ALL):
+        await trio.sleep(IDLE_SECONDS - 10)
+        heard = await submit(scene)
+        await trio.sleep(15)
+        assert set(scene.live) == {"s1"}
+        assert (await heard.to_the_end()).outcome == "answered"
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.001])
+async def test_a_prompt_that_comes_while_its_session_is_unloaded_is_not_lost(
+    delay: float, autojump_clock: trio.testing.MockClock
+) -> None:
+    count = 10
+    scene = await scene_with(*[reply("x")] * (count + 1))
+    outcomes: list[str] = []
+    async with open_scene(scene, *ALL):
+        await (await submit(scene)).to_the_end()
+
+        async def prompt(number: int) -> None:
+            await trio.sleep(IDLE_SECONDS - trio.current_time() + delay * (number - 5))
+            for _ in range(number):
+                await trio.lowlevel.checkpoint()
+            outcomes.append((await (await submit(scene, str(number))).to_the_end()).outcome)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(count):
+                nursery.start_soon(prompt, number)
+    assert outcomes == ["answered"] * count
+    await assert_sound(scene.store)
+
+
+async def test_a_full_mailbox_refuses_at_once_and_routes_others() -> None:
+    scene = await scene_with(reply("x"), reply("y"), sessions=2)
+    gate = trio.Event()
+    usual = scene.fake.commit
+
+    async def slow(appends: object) -> object:
+        await gate.wait()
+        return await usual(appends)  # type: ignore[arg-type]
+
+    scene.fake.commit = slow  # type: ignore[method-assign, assignment]
+    async with open_scene(scene, *ALL), trio.open_nursery() as nursery:
+        nursery.start_soon(submit, scene)
+        await trio.testing.wait_all_tasks_blocked()
+        waiting = [SubmitInput(session_id="s1", text="x") for _ in range(MAILBOX_CAPACITY)]
+        for message in waiting:
+            await scene.directory.tell(message)
+        await trio.testing.wait_all_tasks_blocked()
+        heard = Subscription()
+        refused = SubmitInput(session_id="s1", text="x", subscription=heard)
+        with pytest.raises(OverloadedError, match="s1 is full"):
+            await scene.directory.ask(refused)
+        assert heard.is_closed
+        assert not any(message.reply.is_done for message in waiting)
+        gate.set()
+        other = await submit(scene, session_id="s2")
+        assert (await other.to_the_end()).outcome in {"answered", "failed"}
+        nursery.cancel_scope.cancel()
+
+
+async def test_stopping_ends_all_turns_and_unloads_all_sessions() -> None:
+    scene = await scene_with(stall(), stall(), stall(), sessions=3)
+    async with open_scene(scene, *ALL):
+        heards = [await submit(scene, session_id=f"s{n}") for n in (1, 2, 3)]
+        await trio.testing.wait_all_tasks_blocked()
+        await scene.directory.ask(StopSessions(reason="closing"))
+        assert scene.live == {}
+        ends = [await heard.to_the_end() for heard in heards]
+    assert {(end.outcome, end.message) for end in ends} == {("cancelled", "closing")}
+    for number in (1, 2, 3):
+        await assert_sound(scene.store, f"s{number}")
+
+
+async def test_stopping_twice_at_once_is_harmless() -> None:
+    scene = await scene_with(stall())
+    async with open_scene(scene, *ALL), trio.open_nursery() as nursery:
+        await submit(scene)
+        for _ in range(3):
+            nursery.start_soon(scene.directory.ask, StopSessions(reason="closing"))
+    await assert_sound(scene.store)
+
+
+async def test_a_crashed_directory_finds_its_sessions_again(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    scene = await scene_with(reply("a", delay_seconds=5), reply("b"))
+    usual = Directory._find
+
+    def crash(*_: object) -> None:
+        monkeypatch.setattr(Directory, "_find", usual)
+        raise ZeroDivisionError("a fault in routing")
+
+    async with open_scene(scene, *ALL):
+        first = await submit(scene)
+        mailbox = scene.live["s1"]
+        monkeypatch.setattr(Directory, "_find", crash)
+        lost = SubmitInput(session_id="s1", text="lost")
+        await scene.directory.tell(lost)
+        second = await submit(scene, "second")
+        assert scene.live["s1"] is mailbox
+        for heard in (first, second):
+            assert (await heard.to_the_end()).outcome == "answered"
+        with pytest.raises(ActorStopped), trio.fail_after(60):
+            await lost.reply.wait()
+
+
+async def test_an_unknown_session_is_an_error_and_not_for_ever(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    scene = await scene_with(reply("a"))
+    async with open_scene(scene, *ALL):
+        with pytest.raises(CallboardError):
+            await submit(scene, session_id="unknown")
+        await scene.create("unknown")
+        ended = await (await submit(scene, session_id="unknown")).to_the_end()
+        assert isinstance(ended, TurnEnded)
+        assert ended.outcome == "answered"

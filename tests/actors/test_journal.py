@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import trio
+import trio.testing
+from scene import Scene, assert_sound, open_scene
+
+from callboard.actors.journal import MAX_GROUP
+from callboard.runtime.errors import ActorStopped, ConflictError, NotFoundError, StorageError
+from callboard.runtime.events import SessionCreated, Stored, TitleSet
+from callboard.runtime.messages import AppendEvents
+from callboard.runtime.store import Append
+
+NEW = SessionCreated(agent="general", workspace="/work")
+
+
+def title(text: object) -> TitleSet:
+    return TitleSet(title=str(text))
+
+
+async def ready() -> Scene:
+    scene = Scene()
+    await scene.create()
+    return scene
+
+
+async def test_an_append_is_answered_with_what_was_stored() -> None:
+    scene = await ready()
+    async with open_scene(scene, "journal"):
+        first = await scene.append("s1", title("a"), title("b"))
+        second = await scene.append("s1", title("c"))
+    assert [(s.seq, s.event) for s in first] == [(2, title("a")), (3, title("b"))]
+    assert [(s.seq, s.event) for s in second] == [(4, title("c"))]
+    assert await scene.store.events("s1", after_seq=1) == [*first, *second]
+
+
+async def test_what_waits_together_is_one_transaction() -> None:
+    scene = await ready()
+    requests = [AppendEvents(session_id="s1", events=(title(n),)) for n in range(50)]
+    for request in requests:
+        scene.journal.tell_nowait(request)
+    async with open_scene(scene, "journal"):
+        stored = [await request.reply.wait() for request in requests]
+    assert len(scene.fake.commits) == 1
+    assert [s.event for (s,) in stored] == [title(n) for n in range(50)]
+    await assert_sound(scene.store)
+
+
+async def test_appends_come_together_while_a_commit_runs() -> None:
+    scene = await ready()
+    gate = trio.Event()
+    usual = scene.fake.commit
+
+    async def slow(appends: Sequence[Append]) -> object:
+        await gate.wait()
+        return await usual(appends)
+
+    scene.fake.commit = slow  # type: ignore[method-assign, assignment]
+    async with open_scene(scene, "journal"), trio.open_nursery() as nursery:
+        nursery.start_soon(scene.append, "s1", title("first"))
+        await trio.testing.wait_all_tasks_blocked()
+        for number in range(20):
+            nursery.start_soon(scene.append, "s1", title(number))
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(await scene.events()) == 1  # nothing is acknowledged that is not stored
+        gate.set()
+    assert [len(group) for group in scene.fake.commits] == [1, 20]
+
+
+async def test_a_group_is_bounded() -> None:
+    scene = await ready()
+    count = MAX_GROUP + 1
+    async with open_scene(scene, "journal"), trio.open_nursery() as nursery:
+        for number in range(count):
+            nursery.start_soon(scene.append, "s1", title(number))
+    assert sum(map(len, scene.fake.commits)) == count
+    assert max(map(len, scene.fake.commits)) <= MAX_GROUP
+    await assert_sound(scene.store)
+
+
+async def test_events_are_in_the_inbox_before_the_append_is_acknowledged() -> None:
+    scene = await ready()
+    inbox = scene.inboxes.open("s1")
+    await scene.create("other")
+    async with open_scene(scene, "journal"):
+        await scene.append("other", title("not ours"))
+        stored = await scene.append("s1", title("a"), title("b"))
+        taken: list[Stored | None] = [inbox.take() for _ in range(3)]
+    assert taken == [*stored, None]
+
+
+async def test_an_asker_that_is_gone_leaves_no_event_unpublished() -> None:
+    scene = await ready()
+    inbox = scene.inboxes.open("s1")
+    async with open_scene(scene, "journal"):
+        with trio.move_on_after(0):
+            await scene.append("s1", title("a"))
+        await trio.testing.wait_all_tasks_blocked()
+    event = inbox.take()
+    assert event is not None
+    assert event.event == title("a")
+
+
+async def test_a_store_that_fails_fails_its_group_and_the_journal_goes_on() -> None:
+    scene = await ready()
+    inbox = scene.inboxes.open("s1")
+    scene.fake.refuse = lambda _: StorageError("the disk is gone")
+    requests = [AppendEvents(session_id="s1", events=(title(n),)) for n in range(3)]
+    for request in requests:
+        scene.journal.tell_nowait(request)
+    async with open_scene(scene, "journal"):
+        for request in requests:
+            with pytest.raises(StorageError, match="the disk is gone"):
+                await request.reply.wait()
+        assert inbox.take() is None
+        scene.fake.refuse = lambda _: None
+        (stored,) = await scene.append("s1", title("later"))
+    assert stored.seq == 2
+
+
+async def test_one_refused_append_spares_its_group() -> None:
+    scene = await ready()
+    requests = [
+        AppendEvents(session_id="s1", events=(title("a"),)),
+        AppendEvents(session_id="unknown", events=(title("b"),)),
+        AppendEvents(session_id="s1", events=(NEW,)),
+        AppendEvents(session_id="s1", events=(title("c"),)),
+    ]
+    for request in requests:
+        scene.journal.tell_nowait(request)
+    async with open_scene(scene, "journal"):
+        assert len(await requests[0].reply.wait()) == 1
+        with pytest.raises(NotFoundError):
+            await requests[1].reply.wait()
+        with pytest.raises(ConflictError):
+            await requests[2].reply.wait()
+        assert (await requests[3].reply.wait())[0].seq == 3
+    assert len(scene.fake.commits) == 1
+
+
+async def test_a_crash_of_the_store_wakes_its_group_and_the_journal_starts_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    scene = await ready()
+
+    def crash(appends: Sequence[Append]) -> StorageError | None:
+        raise ZeroDivisionError("a fault in the store")
+
+    scene.fake.refuse = crash
+    async with open_scene(scene, "journal"):
+        with pytest.raises(ActorStopped):
+            await scene.append("s1", title("a"))
+        scene.fake.refuse = lambda _: None
+        assert len(await scene.append("s1", title("b"))) == 1
+    await assert_sound(scene.store)
+
+
+async def test_an_empty_append_says_that_all_before_it_is_stored() -> None:
+    scene = await ready()
+    async with open_scene(scene, "journal"):
+        earlier = AppendEvents(session_id="s1", events=(title("a"),))
+        scene.journal.tell_nowait(earlier)
+        assert await scene.append("s1") == ()
+        assert earlier.reply.is_done

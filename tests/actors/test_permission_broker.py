@@ -1,0 +1,316 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from scene import FakeStore, Scene, open_scene
+
+from callboard.config.settings import Limits
+from callboard.runtime.definitions import Agent, Preset, Tier
+from callboard.runtime.errors import ActorStopped, StorageError
+from callboard.runtime.events import ApprovalAnswered, ApprovalAsked
+from callboard.runtime.messages import (
+    AnswerApproval,
+    ApprovalAnswer,
+    ApprovalRequest,
+    AskPerson,
+    CheckPermissions,
+    Decision,
+    PermissionQuestion,
+)
+from callboard.runtime.store import Append
+
+ALL = ("journal", "broker")
+
+
+def question(tier: Tier = Tier.ELEVATED, reason: str | None = None) -> PermissionQuestion:
+    return PermissionQuestion(
+        call_id="c1", name="erase", tier=tier, arguments='{"a":1}', approval_reason=reason
+    )
+
+
+async def check(
+    scene: Scene, preset: Preset, *questions: PermissionQuestion
+) -> tuple[Decision, ...]:
+    decisions: tuple[Decision, ...] = await scene.broker.ask(
+        CheckPermissions(session_id="s1", agent=Agent(policy=preset), questions=questions)
+    )
+    return decisions
+
+
+async def ask(scene: Scene, scope: trio.CancelScope | None = None) -> ApprovalAnswer:
+    answer: ApprovalAnswer = await scene.broker.ask(
+        AskPerson(
+            session_id="s1", turn_id="t1", question=question(), reason="it is dangerous",
+            digest="d", scope=scope or trio.CancelScope(),
+        )
+    )  # fmt: skip
+    return answer
+
+
+async def answer(scene: Scene, approval_id: str, decision: str) -> bool:
+    first: bool = await scene.broker.ask(
+        AnswerApproval(approval_id=approval_id, answer=ApprovalAnswer(decision=decision))
+    )
+    return first
+
+
+async def ready(approver: Any = None, **options: Any) -> Scene:
+    scene = Scene(approver=approver, **options)
+    await scene.create()
+    return scene
+
+
+class Silent:
+    """A person who thinks; `asked` are the questions, `ended` counts those taken back."""
+
+    def __init__(self) -> None:
+        self.asked: list[ApprovalRequest] = []
+        self.ended = 0
+
+    async def __call__(self, request: ApprovalRequest) -> bool:
+        self.asked.append(request)
+        try:
+            await trio.sleep_forever()
+        finally:
+            self.ended += 1
+        return True
+
+
+# ── deciding ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("preset", "tier", "reason", "verdict"),
+    [
+        (Preset.AUTO, Tier.SYSTEM, "overwrites a file", "allow"),
+        (Preset.AUTO, Tier.ELEVATED, None, "ask"),
+        (Preset.BALANCED, Tier.SYSTEM, None, "allow"),
+        (Preset.BALANCED, Tier.READ_ONLY, "new host", "ask"),
+        (Preset.BALANCED, Tier.ELEVATED, None, "ask"),
+        (Preset.STRICT, Tier.READ_ONLY, None, "allow"),
+        (Preset.STRICT, Tier.WORKSPACE, None, "ask"),
+        (Preset.STRICT, Tier.READ_ONLY, "new host", "ask"),
+    ],
+)
+async def test_preset_tier_and_the_tools_own_word_decide(
+    preset: Preset, tier: Tier, reason: str | None, verdict: str
+) -> None:
+    scene = await ready()
+    async with open_scene(scene, *ALL):
+        (decision,) = await check(scene, preset, question(tier, reason))
+    assert decision.verdict == verdict
+    assert str(preset) in decision.reason or tier is Tier.ELEVATED
+
+
+async def test_a_batch_is_decided_in_its_order() -> None:
+    scene = await ready()
+    async with open_scene(scene, *ALL):
+        tiers = (Tier.ELEVATED, Tier.READ_ONLY, Tier.ELEVATED)
+        decisions = await check(scene, Preset.BALANCED, *map(question, tiers))
+        assert await check(scene, Preset.BALANCED) == ()
+    assert [decision.verdict for decision in decisions] == ["ask", "allow", "ask"]
+
+
+# ── asking ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_nobody_to_ask_is_a_denial_on_record() -> None:
+    scene = await ready()
+    async with open_scene(scene, *ALL):
+        given = await ask(scene)
+    assert given.decision == "deny"
+    assert "nobody to ask" in given.reason
+    (_, asked, answered) = await scene.events()
+    assert isinstance(asked, ApprovalAsked)
+    assert isinstance(answered, ApprovalAnswered)
+    assert (answered.decision, answered.answered_by) == ("deny", "callboard")
+    assert answered.approval_id == asked.approval_id
+
+
+@pytest.mark.parametrize(
+    ("said", "decision"),
+    [
+        ("allow", "allow"),
+        (True, "allow"),
+        (ApprovalAnswer(decision="allow", answered_by="me", arguments="{}"), "allow"),
+        ("deny", "deny"),
+        (False, "deny"),
+        (ApprovalAnswer(decision="deny", reason="not today"), "deny"),
+        (ApprovalAnswer(decision="expired"), "deny"),
+        (ApprovalAnswer(decision="sure"), "deny"),
+        ("yes", "deny"),
+        (1, "deny"),  # only True is true
+        (None, "deny"),
+        ("", "deny"),
+        (["allow"], "deny"),
+    ],
+)
+async def test_what_an_approver_may_say(said: object, decision: str) -> None:
+    async def approver(request: ApprovalRequest) -> Any:
+        return said
+
+    scene = await ready(approver)
+    async with open_scene(scene, *ALL):
+        given = await ask(scene)
+    assert given.decision == decision
+    if isinstance(said, ApprovalAnswer) and said.decision in {"allow", "deny"}:
+        assert given == said
+    elif decision == "deny" and said not in ("deny", False):
+        assert "not allow or deny" in given.reason
+
+
+async def test_an_approver_hears_everything_and_the_record_says_the_same() -> None:
+    asked: list[ApprovalRequest] = []
+
+    async def approver(request: ApprovalRequest) -> ApprovalAnswer:
+        asked.append(request)
+        return ApprovalAnswer(
+            decision="allow", arguments='{"a":2}', remember="session", reason="why", answered_by="x"
+        )
+
+    scene = await ready(approver)
+    async with open_scene(scene, *ALL):
+        await ask(scene)
+    (request,) = asked
+    assert (request.session_id, request.turn_id, request.call_id) == ("s1", "t1", "c1")
+    assert (request.tool, request.tier, request.arguments) == ("erase", Tier.ELEVATED, '{"a":1}')
+    assert (request.reason, request.digest) == ("it is dangerous", "d")
+    _, question_stored, answer_stored = await scene.events()
+    assert isinstance(question_stored, ApprovalAsked)
+    assert question_stored.expires_at_ms == request.expires_at_ms
+    assert (question_stored.arguments, question_stored.digest) == ('{"a":1}', "d")
+    assert answer_stored == ApprovalAnswered(
+        approval_id=request.approval_id, call_id="c1", decision="allow", answered_by="x",
+        reason="why", arguments='{"a":2}', remember="session",
+    )  # fmt: skip
+
+
+async def crash() -> None:
+    raise ValueError("boom")
+
+
+async def crash_in_nursery() -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(crash)
+
+
+@pytest.mark.parametrize("fault", [crash, crash_in_nursery])
+async def test_an_approver_that_raises_is_a_denial(fault: Any) -> None:
+    async def approver(request: ApprovalRequest) -> bool:
+        await fault()
+        return True
+
+    scene = await ready(approver)
+    async with open_scene(scene, *ALL):
+        given = await ask(scene)
+        assert await check(scene, Preset.AUTO, question(Tier.SYSTEM))  # the broker lives
+    assert (given.decision, given.reason) == ("deny", "the approval handler failed")
+
+
+async def test_silence_expires(autojump_clock: trio.testing.MockClock) -> None:
+    person = Silent()
+    scene = await ready(person, limits=Limits(approval_seconds=30))
+    async with open_scene(scene, *ALL):
+        given = await ask(scene)
+        assert trio.current_time() == 30
+        assert not await answer(scene, person.asked[0].approval_id, "allow")
+    assert (given.decision, person.ended) == ("expired", 1)
+    assert [e.decision for e in await scene.events() if isinstance(e, ApprovalAnswered)] == [
+        "expired"
+    ]
+
+
+async def test_withdrawing_a_question_takes_it_back_from_the_person() -> None:
+    person = Silent()
+    scene = await ready(person)
+    scope = trio.CancelScope()
+    async with open_scene(scene, *ALL), trio.open_nursery() as nursery:
+
+        async def asker() -> None:
+            with pytest.raises(ActorStopped):
+                await ask(scene, scope)
+
+        nursery.start_soon(asker)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (len(person.asked), person.ended) == (1, 0)
+        scope.cancel()
+        await trio.testing.wait_all_tasks_blocked()
+        assert person.ended == 1
+        assert not await answer(scene, person.asked[0].approval_id, "allow")
+    assert not any(isinstance(e, ApprovalAnswered) for e in await scene.events())
+
+
+async def test_the_first_answer_wins() -> None:
+    person = Silent()
+    scene = await ready(person)
+    got: list[ApprovalAnswer] = []
+    async with open_scene(scene, *ALL), trio.open_nursery() as nursery:
+
+        async def asker() -> None:
+            got.append(await ask(scene))
+
+        nursery.start_soon(asker)
+        await trio.testing.wait_all_tasks_blocked()
+        (request,) = person.asked
+        firsts: list[bool] = []
+
+        async def answerer(decision: str) -> None:
+            firsts.append(await answer(scene, request.approval_id, decision))
+
+        nursery.start_soon(answerer, "deny")
+        nursery.start_soon(answerer, "deny")
+        await trio.testing.wait_all_tasks_blocked()
+        assert sorted(firsts) == [False, True]
+        assert person.ended == 1
+    assert [given.decision for given in got] == ["deny"]
+    assert len([e for e in await scene.events() if isinstance(e, ApprovalAnswered)]) == 1
+
+
+async def test_an_answer_to_nothing_is_not_the_first() -> None:
+    scene = await ready()
+    async with open_scene(scene, *ALL):
+        assert not await answer(scene, "approval_unknown", "allow")
+
+
+@pytest.mark.parametrize("lost", [ApprovalAsked, ApprovalAnswered])
+async def test_what_can_not_be_recorded_is_not_allowed(lost: type) -> None:
+    asked: list[ApprovalRequest] = []
+
+    async def approver(request: ApprovalRequest) -> bool:
+        asked.append(request)
+        return True
+
+    def refuse(appends: Sequence[Append]) -> StorageError | None:
+        events = [event for append in appends for event in append.events]
+        return StorageError("no disk") if any(isinstance(e, lost) for e in events) else None
+
+    scene = await ready(approver, store=FakeStore(refuse))
+    async with open_scene(scene, *ALL):
+        with pytest.raises(StorageError, match="no disk"):
+            await ask(scene)
+        scene.fake.refuse = lambda _: None
+        assert (await ask(scene)).decision == "allow"
+    assert len(asked) == (1 if lost is ApprovalAsked else 2)
+
+
+async def test_questions_wait_side_by_side() -> None:
+    person = Silent()
+    scene = await ready(person)
+    got: dict[int, str] = {}
+    async with open_scene(scene, *ALL), trio.open_nursery() as nursery:
+
+        async def asker(number: int) -> None:
+            got[number] = (await ask(scene)).decision
+
+        for number in range(3):
+            nursery.start_soon(asker, number)
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(person.asked) == 3
+        assert await check(scene, Preset.AUTO, question(Tier.SYSTEM))
+        for request in person.asked:
+            assert await answer(scene, request.approval_id, "allow")
+    assert got == {0: "allow", 1: "allow", 2: "allow"}

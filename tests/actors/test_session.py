@@ -1,0 +1,495 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from scene import FakeStore, Heard, OneModel, Scene, assert_sound, open_scene
+
+import callboard
+from callboard.actors.conversation import Conversation
+from callboard.providers.script import Step, last_result, reply, stall
+from callboard.providers.scripted import ScriptedModel
+from callboard.runtime.definitions import Agent, CallStatus
+from callboard.runtime.errors import (
+    ActorStopped,
+    CallboardError,
+    NotFoundError,
+    StorageError,
+    StorageFull,
+)
+from callboard.runtime.events import (
+    CallFinished,
+    CallStarted,
+    DurableEvent,
+    InputAccepted,
+    MessageCompleted,
+    Stored,
+    StreamBatch,
+    TitleSet,
+    TurnEnded,
+    TurnStarted,
+)
+from callboard.runtime.history import Answer, Input, Text
+from callboard.runtime.messages import CancelTurn, StopSession, SubmitInput
+from callboard.runtime.store import Append
+
+ALL = ("journal", "broker", "dispatcher", "session")
+
+
+@callboard.tool(tier="workspace")
+async def work(seconds: float = 1) -> str:
+    """Works."""
+    await trio.sleep(seconds)
+    return "worked"
+
+
+async def submit(scene: Scene, text: str) -> Heard:
+    return await scene.submit(scene.session, "s1", text)
+
+
+async def cancel(scene: Scene, input_id: str | None = None) -> bool:
+    done: bool = await scene.session.ask(
+        CancelTurn(session_id="s1", reason="test", input_id=input_id)
+    )
+    return done
+
+
+async def stop(scene: Scene, *, only_idle: bool = False) -> bool:
+    done: bool = await scene.session.ask(
+        StopSession(session_id="s1", reason="stopped", only_idle=only_idle)
+    )
+    return done
+
+
+async def scene_with(*steps: Step | Callable[[Any], Step], **options: Any) -> Scene:
+    scene = Scene(model=ScriptedModel(steps), tools=[work], **options)
+    await scene.create()
+    return scene
+
+
+def asked_of(scene: Scene) -> list[list[str]]:
+    """The inputs of each request that the model got."""
+    model = scene.models.model
+    assert isinstance(model, ScriptedModel)
+    return [
+        [item.text for round_ in request.rounds for item in round_.items if isinstance(item, Input)]
+        for request in model.requests
+    ]
+
+
+# ── inputs and turns ─────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_consumer_hears_the_turn_in_order() -> None:
+    scene = await scene_with(reply(["Hel", "lo"]))
+    async with open_scene(scene, *ALL):
+        heard = await submit(scene, "hi")
+        ended = await heard.to_the_end()
+    assert ended.outcome == "answered"
+    kinds = [type(u.event if isinstance(u, Stored) else u) for u in heard.updates]
+    assert kinds[:2] == [InputAccepted, TurnStarted]
+    assert kinds[-2:] == [MessageCompleted, TurnEnded]
+    assert set(kinds[2:-2]) == {StreamBatch}
+    stored = [u for u in heard.updates if isinstance(u, Stored)]
+    assert stored == (await scene.store.events("s1"))[1:]
+    assert stored[0].seq == heard.ticket.seq
+    offsets = [u.offset for u in heard.updates if isinstance(u, StreamBatch)]
+    assert offsets == [0, 3, 5, 5]
+    await assert_sound(scene.store)
+
+
+async def test_results_go_back_to_the_model() -> None:
+    scene = await scene_with(
+        reply(calls=[("work", {"seconds": 0})]),
+        lambda request: reply(f"It says {last_result(request)}"),
+    )
+    async with open_scene(scene, *ALL):
+        await (await submit(scene, "go")).to_the_end()
+    (message,) = [m for m in await scene.store.messages("s1") if m.type == "assistant"][-1:]
+    assert message.content == 'It says {"status":"success","result":"worked"}'
+    await assert_sound(scene.store)
+
+
+async def test_inputs_have_their_turns_in_order_one_at_a_time() -> None:
+    scene = await scene_with(*[reply(f"answer {n}", delay_seconds=0) for n in range(5)])
+    async with open_scene(scene, *ALL):
+        heards = [await submit(scene, f"input {n}") for n in range(5)]
+        seqs = [heard.ticket.seq for heard in heards]
+        assert seqs == sorted(seqs)
+        for heard in heards:
+            assert (await heard.to_the_end()).outcome == "answered"
+    assert asked_of(scene) == [[f"input {i}" for i in range(n + 1)] for n in range(5)]
+    await assert_sound(scene.store)
+    # Each hears its own turn only.
+    for number, heard in enumerate(heards):
+        texts = [
+            u.event.parts for u in heard.updates
+            if isinstance(u, Stored) and isinstance(u.event, MessageCompleted)
+        ]  # fmt: skip
+        assert texts == [(Text(f"answer {number}"),)]
+
+
+# ── cancel ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_cancelling_a_running_turn_keeps_its_text_and_the_session() -> None:
+    scene = await scene_with(stall("so far"), reply("next"))
+    async with open_scene(scene, *ALL):
+        heard = await submit(scene, "first")
+        await trio.testing.wait_all_tasks_blocked()
+        assert await cancel(scene, heard.ticket.input_id)
+        ended = await heard.to_the_end()
+        assert (ended.outcome, ended.message) == ("cancelled", "test")
+        assert (await (await submit(scene, "second")).to_the_end()).outcome == "answered"
+    kept, _ = [e for e in await scene.events() if isinstance(e, MessageCompleted)]
+    assert (kept.parts, kept.incomplete) == ((Text("so far"),), True)
+    await assert_sound(scene.store)
+
+
+async def test_cancelling_gives_every_open_call_its_result(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    scene = await scene_with(reply(calls=[("work", {"seconds": 1}), ("work", {"seconds": 50})]))
+    async with open_scene(scene, *ALL):
+        heard = await submit(scene, "go")
+        await trio.sleep(5)
+        assert await cancel(scene)
+        assert (await heard.to_the_end()).outcome == "cancelled"
+        assert trio.current_time() == 5
+    finished = [e.status for e in await scene.events() if isinstance(e, CallFinished)]
+    assert finished == [CallStatus.SUCCESS, CallStatus.CANCELLED]
+    await assert_sound(scene.store)
+
+
+async def test_cancelling_an_input_that_waits_spares_the_running_turn(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    scene = await scene_with(reply("first", delay_seconds=1), reply("third"))
+    async with open_scene(scene, *ALL):
+        heards = [await submit(scene, text) for text in ("first", "second", "third")]
+        assert await cancel(scene, heards[1].ticket.input_id)
+        outcomes = [(await heard.to_the_end()).outcome for heard in heards]
+    assert outcomes == ["answered", "cancelled", "answered"]
+    await assert_sound(scene.store)
+
+
+async def test_there_may_be_nothing_to_cancel() -> None:
+    scene = await scene_with(reply("x"))
+    async with open_scene(scene, *ALL):
+        assert not await cancel(scene)
+        heard = await submit(scene, "go")
+        await heard.to_the_end()
+        await trio.testing.wait_all_tasks_blocked()
+        assert not await cancel(scene, heard.ticket.input_id)
+        assert not await cancel(scene, "input_unknown")
+
+
+# ── stop ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_stopping_ends_the_turn_and_leaves_waiting_inputs_on_record() -> None:
+    scene = await scene_with(stall("x"))
+    async with open_scene(scene, *ALL):
+        first = await submit(scene, "first")
+        second = await submit(scene, "second")
+        await trio.testing.wait_all_tasks_blocked()
+        assert await stop(scene)
+        assert (await first.to_the_end()).outcome == "cancelled"
+        with pytest.raises(ActorStopped, match="has ended"):
+            await second.to_the_end()
+        await trio.testing.wait_all_tasks_blocked()
+        assert scene.session.is_closed
+    await assert_sound(scene.store)
+    again = Scene(model=ScriptedModel([reply("late")]), store=scene.fake)
+    async with open_scene(again, *ALL):
+        await trio.testing.wait_all_tasks_blocked()
+        assert asked_of(again) == [["first", "second"]]
+    await assert_sound(scene.store)
+
+
+@pytest.mark.parametrize("turns_before", [0, 1])
+async def test_a_stop_right_behind_an_input_does_not_wait_for_ever(
+    turns_before: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    for _ in range(10):  # whichever of the tasks Trio runs first
+        scene = await scene_with(*[reply("x")] * turns_before, stall())
+        async with open_scene(scene, *ALL):
+            for _ in range(turns_before):
+                await (await submit(scene, "before")).to_the_end()
+                await trio.testing.wait_all_tasks_blocked()
+            scene.session.tell_nowait(SubmitInput(session_id="s1", text="go"))
+            with trio.fail_after(60):
+                assert await stop(scene)
+        await assert_sound(scene.store)
+
+
+async def test_a_busy_session_is_not_idle() -> None:
+    scene = await scene_with(stall())
+    async with open_scene(scene, *ALL):
+        heard = await submit(scene, "go")
+        assert not await stop(scene, only_idle=True)
+        await cancel(scene)
+        await heard.to_the_end()
+        assert await stop(scene, only_idle=True)
+
+
+# ── crash ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Poison:
+    """Makes the fold of the n-th turn's start crash, once."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_set = False
+        usual = Conversation.fold
+
+        def fold(conversation: Conversation, stored: Stored) -> None:
+            if self.is_set and isinstance(stored.event, CallStarted):
+                self.is_set = False
+                raise ZeroDivisionError("a fault in folding")
+            usual(conversation, stored)
+
+        monkeypatch.setattr(Conversation, "fold", fold)
+
+
+async def test_a_crash_is_heard_and_the_session_is_rebuilt(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    poison = Poison(monkeypatch)
+    scene = await scene_with(reply(calls=[("work", {"seconds": 9})]), reply("b"), reply("c"))
+    async with open_scene(scene, *ALL):
+        poison.is_set = True
+        heard = await submit(scene, "first")
+        waiting = await submit(scene, "second")
+        for each in (heard, waiting):
+            with pytest.raises(ActorStopped, match="has ended; load it again"):
+                await each.to_the_end()
+        # The successor closes what was open, then goes on with what waits.
+        assert (await (await submit(scene, "third")).to_the_end()).outcome == "answered"
+    ends = [e for e in await scene.events() if isinstance(e, TurnEnded)]
+    assert [e.outcome for e in ends] == ["failed", "answered", "answered"]
+    await assert_sound(scene.store)
+    assert asked_of(scene)[-1] == ["first", "second", "third"]
+
+
+async def test_who_waits_for_a_cancel_hears_of_a_crash(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    @callboard.tool(tier="workspace")
+    async def stubborn() -> None:
+        """Takes its time to end."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(3)
+
+    usual = Conversation.fold
+
+    def fold(conversation: Conversation, stored: Stored) -> None:
+        if isinstance(stored.event, TitleSet):
+            monkeypatch.setattr(Conversation, "fold", usual)
+            raise ZeroDivisionError("a fault in folding")
+        usual(conversation, stored)
+
+    scene = Scene(model=ScriptedModel([reply(calls=[("stubborn", {})])]), tools=[stubborn])
+    await scene.create()
+    async with open_scene(scene, *ALL), trio.open_nursery() as nursery:
+        await submit(scene, "go")
+        await trio.testing.wait_all_tasks_blocked()
+        monkeypatch.setattr(Conversation, "fold", fold)
+
+        async def crash_it() -> None:
+            await trio.sleep(1)
+            await scene.append("s1", TitleSet(title="x"))
+
+        nursery.start_soon(crash_it)
+        with pytest.raises(ActorStopped), trio.fail_after(60):
+            await cancel(scene)
+        assert trio.current_time() == 3
+        await trio.sleep(1)  # the successor
+    await assert_sound(scene.store)
+
+
+# ── a store that fails ───────────────────────────────────────────────────────────────────────────
+
+
+def events_of(appends: Sequence[Append]) -> list[DurableEvent]:
+    return [event for append in appends for event in append.events]
+
+
+@pytest.mark.parametrize("number", range(5))
+async def test_a_full_disk_is_told_and_a_later_prompt_recovers(
+    number: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    # The commits of a turn: its start, the calls' start, two results, the end.
+    script = [reply(calls=[("work", {"seconds": n}) for n in (1, 2)]), reply("done")]
+    commits = 0
+
+    def refuse(appends: Sequence[Append]) -> StorageError | None:
+        nonlocal commits
+        commits += 1
+        return StorageFull("The disk is full.") if commits > number else None
+
+    scene = await scene_with(*script, *script, reply("recovered"), store=FakeStore(refuse))
+    async with open_scene(scene, *ALL):
+        with pytest.raises(StorageError, match="disk is full"):
+            await (await submit(scene, "first")).to_the_end()
+        scene.fake.refuse = lambda _: None
+        assert isinstance(scene.models.model, ScriptedModel)
+        scene.models.model = ScriptedModel([reply("recovered")])
+        ended = await (await submit(scene, "second")).to_the_end()
+        assert ended.outcome == "answered"
+    assert commits > number
+    await assert_sound(scene.store)
+    assert asked_of(scene)[-1][-1] == "second"
+
+
+async def test_a_queued_input_survives_a_full_disk(autojump_clock: trio.testing.MockClock) -> None:
+    scene = await scene_with(reply("first", delay_seconds=1), reply("third"), reply("second"))
+
+    def refuse(appends: Sequence[Append]) -> StorageError | None:
+        starts = [e for e in events_of(appends) if isinstance(e, TurnStarted)]
+        return StorageFull("The disk is full.") if starts else None
+
+    async with open_scene(scene, *ALL):
+        first, second = await submit(scene, "first"), await submit(scene, "second")
+        scene.fake.refuse = refuse
+        assert (await first.to_the_end()).outcome == "answered"
+        with pytest.raises(StorageError):
+            await second.to_the_end()
+        scene.fake.refuse = lambda _: None
+        assert (await (await submit(scene, "third")).to_the_end()).outcome == "answered"
+        await trio.testing.wait_all_tasks_blocked()
+    assert asked_of(scene)[-1] == ["first", "third", "second"]
+    await assert_sound(scene.store)
+
+
+async def test_a_session_that_can_not_go_on_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    scene = await scene_with(stall())
+    async with open_scene(scene, *ALL):
+        await submit(scene, "first")
+        await submit(scene, "second")
+        await trio.testing.wait_all_tasks_blocked()
+        await stop(scene)
+    again = Scene(model=ScriptedModel([reply("third"), reply("second")]), store=scene.fake)
+    again.models.failure = NotFoundError("there is no model x")
+    async with open_scene(again, *ALL):
+        with pytest.raises(NotFoundError, match="there is no model x"):
+            await submit(again, "third")
+        again.models.failure = None
+        assert (await (await submit(again, "third")).to_the_end()).outcome == "answered"
+        await trio.testing.wait_all_tasks_blocked()
+    assert "crashed" not in caplog.text
+    assert asked_of(again)[-1] == ["first", "third", "second"]
+    await assert_sound(scene.store)
+
+
+async def test_an_agent_that_is_gone_is_named() -> None:
+    scene = await scene_with(reply("x"), agents=[Agent(name="other")])
+    async with open_scene(scene, *ALL):
+        with pytest.raises(NotFoundError, match="no agent 'general'; there are: other"):
+            await submit(scene, "go")
+    assert len(await scene.events()) == 1
+
+
+# ── what a turn makes of its model ───────────────────────────────────────────────────────────────
+
+
+async def test_a_model_that_fails_fails_the_turn_alone() -> None:
+    scene = await scene_with(reply("cut", finish=None), reply("fine"))
+    async with open_scene(scene, *ALL):
+        ended = await (await submit(scene, "one")).to_the_end()
+        assert (ended.outcome, ended.error_type) == ("failed", "provider")
+        assert "cut off" in ended.message
+        assert (await (await submit(scene, "two")).to_the_end()).outcome == "answered"
+    texts = [e.parts for e in await scene.events() if isinstance(e, MessageCompleted)]
+    assert texts == [(Text("fine"),)]
+
+
+async def test_calls_of_an_answer_that_was_cut_at_its_limit_never_run() -> None:
+    scene = await scene_with(reply(calls=[("work", {})], finish="length"))
+    async with open_scene(scene, *ALL):
+        assert (await (await submit(scene, "go")).to_the_end()).outcome == "max_tokens"
+    (row,) = await scene.store.calls()
+    assert (row.status, row.started_at_ms) == (CallStatus.CANCELLED, None)
+    await assert_sound(scene.store)
+
+
+async def test_a_model_that_goes_round_in_circles_is_stopped(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    scene = await scene_with(*[reply(calls=[("work", {})])] * 30)
+    async with open_scene(scene, *ALL):
+        ended = await (await submit(scene, "go")).to_the_end()
+    assert ended.outcome == "loop_guard"
+    assert "work was called 25 times" in ended.message
+    await assert_sound(scene.store)
+
+
+async def test_call_ids_that_a_model_repeats_become_unique() -> None:
+    from callboard.providers.script import ScriptedCall
+
+    again = [ScriptedCall("work", '{"seconds": 0}', "same")] * 2
+    scene = await scene_with(reply(calls=again), reply(calls=again), reply("done"))
+    async with open_scene(scene, *ALL):
+        assert (await (await submit(scene, "go")).to_the_end()).outcome == "answered"
+    rows = await scene.store.calls()
+    assert len({row.call_id for row in rows}) == 4
+    await assert_sound(scene.store)
+
+
+async def test_without_a_dispatcher_the_turn_fails_and_its_calls_have_results() -> None:
+    scene = await scene_with(reply(calls=[("work", {})]), reply("fine"))
+    scene.dispatcher.close()
+    async with open_scene(scene, "journal", "broker", "session"):
+        ended = await (await submit(scene, "go")).to_the_end()
+        assert (ended.outcome, ended.error_type) == ("failed", "internal")
+        assert (await (await submit(scene, "two")).to_the_end()).outcome == "answered"
+    await assert_sound(scene.store)
+
+
+async def test_a_consumer_that_stops_reading_holds_up_its_turn_alone(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    pieces = 500
+    scene = await scene_with(reply(["x"] * pieces), reply("next"))
+    async with open_scene(scene, *ALL):
+        heard = await submit(scene, "go")
+        await trio.testing.wait_all_tasks_blocked()
+        events = await scene.events()
+        assert not any(isinstance(e, MessageCompleted) for e in events)
+        assert (await heard.to_the_end()).outcome == "answered"
+        batches = [u for u in heard.updates if isinstance(u, StreamBatch)]
+        assert len(batches) == pieces + 2
+
+
+def test_one_model_is_what_the_session_asks_for() -> None:
+    failing = OneModel(ScriptedModel([]))
+    failing.failure = CallboardError("x")
+    with pytest.raises(CallboardError):
+        failing.target(None)
+
+
+async def test_a_loaded_conversation_is_the_one_that_was_live() -> None:
+    scene = await scene_with(reply(calls=[("work", {"seconds": 0})]), reply("a"), reply("b"))
+    live: list[Conversation] = []
+    usual = scene.make_session
+
+    def make() -> Any:
+        session = usual()
+        live.append(session.conversation)
+        return session
+
+    scene.make_session = make  # type: ignore[method-assign]
+    async with open_scene(scene, *ALL):
+        for text in ("one", "two"):
+            await (await submit(scene, text)).to_the_end()
+    loaded = Conversation()
+    loaded.fold_all(await scene.store.events("s1"))
+    assert [r.items for r in loaded.rounds] == [r.items for r in live[0].rounds]
+    assert loaded.call_ids == live[0].call_ids
+    assert sum(isinstance(i, Answer) for r in loaded.rounds for i in r.items) == 3

@@ -1,0 +1,55 @@
+"""What the portal's tests share: whole programs in a process of their own, and a model that counts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import trio
+
+from callboard.providers.provider import Emit, ModelRequest
+from callboard.runtime.stream import Done, StopReason, TextDelta
+
+PIECES = 1_000
+
+
+class CountingModel:
+    """A model that says `PIECES` words as fast as it may, and counts them.
+
+    Attributes:
+        emitted: How many its consumer's turn has taken so far.
+    """
+
+    def __init__(self) -> None:
+        self.emitted = 0
+
+    async def run(self, request: ModelRequest, emit: Emit) -> None:
+        for number in range(PIECES):
+            await emit([TextDelta(f"{number} ")])
+            self.emitted += 1
+        await emit([Done(StopReason.END, "stop")])
+
+
+async def wait_quiet() -> None:
+    """Waits until no task of the runtime can go on by itself."""
+    await trio.testing.wait_all_tasks_blocked(0.05)
+
+
+def run_program(program: str, *arguments: str | Path) -> str:
+    """Runs a program whose warnings are errors; gives what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program, *map(str, arguments)],
+        env={name: value for name, value in os.environ.items() if not name.endswith("_KEY")},
+        # Whoever runs the tests may have it ignored, and then Python sets no handler.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
+    return done.stdout

@@ -1,0 +1,317 @@
+"""Plain programs: the same runtime, with methods that block."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import traceback
+from functools import partial
+from pathlib import Path
+from typing import assert_type
+
+import pytest
+import trio
+from programs import PIECES, CountingModel, run_program, wait_quiet
+
+import callboard
+from callboard import plain
+from callboard.embedded import open_runtime
+from callboard.providers.script import Step, fail, reply, stall
+from callboard.runtime.definitions import CallStatus
+from callboard.runtime.errors import (
+    ActorStopped,
+    ConflictError,
+    NotFoundError,
+    ProviderError,
+    ValidationError,
+)
+from callboard.runtime.events import ApprovalAnswered, TurnEnded
+from callboard.runtime.subscription import MAX_WAITING_UPDATES
+
+
+def start(workspace: Path, *steps: Step, **options: object) -> plain.Runtime:
+    """A runtime whose model plays these steps."""
+    return callboard.start_in_thread(
+        model=callboard.ScriptedModel(steps),
+        workspace=workspace,
+        environ={},
+        strict=True,
+        **options,  # type: ignore[arg-type]
+    )
+
+
+def outcome(runtime: plain.Runtime, session: plain.Session) -> str:
+    """How the session's last turn ended, as it is on record."""
+    [*_, last] = runtime.store.events(session.session_id)
+    assert isinstance(last.event, TurnEnded)
+    return last.event.outcome
+
+
+def test_a_turn_is_read_event_by_event(tmp_path: Path) -> None:
+    with start(tmp_path, reply(["Hello", ", you."])) as runtime:
+        session = runtime.create_session(title="Greetings")
+        with session.prompt("Hi.") as turn:
+            events = []
+            for event in turn:
+                assert_type(event, callboard.TurnEvent)
+                events.append(event)
+        assert [e.text for e in events if isinstance(e, callboard.TextDelta)] == ["Hello", ", you."]
+        assert turn.ended is events[-1]
+        assert turn.seq == len(runtime.store.events(session.session_id))
+        assert turn.at_ms > 0
+        [row] = runtime.sessions()
+        assert (row.session_id, row.title) == (session.session_id, "Greetings")
+
+
+def test_seq_is_that_of_the_event_in_hand_not_of_those_that_wait(tmp_path: Path) -> None:
+    with start(tmp_path, reply("Hello.")) as runtime:
+        session = runtime.create_session()
+        with session.prompt("Hi.") as turn:
+            seen = [(turn.seq, event) for event in turn]
+        stored = {s.seq: s.event for s in runtime.store.events(session.session_id)}
+        assert [seen_at for seen_at in seen if seen_at[1] == stored.get(seen_at[0])]
+        for seq, event in seen:
+            assert event in (stored[seq], callboard.TextDelta("Hello.")) or seq == turn.seq or (
+                type(event).__name__ in {"Usage", "Done"}
+            )
+
+
+def test_what_has_come_can_be_taken_at_once(tmp_path: Path) -> None:
+    with start(tmp_path, reply("Hello.")) as runtime:
+        with runtime.create_session().prompt("Hi.") as turn:
+            events: list[callboard.TurnEvent] = []
+            while batch := turn.next_events():
+                events += batch
+        assert turn.ended in events
+        assert turn.next_events() == []
+        assert list(turn) == []
+
+
+def test_only_the_answer(tmp_path: Path) -> None:
+    with start(tmp_path, reply("One."), reply("Two.")) as runtime:
+        session = runtime.create_session()
+        assert session.run("Count.") == "One."
+        with runtime.get_session(session.session_id).prompt("Go on.") as turn:
+            assert turn.answer() == "Two."
+        assert runtime.model == "local/ScriptedModel"
+        assert runtime.model_reason == "because the program passed it"
+        assert "read_file" in {tool.name for tool in runtime.tools()}
+
+
+def test_exceptions_keep_their_types_and_say_where_they_come_from(tmp_path: Path) -> None:
+    with start(tmp_path, fail("It broke.", error_type="provider")) as runtime:
+        session = runtime.create_session()
+        with pytest.raises(ProviderError, match="It broke"):
+            session.run("Hi.")
+        with pytest.raises(NotFoundError, match="no session"):
+            runtime.get_session("session_none")
+        with pytest.raises(ValidationError):
+            runtime.create_session(workspace=tmp_path / "missing")
+        with pytest.raises(NotFoundError, match="no agent 'nobody'") as caught:
+            runtime.create_session(agent="nobody")
+    functions = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert functions[0] == test_exceptions_keep_their_types_and_say_where_they_come_from.__name__
+    assert functions[-1] == "create_session"
+
+
+def test_what_can_not_be_opened_raises_at_once_and_leaves_no_thread(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError):
+        callboard.start_in_thread(model="nobody/nothing", environ={})
+    with pytest.raises(TypeError, match="colour"):
+        callboard.start_in_thread(colour="red")  # type: ignore[call-arg]
+    with callboard.start_in_thread(model="rehearsal", data=tmp_path):
+        with pytest.raises(ConflictError, match="in use"):
+            callboard.start_in_thread(model="rehearsal", data=tmp_path)
+    callboard.start_in_thread(model="rehearsal", data=tmp_path).close()
+    assert "callboard" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_leaving_a_turn_early_cancels_it_and_waits(tmp_path: Path) -> None:
+    with start(tmp_path, stall("Well"), reply("Next.")) as runtime:
+        session = runtime.create_session()
+        with session.prompt("Hi.") as turn:
+            for event in turn:
+                if isinstance(event, callboard.TextDelta):
+                    break
+        assert outcome(runtime, session) == "cancelled"
+        assert session.run("And now?") == "Next."
+
+
+def test_a_turn_is_cancelled_from_another_thread_while_it_is_read(tmp_path: Path) -> None:
+    with start(tmp_path, stall("Well")) as runtime:
+        with runtime.create_session().prompt("Hi.") as turn:
+            canceller = threading.Thread(target=partial(turn.cancel, "enough"))
+            for event in turn:
+                if isinstance(event, callboard.TextDelta):
+                    canceller.start()
+            canceller.join()
+        assert turn.ended is not None
+        assert turn.ended.outcome == "cancelled"
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+import callboard
+from callboard.providers.script import stall
+
+how, folder = sys.argv[1:]
+
+@callboard.tool(approval="never", tier="read_only")
+async def wait() -> None:
+    "Waits; in its cleanup too."
+    import trio
+    timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        await trio.sleep_forever()
+    finally:
+        with trio.move_on_after(5, shield=True):
+            await trio.sleep(0.1)
+        print("cleaned up")
+
+model = callboard.ScriptedModel([callboard.reply(calls=[("wait", {})])])
+with callboard.start_in_thread(model=model, workspace=folder, tools=[wait]) as runtime:
+    session = runtime.create_session()
+    try:
+        if how == "run":
+            session.run("Wait.")
+        elif how == "answer":
+            with session.prompt("Wait.") as turn:
+                turn.answer()
+        else:
+            with session.prompt("Wait.") as turn:
+                list(turn)
+    except KeyboardInterrupt:
+        print("interrupted")
+    last = runtime.store.events(session.session_id)[-1].event
+    print(last.outcome)
+"""
+
+
+@pytest.mark.parametrize("how", ["run", "answer", "iterate"])
+def test_an_interrupt_cancels_what_it_waits_for_and_comes_out_when_that_is_gone(
+    how: str, tmp_path: Path
+) -> None:
+    printed = run_program(INTERRUPTED, how, tmp_path)
+    assert printed.split("\n") == ["cleaned up", "interrupted", "cancelled", ""]
+
+
+def test_a_consumer_that_stops_reading_holds_its_own_turn_up(tmp_path: Path) -> None:
+    model = CountingModel()
+    with callboard.start_in_thread(model=model, workspace=tmp_path, environ={}) as runtime:
+        with runtime.create_session().prompt("Count.") as turn:
+            next(turn)
+            runtime._portal.call(wait_quiet)
+            assert 0 < model.emitted <= 2 * MAX_WAITING_UPDATES
+            rest = [event for event in turn if isinstance(event, callboard.TextDelta)]
+        assert len(rest) == model.emitted == PIECES
+
+
+@pytest.mark.parametrize(("answer", "status"), [(True, "success"), ("deny", "denied")])
+def test_a_plain_function_is_asked_in_a_worker_thread(
+    answer: bool | str, status: str, tmp_path: Path
+) -> None:
+    asked = []
+
+    def ask(request: callboard.ApprovalRequest) -> bool | str:
+        asked.append((request.tool, threading.current_thread().name))
+        return answer
+
+    calls = reply(calls=[("ping", {})])
+    with start(tmp_path, calls, reply("Done."), tools=[ping], on_approval=ask) as runtime:
+        session = runtime.create_session()
+        session.run("Ping.")
+        [call] = runtime.store.calls(session_id=session.session_id)
+        assert call.status == status
+    [(tool, thread)] = asked
+    assert tool == "ping"
+    assert thread not in {"callboard", threading.current_thread().name}
+
+
+async def test_an_async_function_is_asked_on_trio(tmp_path: Path) -> None:
+    async def ask(request: callboard.ApprovalRequest) -> bool:
+        await trio.lowlevel.checkpoint()
+        return True
+
+    class Asker:
+        """An object that does not look asynchronous."""
+
+        async def __call__(self, request: callboard.ApprovalRequest) -> bool:
+            return await ask(request)
+
+    for asker in (ask, Asker(), "allow"):
+        calls = reply(calls=[("ping", {})])
+        with start(tmp_path, calls, reply("Done."), tools=[ping], on_approval=asker) as runtime:
+            session = runtime.create_session()
+            session.run("Ping.")
+            [call] = runtime.store.calls(status=CallStatus.SUCCESS)
+            assert call.name == "ping"
+            events = [stored.event for stored in runtime.store.events(session.session_id)]
+            assert [e.decision for e in events if isinstance(e, ApprovalAnswered)] == ["allow"]
+
+
+@callboard.tool(approval="always")
+def ping() -> str:
+    """Answers."""
+    return "pong"
+
+
+def test_tools_may_use_the_runtime_but_not_from_its_own_thread(tmp_path: Path) -> None:
+    @callboard.tool
+    def count() -> int:
+        """Counts the sessions."""
+        return len(runtime.sessions())
+
+    @callboard.tool
+    async def count_there() -> int:
+        """Counts the sessions; it can't, since it is in the thread that would have to answer."""
+        await trio.lowlevel.checkpoint()
+        return len(runtime.sessions())
+
+    steps = reply(calls=[("count", {}), ("count_there", {})]), reply("Done.")
+    with start(tmp_path, *steps, tools=[count, count_there]) as runtime:
+        session = runtime.create_session()
+        session.run("Count.")
+        results = {c.name: c.result for c in runtime.store.calls(session_id=session.session_id)}
+    assert results["count"] == '{"status":"success","result":1}'
+    assert "can't wait for itself" in str(results["count_there"])
+
+
+def test_it_works_in_a_thread_that_runs_an_event_loop(tmp_path: Path) -> None:
+    async def main() -> str:
+        with start(tmp_path, reply("Hello.")) as runtime:
+            return runtime.create_session().run("Hi.")
+
+    assert asyncio.run(main()) == "Hello."
+
+
+async def test_it_works_in_a_thread_that_runs_trio(tmp_path: Path) -> None:
+    with start(tmp_path, reply("Hello.")) as runtime:
+        session = runtime.create_session()
+        assert await trio.to_thread.run_sync(session.run, "Hi.") == "Hello."
+
+
+def test_a_turn_of_a_runtime_that_closes_is_told_how_it_ends(tmp_path: Path) -> None:
+    with start(tmp_path, stall("Well")) as runtime:
+        reader = runtime.create_session().prompt("Hi.")
+        with reader as turn:
+            closing = threading.Thread(target=runtime.close)
+            for event in turn:
+                if isinstance(event, callboard.TextDelta):
+                    closing.start()
+            closing.join()
+        assert turn.ended is not None
+        assert turn.ended.outcome == "cancelled"
+        with pytest.raises(ActorStopped, match="closed"):
+            runtime.create_session()
+
+
+async def test_in_trio_too_what_has_come_can_be_taken_at_once(tmp_path: Path) -> None:
+    model = callboard.ScriptedModel([reply(["Hello", ", you."])])
+    async with open_runtime(model=model, workspace=tmp_path, environ={}) as runtime:
+        async with (await runtime.create_session()).prompt("Hi.") as turn:
+            events: list[callboard.TurnEvent] = []
+            while batch := await turn.next_events():
+                events += batch
+        assert [e.text for e in events if isinstance(e, callboard.TextDelta)] == ["Hello", ", you."]
+        assert turn.ended is events[-1]

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from callboard.runtime.errors import ActorStopped
+from callboard.runtime.events import CallProgress
+from callboard.runtime.subscription import MAX_WAITING_UPDATES, Subscription
+
+
+def line(number: int) -> CallProgress:
+    return CallProgress("c", str(number))
+
+
+def filled(count: int = MAX_WAITING_UPDATES) -> Subscription:
+    subscription = Subscription()
+    for number in range(count):
+        subscription.put(line(number))
+    return subscription
+
+
+async def test_take_gives_all_that_waits_in_order() -> None:
+    subscription = filled(3)
+    assert list(await subscription.take()) == [line(0), line(1), line(2)]
+
+
+async def test_take_waits_for_the_next_update() -> None:
+    subscription = Subscription()
+    taken: list[object] = []
+
+    async def consume() -> None:
+        taken.extend(await subscription.take())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(consume)
+        await trio.testing.wait_all_tasks_blocked()
+        assert taken == []
+        subscription.put(line(1))
+    assert taken == [line(1)]
+
+
+async def test_a_cancelled_take_loses_nothing() -> None:
+    subscription = Subscription()
+    with trio.move_on_after(0):
+        await subscription.take()
+    subscription.put(line(1))
+    with trio.move_on_after(0):
+        await subscription.take()
+    assert list(await subscription.take()) == [line(1)]
+
+
+async def test_closing_ends_it_behind_what_waits() -> None:
+    subscription = filled(1)
+    subscription.close()
+    subscription.put(line(9))
+    assert subscription.is_closed
+    assert list(await subscription.take()) == [line(0)]
+    assert not await subscription.take()
+    assert not await subscription.take()
+
+
+async def test_an_error_comes_behind_what_waits_and_the_first_close_counts() -> None:
+    subscription = filled(1)
+    subscription.close(ActorStopped("gone"))
+    subscription.close(ValueError("too late"))
+    assert list(await subscription.take()) == [line(0)]
+    for _ in range(2):
+        with pytest.raises(ActorStopped, match="gone"):
+            await subscription.take()
+
+
+async def test_closing_wakes_who_takes_and_who_waits_for_room() -> None:
+    empty, full = Subscription(), filled()
+    woken: list[str] = []
+
+    async def consume() -> None:
+        assert not await empty.take()
+        woken.append("consumer")
+
+    async def produce() -> None:
+        await full.wait_room()
+        woken.append("producer")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(consume)
+        nursery.start_soon(produce)
+        await trio.testing.wait_all_tasks_blocked()
+        assert woken == []
+        empty.close()
+        full.close()
+    assert sorted(woken) == ["consumer", "producer"]
+
+
+@pytest.mark.parametrize("way", ["take", "let_go"])
+async def test_a_full_queue_paces_its_producer_until_it_is_read_or_let_go(way: str) -> None:
+    subscription = filled(MAX_WAITING_UPDATES - 1)
+    assert subscription.has_room
+    subscription.put(line(99))
+    assert not subscription.has_room
+    went_on: list[int] = []
+
+    async def produce() -> None:
+        await subscription.wait_room()
+        went_on.append(1)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(produce)
+        await trio.testing.wait_all_tasks_blocked()
+        assert went_on == []
+        if way == "take":
+            assert len(await subscription.take()) == MAX_WAITING_UPDATES
+        else:
+            subscription.let_go()
+    assert went_on == [1]
+
+
+async def test_who_was_let_go_never_paces_again_and_still_gets_everything() -> None:
+    subscription = filled()
+    subscription.let_go()
+    for number in range(1000):
+        assert subscription.has_room
+        subscription.put(line(number))
+    await subscription.wait_room()
+    assert len(await subscription.take()) == MAX_WAITING_UPDATES + 1000
+
+
+async def test_a_put_never_waits_even_when_full() -> None:
+    subscription = filled(MAX_WAITING_UPDATES * 3)
+    assert len(await subscription.take()) == MAX_WAITING_UPDATES * 3
+    assert subscription.has_room

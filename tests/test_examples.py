@@ -1,0 +1,61 @@
+"""Every example runs as it stands, without a key and without a network."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+
+
+def run(name: str, folder: Path, typed: str = "") -> str:
+    """Runs an example in an empty folder, gives what it printed."""
+    keyless = {name: value for name, value in os.environ.items() if not name.endswith("_KEY")}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / name)],
+        cwd=folder,
+        env=keyless,
+        input=typed,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
+    return done.stdout
+
+
+def test_hello(tmp_path: Path) -> None:
+    printed = run("hello.py", tmp_path)
+    assert "[get_current_time: success]" in printed
+    assert "[write_file: success]" in printed
+    assert "+09:00" in (tmp_path / "now.txt").read_text()
+
+
+def test_plain_answer(tmp_path: Path) -> None:
+    printed = run("plain_answer.py", tmp_path)
+    assert (tmp_path / "list.txt").read_text().strip() == "buy milk"
+    assert "buy milk" in printed
+    assert "No answer" not in printed
+
+
+def test_own_tool(tmp_path: Path) -> None:
+    printed = run("own_tool.py", tmp_path)
+    assert 'stock_of: success: {"status":"success","result":12}' in printed
+    assert "We sell no cars." in printed
+    assert "… calling the pears farm" in printed
+    assert "10 pears are on their way" in printed
+    assert printed.rstrip().endswith("Done.")
+
+
+@pytest.mark.parametrize(("typed", "is_gone"), [("y\n", True), ("n\n", False), ("\n", False)])
+def test_approval(tmp_path: Path, typed: str, is_gone: bool) -> None:
+    printed = run("approval.py", tmp_path, typed)
+    assert "delete_file" in printed
+    assert ("It is gone." in printed) == is_gone
+    assert (tmp_path / "old.txt").exists() != is_gone
