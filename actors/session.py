@@ -54,8 +54,8 @@ MAX_WAITING_INPUTS = 256
 class Models(Protocol):
     """Finds the model for a turn."""
 
-    def target(self, choice: str | None) -> ModelTarget:
-        """The model for `PROVIDER/MODEL`, or the default; raises `NotFoundError`."""
+    def target(self, choice: str | None, preferred: str | None = None) -> ModelTarget:
+        """The session's own model, the program's, the agent's, or the default, in this order."""
         ...
 
 
@@ -346,7 +346,7 @@ class Session:
             self,
             input_id,
             agent=agent,
-            target=services.models.target(self.conversation.model or agent.model),
+            target=services.models.target(self.conversation.model, agent.model),
             tools=services.tools.definitions(agent.tools, self.conversation.kind),
             model_stream=self._model_stream,
             dispatcher=services.dispatcher,

@@ -15,6 +15,7 @@ from ..runtime.definitions import (
     Agent,
     Artifact,
     CallStatus,
+    Effect,
     ErrorType,
     Resource,
     SessionKind,
@@ -53,6 +54,7 @@ class ReadyCall(msgspec.Struct, frozen=True, kw_only=True):
     arguments: Arguments
     context: ToolContext
     tier: Tier
+    effect: Effect
     resources: tuple[Resource, ...]
 
     @property
@@ -113,6 +115,7 @@ def make_ready(tool: Tool, call: Call, arguments: str, context: ToolContext) -> 
             arguments=decoded,
             context=context,
             tier=tool.tier(decoded),
+            effect=tool.effect(decoded),
             resources=tool.resources(decoded),
         )
     except ToolFailure:

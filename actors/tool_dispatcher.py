@@ -13,7 +13,7 @@ from ..config.settings import Limits
 from ..runtime.definitions import Effect, ErrorType, SessionKind, ToolFailure
 from ..runtime.errors import ActorStopped, CallboardError
 from ..runtime.events import CallFinished, CallProgress, CallStarted, DurableEvent
-from ..runtime.handles import ArtifactReader, ReadableFiles, WritableFiles
+from ..runtime.handles import ArtifactReader, Network, ReadableFiles, WritableFiles
 from ..runtime.history import Call
 from ..runtime.mailbox import Mailbox
 from ..runtime.messages import (
@@ -51,6 +51,11 @@ BROKER_GONE = Decision(verdict="deny", reason="the permission broker failed; not
 
 class ToolHandles(Protocol):
     """Where the dispatcher gets what tools act through; it hands out what the kind allows."""
+
+    @property
+    def network(self) -> Network | None:
+        """The way out; all kinds of sessions have it, and tiers say who may use what."""
+        ...
 
     def files_read(self, workspace: str) -> ReadableFiles:
         """The workspace without a way to write; raises `ToolFailure` when it can't be opened."""
@@ -184,6 +189,7 @@ class _Batch:
             agent=request.agent,
             files_read=handles.files_read(request.workspace),
             files_write=handles.files_write(request.workspace) if may_write else None,
+            network=handles.network,
             artifacts=handles.artifacts(request.session_id),
             on_progress=on_progress,
         )
@@ -218,7 +224,7 @@ class _Batch:
                 return
         with permit or self._admission.enqueue(ready.resources) as permit:
             await self._admission.admit(permit)
-            reads = ready.tool.definition.effect is Effect.READ
+            reads = ready.effect is Effect.READ
             if reads or await self._record(self._started(ready)):
                 await self._execute(ready, permit)
 

@@ -1,4 +1,4 @@
-"""What tools act through: workspaces, opened once and shared, and kept outputs."""
+"""What tools act through: workspaces, opened once and shared, kept outputs, and the way out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..runtime.definitions import ErrorType, ToolFailure
 from ..runtime.errors import ValidationError
-from ..runtime.handles import ArtifactReader, ReadableFiles, WritableFiles
+from ..runtime.handles import ArtifactReader, Network, ReadableFiles, WritableFiles
 from ..runtime.store import StoreReader
 from ..tools.workspace import Workspace, open_workspace
 
@@ -18,11 +18,15 @@ class OpenHandles:
     Args:
         store: Where kept outputs are read.
         forbidden: Folders that no workspace may hold: callboard's own data.
+        network: The way out, or `None` where there is none.
 
     `close` gives up every open folder; calls that still run keep theirs until they end.
     """
 
-    def __init__(self, store: StoreReader, forbidden: Sequence[Path]) -> None:
+    def __init__(
+        self, store: StoreReader, forbidden: Sequence[Path], network: Network | None = None
+    ) -> None:
+        self.network = network
         self._store = store
         self._forbidden = tuple(forbidden)
         self._workspaces: dict[str, Workspace] = {}

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import msgspec
 
+from ..runtime.address_guard import Endpoint, parse_endpoint
 from ..runtime.definitions import Agent, Preset
 from ..runtime.errors import NotFoundError
 from .base_url import checked_base_url
@@ -78,6 +79,25 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_repeats: Count = 25
 
 
+class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where tools may connect beside public hosts.
+
+    Attributes:
+        allow: Hosts with their ports, like `127.0.0.1:8080` or `searx.local:443`: exactly these,
+            whatever their addresses. Providers need no entry.
+    """
+
+    allow: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _ = self.endpoints  # raises for what is no host and port
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """The entries, parsed."""
+        return tuple(map(parse_endpoint, self.allow))
+
+
 class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A provider that the operator configured; it replaces a built-in one of the same name.
 
@@ -108,6 +128,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         model: The default `PROVIDER/MODEL`; `None` looks for a key, then for a local server.
         policy: How much runs without asking, for agents that don't say it themselves.
         limits: The bounds.
+        network: Where tools may connect.
         providers: Configured providers, by name.
         agents: Configured agents, by name; `general` exists without being listed.
     """
@@ -115,6 +136,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     model: str | None = None
     policy: Preset = Preset.BALANCED
     limits: Limits = Limits()
+    network: NetworkSettings = NetworkSettings()
     providers: dict[str, ProviderSettings] = msgspec.field(default_factory=dict)
     agents: dict[str, Agent] = msgspec.field(default_factory=dict)
 

@@ -21,6 +21,7 @@ import trio
 from .errors import PermissionRefused
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Endpoint = tuple[str, int]
 """A host as `normalize_host` writes it, and a port."""
 
@@ -71,7 +72,7 @@ _CLOSED_V6 = (
     "4000::/2",
     "8000::/1",
 )
-_CLOSED = {
+_CLOSED: dict[int, tuple[Network, ...]] = {
     4: tuple(map(ipaddress.IPv4Network, _CLOSED_V4)),
     6: tuple(map(ipaddress.IPv6Network, _CLOSED_V6)),
 }
@@ -83,13 +84,10 @@ class AddressRefused(PermissionRefused):
     """The guard lets nothing connect there. The message never says what is there."""
 
 
-def is_public(address: str | Address) -> bool:
+def is_public(address: str) -> bool:
     """Whether an address belongs to the public internet; an IPv4-mapped one is what it maps."""
-    if isinstance(address, str):
-        address = ipaddress.ip_address(address.partition("%")[0])
-    mapped = getattr(address, "ipv4_mapped", None)
-    address = address if mapped is None else mapped
-    return not any(address in network for network in _CLOSED[address.version])
+    own = _unmapped(address)
+    return not any(own in network for network in _CLOSED[own.version])
 
 
 def normalize_host(host: str) -> str:
@@ -153,9 +151,14 @@ class AddressGuard:
         return await _connect_first(found[:MAX_ADDRESSES])
 
     def _may_reach(self, address: str, port: int, *, is_listed: bool) -> bool:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-        own = getattr(parsed, "ipv4_mapped", None) or parsed
-        return (str(own), port) not in self._refuse and (is_listed or is_public(parsed))
+        is_ours = (str(_unmapped(address)), port) in self._refuse
+        return not is_ours and (is_listed or is_public(address))
+
+
+def _unmapped(address: str) -> Address:
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
+    return parsed if mapped is None else mapped
 
 
 def _refused(host: str, port: int) -> AddressRefused:

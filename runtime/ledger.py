@@ -18,6 +18,8 @@ from .projection import Projection
 from .store import Append, CommitResult
 
 Prepared = list[tuple[DurableEvent, bytes]] | ValidationError
+Projections = dict[str, Projection]
+"""Of the sessions that a transaction has touched, by id."""
 
 
 def wall_clock_ms() -> int:
@@ -73,22 +75,32 @@ class Ledger:
         """See `Store.commit`."""
         prepared = [_prepare(append) for append in appends]
         try:
-            return self._transact(appends, prepared)
+            try:
+                return self._transact(appends, prepared, self._append)
+            except OverflowError:
+                # Which append holds the number is only known by storing each under a savepoint.
+                return self._transact(appends, prepared, self._append_apart)
         except apsw.Error as error:
             raise storage_error(self._name, error) from error
 
     def _transact(
-        self, appends: Sequence[Append], prepared: Sequence[Prepared]
+        self,
+        appends: Sequence[Append],
+        prepared: Sequence[Prepared],
+        store: Callable[[str, Sequence[tuple[DurableEvent, bytes]], Projections], CommitResult],
     ) -> list[CommitResult]:
         execute = self._connection.execute
         execute("begin immediate")
         try:
+            projections: Projections = {}
             results = [
                 events
                 if isinstance(events, ValidationError)
-                else self._append(append.session_id, events)
+                else store(append.session_id, events, projections)
                 for append, events in zip(appends, prepared, strict=True)
             ]
+            for projection in projections.values():
+                projection.save()
             execute("commit")
         finally:
             # SQLite has already rolled back on some errors (a full disk), not on others.
@@ -96,49 +108,54 @@ class Ledger:
                 execute("rollback")
         return results
 
-    def _append(
-        self, session_id: str, events: Sequence[tuple[DurableEvent, bytes]]
+    def _append_apart(
+        self,
+        session_id: str,
+        events: Sequence[tuple[DurableEvent, bytes]],
+        projections: Projections,
     ) -> CommitResult:
         self._connection.execute("savepoint append")
+        own: Projections = {}
         try:
-            result: CommitResult = self._write(session_id, events)
-        except (NotFoundError, ConflictError) as refusal:
-            result = refusal
+            result = self._append(session_id, events, own)
+            for projection in own.values():
+                projection.save()
         except OverflowError:
+            self._connection.execute("rollback to append")
             result = ValidationError(
                 f"An integer in an event of session {session_id} is beyond 64 bits."
             )
-        if isinstance(result, Exception):
-            self._connection.execute("rollback to append")
         self._connection.execute("release append")
         return result
 
-    def _write(
-        self, session_id: str, events: Sequence[tuple[DurableEvent, bytes]]
-    ) -> tuple[Stored, ...]:
+    def _append(
+        self,
+        session_id: str,
+        events: Sequence[tuple[DurableEvent, bytes]],
+        projections: Projections,
+    ) -> CommitResult:
+        """Appends of one session share its projection, which is saved once, behind the last."""
         now_ms = self._now_ms()
-        projection = Projection.load(self._connection, session_id, now_ms)
-        stored: list[Stored] = []
-        for event, data in events:
-            if isinstance(event, SessionCreated):
-                if projection is not None:
-                    raise ConflictError(f"Session {session_id} exists already.")
-                projection = Projection.create(self._connection, session_id, event, now_ms)
-            if projection is None:
-                break
-            if not projection.apply(event):
-                continue
-            projection.head_seq += 1
-            self._connection.execute(
-                "insert into events (session, seq, at_ms, event) values (?, ?, ?, ?)",
-                (projection.key, projection.head_seq, now_ms, data),
-            )
-            stored.append(Stored(session_id, projection.head_seq, now_ms, event))
+        projection = projections.get(session_id)
         if projection is None:
-            raise NotFoundError(f"There is no session {session_id}.")
-        if stored:
-            projection.save(self._connection.last_insert_rowid())
-        return tuple(stored)
+            projection = Projection.load(self._connection, session_id, now_ms)
+        # A refusal comes before the first write, so that there is nothing to take back.
+        creations = [type(event) is SessionCreated for event, _ in events]
+        if projection is None and not any(creations[:1]):
+            return NotFoundError(f"There is no session {session_id}.")
+        if any(creations if projection is not None else creations[1:]):
+            return ConflictError(f"Session {session_id} exists already.")
+        if projection is None:
+            created = events[0][0]
+            assert isinstance(created, SessionCreated)
+            projection = Projection.create(self._connection, session_id, created, now_ms)
+        projection.now_ms = now_ms
+        projections[session_id] = projection
+        return tuple(
+            Stored(session_id, projection.head_seq, now_ms, event)
+            for event, data in events
+            if projection.apply(event) and projection.keep(data)
+        )
 
 
 def _prepare(append: Append) -> Prepared:

@@ -55,20 +55,22 @@ class Projection:
 
     __slots__ = (
         "_connection",
-        "_now_ms",
+        "_last_event",
         "agent",
         "deleted_at_ms",
         "head_seq",
         "is_active",
         "key",
         "message_count",
+        "now_ms",
         "preview",
         "title",
     )
 
     def __init__(self, connection: apsw.Connection, now_ms: int, row: tuple[Any, ...]) -> None:
         self._connection = connection
-        self._now_ms = now_ms
+        self.now_ms = now_ms
+        self._last_event: int | None = None
         self.key: int
         self.head_seq: int
         self.title: str
@@ -122,8 +124,20 @@ class Projection:
         key = connection.last_insert_rowid()
         return cls(connection, now_ms, (key, 0, event.title, event.agent, 0, "", 0, None))
 
-    def save(self, last_event: int) -> None:
-        """Writes the session's row back; `last_event` is the id of its latest event."""
+    def keep(self, data: bytes) -> bool:
+        """Stores the event that was just applied; always `True`."""
+        self.head_seq += 1
+        self._connection.execute(
+            "insert into events (session, seq, at_ms, event) values (?, ?, ?, ?)",
+            (self.key, self.head_seq, self.now_ms, data),
+        )
+        self._last_event = self._connection.last_insert_rowid()
+        return True
+
+    def save(self) -> None:
+        """Writes the session's row back, when an event was kept."""
+        if self._last_event is None:
+            return
         self._connection.execute(
             "update sessions set head_seq = ?, title = ?, agent = ?, message_count = ?,"
             " last_message_preview = ?, is_active = ?, deleted_at_ms = ?, last_event = ?,"
@@ -136,8 +150,8 @@ class Projection:
                 self.preview,
                 self.is_active,
                 self.deleted_at_ms,
-                last_event,
-                self._now_ms,
+                self._last_event,
+                self.now_ms,
                 self.key,
             ),
         )
@@ -171,7 +185,7 @@ class Projection:
             case TitleSet():
                 self.title = event.title
             case SessionDeleted():
-                self.deleted_at_ms = self._now_ms
+                self.deleted_at_ms = self.now_ms
             case SessionRestored():
                 self.deleted_at_ms = None
             case _:
@@ -211,7 +225,7 @@ class Projection:
                 usage.output_tokens,
                 usage.cached_tokens,
                 usage.reasoning_tokens,
-                self._now_ms,
+                self.now_ms,
             ),
         )
 
@@ -226,7 +240,7 @@ class Projection:
                 event.name,
                 CallStatus.PENDING.value,
                 event.arguments,
-                self._now_ms,
+                self.now_ms,
             ),
         )
         if self._connection.changes():
@@ -245,7 +259,7 @@ class Projection:
             "update tool_calls set status = ?, started_at_ms = ?"
             " where session = ? and call_id = ? and started_at_ms is null"
             " and finished_at_ms is null",
-            (CallStatus.RUNNING.value, self._now_ms, self.key, event.call_id),
+            (CallStatus.RUNNING.value, self.now_ms, self.key, event.call_id),
         )
 
     def _finished(self, event: CallFinished) -> bool:
@@ -267,7 +281,7 @@ class Projection:
                 event.arguments,
                 event.result,
                 event.display,
-                self._now_ms,
+                self.now_ms,
                 event.duration_ms,
                 self.head_seq + 1,
             ),
@@ -281,7 +295,7 @@ class Projection:
         self._connection.execute(
             "insert into turns (session, turn_id, started_at_ms) values (?, ?, ?)"
             " on conflict do nothing",
-            (self.key, event.turn_id, self._now_ms),
+            (self.key, event.turn_id, self.now_ms),
         )
         if self._connection.changes():
             self.is_active = 1
@@ -291,7 +305,7 @@ class Projection:
             "insert into turns (session, turn_id, started_at_ms, ended_at_ms)"
             " values (?1, ?2, ?3, ?3) on conflict do update set ended_at_ms = ?3"
             " where ended_at_ms is null",
-            (self.key, event.turn_id, self._now_ms),
+            (self.key, event.turn_id, self.now_ms),
         )
         if not self._connection.changes():
             return False
@@ -338,7 +352,7 @@ class Projection:
                 message_id,
                 kind,
                 content,
-                self._now_ms,
+                self.now_ms,
                 turn_id,
                 thinking,
                 call_id,

@@ -31,7 +31,9 @@ SAFE_METHODS = frozenset({"GET", "HEAD"})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 # All else may be a credential: `x-api-key` is as good as `authorization`.
-_TOLD_TO_ANY_ORIGIN = frozenset({"accept", "accept-language", "content-type", "range", "user-agent"})
+_TOLD_TO_ANY_ORIGIN = frozenset(
+    {"accept", "accept-language", "content-type", "range", "user-agent"}
+)
 _ABOUT_A_BODY = "content-"
 
 

@@ -11,6 +11,7 @@ from .clock import get_current_time
 from .file_edit import edit_file
 from .file_pages import read_file
 from .files import delete_file, list_directory, move_file, write_file
+from .http_request import http_request
 from .search_files import search_files
 from .tool import Tool
 
@@ -31,6 +32,7 @@ def builtin_tools() -> tuple[Tool, ...]:
         move_file,
         delete_file,
         search_files,
+        http_request,
     )
 
 

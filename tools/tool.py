@@ -37,7 +37,7 @@ from ..runtime.definitions import (
     ToolResult,
 )
 from ..runtime.errors import ValidationError
-from ..runtime.handles import ArtifactReader, ReadableFiles, WritableFiles
+from ..runtime.handles import ArtifactReader, Network, ReadableFiles, WritableFiles
 from .schema import json_schema, parameters_of
 from .threads import run_function
 from .validation import Validator
@@ -47,6 +47,9 @@ MAX_TIMEOUT_SECONDS = 600.0
 
 ApprovalRule = Callable[[Any, "ToolContext"], "str | bool | None"]
 """(arguments, context) → a reason, `True` for a general one, or nothing when it need not ask."""
+
+EffectRule = Callable[[Any], Effect]
+"""Arguments → the effect of this call."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -59,6 +62,7 @@ class ToolContext:
         session_kind: The kind of its session.
         agent: The agent's configuration.
         files_read, files_write: The workspace, as far as the session kind allows it.
+        network: The way out, to public hosts.
         artifacts: The kept whole of results that were cut.
         approval_reason: Why this call counted as worth a question when it was decided (whether
             one was asked or not); `None` when it did not. A write that was decided as new must
@@ -75,6 +79,7 @@ class ToolContext:
         agent: Agent,
         files_read: ReadableFiles | None = None,
         files_write: WritableFiles | None = None,
+        network: Network | None = None,
         artifacts: ArtifactReader | None = None,
         approval_reason: str | None = None,
         on_progress: Callable[[str], None] | None = None,
@@ -86,6 +91,7 @@ class ToolContext:
         self.agent = agent
         self.files_read = files_read
         self.files_write = files_write
+        self.network = network
         self.artifacts = artifacts
         self.approval_reason = approval_reason
         self._on_progress = on_progress
@@ -126,6 +132,10 @@ class Tool(abc.ABC):
         """Why a person should be asked about this call, or `None`."""
         return None
 
+    def effect(self, arguments: Arguments) -> Effect:
+        """What may happen to this call after a crash: as the definition says, or it is harmless."""
+        return self.definition.effect
+
     def resources(self, arguments: Arguments) -> tuple[Resource, ...]:
         """The keys that this call takes."""
         return ()
@@ -151,7 +161,7 @@ class FunctionTool(Tool):
         needs: Iterable[Capability | str] = (),
         timeout_seconds: float = 30.0,
         approval: Literal["never", "always"] | ApprovalRule = "never",
-        effect: Effect | str = Effect.ONCE,
+        effect: Effect | str | EffectRule = Effect.ONCE,
         resources: Callable[[Any], Iterable[Resource]] | None = None,
         raise_tier: Callable[[Any], Tier] | None = None,
     ) -> None:
@@ -167,7 +177,8 @@ class FunctionTool(Tool):
                 needs=tuple(Capability(need) for need in needs),
                 timeout_seconds=timeout_seconds,
                 approval="dynamic" if callable(approval) else _checked_approval(name, approval),
-                effect=Effect(effect),
+                # Of a function's answers, the definition states the one that promises nothing.
+                effect=Effect.ONCE if callable(effect) else Effect(effect),
             )
         except ValueError as error:
             raise ValidationError(f"tool {name}: {error}") from error
@@ -175,10 +186,18 @@ class FunctionTool(Tool):
         self._parameters = parameters
         self._validator = Validator(name, parameters.struct, schema)
         self._approval = approval if callable(approval) else None
+        self._effect = effect if callable(effect) else None
         self._resources = resources
         self._raise_tier = raise_tier
         self._is_async = inspect.iscoroutinefunction(function)
-        self._has_timeout = "timeout" in parameters.names
+        self._timeout_name = next(
+            (
+                f.name
+                for f in msgspec.structs.fields(parameters.struct)
+                if f.encode_name == "timeout"
+            ),
+            "",
+        )
 
     def decode(self, arguments: str) -> Arguments:
         """See `Tool`."""
@@ -201,6 +220,10 @@ class FunctionTool(Tool):
             return reason or None
         return f"{self.definition.name} asks for such arguments" if reason else None
 
+    def effect(self, arguments: Arguments) -> Effect:
+        """See `Tool`."""
+        return self.definition.effect if self._effect is None else self._effect(arguments.value)
+
     def resources(self, arguments: Arguments) -> tuple[Resource, ...]:
         """See `Tool`."""
         return () if self._resources is None else tuple(self._resources(arguments.value))
@@ -208,7 +231,7 @@ class FunctionTool(Tool):
     def timeout_seconds(self, arguments: Arguments) -> float:
         """See `Tool`; an argument named `timeout` sets it, up to the cap."""
         usual = self.definition.timeout_seconds
-        wanted = getattr(arguments.value, "timeout", None) if self._has_timeout else None
+        wanted = getattr(arguments.value, self._timeout_name, None) if self._timeout_name else None
         if not isinstance(wanted, (int, float)) or wanted <= 0:
             return usual
         return min(float(wanted), max(usual, MAX_TIMEOUT_SECONDS))
@@ -264,7 +287,7 @@ def tool(
     needs: Iterable[Capability | str] = (),
     timeout_seconds: float = 30.0,
     approval: Literal["never", "always"] | ApprovalRule = "never",
-    effect: Effect | str = Effect.ONCE,
+    effect: Effect | str | EffectRule = Effect.ONCE,
     resources: Callable[[Any], Iterable[Resource]] | None = None,
     raise_tier: Callable[[Any], Tier] | None = None,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
@@ -278,7 +301,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             cancel a thread can't be stopped: its call gets its result at once and it runs on.
         **options: `name` (default: the function's), `tier` (`system`), `needs`,
             `timeout_seconds` (30), `approval` (`never`, `always`, or a function of arguments and
-            context that gives a reason to ask), `effect` (`once`), `resources` (a function of the
+            context that gives a reason to ask), `effect` (`once`, or a function of the
+            arguments that gives a call's own), `resources` (a function of the
             arguments that gives keys on which parallel calls must not overlap), `raise_tier` (a
             function of the arguments that gives a call's tier; it never lowers `tier`).
 

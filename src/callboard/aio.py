@@ -107,8 +107,7 @@ class Opening:
         try:
             return Runtime(portal, await asyncio.wrap_future(portal.started))
         except BaseException:
-            portal.stop()
-            await _wait_gone(portal.ended, CLOSE_SECONDS)
+            await _close(portal)
             raise
 
 
@@ -164,8 +163,7 @@ class Runtime(RuntimeHandle):
 
     async def leave(self, error: BaseException | None) -> None:
         """As `aclose`, under this exception of the block, which then takes precedence."""
-        self._portal.stop()
-        cancelled = await _wait_gone(self._portal.ended, CLOSE_SECONDS)
+        cancelled = await _close(self._portal)
         if cancelled is not None:
             raise cancelled
         if error is None:
@@ -288,6 +286,15 @@ async def _call(portal: Portal, function: Callable[[], Awaitable[Answer]]) -> An
         raise
     finally:
         del crossing  # as in the crossing itself
+
+
+async def _close(portal: Portal) -> asyncio.CancelledError | None:
+    """Closes it, as `_wait_gone` waits; the event loop goes on, as its own functions end there."""
+    portal.stop()
+    cancelled = await _wait_gone(portal.ended, CLOSE_SECONDS)
+    if portal.ended.done():
+        portal.join()  # it has nothing left to do
+    return cancelled
 
 
 async def _wait_gone(future: Future[Any], seconds: float) -> asyncio.CancelledError | None:

@@ -113,6 +113,7 @@ async def open_runtime(
         approver=_approver(on_approval),
         forbidden=() if data is None else (_folder(data),),
         limits=settings.limits,
+        network=settings.network,
         strict=strict,
     )
     async with open_host(plan) as host:

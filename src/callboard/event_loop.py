@@ -14,7 +14,7 @@ import contextvars
 import copy
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -50,7 +50,7 @@ class EventLoop:
         def run_in_thread(**arguments: Any) -> Any:
             returned = function(**arguments)
             # A callable object or a wrapped function may hide that it is asynchronous.
-            return self.call(lambda: returned) if inspect.isawaitable(returned) else returned
+            return _Deferred(self, returned) if inspect.isawaitable(returned) else returned
 
         is_async = inspect.iscoroutinefunction(function)
         adapted = copy.copy(tool)
@@ -81,6 +81,17 @@ class EventLoop:
             self._loop.call_soon_threadsafe(function, context=self._context)
         except RuntimeError as error:
             raise ActorStopped("the event loop that opened this runtime is closed") from error
+
+
+class _Deferred:
+    """What a tool's thread gives Trio to await; Trio lets no thread return a coroutine."""
+
+    def __init__(self, loop: EventLoop, returned: Awaitable[object]) -> None:
+        self._loop = loop
+        self._returned = returned
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self._loop.call(lambda: self._returned).__await__()
 
 
 class _Task:

@@ -27,7 +27,8 @@ from .actors.session import Models, SessionServices
 from .actors.tool_dispatcher import MAILBOX_CAPACITY as DISPATCHER_CAPACITY
 from .actors.tool_dispatcher import ToolDispatcher
 from .actors.tool_handles import OpenHandles
-from .config.settings import Limits
+from .config.settings import Limits, NetworkSettings
+from .runtime.address_guard import AddressGuard
 from .runtime.definitions import Agent
 from .runtime.http import HttpClient, open_http_client
 from .runtime.identity import now_ms
@@ -44,6 +45,7 @@ from .runtime.messages import (
 from .runtime.recovery import closing_events
 from .runtime.store import Store
 from .runtime.supervisor import Supervisor
+from .runtime.web_client import WebClient
 from .tools.registry import ToolRegistry
 
 logger = logging.getLogger(__name__)
@@ -63,6 +65,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         approver: Asks a person, or `None` when there is nobody to ask.
         forbidden: Folders that no workspace may hold.
         limits: Bounds and deadlines.
+        network: Where tools may connect.
         strict: Turns the isolation of actors off: a crash ends the runtime.
     """
 
@@ -73,15 +76,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     approver: Approver | None = None
     forbidden: Sequence[Path] = ()
     limits: Limits = Limits()
+    network: NetworkSettings = NetworkSettings()
     strict: bool = False
 
 
 class Host:
-    """A running runtime: the addresses of its actors."""
+    """A running runtime: the addresses of its actors.
 
-    def __init__(self, plan: Plan, http: HttpClient) -> None:
+    Models are reached over `http`, which connects anywhere; tools over `web`, which is guarded.
+    """
+
+    def __init__(self, plan: Plan, http: HttpClient, web: HttpClient) -> None:
         self.plan = plan
         self.http = http
+        self.web = web
         self.inboxes = EventInboxes()
         self.live: LiveSessions = {}
         self.journal: Mailbox[JournalMessage] = Mailbox("journal", JOURNAL_CAPACITY)
@@ -94,7 +102,7 @@ class Host:
     async def serve(self, stop: trio.Event, *, task_status: trio.TaskStatus[None]) -> None:
         """Runs all actors until `stop` is set; then sessions end first and the journal last."""
         plan = self.plan
-        handles = OpenHandles(plan.store, plan.forbidden)
+        handles = OpenHandles(plan.store, plan.forbidden, WebClient(self.web))
         try:
             async with trio.open_nursery() as outer:
                 journals = Supervisor(outer, strict=plan.strict)
@@ -175,8 +183,9 @@ async def open_host(plan: Plan) -> AsyncGenerator[Host, None]:
     stop = trio.Event()
     raised: BaseException | None = None
     try:
-        async with open_http_client() as http:
-            host = Host(plan, http)
+        guard = AddressGuard(plan.network.endpoints)
+        async with open_http_client() as http, open_http_client(connect=guard.connect) as web:
+            host = Host(plan, http, web)
 
             shield = trio.CancelScope()
 

@@ -28,19 +28,26 @@ class ModelFinder:
         self._wish = wish
         self._listed: dict[str, tuple[str, ...]] = {}
         self._found: dict[str | None, ModelTarget] = {}
+        self._is_decided = local is not None or bool(wish.choice or wish.base_url)
         self.reason = "because the program passed it"
         if local is not None:
             self._found[None] = ModelTarget(
                 provider="local", model=type(local).__name__, local=local
             )
 
-    def target(self, choice: str | None) -> ModelTarget:
+    def target(self, choice: str | None, preferred: str | None = None) -> ModelTarget:
         """The model for `PROVIDER/MODEL`, or the default's.
+
+        Args:
+            choice: What the session was created with; wins over all.
+            preferred: What the agent prefers; the program's own choice wins over it.
 
         Raises:
             NotFoundError: It does not exist; says which do.
             AuthError: Its key is missing.
         """
+        if choice is None and not self._is_decided:
+            choice = preferred
         if (found := self._found.get(choice)) is None:
             found = self._found[choice] = self._resolve(choice)
         return found

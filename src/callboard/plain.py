@@ -244,10 +244,10 @@ def _in_thread(approver: BlockingApprover | Approver) -> Approver:
     limiter = trio.CapacityLimiter(MAX_APPROVAL_THREADS)
 
     async def ask(request: ApprovalRequest) -> ApprovalAnswer | str | bool:
-        answer = await trio.to_thread.run_sync(
-            approver, request, abandon_on_cancel=True, limiter=limiter
+        # A callable object may hide that it is asynchronous; Trio lets no thread return a coroutine.
+        (answer,) = await trio.to_thread.run_sync(
+            lambda: (approver(request),), abandon_on_cancel=True, limiter=limiter
         )
-        # A callable object may hide that it is asynchronous.
         return await answer if inspect.isawaitable(answer) else answer
 
     return ask

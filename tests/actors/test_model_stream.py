@@ -176,7 +176,8 @@ async def test_an_end_without_a_terminal_event_is_left_to_the_turn() -> None:
 
 async def test_a_target_that_is_nowhere_gives_nothing() -> None:
     scene = Scene()
-    scene.models.target = lambda choice: ModelTarget(provider="p", model="m")  # type: ignore[method-assign]
+    nowhere = ModelTarget(provider="p", model="m")
+    scene.models.target = lambda choice, preferred=None: nowhere  # type: ignore[method-assign]
     async with calling(scene) as batches:
         assert await events_of(batches) == []
 

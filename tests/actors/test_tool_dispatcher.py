@@ -194,6 +194,7 @@ async def test_a_crash_while_it_is_cancelled_ends_its_batch_alone(
         scope.cancel()
     (row,) = await scene.store.calls(session_id="s2")
     assert row.status is CallStatus.SUCCESS
+    assert await statuses(scene) == {}  # cancelled, which its turn says
 
 
 async def test_a_timeout_is_a_result_and_touches_no_sibling(

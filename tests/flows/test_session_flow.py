@@ -219,3 +219,18 @@ async def test_a_session_that_was_unloaded_is_loaded_with_its_history(
         assert await session.run("Hello.") == "Again."
         roles = [message["role"] for message in messages_of(model.requests[1])]
         assert roles == ["system", "user", "assistant", "user"]
+
+
+async def test_the_programs_model_wins_over_the_agents_and_the_sessions_over_both(
+    tmp_path: Path,
+) -> None:
+    agents = [callboard.Agent(name="x", model="rehearsal")]
+    chosen = ScriptedModel([reply("Chosen.")])
+    async with callboard.open_runtime(
+        model=chosen, agents=agents, workspace=tmp_path, environ={}
+    ) as runtime:
+        session = await runtime.create_session(agent="x")
+        assert await session.run("Hello.") == "Chosen."
+        own = await runtime.create_session(agent="x", model="rehearsal")
+        assert await own.run("Hello.") != "Chosen."
+    chosen.assert_complete()

@@ -88,6 +88,8 @@ class FakeStore:
 class NoHandles:
     """Handles for tools that touch nothing."""
 
+    network = None
+
     def files_read(self, workspace: str) -> ReadableFiles:
         return cast(ReadableFiles, None)
 
@@ -105,7 +107,7 @@ class OneModel:
         self.model = model
         self.failure: CallboardError | None = None
 
-    def target(self, choice: str | None) -> ModelTarget:
+    def target(self, choice: str | None, preferred: str | None = None) -> ModelTarget:
         if self.failure is not None:
             raise self.failure
         return ModelTarget(provider="local", model="scripted", local=self.model)

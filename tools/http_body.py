@@ -1,0 +1,78 @@
+"""What a model is shown of an HTTP body: text by its charset, a line about anything else."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Mapping
+
+from ..runtime.handles import WebAnswer
+from .file_facts import in_bytes
+from .paths import shown
+
+EMPTY = "(empty response body)"
+
+MAX_TYPE_CHARS = 100
+"""Of a content type in a line for the model; registered ones are shorter."""
+
+_TEXT_TYPES = re.compile(
+    r"text/.*|.*\+(json|xml|yaml)"
+    r"|application/(json|xml|javascript|ecmascript|x-ndjson|yaml|x-yaml|toml|sql|graphql"
+    r"|x-www-form-urlencoded)"
+)
+_CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?([^\s;\"']+)", re.IGNORECASE)
+
+# Python has codecs that are no charset of any page (idna, unicode_escape), and utf-7 gives what is
+# no character.
+_CHARSETS = re.compile(
+    r"(utf-8|utf-16|utf-32|iso|cp|koi8|euc|gb|big5|shift_jis|ascii|mac|tis|hz|johab).*"
+)
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_NOT_IN_TEXT = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+
+
+def body_text(answer: WebAnswer) -> tuple[str, bool]:
+    """The body for the model, and whether it is only a part.
+
+    A part ends on a whole character and says how much of what it is.
+    """
+    if not answer.body:
+        return EMPTY, False
+    is_cut = answer.is_larger or answer.size_bytes > len(answer.body)
+    whole = (
+        f"more than {answer.size_bytes} bytes" if answer.is_larger else in_bytes(answer.size_bytes)
+    )
+    text = _decoded(answer.body, answer.headers, at_end=not is_cut)
+    if text is None:
+        kind = shown(answer.headers.get("content-type", "no stated type")[:MAX_TYPE_CHARS])
+        return f"(binary body, not shown: {whole} of {kind})", False
+    if is_cut:
+        text += f"\n\n(Truncated: these are the first {len(answer.body)} bytes of {whole}.)"
+    return text, is_cut
+
+
+def _decoded(data: bytes, headers: Mapping[str, str], *, at_end: bool) -> str | None:
+    kind = headers.get("content-type", "")
+    named = _CHARSET.search(kind)
+    marked = next((codec for mark, codec in _MARKS.items() if data.startswith(mark)), None)
+    if named or marked or _TEXT_TYPES.fullmatch(kind.partition(";")[0].strip().lower()):
+        codec = marked or _codec(named[1] if named else "")
+        return codecs.getincrementaldecoder(codec)("replace").decode(data, final=at_end)
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(data, final=at_end)
+    except UnicodeDecodeError:
+        return None
+    return None if _NOT_IN_TEXT.search(text) else text
+
+
+def _codec(charset: str) -> str:
+    """The codec of a charset; UTF-8 for what is none."""
+    try:
+        name = codecs.lookup(charset).name
+    except (LookupError, ValueError):
+        return "utf-8"
+    return name if _CHARSETS.fullmatch(name) else "utf-8"

@@ -1,0 +1,131 @@
+"""http_request: one exchange with a server, as it is: method, headers and body, any status."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+
+from ..runtime.definitions import Capability, Effect, ErrorType, Tier, ToolFailure, ToolResult
+from ..runtime.handles import WebRequest
+from ..runtime.http_url import parse_url
+from .file_facts import in_bytes
+from .http_body import body_text
+from .paths import shown
+from .schema import WireName
+from .tool import ToolContext, tool
+
+MAX_SHOWN_BYTES = 100 * 1024
+"""Of a body: RFC-004's figure, about 25,000 tokens."""
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+READING = frozenset({"GET", "HEAD"})
+
+NOT_SETTABLE = frozenset(
+    {"connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding"}
+    | {"upgrade", "expect", "proxy-authenticate", "proxy-authorization"}
+    | {"host", "content-length", "accept-encoding"}
+)
+"""RFC 9110 7.6.1's headers of one connection, and what follows from URL, body and our limits."""
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
+_VALUE = re.compile(r"[\t\x20-\x7e]*")
+
+
+def _asks(arguments: Any, context: ToolContext) -> str | None:
+    # What can't be sent fails here: nobody is asked about it.
+    request = _request(arguments.url, arguments.method, arguments.headers, arguments.body)
+    if request.method in READING:
+        return None
+    return f"sends {request.method} to {parse_url(request.url).authority}"
+
+
+def _effect(arguments: Any) -> Effect:
+    return Effect.READ if arguments.method.upper() in READING else Effect.ONCE
+
+
+@tool(
+    tier=Tier.SYSTEM,
+    needs=[Capability.NETWORK],
+    timeout_seconds=30,
+    approval=_asks,
+    effect=_effect,
+)
+async def http_request(
+    context: ToolContext,
+    url: str,
+    method: str = "GET",
+    headers: dict[str, str] | None = None,
+    body: str | None = None,
+    # The dispatcher's: what runs here is cancelled when it is over.
+    timeout_seconds: Annotated[
+        Annotated[float, msgspec.Meta(gt=0)] | None, WireName("timeout")
+    ] = None,
+) -> ToolResult:
+    """Makes an HTTP request and gives status, headers and body; follows redirects.
+
+    Args:
+        url: An http or https URL of a public host.
+        method: GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS.
+        headers: Request headers by name.
+        body: What to send; JSON unless a content-type header says otherwise.
+        timeout_seconds: Seconds for all of it; default 30.
+    """
+    assert context.network is not None  # or `needs` would have refused the call
+    request = _request(url, method, headers, body)
+    answer = await context.network.request(request, max_bytes=MAX_SHOWN_BYTES)
+    text, truncated = body_text(answer)
+    output = {
+        "status": answer.status,
+        "reason": answer.reason,
+        "headers": dict(answer.headers),
+        "truncated": truncated,
+        "body": text,
+    }
+    size = f"{'more than ' if answer.is_larger else ''}{in_bytes(answer.size_bytes)}"
+    status = f"{answer.status} {answer.reason}".rstrip()
+    address = parse_url(answer.url).shown
+    return ToolResult(output=output, display=f"{request.method} {address}: {status} ({size})")
+
+
+def _request(
+    url: str, method: str, headers: Mapping[str, str] | None, body: str | None
+) -> WebRequest:
+    """The request that the arguments mean; `validation_error` names the one that is wrong."""
+    verb = method.upper()
+    if verb not in METHODS:
+        raise _invalid("method", f"{shown(method[:32])!r} is none of {', '.join(METHODS)}")
+    if body and verb in READING:
+        raise _invalid("body", f"a {verb} carries none: use POST, or put it into the URL's query")
+    content = None if verb in READING or body is None else body.encode()
+    named = _checked_headers(headers or {})
+    if content:
+        named.setdefault("content-type", "application/json")
+    return WebRequest(method=verb, url=parse_url(url).text, headers=named, body=content)
+
+
+def _checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    named: dict[str, str] = {}
+    for name, value in headers.items():
+        label, key = shown(name[:64]), name.lower()
+        if not _NAME.fullmatch(name):
+            raise _invalid("headers", f"{label!r} is no name of a header")
+        if key in NOT_SETTABLE:
+            raise _invalid(f"headers.{label}", "it can't be set; it follows from url and body")
+        if key in named:
+            raise _invalid(f"headers.{label}", "it is given twice")
+        if not _VALUE.fullmatch(value):
+            # The value is not repeated: it may be a key.
+            raise _invalid(f"headers.{label}", "its value is not one line of plain ASCII text")
+        named[key] = value.strip()
+    return named
+
+
+def _invalid(field: str, problem: str) -> ToolFailure:
+    return ToolFailure(
+        ErrorType.VALIDATION_ERROR,
+        f"http_request: {field}: {problem}. Correct the arguments and call it again.",
+        field=field,
+    )
