@@ -11,6 +11,7 @@ import msgspec
 from ..runtime.history import Call, Opaque, Part, Refusal, Text, Thinking
 from ..runtime.identity import new_id
 from ..runtime.stream import (
+    MAX_ARGUMENT_BYTES,
     AnyStreamEvent,
     Done,
     OpaquePart,
@@ -30,8 +31,13 @@ MAX_ANSWER_CHARS = 32 * 1024 * 1024
 MAX_CALLS = 1024
 """Calls that one answer may propose; past 256 they only get an error result, and this many of
 those are still a readable history."""
+MAX_PARTS = 10_000
+"""Parts of one answer, which may be text and thinking in turns: models write some dozens."""
+MAX_NAME_CHARS = 256
+"""Kept of the name of a tool: longer than any tool's, so that what was cut never names one."""
+MAX_ID_CHARS = 64
 
-_CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_CALL_ID = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_ID_CHARS}}}")
 """What every provider takes back as an id: Anthropic's pattern is the narrowest."""
 
 
@@ -39,11 +45,17 @@ class _CallPieces(msgspec.Struct):
     call_id: str
     name: str
     pieces: list[str]
+    room: int
+    """Bytes of arguments that it may still get; negative when they were cut."""
 
 
 class _ThinkingPieces(msgspec.Struct):
     pieces: list[str]
     signature: str | None = None
+
+
+class _RefusalPieces(msgspec.Struct):
+    pieces: list[str]
 
 
 class AnswerBuilder:
@@ -54,14 +66,19 @@ class AnswerBuilder:
         usage: The last usage told.
         done: The terminal event of a whole answer.
         error: The terminal event of a failed one.
+
+    Args:
+        max_argument_bytes: Where the arguments of a call are cut: one character past it is kept,
+            so that such a call is known by its length and refused alone.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_argument_bytes: int = MAX_ARGUMENT_BYTES) -> None:
+        self._max_argument_bytes = max_argument_bytes
         self.text_bytes = 0
         self.usage: Usage | None = None
         self.done: Done | None = None
         self.error: StreamError | None = None
-        self._parts: list[list[str] | _ThinkingPieces | _CallPieces | Refusal | Opaque] = []
+        self._parts: list[list[str] | _Pieces | Opaque] = []
         self._text: list[str] | None = None
         self._calls: dict[int, _CallPieces] = {}
         self._chars = 0
@@ -81,6 +98,8 @@ class AnswerBuilder:
                 self.text_bytes += len(text) if text.isascii() else len(_utf8(text))
             else:
                 self._add_other(event)
+        if len(self._parts) > MAX_PARTS:
+            self._fail(f"The answer has more than {MAX_PARTS} parts; it was stopped.")
         if self._chars > MAX_ANSWER_CHARS:
             self._fail(f"The answer is longer than {MAX_ANSWER_CHARS} characters; it was stopped.")
 
@@ -100,9 +119,8 @@ class AnswerBuilder:
             case ToolCallStart():
                 self._start_call(event)
             case ToolCallDelta():
-                if (call := self._calls.get(event.index)) is not None:
-                    call.pieces.append(event.arguments)
-                    self._chars += len(event.arguments)
+                if (call := self._calls.get(event.index)) is not None and call.room >= 0:
+                    self._add_arguments(call, event.arguments)
             case ToolCallEnd():
                 pass
             case Usage():
@@ -131,7 +149,9 @@ class AnswerBuilder:
                         call_id = new_id("call")
                     taken.add(call_id)
                     parts.append(Call(call_id, piece.name, "".join(piece.pieces)))
-                case Refusal() | Opaque():
+                case _RefusalPieces():
+                    parts.append(Refusal("".join(piece.pieces)))
+                case Opaque():
                     parts.append(piece)
                 case _:
                     assert_never(piece)
@@ -141,7 +161,7 @@ class AnswerBuilder:
         """What of a broken-off answer is kept: a half call must never run."""
         return tuple(part for part in self.parts() if not isinstance(part, Call))
 
-    def _add_part(self, part: _ThinkingPieces | _CallPieces | Refusal | Opaque) -> None:
+    def _add_part(self, part: _Pieces | Opaque) -> None:
         self._text = None
         self._parts.append(part)
 
@@ -164,21 +184,36 @@ class AnswerBuilder:
     def _add_refusal(self, text: str) -> None:
         self._chars += len(text)
         last = self._parts[-1] if self._parts else None
-        if isinstance(last, Refusal):
-            self._parts[-1] = Refusal(last.text + text)
+        if isinstance(last, _RefusalPieces):
+            last.pieces.append(text)
         else:
-            self._add_part(Refusal(text))
+            self._add_part(_RefusalPieces([text]))
 
     def _start_call(self, event: ToolCallStart) -> None:
         if len(self._calls) >= MAX_CALLS:
             self._fail(f"The model asked for more than {MAX_CALLS} tools in one answer.")
             return
-        call = self._calls[event.index] = _CallPieces(event.call_id, event.name, [])
-        self._chars += len(event.name)
+        # One character too many shows that there were more.
+        call_id, name = event.call_id[: MAX_ID_CHARS + 1], event.name[:MAX_NAME_CHARS]
+        call = _CallPieces(call_id, name, [], self._max_argument_bytes)
+        self._calls[event.index] = call
+        self._chars += len(name)
         self._add_part(call)
+
+    def _add_arguments(self, call: _CallPieces, arguments: str) -> None:
+        size = len(arguments) if arguments.isascii() else len(_utf8(arguments))
+        if size > call.room:
+            fitting = _utf8(arguments)[: call.room].decode(errors="ignore")
+            arguments = arguments[: len(fitting) + 1]
+        call.room -= size
+        call.pieces.append(arguments)
+        self._chars += len(arguments)
 
     def _fail(self, message: str) -> None:
         self.error = StreamError(error_type="provider", message=message)
+
+
+_Pieces = _ThinkingPieces | _CallPieces | _RefusalPieces
 
 
 def _utf8(text: str) -> bytes:

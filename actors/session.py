@@ -351,7 +351,7 @@ class Session:
             model_stream=self._model_stream,
             dispatcher=services.dispatcher,
             pacer=self._listeners.get(input_id),
-            max_repeats=services.limits.max_repeats,
+            limits=services.limits,
         )
 
     def _hang_up(self, error: Exception | None = None) -> None:

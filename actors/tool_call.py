@@ -120,7 +120,7 @@ def make_ready(tool: Tool, call: Call, arguments: str, context: ToolContext) -> 
         )
     except ToolFailure:
         raise
-    except Exception as crash:
+    except (Exception, SystemExit) as crash:
         logger.warning("the tool %s crashed before it ran", call.name, exc_info=True)
         raise ToolFailure(
             ErrorType.EXECUTION_ERROR, f"{call.name} failed before it ran: {_one_line(crash)}"
@@ -130,8 +130,8 @@ def make_ready(tool: Tool, call: Call, arguments: str, context: ToolContext) -> 
 async def execute(ready: ReadyCall, limits: Limits) -> Outcome:
     """Runs the tool under its deadline; cancelled when the batch is.
 
-    `SystemExit` is a crash of the tool like any other: a tool that calls `sys.exit` must not end
-    the runtime.
+    Whatever a tool raises is a crash of this call alone: one that calls `sys.exit`, or has a
+    cancelled asyncio task inside, must not end the runtime.
     """
     seconds = min(ready.tool.timeout_seconds(ready.arguments), limits.max_tool_seconds)
     try:
@@ -141,14 +141,14 @@ async def execute(ready: ReadyCall, limits: Limits) -> Outcome:
     except ToolFailure as failure:
         return failed(failure)
     except BaseExceptionGroup as group:
-        logger.warning("the tool %s crashed", ready.call.name, exc_info=True)
         # A crash beside a cancel must not outlive it: the batch's scope catches the cancel alone.
-        crashed, others = group.split((Exception, SystemExit))
-        if others is not None:
-            raise others from None
-        return _crashed(ready.call, crashed or group)
-    except (Exception, SystemExit) as crash:
-        logger.warning("the tool %s crashed", ready.call.name, exc_info=True)
+        stops, crashes = group.split((trio.Cancelled, KeyboardInterrupt, GeneratorExit))
+        if stops is not None:
+            raise stops from None
+        return _crashed(ready.call, crashes or group)
+    except (trio.Cancelled, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as crash:
         return _crashed(ready.call, crash)
     assert deadline.cancelled_caught
     return failure_outcome(
@@ -230,6 +230,11 @@ def failure_outcome(
 
 
 def _crashed(call: Call, crash: BaseException) -> Outcome:
+    while isinstance(crash, BaseExceptionGroup) and len(crash.exceptions) == 1:
+        crash = crash.exceptions[0]  # a nursery wraps the only one too
+    if isinstance(crash, ToolFailure):
+        return failed(crash)
+    logger.warning("the tool %s crashed", call.name, exc_info=crash)
     return failure_outcome(ErrorType.EXECUTION_ERROR, f"{call.name} failed: {_one_line(crash)}")
 
 

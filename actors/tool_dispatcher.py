@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 import trio
 
@@ -95,7 +96,8 @@ class ToolDispatcher:
         self.handles = handles
         self.limits = limits
         self.slots = trio.CapacityLimiter(limits.max_calls_per_runtime)
-        self._locks: dict[str, ResourceLocks] = {}
+        # By workspace, as long as a batch has them.
+        self._locks: WeakValueDictionary[str, ResourceLocks] = WeakValueDictionary()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves until cancelled."""
@@ -139,13 +141,22 @@ class _Batch:
             started = [self._started(call) for call, _ in starting]
             if not await self._record(*self._request.preamble, *started, *finished):
                 return
-            async with trio.open_nursery() as nursery:
-                for call, permit in starting:
-                    nursery.start_soon(self._execute, call, permit, name=f"call {call.name}")
-                for call, decision, place in waiting:
-                    nursery.start_soon(
-                        self._run_later, call, decision, place, name=f"call {call.name}"
-                    )
+            await self._run_all(starting, waiting)
+
+    async def _run_all(
+        self,
+        starting: list[tuple[ReadyCall, Permit]],
+        waiting: list[tuple[ReadyCall, Decision, Permit | None]],
+    ) -> None:
+        if len(starting) == 1 and not waiting:
+            # Most answers ask for one tool: alone it needs no task of its own.
+            await self._execute(*starting[0])
+            return
+        async with trio.open_nursery() as nursery:
+            for call, permit in starting:
+                nursery.start_soon(self._execute, call, permit, name=f"call {call.name}")
+            for call, decision, place in waiting:
+                nursery.start_soon(self._run_later, call, decision, place, name=f"call {call.name}")
 
     # ── before the effect ────────────────────────────────────────────────────────────────────────
 
@@ -170,6 +181,10 @@ class _Batch:
     def _ready(self, call: Call, arguments: str) -> ReadyCall:
         request = self._request
         tool = find_tool(self._dispatcher.registry, call.name, request.agent, request.session_kind)
+        most = self._dispatcher.limits.max_arguments_bytes
+        if len(arguments) > most or len(arguments.encode(errors="replace")) > most:
+            text = f"{call.name}: the arguments are larger than {most} bytes; send less at once."
+            raise ToolFailure(ErrorType.VALIDATION_ERROR, text)
         return make_ready(tool, call, arguments, self._context(call))
 
     def _context(self, call: Call) -> ToolContext:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import trio
 
+from ..config.settings import Limits
 from ..providers.provider import ModelRequest, ModelTarget
 from ..runtime.definitions import Agent, CallStatus, ErrorType, ToolDefinition
 from ..runtime.errors import CallboardError, InternalError, StorageError
@@ -34,6 +35,7 @@ from ..runtime.mailbox import Mailbox
 from ..runtime.messages import DispatcherMessage, RunCalls
 from ..runtime.stream import AnyStreamEvent, StopReason, StreamError
 from ..runtime.subscription import Subscription
+from ..tools.left_running import left_running
 from .answer import AnswerBuilder
 from .conversation import Conversation
 from .model_stream import MAX_WAITING_BATCHES, StartModelCall
@@ -83,7 +85,7 @@ class Turn:
         model_stream: Mailbox[StartModelCall],
         dispatcher: Mailbox[DispatcherMessage],
         pacer: Subscription | None,
-        max_repeats: int,
+        limits: Limits,
     ) -> None:
         self.turn_id = new_id("turn")
         self.input_id = input_id
@@ -96,7 +98,8 @@ class Turn:
         self._model_stream = model_stream
         self._dispatcher = dispatcher
         self._pacer = pacer
-        self._max_repeats = max_repeats
+        self._max_repeats = limits.max_repeats
+        self._max_argument_bytes = limits.max_arguments_bytes
         self._started_at = trio.current_time()
         self._repeats: Counter[tuple[str, str, str]] = Counter()
         self._broken_off: AnswerBuilder | None = None
@@ -165,7 +168,7 @@ class Turn:
 
     async def _call_model(self) -> AnswerBuilder:
         """One call of the model; its end is a terminal event, or the error that there was none."""
-        answer = self._broken_off = AnswerBuilder()
+        answer = self._broken_off = AnswerBuilder(self._max_argument_bytes)
         outlet, batches = trio.open_memory_channel[list[AnyStreamEvent]](MAX_WAITING_BATCHES)
         scope = trio.CancelScope()
         request = ModelRequest(
@@ -272,6 +275,9 @@ class Turn:
             try:
                 async for line in progress:
                     host.publish(line)
+                    # All that waits, at once: a result comes by another way and would overtake it.
+                    for _ in range(progress.statistics().current_buffer_used):
+                        host.publish(progress.receive_nowait())
             except BaseException:
                 scope.cancel(reason="the turn ended")
                 await self._wait_gone(progress, "tool calls")  # noqa: ASYNC102  bounded inside
@@ -373,7 +379,7 @@ class Turn:
             outcome=outcome,
             error_type=error_type,
             message=message,
-            unreaped=tuple(self._unreaped),
+            unreaped=(*self._unreaped, *left_running().of(self.turn_id)),
             duration_ms=round((trio.current_time() - self._started_at) * 1000),
         )
 

@@ -14,6 +14,7 @@ import msgspec
 from ..runtime.address_guard import Endpoint, parse_endpoint
 from ..runtime.definitions import Agent, Preset
 from ..runtime.errors import NotFoundError
+from ..runtime.stream import MAX_ARGUMENT_BYTES
 from .base_url import checked_base_url
 
 MAX_COUNT = 100_000
@@ -27,6 +28,7 @@ MAX_SECONDS = 7 * 24 * 3600.0
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_COUNT)]
 Bytes = Annotated[int, msgspec.Meta(ge=1024, le=MAX_BYTES)]
+ArgumentBytes = Annotated[int, msgspec.Meta(ge=1024, le=MAX_ARGUMENT_BYTES)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=MAX_SECONDS)]
 
 
@@ -47,7 +49,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         max_calls_per_response: Calls of one response that run at all; the rest get an error result.
             256: twice a wave, far above what models ask for when they work as they should.
         max_arguments_bytes: Where the arguments of a call are cut while they stream, with an error
-            result for that call. 1 MiB: as much as read_file gives at once.
+            result for that call. 1 MiB, and at most that: as much as read_file gives at once.
         max_result_bytes: Of a result, how much the model gets; the whole is kept as an artifact.
             64 KiB: about 16,000 tokens.
         connect_seconds: To connect to a provider. 30: RFC-000's figure.
@@ -57,7 +59,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         progress_seconds: Between two events that say something; pings say nothing. 120: twice the
             idle time, because a provider that still pings is at least alive.
         model_call_seconds: For one whole call of a model. 900: long reasoning fits, a stuck one ends.
-        max_tool_seconds: The most that a tool's own `timeout` argument may ask for. 600: ten minutes.
+        max_tool_seconds: The longest that a call may execute, whatever its tool and its own `timeout`
+            argument say. 600: ten minutes.
         approval_seconds: How long a question to a person waits before silence is a denial. 600: a
             person may be away for a coffee, not for the day.
         max_repeats: How often the same call with the same arguments and the same result may repeat
@@ -67,7 +70,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_calls_per_session: Count = 128
     max_calls_per_runtime: Count = 512
     max_calls_per_response: Count = 256
-    max_arguments_bytes: Bytes = 1024 * 1024
+    max_arguments_bytes: ArgumentBytes = MAX_ARGUMENT_BYTES
     max_result_bytes: Bytes = 64 * 1024
     connect_seconds: Seconds = 30.0
     first_byte_seconds: Seconds = 60.0
@@ -90,7 +93,10 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     allow: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _ = self.endpoints  # raises for what is no host and port
+        try:
+            _ = self.endpoints
+        except ValueError as error:
+            raise ValueError(f"allow: {error}") from None
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:

@@ -67,7 +67,7 @@ class OpenAiChat:
         if request.temperature is not None:
             head += [b',"temperature":', _encode(request.temperature)]
         head.append(b',"messages":[')
-        messages = [_encode_round(r) for r in request.rounds]
+        messages = [r.encoded.get(NAME) or _encode_round(r) for r in request.rounds]
         if request.system:
             messages.insert(0, _encode({"role": "system", "content": request.system}))
         body = b"".join((*head, b",".join(filter(None, messages)), b"]}"))

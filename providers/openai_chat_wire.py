@@ -19,6 +19,9 @@ NOTHING = msgspec.Raw()
 MAX_COUNT = 2**53
 """Beyond it a token count is no count; every store and client can hold what is below."""
 
+MAX_ODD_BYTES = 4 * 1024 * 1024
+"""Of an event that is read leniently: as plain objects its JSON takes up to 25 times the memory."""
+
 
 class FunctionPiece(msgspec.Struct, gc=False):
     """Of a call: its name, and a piece of its arguments."""
@@ -98,7 +101,9 @@ class OddChunk(msgspec.Struct):
 
 
 def odd_chunk(payload: bytes) -> OddChunk | None:
-    """Reads one event leniently, or gives `None` when it is not a JSON object."""
+    """Reads one event leniently; `None` when it is no JSON object, or larger than it may be."""
+    if len(payload) > MAX_ODD_BYTES:
+        return None
     try:
         value = json.loads(payload)
     except (ValueError, RecursionError):

@@ -160,7 +160,8 @@ class TurnEnded(Event, frozen=True, kw_only=True, tag="turn_ended"):
             `loop_guard` or `suspended`.
         error_type: One of the types of `runtime.errors`, when it failed.
         message: What happened and what to do, when it was not answered.
-        unreaped: What was still there when the bound of the clean-up ended, by name.
+        unreaped: What was still there when the bound of the clean-up ended, by name, and threads
+            of plain functions, which nothing can stop.
     """
 
     turn_id: str

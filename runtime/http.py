@@ -109,8 +109,14 @@ class BodyStream:
 class HttpClient:
     """Makes requests; any number at once. Opened by `open_http_client`."""
 
-    def __init__(self, connect: Connect | None = None) -> None:
-        self._connect = connect
+    def __init__(
+        self, connect: Connect | None = None, connect_seconds: float | None = None
+    ) -> None:
+        self._options: dict[str, Any] = {}
+        if connect is not None:
+            self._options["connect"] = connect
+        if connect_seconds is not None:
+            self._options["connect_seconds"] = connect_seconds
         self._client: httpx.AsyncClient | None = None
         self._transport: ShardedTransport | None = None
 
@@ -167,21 +173,23 @@ class HttpClient:
             from .http_transport import ShardedTransport, open_httpx_client
 
             _quiet_foreign_logs()
-            connect = self._connect
-            self._transport = ShardedTransport() if connect is None else ShardedTransport(connect)
+            self._transport = ShardedTransport(**self._options)
             self._client = open_httpx_client(self._transport, USER_AGENT)
         return self._client
 
 
 @asynccontextmanager
-async def open_http_client(*, connect: Connect | None = None) -> AsyncGenerator[HttpClient]:
+async def open_http_client(
+    *, connect: Connect | None = None, connect_seconds: float | None = None
+) -> AsyncGenerator[HttpClient]:
     """A client for as long as the block lasts.
 
     Args:
         connect: Makes its TCP connections, of host and port; raises `OSError` when there is none,
             and what else it raises comes out of the request. By default it connects anywhere.
+        connect_seconds: How long a connection may take, TLS included; 30 by default.
     """
-    client = HttpClient(connect)
+    client = HttpClient(connect, connect_seconds)
     try:
         yield client
     finally:

@@ -25,7 +25,7 @@ import trio
 from .errors import DeadlineError, NetworkError, ValidationError
 
 CONNECT_SECONDS = 30.0
-"""For name, TCP and TLS together: a server that takes longer is not there."""
+"""Unless told otherwise, for name, TCP and TLS together: a server that takes longer is not there."""
 KEEPALIVE_SECONDS = 60.0
 """How long an idle connection is worth keeping; servers close theirs after 5 to 75 seconds."""
 READ_BYTES = 64 * 1024
@@ -54,6 +54,7 @@ class HttpConnection(httpcore2.AsyncConnectionInterface):
     Args:
         tls: Gives the context, when it is needed: to make one takes 20 ms and more.
         connect: Makes the TCP connection; TLS is for the origin's host, wherever that leads.
+        connect_seconds: For name, TCP and TLS together.
     """
 
     def __init__(
@@ -61,10 +62,12 @@ class HttpConnection(httpcore2.AsyncConnectionInterface):
         origin: httpcore2.Origin,
         tls: TlsContext,
         connect: Connect = trio.open_tcp_stream,
+        connect_seconds: float = CONNECT_SECONDS,
     ) -> None:
         self._origin = origin
         self._tls = tls
         self._connect_tcp = connect
+        self._connect_seconds = connect_seconds
         self._host = origin.host.decode("ascii")
         self._state = _State.CONNECTING
         self._stream: trio.abc.Stream | None = None
@@ -76,7 +79,7 @@ class HttpConnection(httpcore2.AsyncConnectionInterface):
 
         Raises:
             NetworkError: There is no connection, or it broke before the head was whole.
-            DeadlineError: There was no connection after `CONNECT_SECONDS`.
+            DeadlineError: There was no connection after `connect_seconds`.
         """
         if self._stream is None and self._state is _State.CONNECTING:
             stream = await self._connect()
@@ -176,11 +179,11 @@ class HttpConnection(httpcore2.AsyncConnectionInterface):
         where = f"{self._host}:{self._origin.port}"
         # Whatever happens below, this connection is not for another request to find.
         try:
-            with trio.fail_after(CONNECT_SECONDS):
+            with trio.fail_after(self._connect_seconds):
                 self._stream = stream = await self._open_stream(where)
         except trio.TooSlowError as late:
             self._state = _State.CLOSED
-            text = f"{where} did not take the connection within {CONNECT_SECONDS:g} s."
+            text = f"{where} did not take the connection within {self._connect_seconds:g} s."
             raise DeadlineError(text) from late
         except BaseException:
             self._state = _State.CLOSED

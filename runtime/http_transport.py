@@ -16,7 +16,7 @@ import httpcore2
 import httpx
 import trio
 
-from .http_connection import Connect, HttpBody, HttpConnection
+from .http_connection import CONNECT_SECONDS, Connect, HttpBody, HttpConnection
 
 MAX_STREAMS_PER_SHARD = 16
 """Requests at once in one pool: few enough that a scan costs microseconds."""
@@ -37,10 +37,14 @@ class ShardedTransport(httpx.AsyncBaseTransport):
 
     Args:
         connect: Makes the TCP connections.
+        connect_seconds: How long one may take, TLS included.
     """
 
-    def __init__(self, connect: Connect = trio.open_tcp_stream) -> None:
+    def __init__(
+        self, connect: Connect = trio.open_tcp_stream, connect_seconds: float = CONNECT_SECONDS
+    ) -> None:
         self.connect = connect
+        self.connect_seconds = connect_seconds
         self._tls: ssl.SSLContext | None = None
         self._shards: list[_Shard] = []
         # Where connections were given back, the latest last. A hint only: the pool knows.
@@ -141,7 +145,8 @@ class _Shard(httpcore2.AsyncConnectionPool):
 
     def create_connection(self, origin: httpcore2.Origin) -> HttpConnection:
         """What the pool calls for a new connection."""
-        return HttpConnection(origin, self._transport.tls_context, self._transport.connect)
+        its = self._transport
+        return HttpConnection(origin, its.tls_context, its.connect, its.connect_seconds)
 
 
 class _ResponseStream(httpx.AsyncByteStream):

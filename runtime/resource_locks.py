@@ -6,41 +6,52 @@ deadlock and a writer isn't starved by readers.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import trio
 
 from .definitions import Resource
 
 
 class Claim:
-    """Keys that one call holds or waits for."""
+    """Keys that one call holds or waits for.
 
-    __slots__ = ("event", "resources")
+    `event` is there while it waits, for `waits_for` others; `behind` are those that wait for it.
+    """
+
+    __slots__ = ("behind", "event", "resources", "waits_for")
 
     def __init__(self, resources: tuple[Resource, ...]) -> None:
         self.resources = resources
         self.event: trio.Event | None = None
+        self.waits_for = 0
+        self.behind: list[Claim] = []
 
 
 class ResourceLocks:
     """The keys of one workspace that are held or waited for, in order of arrival."""
 
     def __init__(self) -> None:
-        self._claims: list[Claim] = []
+        # In order of arrival; a list would have to be searched for each that ends.
+        self._claims: dict[Claim, None] = {}
 
     def claim_nowait(self, resources: tuple[Resource, ...]) -> Claim | None:
         """Takes the keys when nobody before holds or waits for an overlapping one, else `None`."""
         claim = Claim(resources)
-        if self._blocked(claim, self._claims):
+        if next(self._blockers(claim), None) is not None:
             return None
-        self._claims.append(claim)
+        self._claims[claim] = None
         return claim
 
     def enqueue(self, resources: tuple[Resource, ...]) -> Claim:
         """Takes the next place; `wait` says when the keys are held. The caller releases it."""
         claim = Claim(resources)
-        if self._blocked(claim, self._claims):
+        for before in self._blockers(claim):
+            before.behind.append(claim)
+            claim.waits_for += 1
+        if claim.waits_for:
             claim.event = trio.Event()
-        self._claims.append(claim)
+        self._claims[claim] = None
         return claim
 
     async def wait(self, claim: Claim) -> None:
@@ -50,20 +61,18 @@ class ResourceLocks:
 
     def release(self, claim: Claim) -> None:
         """Gives the keys back and wakes who may go on."""
-        self._claims.remove(claim)
-        for place, waiting in enumerate(self._claims):
-            if waiting.event is not None and not self._blocked(waiting, self._claims[:place]):
+        del self._claims[claim]
+        for waiting in claim.behind:
+            waiting.waits_for -= 1
+            if not waiting.waits_for and waiting.event is not None:
                 event, waiting.event = waiting.event, None
                 event.set()
 
-    @staticmethod
-    def _blocked(claim: Claim, before: list[Claim]) -> bool:
-        return any(
-            _overlap(mine, theirs)
-            for other in before
-            for theirs in other.resources
-            for mine in claim.resources
-        )
+    def _blockers(self, claim: Claim) -> Iterator[Claim]:
+        """Those that came before and want what this one wants."""
+        for before in self._claims:
+            if any(_overlap(mine, its) for its in before.resources for mine in claim.resources):
+                yield before
 
 
 def _overlap(one: Resource, other: Resource) -> bool:

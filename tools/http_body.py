@@ -32,6 +32,8 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+_SAYS_NOTHING = frozenset({"", "application/octet-stream", "binary/octet-stream"})
+_NEVER_TEXT = ("image/", "audio/", "video/", "font/")
 _NOT_IN_TEXT = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
@@ -56,12 +58,15 @@ def body_text(answer: WebAnswer) -> tuple[str, bool]:
 
 
 def _decoded(data: bytes, headers: Mapping[str, str], *, at_end: bool) -> str | None:
-    kind = headers.get("content-type", "")
-    named = _CHARSET.search(kind)
+    stated = headers.get("content-type", "")
+    kind = stated.partition(";")[0].strip().lower()
+    named = _CHARSET.search(stated)
     marked = next((codec for mark, codec in _MARKS.items() if data.startswith(mark)), None)
-    if named or marked or _TEXT_TYPES.fullmatch(kind.partition(";")[0].strip().lower()):
+    if named or _TEXT_TYPES.fullmatch(kind) or (marked and kind in _SAYS_NOTHING):
         codec = marked or _codec(named[1] if named else "")
         return codecs.getincrementaldecoder(codec)("replace").decode(data, final=at_end)
+    if kind.startswith(_NEVER_TEXT):
+        return None
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(data, final=at_end)
     except UnicodeDecodeError:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import inspect
 import re
 import typing
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Optional
 
 import msgspec
 
+from ..runtime.definitions import ToolResult
 from ..runtime.errors import ValidationError
+from .docstring import parse_docstring
 
 _LITERAL = frozenset({"default", "enum", "const", "examples", "required", "discriminator"})
 """Keywords whose values are no schemas."""
+_WIRE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+"""What every provider takes as the name of a parameter (Anthropic's rule is the narrowest)."""
 
 
 class WireName(msgspec.Struct, frozen=True):
@@ -24,19 +29,21 @@ class WireName(msgspec.Struct, frozen=True):
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True):
-    """What a function takes.
+    """What a function takes and gives.
 
     Attributes:
         struct: A Struct with one field a parameter, named as in Python.
         names: Those names.
         context_name: The parameter that takes the context, if any.
         description: The first paragraph of its docstring, or its name in words.
+        returns: The annotation of its result when that declares fields, else `None`.
     """
 
     struct: type[msgspec.Struct]
     names: tuple[str, ...]
     context_name: str | None
     description: str
+    returns: Any
 
 
 def parameters_of(function: Callable[..., Any], context_type: type) -> Parameters:
@@ -46,6 +53,11 @@ def parameters_of(function: Callable[..., Any], context_type: type) -> Parameter
         ValidationError: It can't be a tool; the message says which parameter and why.
     """
     name = getattr(function, "__name__", "tool")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ValidationError(
+            f"tool {name}: it yields, and a call has one result. Return a list, and show what "
+            "comes before it with context.progress(text)."
+        )
     hints = _hints(function, name)
     description, described = parse_docstring(inspect.getdoc(function) or "")
     fields: list[tuple[str, Any, Any]] = []
@@ -56,61 +68,49 @@ def parameters_of(function: Callable[..., Any], context_type: type) -> Parameter
         if annotation is context_type:
             context_name = parameter.name
             continue
-        fields.append(_field(parameter, annotation, described.get(parameter.name)))
+        fields.append(_field(parameter, annotation, described.get(parameter.name), name))
+    returns = hints.get("return")
     return Parameters(
-        struct=msgspec.defstruct(f"{name}_arguments", fields, kw_only=True, frozen=True),
+        struct=_struct(name, fields),
         names=tuple(field[0] for field in fields),
         context_name=context_name,
         description=description or name.replace("_", " ").capitalize() + ".",
+        returns=returns if _declares_fields(returns) else None,
     )
 
 
-def json_schema(struct: type[msgspec.Struct], tool_name: str) -> dict[str, Any]:
-    """The JSON Schema of a Struct, with references written out (recursive ones stay)."""
+def parameters_schema(struct: type[msgspec.Struct], tool_name: str) -> dict[str, Any]:
+    """The JSON Schema of a Struct of arguments; null is not mentioned where it means `absent`.
+
+    Raises:
+        ValidationError: A parameter's type has no JSON Schema; the message names both.
+    """
     try:
-        schema = msgspec.json.schema(struct)
-    except TypeError as error:
-        raise ValidationError(
-            f"tool {tool_name}: a parameter has a type that JSON can't carry: "
-            f"{str(error).strip().splitlines()[-1]}. Use str, int, float, bool, list, dict, "
-            "Literal, an enum, a dataclass or a msgspec Struct."
-        ) from error
-    definitions: dict[str, Any] = schema.pop("$defs", {})
-    kept: set[str] = set()
-    inlined = cast("dict[str, Any]", _inline(schema, definitions, (), kept))
-    if kept:
-        inlined["$defs"] = {
-            key: _inline(definitions[key], definitions, (key,), kept) for key in sorted(kept)
-        }
-    return inlined
+        return _inlined(struct, null_is_absent=True)
+    except _NO_SCHEMA as error:
+        for parameter, annotation in struct.__annotations__.items():
+            _check_type(annotation, f"tool {tool_name}: parameter {parameter}", parameter)
+        raise _no_schema(f"tool {tool_name}: a parameter", error, None) from error
 
 
-def parse_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """The first paragraph as one line, and what the `Args:` section says of each parameter."""
-    paragraph = " ".join(text.split("\n\n", 1)[0].split())
-    described: dict[str, str] = {}
-    section = re.search(
-        r"^(?:Args|Arguments|Parameters):[ \t]*\n((?:[ \t]+.*\n?|\n)*)", text, re.MULTILINE
-    )
-    if section is None:
-        return paragraph, described
-    if section.start() == 0:
-        paragraph = ""
-    lines = inspect.cleandoc("\n" + section[1]).splitlines()
-    current = ""
-    for line in lines:
-        entry = re.match(r"(\w+)\s*(?:\([^)]*\))?:\s*(.*)", line)
-        if entry:
-            current = entry[1]
-            described[current] = entry[2].strip()
-        elif current and line.strip():
-            described[current] = f"{described[current]} {line.strip()}".strip()
-    return paragraph, described
+def output_schema(kind: Any, tool_name: str) -> dict[str, Any]:
+    """The JSON Schema of what a tool returns.
+
+    Raises:
+        ValidationError: The type has no JSON Schema.
+    """
+    _check_type(kind, f"tool {tool_name}: its result", "return")
+    return _inlined(kind, null_is_absent=False)
+
+
+# ── the signature ────────────────────────────────────────────────────────────────────────────────
 
 
 def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
+    # A callable object has its annotations on its method.
+    target = function if inspect.isroutine(function) else type(function).__call__
     try:
-        return typing.get_type_hints(function, include_extras=True)
+        return typing.get_type_hints(target, include_extras=True)
     except (NameError, TypeError) as error:
         raise ValidationError(
             f"tool {name}: its annotations can't be read ({error}). Types that annotations name "
@@ -128,16 +128,19 @@ def _check_parameter(parameter: inspect.Parameter, hints: Mapping[str, Any], nam
             "argument a name and a type of its own.",
             field=parameter.name,
         )
-    if parameter.name not in hints:
-        raise ValidationError(
-            f"tool {name}: parameter {parameter.name} has no annotation; its type is what the "
-            "model is told. Annotate it.",
-            field=parameter.name,
-        )
+    if parameter.name in hints:
+        return
+    advice = "its type is what the model is told. Annotate it."
+    if parameter.name in {"self", "cls"}:
+        advice = "make the tool of the bound method instead: tool(object.method)."
+    raise ValidationError(
+        f"tool {name}: parameter {parameter.name} has no annotation; {advice}",
+        field=parameter.name,
+    )
 
 
 def _field(
-    parameter: inspect.Parameter, annotation: Any, described: str | None
+    parameter: inspect.Parameter, annotation: Any, described: str | None, tool_name: str
 ) -> tuple[str, Any, Any]:
     if annotation is list:
         annotation = list[str]  # The rule of the contract: no items said, they are strings.
@@ -147,53 +150,156 @@ def _field(
             wire_name = extra.name
         elif isinstance(extra, msgspec.Meta) and extra.description is not None:
             described = None  # What stands at the parameter itself wins.
-    if described is not None:
-        annotation = Annotated[annotation, msgspec.Meta(description=described)]
+    if not _WIRE_NAME.fullmatch(wire_name or parameter.name):
+        raise ValidationError(
+            f"tool {tool_name}: parameter {parameter.name} has a name that providers refuse; use "
+            "at most 64 letters, digits and underscores of ASCII.",
+            field=parameter.name,
+        )
     default = parameter.default
+    if default is None:
+        annotation = Optional[annotation]  # ruff: ignore[non-pep604-annotation-optional] not on strings
+    if described:
+        annotation = Annotated[annotation, msgspec.Meta(description=described)]
     if default is inspect.Parameter.empty:
         return parameter.name, annotation, msgspec.field(name=wire_name)
-    if isinstance(default, (list, dict, set)):
+    _check_default(parameter, annotation, tool_name)
+    if _is_mutable(default):
         # Each call gets its own, as nobody would expect of a default in Python.
         factory = _copier(default)
         return parameter.name, annotation, msgspec.field(default_factory=factory, name=wire_name)
     return parameter.name, annotation, msgspec.field(default=default, name=wire_name)
 
 
+def _check_default(parameter: inspect.Parameter, annotation: Any, tool_name: str) -> None:
+    where = f"tool {tool_name}: parameter {parameter.name}"
+    _check_type(annotation, where, parameter.name)
+    try:
+        plain = msgspec.to_builtins(parameter.default, str_keys=True)
+        msgspec.convert(plain, annotation, str_keys=True)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise ValidationError(
+            f"{where} has a default that does not fit its annotation ({error}). Correct one of "
+            "the two.",
+            field=parameter.name,
+        ) from error
+
+
+def _is_mutable(value: object) -> bool:
+    if isinstance(value, msgspec.Struct):
+        return not value.__struct_config__.frozen
+    if dataclasses.is_dataclass(value):
+        return not getattr(value, "__dataclass_params__").frozen  # ruff: ignore[get-attr-with-constant] no stub has it
+    return isinstance(value, (list, dict, set))
+
+
 def _copier(value: Any) -> Callable[[], Any]:
     return lambda: copy.deepcopy(value)
 
 
-def _inline(
-    node: Any, definitions: Mapping[str, Any], inside: tuple[str, ...], kept: set[str]
-) -> Any:
+def _struct(name: str, fields: list[tuple[str, Any, Any]]) -> type[msgspec.Struct]:
+    try:
+        return msgspec.defstruct(f"{name}_arguments", fields, kw_only=True, frozen=True)
+    except ValueError as error:  # two fields have one name on the wire
+        raise ValidationError(f"tool {name}: {error}.") from error
+
+
+def _declares_fields(annotation: Any) -> bool:
+    if not isinstance(annotation, type) or annotation is ToolResult:
+        return False
+    return (
+        issubclass(annotation, msgspec.Struct)
+        or dataclasses.is_dataclass(annotation)
+        or typing.is_typeddict(annotation)
+    )
+
+
+# ── the schema ───────────────────────────────────────────────────────────────────────────────────
+
+_NO_SCHEMA = (TypeError, NameError, ValueError, RecursionError)
+"""What msgspec raises for a type that it does not know, or that names one that is not there."""
+
+
+def _check_type(annotation: Any, where: str, field: str) -> None:
+    try:
+        msgspec.json.schema(annotation)
+    except _NO_SCHEMA as error:
+        raise _no_schema(where, error, field) from error
+
+
+def _no_schema(where: str, error: BaseException, field: str | None) -> ValidationError:
+    why = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
+    return ValidationError(
+        f"{where} has a type that JSON can't carry: {why}. Use str, int, float, bool, list, dict, "
+        "Literal, an enum, a dataclass, a TypedDict or a msgspec Struct.",
+        field=field,
+    )
+
+
+def _inlined(kind: Any, *, null_is_absent: bool) -> dict[str, Any]:
+    """The schema of a type, with references written out (recursive ones stay)."""
+    schema = msgspec.json.schema(kind)
+    inliner = _Inliner(schema.pop("$defs", {}), null_is_absent=null_is_absent)
+    inlined: dict[str, Any] = inliner.write_out(schema, ())
+    if inliner.recursive:
+        inlined["$defs"] = {
+            key: inliner.write_out(inliner.definitions[key], (key,))
+            for key in sorted(inliner.recursive)
+        }
+    return inlined
+
+
+class _Inliner:
     """Writes references out, drops titles, and says `null` nowhere that it means `absent`."""
-    if isinstance(node, list):
-        return [_inline(item, definitions, inside, kept) for item in node]
-    if not isinstance(node, dict):
-        return node
-    if "$ref" in node:
+
+    def __init__(self, definitions: Mapping[str, Any], *, null_is_absent: bool) -> None:
+        self.definitions = definitions
+        self.recursive: set[str] = set()
+        self._null_is_absent = null_is_absent
+
+    def write_out(self, node: Any, inside: tuple[str, ...]) -> Any:
+        if isinstance(node, list):
+            return [self.write_out(item, inside) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if "$ref" in node:
+            return self._reference(node, inside)
+        made: dict[str, Any] = {}
+        for name, value in node.items():
+            if name == "properties":
+                made[name] = self._properties(node, inside)
+            elif name in _LITERAL:
+                made[name] = value
+            elif name != "title":
+                made[name] = self.write_out(value, inside)
+        if "enum" in made and (kind := _type_of(made["enum"])):
+            made.setdefault("type", kind)
+        return made
+
+    def _reference(self, node: dict[str, Any], inside: tuple[str, ...]) -> dict[str, Any]:
         key = node["$ref"].rsplit("/", 1)[1]
         if key in inside:
-            kept.add(key)
+            self.recursive.add(key)
             return dict(node)
-        target = _inline(definitions[key], definitions, (*inside, key), kept)
+        target = self.write_out(self.definitions[key], (*inside, key))
         return {**target, **{name: value for name, value in node.items() if name != "$ref"}}
-    made: dict[str, Any] = {}
-    for name, value in node.items():
-        if name == "properties":
-            required = node.get("required", ())
-            made[name] = {
-                key: inlined if key in required else _without_null(inlined)
-                for key, item in value.items()
-                for inlined in (_inline(item, definitions, inside, kept),)
-            }
-        elif name in _LITERAL:
-            made[name] = value
-        elif name != "title":
-            made[name] = _inline(value, definitions, inside, kept)
-    if all(isinstance(choice, str) for choice in made.get("enum", (None,))):
-        made.setdefault("type", "string")
-    return made
+
+    def _properties(self, node: dict[str, Any], inside: tuple[str, ...]) -> dict[str, Any]:
+        required = node.get("required", ()) if self._null_is_absent else node["properties"]
+        made = {}
+        for key, value in node["properties"].items():
+            schema = self.write_out(value, inside)
+            made[key] = schema if key in required else _without_null(schema)
+        return made
+
+
+def _type_of(choices: list[Any]) -> str | None:
+    """The one type of all choices, for the providers that want it said beside them."""
+    if all(isinstance(choice, str) for choice in choices):
+        return "string"
+    if all(isinstance(choice, int) and not isinstance(choice, bool) for choice in choices):
+        return "integer"
+    return None
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:

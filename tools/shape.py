@@ -12,10 +12,15 @@ from msgspec import inspect as types
 
 
 class ObjectShape(msgspec.Struct, frozen=True):
-    """An object with known keys: for each, whether null is its value, and the shape below."""
+    """An object with known keys: for each, whether null is its value, and the shape below.
+
+    Attributes:
+        is_open: Whether other keys are kept.
+    """
 
     keys: dict[str, tuple[bool, Any]]
     tag_field: str | None = None
+    is_open: bool = False
 
 
 class TaggedShape(msgspec.Struct, frozen=True):
@@ -82,7 +87,7 @@ def _prune_object(value: dict[str, Any], shape: ObjectShape) -> dict[str, Any]:
     for key, item in value.items():
         known = shape.keys.get(key)
         if known is None:
-            if key == shape.tag_field:
+            if key == shape.tag_field or shape.is_open:
                 kept[key] = item
         elif item is None:
             if known[0]:

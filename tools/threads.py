@@ -8,10 +8,11 @@ can't change a file afterwards; they are bounded by the disk.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TypeVar, TypeVarTuple
 
 import trio
+
+from .left_running import left_running
 
 Result = TypeVar("Result")
 Args = TypeVarTuple("Args")
@@ -41,12 +42,19 @@ async def run_write(function: Callable[[*Args], Result], *args: *Args) -> Result
     return await trio.to_thread.run_sync(function, *args, limiter=limiter)
 
 
-async def run_function(function: Callable[..., Result], **arguments: object) -> Result:
-    """Runs a synchronous tool of the embedding program; nothing can stop it once it runs."""
+async def run_function(function: Callable[[], Result], *, turn_id: str, name: str) -> Result:
+    """Runs a synchronous tool of the embedding program; nothing can stop it once it runs.
+
+    Cancelled, this returns at once; the thread stays listed in `left_running` until it ends.
+    """
+    running = left_running()
+
+    def run() -> Result:
+        with running.named(turn_id, name):
+            return function()
+
     limiter = _limiter(_function_threads, MAX_FUNCTION_THREADS)
-    return await trio.to_thread.run_sync(
-        partial(function, **arguments), abandon_on_cancel=True, limiter=limiter
-    )
+    return await trio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limiter)
 
 
 def _limiter(

@@ -11,7 +11,7 @@
 
 The schema comes from the annotations, the description from the docstring; a parameter annotated
 `ToolContext` gets the context and is not in the schema. An `async def` runs on the Trio thread, a
-plain `def` in a worker thread.
+plain `def` in a worker thread, or with `process=True` in a process that dies with the call.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import abc
 import inspect
 import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Literal, overload
 
 import msgspec
@@ -38,7 +39,10 @@ from ..runtime.definitions import (
 )
 from ..runtime.errors import ValidationError
 from ..runtime.handles import ArtifactReader, Network, ReadableFiles, WritableFiles
-from .schema import json_schema, parameters_of
+from .function_process import ContextFields, FunctionPlace, place_of, run_in_process
+from .output import OutputCheck, check_of, result_of
+from .progress import ProgressRelay
+from .schema import output_schema, parameters_of, parameters_schema
 from .threads import run_function
 from .validation import Validator
 
@@ -94,12 +98,15 @@ class ToolContext:
         self.network = network
         self.artifacts = artifacts
         self.approval_reason = approval_reason
-        self._on_progress = on_progress
+        self._relay = None if on_progress is None else ProgressRelay(on_progress)
 
     def progress(self, text: str) -> None:
-        """Shows output while the call runs; never blocks, and drops what nobody can take."""
-        if self._on_progress is not None:
-            self._on_progress(text)
+        """Shows output while the call runs.
+
+        From any thread; never blocks, and drops what nobody can take.
+        """
+        if self._relay is not None:
+            self._relay.tell(text)
 
 
 class Arguments(msgspec.Struct, frozen=True):
@@ -164,15 +171,19 @@ class FunctionTool(Tool):
         effect: Effect | str | EffectRule = Effect.ONCE,
         resources: Callable[[Any], Iterable[Resource]] | None = None,
         raise_tier: Callable[[Any], Tier] | None = None,
+        output: Any = None,
+        process: bool = False,
     ) -> None:
-        name = _checked_name(name or str(getattr(function, "__name__", "tool")))
+        name = checked_name(name or str(getattr(function, "__name__", "tool")))
         parameters = parameters_of(function, ToolContext)
-        schema = json_schema(parameters.struct, name)
+        returns = parameters.returns if output is None else output
+        schema = parameters_schema(parameters.struct, name)
         try:
             self.definition = ToolDefinition(
                 name=name,
                 description=parameters.description,
                 parameters=schema,
+                output=None if returns is None else output_schema(returns, name),
                 tier=Tier(tier),
                 needs=tuple(Capability(need) for need in needs),
                 timeout_seconds=timeout_seconds,
@@ -185,19 +196,14 @@ class FunctionTool(Tool):
         self.function = function
         self._parameters = parameters
         self._validator = Validator(name, parameters.struct, schema)
+        self._check: OutputCheck | None = None if returns is None else check_of(returns)
         self._approval = approval if callable(approval) else None
         self._effect = effect if callable(effect) else None
         self._resources = resources
         self._raise_tier = raise_tier
         self._is_async = inspect.iscoroutinefunction(function)
-        self._timeout_name = next(
-            (
-                f.name
-                for f in msgspec.structs.fields(parameters.struct)
-                if f.encode_name == "timeout"
-            ),
-            "",
-        )
+        self._timeout_name = _field_on_wire(parameters.struct, "timeout")
+        self._place = self._checked_place() if process else None
 
     def decode(self, arguments: str) -> Arguments:
         """See `Tool`."""
@@ -239,17 +245,55 @@ class FunctionTool(Tool):
     async def execute(self, arguments: Arguments, context: ToolContext) -> ToolResult:
         """See `Tool`."""
         self._check_handles(context)
-        given = {name: getattr(arguments.value, name) for name in self._parameters.names}
-        if self._parameters.context_name is not None:
-            given[self._parameters.context_name] = context
-        if self._is_async:
-            returned = await self.function(**given)
+        returned: Any
+        if self._place is not None:
+            returned = await self._run_in_process(self._place, arguments, context)
+        elif self._is_async:
+            returned = await self.call(arguments, context)
         else:
-            returned = await run_function(self.function, **given)
+            returned = await run_function(
+                partial(self.call, arguments, context),
+                turn_id=context.turn_id,
+                name=f"thread of {self.definition.name} ({context.call_id})",
+            )
             if inspect.isawaitable(returned):
                 # A callable object or a wrapped function may hide that it is asynchronous.
                 returned = await returned
-        return self._result(returned)
+        return result_of(self.definition.name, returned, self._check)
+
+    def call(self, arguments: Arguments, context: ToolContext) -> Any:
+        """Calls the function here and now, and gives what it returns, be it an awaitable."""
+        given = {name: getattr(arguments.value, name) for name in self._parameters.names}
+        if self._parameters.context_name is not None:
+            given[self._parameters.context_name] = context
+        return self.function(**given)
+
+    async def _run_in_process(
+        self, place: FunctionPlace, arguments: Arguments, context: ToolContext
+    ) -> ToolResult:
+        fields = ContextFields(
+            session_id=context.session_id,
+            turn_id=context.turn_id,
+            call_id=context.call_id,
+            session_kind=context.session_kind,
+            agent=context.agent,
+        )
+        name = self.definition.name
+        return await run_in_process(name, place, arguments.canonical, fields, context.progress)
+
+    def _checked_place(self) -> FunctionPlace:
+        name = self.definition.name
+        if self._is_async:
+            raise ValidationError(
+                f"tool {name}: process=True is for plain functions; an async one ends when it is "
+                "cancelled. Leave process=True out."
+            )
+        if self.definition.needs:
+            raise ValidationError(
+                f"tool {name}: needs={list(self.definition.needs)} can't be had with process=True: "
+                "handles stay in the runtime's own process. Leave one of the two out."
+            )
+        return place_of(self.function, name)
 
     def _check_handles(self, context: ToolContext) -> None:
         for need in self.definition.needs:
@@ -260,19 +304,6 @@ class FunctionTool(Tool):
                     "session does not have here.",
                     reason=f"no {need.value} handle",
                 )
-
-    def _result(self, returned: Any) -> ToolResult:
-        result = returned if isinstance(returned, ToolResult) else ToolResult(output=returned)
-        try:
-            output = msgspec.to_builtins(result.output)
-            msgspec.json.encode(output)
-        except (TypeError, ValueError, RecursionError, OverflowError) as error:
-            raise ToolFailure(
-                ErrorType.EXECUTION_ERROR,
-                f"{self.definition.name} ran, but what it returned can't be written as JSON: "
-                f"{error}.",
-            ) from error
-        return msgspec.structs.replace(result, output=output)
 
 
 @overload
@@ -290,6 +321,8 @@ def tool(
     effect: Effect | str | EffectRule = Effect.ONCE,
     resources: Callable[[Any], Iterable[Resource]] | None = None,
     raise_tier: Callable[[Any], Tier] | None = None,
+    output: Any = None,
+    process: bool = False,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 
 
@@ -304,7 +337,10 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             context that gives a reason to ask), `effect` (`once`, or a function of the
             arguments that gives a call's own), `resources` (a function of the
             arguments that gives keys on which parallel calls must not overlap), `raise_tier` (a
-            function of the arguments that gives a call's tier; it never lowers `tier`).
+            function of the arguments that gives a call's tier; it never lowers `tier`),
+            `output` (the type of the result, checked; default: the return annotation if it is a
+            Struct, dataclass or TypedDict), `process` (a plain function at the top level of a
+            module runs in a process of its own, which is killed after a timeout or a cancel).
 
     Raises:
         ValidationError: The function can't be a tool; the message says why.
@@ -314,7 +350,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     return FunctionTool(function, **options)
 
 
-def _checked_name(name: str) -> str:
+def checked_name(name: str) -> str:
+    """The name, if providers take it; raises `ValidationError` otherwise."""
     if len(name) <= ToolDefinition.max_name_length and _NAME.fullmatch(name):
         return name
     raise ValidationError(
@@ -322,6 +359,11 @@ def _checked_name(name: str) -> str:
         f"{ToolDefinition.max_name_length} characters. Pass name= to @tool.",
         field="name",
     )
+
+
+def _field_on_wire(struct: type[msgspec.Struct], name: str) -> str:
+    """The field of that name on the wire; empty when there is none."""
+    return next((f.name for f in msgspec.structs.fields(struct) if f.encode_name == name), "")
 
 
 def _checked_approval(name: str, approval: object) -> str:

@@ -201,6 +201,7 @@ class Turn(TurnHandle):
     async def __aenter__(self) -> Self:
         try:
             await _call(self._portal, self._turn.__aenter__)
+            self._portal.turns.add(self._turn)
         except BaseException:
             # Cancelled in the moment in which it was entered, it has nobody else to leave it.
             await self._leave()
@@ -220,19 +221,15 @@ class Turn(TurnHandle):
 
     async def __anext__(self) -> TurnEvent:
         """The next event; waits for it, and ends behind `TurnEnded`."""
-        event = self._turn.next_event_nowait()
+        event = await self._next_event()
         if event is None:
-            if not await _call(self._portal, self._turn.wait_events):
-                raise StopAsyncIteration
-            event = self._turn.next_event_nowait()
-            assert event is not None
+            raise StopAsyncIteration
         return event
 
     async def next_events(self) -> list[TurnEvent]:
         """Everything that has come since, at once; waits for some, and is empty at the end."""
-        await _call(self._portal, self._turn.wait_events)
-        # Here and not there: a cancelled call must not have taken them.
-        return list(iter(self._turn.next_event_nowait, None))
+        first = await self._next_event()
+        return [] if first is None else [first, *self._fetched()]
 
     async def answer(self) -> str:
         """Reads to the end and returns the final answer's text.
@@ -246,8 +243,21 @@ class Turn(TurnHandle):
         """Cancels the turn; returns when everything of it is gone. Its events can still be read."""
         await _call(self._portal, partial(self._turn.cancel, reason))
 
+    async def _next_event(self) -> TurnEvent | None:
+        event = self._turn.next_event_nowait()
+        if event is not None or self._turn.ended is not None:
+            return event
+        try:
+            await _call(self._portal, self._turn.wait_events)
+        except ActorStopped:
+            if (event := self._turn.next_event_nowait()) is None:
+                raise
+            return event  # what the portal fetched when it closed
+        return self._turn.next_event_nowait()
+
     async def _leave(self) -> None:
         """Leaves the turn, whatever cancels the task meanwhile; that cancel comes afterwards."""
+        self._portal.turns.discard(self._turn)
         if not self._turn.input_id or self._turn.ended is not None:
             return
         crossing = Crossing(partial(self._turn.__aexit__, None, None, None))

@@ -297,16 +297,19 @@ class Turn:
 
     async def wait_events(self) -> bool:
         """Waits until there are events that were not read; `False` at the end."""
-        while not self._events:
-            updates = await self._subscription.take()
-            if not updates:
-                return False
-            for update in updates:
-                if isinstance(update, StreamBatch):
-                    self._events.extend(update.events)
-                else:
-                    self._events.append(update)
-        return True
+        while not self._events and await self.fetch_events():
+            pass
+        return bool(self._events)
+
+    async def fetch_events(self) -> bool:
+        """Waits until more have come, whatever there is already; `False` at the end."""
+        updates = await self._subscription.take()
+        for update in updates:
+            if isinstance(update, StreamBatch):
+                self._events.extend(update.events)
+            else:
+                self._events.append(update)
+        return bool(updates)
 
     def next_event_nowait(self) -> TurnEvent | None:
         """The next event, if it has come already."""

@@ -184,7 +184,10 @@ async def open_host(plan: Plan) -> AsyncGenerator[Host, None]:
     raised: BaseException | None = None
     try:
         guard = AddressGuard(plan.network.endpoints)
-        async with open_http_client() as http, open_http_client(connect=guard.connect) as web:
+        async with (
+            open_http_client(connect_seconds=plan.limits.connect_seconds) as http,
+            open_http_client(connect=guard.connect) as web,
+        ):
             host = Host(plan, http, web)
 
             shield = trio.CancelScope()

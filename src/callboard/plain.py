@@ -165,6 +165,7 @@ class Turn(TurnHandle):
     def __enter__(self) -> Self:
         try:
             self._portal.call(self._turn.__aenter__)
+            self._portal.turns.add(self._turn)
         except BaseException:
             # Interrupted in the moment in which it was entered, it has nobody else to leave it.
             self._leave()
@@ -184,19 +185,15 @@ class Turn(TurnHandle):
 
     def __next__(self) -> TurnEvent:
         """The next event; waits for it, and ends behind `TurnEnded`."""
-        event = self._turn.next_event_nowait()
+        event = self._next_event()
         if event is None:
-            if not self._portal.call(self._turn.wait_events):
-                raise StopIteration
-            event = self._turn.next_event_nowait()
-            assert event is not None
+            raise StopIteration
         return event
 
     def next_events(self) -> list[TurnEvent]:
         """Everything that has come since, at once; waits for some, and is empty at the end."""
-        self._portal.call(self._turn.wait_events)
-        # Here and not there: an interrupted call must not have taken them.
-        return list(iter(self._turn.next_event_nowait, None))
+        first = self._next_event()
+        return [] if first is None else [first, *self._fetched()]
 
     def answer(self) -> str:
         """Reads to the end and returns the final answer's text.
@@ -210,7 +207,20 @@ class Turn(TurnHandle):
         """Cancels the turn; returns when everything of it is gone. Its events can still be read."""
         self._portal.call(partial(self._turn.cancel, reason))
 
+    def _next_event(self) -> TurnEvent | None:
+        event = self._turn.next_event_nowait()
+        if event is not None or self._turn.ended is not None:
+            return event
+        try:
+            self._portal.call(self._turn.wait_events)
+        except ActorStopped:
+            if (event := self._turn.next_event_nowait()) is None:
+                raise
+            return event  # what the portal fetched when it closed
+        return self._turn.next_event_nowait()
+
     def _leave(self) -> None:
+        self._portal.turns.discard(self._turn)
         if self._turn.input_id and self._turn.ended is None:
             with suppress(ActorStopped):  # with its session or its runtime, the turn is gone too
                 self._portal.call(partial(self._turn.__aexit__, None, None, None))

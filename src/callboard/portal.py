@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError, wait
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypedDict, TypeVar
@@ -108,11 +109,14 @@ class Portal:
     Attributes:
         started: The runtime, once it is open, or why it could not be opened.
         ended: Done when the runtime is closed and the thread is about to end.
+        turns: Those that were entered and not left. When the runtime closes they get the rest of
+            their events, which nobody could fetch afterwards.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self.started: Future[embedded.Runtime] = _promise()
         self.ended: Future[None] = _promise()
+        self.turns: set[embedded.Turn] = set()
         self._options = options
         self._scope = trio.CancelScope()
         self._token: trio.lowlevel.TrioToken | None = None
@@ -219,6 +223,8 @@ class Portal:
                 async with embedded.open_runtime(**self._options) as runtime:
                     self.started.set_result(runtime)
                     await trio.sleep_forever()
+            for turn in self.turns.copy():
+                await _fetch_rest(turn)
         finally:
             self._takes_calls = False
 
@@ -256,6 +262,13 @@ class Portal:
         return closed
 
 
+async def _fetch_rest(turn: embedded.Turn) -> None:
+    """Fetches the events of a turn that is over; its queue is bounded, and closed."""
+    with suppress(ActorStopped):
+        while await turn.fetch_events():
+            pass
+
+
 class RuntimeHandle:
     """What a runtime tells without waiting."""
 
@@ -281,8 +294,8 @@ class RuntimeHandle:
 class TurnHandle:
     """What a turn tells without waiting, as far as it was read.
 
-    The portal's thread only fills its buffer, while a reader waits for that; the reader takes from
-    it. So the two never touch it at once.
+    The portal's thread only adds to its buffer, the reader only takes from it, each by operations
+    that are atomic.
     """
 
     def __init__(self, portal: Portal, turn: embedded.Turn) -> None:
@@ -308,6 +321,10 @@ class TurnHandle:
     def ended(self) -> TurnEnded | None:
         """How it ended, once it has."""
         return self._turn.ended
+
+    def _fetched(self) -> list[embedded.TurnEvent]:
+        """What is in the buffer."""
+        return list(iter(self._turn.next_event_nowait, None))
 
 
 _open_portals: set[Portal] = set()

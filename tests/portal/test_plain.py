@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 import traceback
 from functools import partial
 from pathlib import Path
@@ -68,10 +67,11 @@ def test_seq_is_that_of_the_event_in_hand_not_of_those_that_wait(tmp_path: Path)
     with start(tmp_path, reply("Hello.")) as runtime:
         session = runtime.create_session()
         with session.prompt("Hi.") as turn:
-            seen = {}
+            seen: dict[callboard.TurnEvent, int] = {}
             for event in turn:
                 seen[event] = turn.seq
-        stored = {stored.event: stored.seq for stored in runtime.store.events(session.session_id)}
+        record = runtime.store.events(session.session_id)
+        stored: dict[callboard.TurnEvent, int] = {stored.event: stored.seq for stored in record}
     both = seen.keys() & stored.keys()
     assert len(both) >= 4
     assert {event: seen[event] for event in both} == {event: stored[event] for event in both}
@@ -293,15 +293,10 @@ async def test_it_works_in_a_thread_that_runs_trio(tmp_path: Path) -> None:
 
 
 def test_a_turn_of_a_runtime_that_closes_is_told_how_it_ends(tmp_path: Path) -> None:
-    def close() -> None:
-        while not runtime._portal._unfinished:  # until the reader waits
-            time.sleep(0.001)
-        runtime.close()
-
     with start(tmp_path, stall("Well")) as runtime:
         reader = runtime.create_session().prompt("Hi.")
         with reader as turn:
-            closing = threading.Thread(target=close)
+            closing = threading.Thread(target=runtime.close)
             for event in turn:
                 if isinstance(event, callboard.TextDelta):
                     closing.start()

@@ -103,9 +103,12 @@ def test_what_was_begun_in_a_runtime_that_is_closed_says_so(tmp_path: Path) -> N
     with start(tmp_path, stall("Well")) as runtime:
         session = runtime.create_session()
         turn = session.prompt("Hi.").__enter__()
+        next(turn)
+    [*_, last] = turn
+    assert last is turn.ended
+    assert list(turn) == turn.next_events() == []
     for call in (
         partial(session.run, "Hi."),
-        partial(next, turn),
         turn.answer,
         turn.cancel,
         runtime.store.open_turns,
@@ -251,7 +254,7 @@ def properties(kind: type) -> set[str]:
 @pytest.mark.parametrize("name", ["Runtime", "Session", "Turn"])
 def test_the_ways_have_the_same_methods_and_arguments(way: Any, name: str) -> None:
     original, here = public_methods(getattr(embedded, name)), public_methods(getattr(way, name))
-    only_trio = {"wait_events", "next_event_nowait"}
+    only_trio = {"fetch_events", "next_event_nowait", "wait_events"}
     only_here = {"close", "aclose", "leave"}
     assert original.keys() - here.keys() <= only_trio
     assert here.keys() - original.keys() <= only_here

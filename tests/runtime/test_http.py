@@ -9,6 +9,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import zlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -38,6 +39,7 @@ from callboard.runtime import http_transport
 from callboard.runtime.errors import DeadlineError, NetworkError, ValidationError
 from callboard.runtime.http import (
     MAX_DECOMPRESSED_BYTES,
+    MAX_FRUITLESS_BYTES,
     HttpClient,
     HttpStatistics,
     open_http_client,
@@ -270,8 +272,6 @@ async def test_no_cookies_no_redirects_and_nothing_from_the_environment(
 
 @pytest.mark.parametrize("encoding", ["gzip", "x-gzip", "deflate"])
 async def test_a_compressed_body_is_given_plain(encoding: str) -> None:
-    import zlib
-
     plain = b"data: x\n\n" * 1000
     packed = zlib.compress(plain) if encoding == "deflate" else gzip.compress(plain)
     async with open_scripted_server([status(200, packed, content_encoding=encoding)]) as server:
@@ -398,6 +398,63 @@ async def test_tls_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setenv("SSL_CERT_FILE", str(pem))
         async with open_http_client() as client:
             assert await post(client, url) == b"ok"
+
+
+async def test_whoever_connects_the_certificate_is_for_the_host_of_the_url(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pem = tmp_path / "certificate.pem"
+    pem.write_text(CERTIFICATE, encoding="ascii")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+    monkeypatch.setenv("SSL_CERT_FILE", str(pem))
+    answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+    asked: list[tuple[str, int]] = []
+    async with open_raw_server(answer, tls=context) as url:
+        port = int(url.rstrip("/").rpartition(":")[2])
+
+        async def connect(host: str, wanted_port: int) -> trio.SocketStream:
+            asked.append((host, wanted_port))
+            return await trio.open_tcp_stream("127.0.0.1", port)
+
+        async with open_http_client(connect=connect) as client:
+            with pytest.raises(NetworkError, match=r"other\.test"):
+                await post(client, "https://other.test/")
+            assert await post(client, "https://localhost/") == b"ok"
+    assert asked == [("other.test", 443), ("localhost", 443)]
+
+
+async def test_what_a_connect_of_ones_own_raises_comes_out_and_costs_nothing() -> None:
+    class Refused(Exception):
+        pass
+
+    async def connect(host: str, port: int) -> trio.SocketStream:
+        await trio.lowlevel.checkpoint()
+        raise Refused(host)
+
+    async with open_http_client(connect=connect) as client:
+        with pytest.raises(Refused, match=r"a\.test"):
+            await post(client, "http://a.test/")
+        assert client.statistics() == HttpStatistics(0, 0)
+
+
+async def test_a_compressed_body_that_never_says_anything_is_given_up() -> None:
+    packer = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+    empty = packer.compress(b"x") + packer.flush(zlib.Z_FULL_FLUSH)
+    blocks = b"\0\0\0\xff\xff" * (MAX_FRUITLESS_BYTES // 5 + 20_000)
+    step = status(200, empty + blocks, content_encoding="gzip")
+    async with open_scripted_server([step]) as server, open_http_client() as client:
+        async with client.stream_post(chat(server), {}, b"{}") as answer:
+            assert await answer.read_some() == b"x"
+            with pytest.raises(NetworkError, match="holds nothing"):
+                await answer.read_some()
+            assert answer.received_bytes > MAX_FRUITLESS_BYTES
+
+
+async def test_an_empty_body_that_says_it_is_compressed_is_empty() -> None:
+    step = status(200, b"", content_encoding="gzip")
+    async with open_scripted_server([step]) as server, open_http_client() as client:
+        assert await post(client, chat(server)) == b""
 
 
 @pytest.mark.parametrize(

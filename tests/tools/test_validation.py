@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.runtime.definitions import ErrorType, ToolFailure
-from callboard.tools.validation import MAX_ARGUMENT_BYTES, MAX_DEPTH, Validator
+from callboard.runtime.stream import MAX_ARGUMENT_BYTES
+from callboard.tools.argument_text import MAX_DEPTH
+from callboard.tools.validation import Validator
 
 
 class Item(msgspec.Struct):

@@ -93,7 +93,7 @@ class WebServer:
         data = bytearray()
         while b"\r\n\r\n" not in data:
             piece = await stream.receive_some(65536)
-            if not piece:
+            if not piece or piece.startswith(b"\x16\x03"):  # TLS is not spoken here
                 return None
             data += piece
         head, _, body = bytes(data).partition(b"\r\n\r\n")

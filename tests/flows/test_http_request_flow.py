@@ -1,0 +1,171 @@
+"""http_request in a whole turn: settings, presets, the record, deadlines, the rehearsal model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from stage import check_records, make_workspace, on_both_stores, open_stage, play, read_result
+from web_server import WebServer, open_web_server, page
+
+import callboard
+from callboard.config.files import parse_settings
+from callboard.config.settings import NetworkSettings, Settings
+from callboard.providers.script import reply
+from callboard.runtime.errors import ValidationError
+from callboard.runtime.events import CallFinished, CallStarted
+
+
+def allowing(server: WebServer, **given: Any) -> Settings:
+    return Settings(network=NetworkSettings(allow=(f"127.0.0.1:{server.port}",)), **given)
+
+
+def steps(*calls: dict[str, Any]) -> list[Any]:
+    return [reply(calls=[("http_request", call) for call in calls]), reply("Done.")]
+
+
+@on_both_stores
+async def test_what_the_operator_lists_is_reached_and_nothing_else(
+    tmp_path: Path, store: str
+) -> None:
+    async with open_web_server({"/": page("inside")}) as server, open_web_server({}) as other:
+        script = steps({"url": server.url()}, {"url": other.url()}, {"url": "http://localhost/"})
+        async with open_stage(
+            tmp_path, script, store=store, settings=allowing(server), policy="auto"
+        ) as stage:
+            session = await stage.runtime.create_session()
+            played = await play(session, "Look.")
+    results = {result.call_id: read_result(result) for result in played.results}
+    outcomes = [each.get("error_type") or each["result"]["body"] for each in results.values()]
+    assert sorted(outcomes) == ["inside", "url_not_allowed", "url_not_allowed"]
+    assert (len(server.requests), other.requests) == (1, [])
+    assert played.ended.outcome == "answered"
+
+
+@pytest.mark.parametrize(
+    ("policy", "method", "asks"),
+    [
+        ("auto", "GET", None),
+        ("auto", "POST", None),
+        ("balanced", "GET", None),
+        ("balanced", "head", None),
+        ("balanced", "POST", "sends POST to 127.0.0.1:"),
+        ("balanced", "delete", "sends DELETE to 127.0.0.1:"),
+        ("strict", "GET", "strict asks for every system call"),
+        ("strict", "PUT", "sends PUT to 127.0.0.1:"),
+    ],
+)
+async def test_the_table_of_presets(
+    tmp_path: Path, policy: str, method: str, asks: str | None
+) -> None:
+    questions: list[callboard.ApprovalRequest] = []
+
+    async def no(request: callboard.ApprovalRequest) -> str:
+        questions.append(request)
+        return "deny"
+
+    async with open_web_server({"/": page("")}) as server:
+        script = steps({"url": server.url(), "method": method})
+        async with open_stage(
+            tmp_path, script, settings=allowing(server), policy=policy, on_approval=no
+        ) as stage:
+            played = await play(await stage.runtime.create_session(), "Go.")
+    status = "success" if asks is None else "denied"
+    assert played.statuses == [("http_request", status)]
+    assert len(server.requests) == (asks is None)
+    assert [asks in question.reason for question in questions if asks] == [True] * (
+        asks is not None
+    )
+
+
+async def test_what_can_not_be_sent_is_not_asked_about(tmp_path: Path) -> None:
+    async def never(request: callboard.ApprovalRequest) -> str:
+        raise AssertionError(request.reason)
+
+    wrong = {"url": "http://a.test/", "method": "POST", "headers": {"Host": "b"}}
+    async with open_stage(tmp_path, steps(wrong), on_approval=never) as stage:
+        [result] = (await play(await stage.runtime.create_session(), "Go.")).results
+    assert read_result(result)["field"] == "headers.Host"
+
+
+@pytest.mark.parametrize(("method", "is_marked"), [("GET", False), ("POST", True)])
+async def test_only_what_may_change_something_is_recorded_before_it_runs(
+    tmp_path: Path, method: str, is_marked: bool
+) -> None:
+    async with open_web_server({"/": page()}) as server:
+        script = steps({"url": server.url(), "method": method})
+        # In strict both wait for an answer, so that neither is started with the batch.
+        async with open_stage(
+            tmp_path, script, settings=allowing(server), policy="strict", on_approval="allow"
+        ) as stage:
+            played = await play(await stage.runtime.create_session(), "Go.")
+    kinds = [type(e) for e in played.events if isinstance(e, CallStarted | CallFinished)]
+    assert kinds == [CallStarted, CallFinished] if is_marked else [CallFinished]
+    assert played.statuses == [("http_request", "success")]
+
+
+async def drip(stream: trio.abc.Stream) -> None:
+    await stream.send_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n")
+    while True:
+        await stream.send_all(b"x")
+        await trio.sleep(0.01)
+
+
+async def test_a_drip_ends_with_the_calls_own_deadline_and_its_sibling_is_untouched(
+    tmp_path: Path,
+) -> None:
+    async with open_web_server({"/": page("fine"), "/drip": drip}) as server:
+        script = steps({"url": server.url("/drip"), "timeout": 0.3}, {"url": server.url()})
+        async with open_stage(tmp_path, script, settings=allowing(server)) as stage:
+            played = await play(await stage.runtime.create_session(), "Go.")
+    assert played.statuses == [("http_request", "success"), ("http_request", "timeout")]
+    [late] = [result for result in played.results if result.status == "timeout"]
+    assert read_result(late)["elapsed_seconds"] == 0.3
+
+
+async def test_a_cancelled_turn_leaves_no_connection(tmp_path: Path) -> None:
+    begun = trio.Event()
+
+    async def silent(stream: trio.abc.Stream) -> None:
+        begun.set()
+        # Ends when the client has gone.
+        assert await stream.receive_some(1) == b""
+        gone.set()
+
+    gone = trio.Event()
+    async with open_web_server({"/": silent}) as server:
+        script = steps({"url": server.url()})
+        async with open_stage(tmp_path, script, settings=allowing(server), complete=False) as stage:
+            session = await stage.runtime.create_session()
+            async with session.prompt("Go.") as turn:
+                await begun.wait()
+                await turn.cancel()
+            with trio.fail_after(10):
+                await gone.wait()
+
+
+async def test_the_rehearsal_model_fetches_a_page(tmp_path: Path) -> None:
+    async with open_web_server({"/news": page("All is well.")}) as server:
+        async with callboard.open_runtime(
+            model="rehearsal/rehearsal",
+            workspace=make_workspace(tmp_path),
+            settings=allowing(server),
+            environ={},
+            strict=True,
+        ) as runtime:
+            session = await runtime.create_session()
+            answer = await session.run(f"Fetch {server.url('/news')}")
+            refused = await session.run("Fetch http://127.0.0.1:9/")
+            await check_records(runtime)
+    assert "All is well." in answer
+    assert "url_not_allowed" in refused
+
+
+@pytest.mark.parametrize("entry", ["127.0.0.1", "http://a:80", "*:80", "a:0"])
+def test_a_wrong_entry_is_named_with_its_line(entry: str) -> None:
+    with pytest.raises(ValidationError, match=r"line 1: network: allow: .* HOST:PORT"):
+        parse_settings(f'[network]\nallow = ["a.test:80", "{entry}"]\n', Path("callboard.toml"))
+    settings = parse_settings('[network]\nallow = ["A.test.:80"]\n', Path("callboard.toml"))
+    assert settings.network.endpoints == (("a.test", 80),)

@@ -1,0 +1,159 @@
+"""The fuzz targets: each takes any bytes, and raises when one of our promises is broken.
+
+A target is a plain function, so that hypothesis (`test_fuzz.py`) and atheris (`scripts/fuzz`) can
+both drive it. Its first byte says how the rest arrives: in how large pieces.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+import callboard
+from callboard.actors.answer import AnswerBuilder
+from callboard.config.files import parse_settings
+from callboard.config.settings import Settings
+from callboard.providers.error_answer import (
+    MAX_RETRY_AFTER_SECONDS,
+    read_error_answer,
+    read_error_event,
+)
+from callboard.providers.openai_chat import OPENAI_CHAT
+from callboard.providers.sse import SseParser
+from callboard.runtime.definitions import ErrorType, ToolFailure
+from callboard.runtime.errors import ValidationError
+from callboard.runtime.stream import AnyStreamEvent, Done, StreamError
+
+MAX_LINE_CHARS = 800
+"""Of an error for a person: the provider's 500, and what we say around them."""
+
+CONFIGURATION = Path("callboard.toml")
+
+
+def fuzz_sse(data: bytes) -> None:
+    """Any bytes are events, the same however they arrive, and never more than came."""
+    pieces = _cut(data)
+    parser = SseParser()
+    payloads = [payload for piece in pieces for payload in parser.feed(piece)] + parser.end()
+    whole = SseParser()
+    assert payloads == whole.feed(b"".join(pieces)) + whole.end()
+    assert sum(map(len, payloads)) <= sum(map(len, pieces))
+
+
+def fuzz_openai_chat(data: bytes) -> None:
+    """Any bytes are events with one terminal event at the end, and what they make can be stored."""
+    pieces = _cut(data)
+    events = _decode(pieces)
+    assert events == _decode([b"".join(pieces)])
+    *before, last = events
+    assert isinstance(last, Done | StreamError)
+    assert not [event for event in before if isinstance(event, Done | StreamError)]
+    if isinstance(last, StreamError):
+        _check_line(last.message)
+    answer = AnswerBuilder()
+    answer.add(events)
+    stored = msgspec.json.encode([events, answer.parts()])
+    # A byte becomes at most a replacement character, or an escape, in an event and in a part.
+    assert len(stored) <= 1000 + 200 * len(data)
+
+
+def fuzz_error_answer(data: bytes) -> None:
+    """Any body, status and header is one line for a person, and a wait that can be waited."""
+    status = 200 + data[0] if data else 500
+    head, _, body = data[1:].partition(b"\n")
+    headers = {"retry-after": head.decode("latin-1"), "date": head[::-1].decode("latin-1")}
+    error = read_error_answer(status, headers, body)
+    _check_line(error.message)
+    assert 0 <= (error.retry_after_seconds or 0.0) <= MAX_RETRY_AFTER_SECONDS
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return
+    _check_line(read_error_event(value).message)
+
+
+def fuzz_arguments(data: bytes) -> None:
+    """Any text is valid arguments, whose canonical form means the same, or a validation error."""
+    text = data.decode("utf-8", "surrogateescape")
+    for tool in TOOLS:
+        try:
+            canonical = tool.decode(text).canonical
+        except ToolFailure as failure:
+            assert failure.error_type is ErrorType.VALIDATION_ERROR
+            assert len(str(failure)) < 4000
+            continue
+        json.loads(canonical)
+        assert tool.decode(canonical).canonical == canonical
+
+
+def fuzz_toml(data: bytes) -> None:
+    """Any text is settings, or one error that names the file."""
+    try:
+        settings = parse_settings(data.decode("utf-8", "replace"), CONFIGURATION)
+    except ValidationError as error:
+        assert str(CONFIGURATION) in str(error)
+        return
+    assert isinstance(settings, Settings)
+
+
+class Place(msgspec.Struct):
+    """A Struct in an argument."""
+
+    name: str
+    where: tuple[float, float] | None = None
+
+
+@dataclass
+class Leaf:
+    """A dataclass that holds itself."""
+
+    size: int
+    leaves: list[Leaf]
+
+
+@callboard.tool
+async def plain(text: str, count: int = 1, ratio: float | None = None, *, flag: bool = False) -> str:
+    """Takes plain values."""
+    return f"{text}{count}{ratio}{flag}"
+
+
+@callboard.tool
+async def nested(place: Place, tags: list[str], kind: Literal["a", "b"] = "a") -> str:
+    """Takes nested values."""
+    return f"{place}{tags}{kind}"
+
+
+@callboard.tool
+async def recursive(leaf: Leaf, more: dict[str, Place] | None = None) -> str:
+    """Takes what may be deep."""
+    return f"{leaf}{more}"
+
+
+TOOLS = (plain, nested, recursive)
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    target.__name__.removeprefix("fuzz_"): target
+    for target in (fuzz_sse, fuzz_openai_chat, fuzz_error_answer, fuzz_arguments, fuzz_toml)
+}
+
+
+def _cut(data: bytes) -> list[bytes]:
+    """Pieces of the size that the first byte says; all at once for 0."""
+    size, rest = (data[0], data[1:]) if data else (0, b"")
+    size = size or len(rest) or 1
+    return [rest[at : at + size] for at in range(0, len(rest), size)]
+
+
+def _decode(pieces: list[bytes]) -> list[AnyStreamEvent]:
+    decoder = OPENAI_CHAT.decoder()
+    return [event for piece in pieces for event in decoder.feed(piece)] + decoder.finish()
+
+
+def _check_line(message: str) -> None:
+    assert 0 < len(message) < MAX_LINE_CHARS
+    assert message.isprintable()

@@ -1,0 +1,159 @@
+"""The fuzz targets under hypothesis: briefly here, and for long by `make soak`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import targets
+from hypothesis import given
+from hypothesis import strategies as st
+from targets import TARGETS, fuzz_arguments, fuzz_error_answer, fuzz_openai_chat, fuzz_sse, fuzz_toml
+
+from callboard.providers import scripted_wire
+from callboard.providers.script import reply
+from callboard.runtime.definitions import ToolFailure
+from callboard.runtime.errors import NotFoundError, ValidationError
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+ANSWER = reply(
+    ["Hé", "llo"], thinking="Hm.", calls=[("a", {"x": 1}), ("b", '{"broken')], refusal="No."
+)
+
+
+def mix(*tokens: bytes | Sequence[bytes]) -> st.SearchStrategy[bytes]:
+    """Bytes that look like the format: its tokens in any order, with noise between them."""
+    known = [token for group in tokens for token in ([group] if isinstance(group, bytes) else group)]
+    piece = st.one_of(st.sampled_from(known), st.sampled_from(known), st.binary(max_size=6))
+    return st.builds(
+        lambda first, pieces: bytes([first]) + b"".join(pieces),
+        st.integers(0, 40),
+        st.lists(piece, max_size=25),
+    )
+
+
+JSON = [b"{", b"}", b"[", b"]", b'"', b",", b":", b"null", b"true", b"NaN", b"-1e999", b"1.0", b"0",
+        b'"\\ud800"', b'"\\u0000"', b"9" * 5000, b"[" * 200, b'{"a":' * 200, b'"x"', b" ", b"\\"]  # fmt: skip
+
+SSE = [b"data: ", b"data:", b"data", b"\n", b"\r", b"\r\n", b"\n\n", b": c", b"event: e\n", b"id",
+       b"\xef\xbb\xbf", b"\xff", b"x", b"\x00"]  # fmt: skip
+
+
+def chunk(delta: bytes, more: bytes = b"") -> bytes:
+    return b'data: {"choices":[{"index":0,"delta":' + delta + more + b"}]}\n\n"
+
+
+CALLS = [
+    b'{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{"}}]}',
+    b'{"tool_calls":[{"index":0,"function":{"arguments":"}"}}]}',
+    b'{"tool_calls":[{"id":"d","function":{"name":"g","arguments":{"a":1}}}]}',
+    b'{"tool_calls":[{"index":-1},{"index":1e9,"id":7},{"index":"2","function":null}]}',
+]
+CHUNKS = [
+    *map(chunk, CALLS),
+    chunk(b'{"content":"x"}'),
+    chunk(b'{"content":[{"type":"text","text":"y"},3]}'),
+    chunk(b'{"content":"\\ud83d"}'),
+    chunk(b'{"reasoning":"r","reasoning_details":[{"type":"t","text":"a"}]}'),
+    chunk(b'{"refusal":"no"}'),
+    chunk(b"{}", b',"finish_reason":"stop"'),
+    chunk(b"null", b',"finish_reason":"error"'),
+    b'data: {"choices":[],"usage":{"prompt_tokens":1e400,"completion_tokens":"7"}}\n\n',
+    b'data: {"error":{"message":"m","code":429}}\n\n',
+    b'data: {"choices":[{"message":{"content":"whole"},"finish_reason":"length"}]}\n\n',
+    b"data: [DONE]\n\n",
+    b"<html><title>t</title>",
+]
+
+
+@given(mix(SSE))
+def test_sse(data: bytes) -> None:
+    fuzz_sse(data)
+
+
+@given(mix(CHUNKS, JSON, SSE))
+def test_openai_chat(data: bytes) -> None:
+    fuzz_openai_chat(data)
+
+
+@given(mix(CHUNKS))
+def test_openai_chat_with_whole_chunks(data: bytes) -> None:
+    fuzz_openai_chat(data)
+
+
+@given(st.data())
+def test_openai_chat_with_a_changed_answer(data: st.DataObject) -> None:
+    """A real answer in which some bytes are others."""
+    answer = bytearray(b"\x00" + b"".join(scripted_wire.reply_events(ANSWER, 1)))
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(answer) - 1))
+        answer[at : at + data.draw(st.integers(0, 8))] = data.draw(st.binary(max_size=8))
+    fuzz_openai_chat(bytes(answer))
+
+
+@given(mix(JSON, [b"\n", b"3", b"Wed, 21 Oct 2099 07:28:00 GMT", b"<title>", b'{"error":',
+                  b'{"message":"m","code":"insufficient_quota"}', b"</title>", b"1e999", b"-5"]))  # fmt: skip
+def test_error_answer(data: bytes) -> None:
+    fuzz_error_answer(data)
+
+
+@given(mix(JSON, [b'{"text":"a"}', b'{"text":', b'"count":', b'"text":"b"', b'{"place":{"name":"n"}',
+                  b',"tags":["a"]}', b'{"leaf":{"size":1,"leaves":[]}}', b'"leaves":[', b"\\u003a",
+                  b'"where":[1,2.5]', b'"kind":"b"', b'"flag":null']))  # fmt: skip
+def test_arguments(data: bytes) -> None:
+    fuzz_arguments(data[1:])
+
+
+@given(mix([b"\n", b"[limits]\n", b"idle_seconds = ", b"1\n", b"inf\n", b"-1\n", b'"x"\n', b"model = ",
+            b"[agents.a]\n", b"[agents]\n", b"agents = 1\n", b"prompt = ", b"'''", b'"""', b"[providers.p]\n",
+            b'base_url = "http://h/v1"\n', b"[network]\n", b'allow = ["h:1"]\n', b"allow = [1]\n", b"policy = ",
+            b'"auto"\n', b"[[agents]]\n", b"a.b.c = 2\n", b"[" * 200, b"9" * 5000, b"= 1979-05-27\n",
+            b"{ a = 1 }\n", b"tools = []\n", b'[agents."x y"]\n', b"# c"]))  # fmt: skip
+def test_toml(data: bytes) -> None:
+    fuzz_toml(data[1:])
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@given(st.binary(max_size=200))
+def test_any_bytes(name: str, data: bytes) -> None:
+    TARGETS[name](data)
+
+
+def test_a_target_fails_when_a_promise_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: what the targets check is reached."""
+    answer = b"".join(scripted_wire.reply_events(ANSWER, 1))
+    for size in (0, 1, 7, 255):
+        fuzz_openai_chat(bytes([size]) + answer)
+    monkeypatch.setattr(targets, "MAX_LINE_CHARS", 5)
+    for target in (fuzz_openai_chat, fuzz_error_answer):
+        with pytest.raises(AssertionError):
+            target(b"\x00\n<html>")
+    monkeypatch.setattr(targets, "ValidationError", NotFoundError)
+    with pytest.raises(ValidationError):
+        fuzz_toml(b"a = 1")
+    monkeypatch.setattr(targets, "ToolFailure", ZeroDivisionError)
+    with pytest.raises(ToolFailure):
+        fuzz_arguments(b"{}")
+
+
+def run_script(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, ROOT / "scripts" / "fuzz", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, check=False, text=True)
+
+
+def test_the_script_runs_a_target_on_files(tmp_path: Path) -> None:
+    found = [tmp_path / "a", tmp_path / "b"]
+    for file in found:
+        file.write_bytes(b"\x03data: {}\n\n")
+    done = run_script("openai_chat", *found)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_script_names_the_targets() -> None:
+    done = run_script("nothing")
+    assert done.returncode == 2
+    assert all(name in done.stderr for name in TARGETS)

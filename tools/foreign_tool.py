@@ -1,0 +1,66 @@
+"""A tool whose definition and code come from outside: from an MCP server, or a plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from ..runtime.definitions import ToolDefinition, ToolResult
+from ..runtime.errors import ValidationError
+from .argument_text import WrongArguments, parse_arguments
+from .foreign_shape import foreign_shape
+from .foreign_validator import ForeignValidator
+from .output import OutputCheck, result_of
+from .shape import prune
+from .tool import Arguments, Tool, ToolContext, checked_name
+
+Execute = Callable[[dict[str, Any], ToolContext], Awaitable[Any]]
+"""(arguments, context) → the result, as a tool's function gives it."""
+
+
+class ForeignTool(Tool):
+    """A tool with a JSON Schema of its own.
+
+    Its arguments are validated against `definition.parameters` and its results against
+    `definition.output`, whoever wrote them: references to anything outside the schema are
+    refused, and its size, depth and work are bounded. Needs the extra `schemas`.
+
+    Args:
+        definition: What it is; its tier is `elevated` unless somebody vouches for it.
+        execute: Runs a call with the validated arguments.
+
+    Raises:
+        ValidationError: The name or a schema can't be used; the message says why.
+    """
+
+    def __init__(self, definition: ToolDefinition, execute: Execute) -> None:
+        checked_name(definition.name)
+        if definition.parameters.get("type") != "object":
+            raise ValidationError(
+                f"tool {definition.name}: its parameters must be a JSON Schema of type object; "
+                f"type is {definition.parameters.get('type')!r}.",
+                field="parameters",
+            )
+        self.definition = definition
+        self._execute = execute
+        self._validator = ForeignValidator(definition.name, definition.parameters)
+        self._shape = foreign_shape(self._validator.schema)
+        self._check: OutputCheck | None = None
+        if definition.output is not None:
+            self._check = ForeignValidator(definition.name, definition.output).check
+
+    def decode(self, arguments: str) -> Arguments:
+        """See `Tool`; the value is a dict."""
+        try:
+            value = prune(parse_arguments(arguments), self._shape)
+            self._validator.check(value, len(arguments))
+        except WrongArguments as wrong:
+            raise wrong.failure(self.definition.name, self.definition.parameters) from None
+        return Arguments(value, msgspec.json.encode(value, order="deterministic").decode())
+
+    async def execute(self, arguments: Arguments, context: ToolContext) -> ToolResult:
+        """See `Tool`."""
+        returned = await self._execute(arguments.value, context)
+        return result_of(self.definition.name, returned, self._check)
