@@ -14,6 +14,7 @@ from ..runtime.events import (
     CallProposed,
     CallStarted,
     InputAccepted,
+    InputCancelled,
     MessageCompleted,
     SessionCreated,
     SessionDeleted,
@@ -84,6 +85,8 @@ class Conversation:
                 self._fold_message(event)
             case InputAccepted():
                 self.waiting_inputs[event.input_id] = event.text
+            case InputCancelled():
+                del self.waiting_inputs[event.input_id]
             case TurnStarted():
                 self.turn_id = event.turn_id
                 self._tail += [Input(self.waiting_inputs.pop(name)) for name in event.input_ids]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import assert_never
 
 import trio
@@ -20,11 +19,12 @@ from ..runtime.messages import (
     StopSessions,
     SubmitInput,
 )
+from ..runtime.redaction import redacting_logger
 from ..runtime.supervisor import Supervisor
 from .session import MAILBOX_CAPACITY as SESSION_CAPACITY
 from .session import Session, SessionServices
 
-logger = logging.getLogger(__name__)
+logger = redacting_logger(__name__)
 
 MAILBOX_CAPACITY = 1024
 """Requests of all clients that wait to be routed."""

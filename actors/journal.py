@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-
 import trio
 
-from ..runtime.errors import CallboardError
+from ..runtime.errors import CallboardError, StorageFull
 from ..runtime.inbox import EventInboxes
 from ..runtime.mailbox import Mailbox
 from ..runtime.messages import AppendEvents, JournalMessage
+from ..runtime.redaction import redacting_logger
 from ..runtime.store import Append, Store
 
-logger = logging.getLogger(__name__)
+logger = redacting_logger(__name__)
 
 MAILBOX_CAPACITY = 1024
 """Appends that wait: two for each of the 512 calls that may run at once."""
@@ -26,7 +25,8 @@ class Journal:
     Receives: `AppendEvents`.
     Sends: committed events into the inboxes of live sessions, before it acknowledges them.
     Owns: the store's write side.
-    Ends: when cancelled, after the commit in progress.
+    Ends: when cancelled, after the commit in progress; crashes when the disk fails, and with it, when
+        that does not pass, the runtime. A full disk is waited out.
     """
 
     def __init__(
@@ -58,7 +58,9 @@ class Journal:
             logger.error("nothing of %d appends was stored: %s", len(group), error)
             for request in group:
                 request.reply.fail(error)
-            return
+            if isinstance(error, StorageFull):
+                return  # space may come back
+            raise  # a failing disk or a corrupt file: given up when it does not pass
         except BaseException:
             for request in group:
                 request.reply.abandon()

@@ -5,8 +5,6 @@ HTTP and deadlines live here alone; a wire format only builds requests and reads
 
 from __future__ import annotations
 
-import logging
-
 import trio
 
 from ..config.settings import Limits
@@ -14,9 +12,10 @@ from ..providers.provider import Decoder, Endpoint, LocalModel, ModelRequest, Mo
 from ..runtime.errors import CallboardError
 from ..runtime.http import BodyStream, HttpClient
 from ..runtime.mailbox import Mailbox, Message
+from ..runtime.redaction import redacting_logger
 from ..runtime.stream import AnyStreamEvent, Done, StreamError
 
-logger = logging.getLogger(__name__)
+logger = redacting_logger(__name__)
 
 MAILBOX_CAPACITY = 2
 """A session makes one call at a time: the one that ends and the one that begins."""
@@ -83,6 +82,12 @@ class ModelStream:
                     error = StreamError(
                         error_type=fault.type, message=str(fault), retryable=fault.retryable
                     )
+                except Exception:  # a bug of ours: the call fails, the session lives
+                    logger.exception("a model call crashed")
+                    error = StreamError(
+                        error_type="internal",
+                        message="The model call crashed; that is a bug, see the log.",
+                    )
             if watch.scope.cancelled_caught:
                 error = watch.expired()
             if error is not None:
@@ -116,7 +121,10 @@ class ModelStream:
                 events = decoder.feed(data)
                 watch.note(progressed=bool(events))
                 if events:
-                    await _send(outlet, events)
+                    # A deadline may lose this batch on its way up: then the answer is not whole.
+                    watch.decoder = None
+                    await watch.send(outlet, events)
+                    watch.decoder = decoder
                     if isinstance(events[-1], Done | StreamError):
                         await _drain(body)
                         return
@@ -150,6 +158,15 @@ class _Watch:
         if not -self._SLACK_SECONDS < self.scope.deadline - exact <= self._SLACK_SECONDS:
             self.scope.deadline = exact + self._SLACK_SECONDS
 
+    async def send(self, outlet: StreamOutlet, events: list[AnyStreamEvent]) -> None:
+        """Hands a batch up; that its reader pauses is not the model's silence."""
+        try:
+            outlet.send_nowait(events)
+        except (trio.WouldBlock, trio.BrokenResourceError, trio.ClosedResourceError):
+            self.scope.deadline = self._end
+            await _send(outlet, events)
+            self.note(progressed=True)
+
     def whole_answer(self) -> list[AnyStreamEvent]:
         """The end of an answer that was whole before its connection broke or fell silent."""
         events = self.decoder.finish() if self.decoder is not None else []
@@ -179,7 +196,7 @@ async def _speak_locally(
 ) -> None:
     async def emit(events: list[AnyStreamEvent]) -> None:
         watch.note(progressed=True)
-        await _send(outlet, events)
+        await watch.send(outlet, events)
 
     try:
         await model.run(request, emit)

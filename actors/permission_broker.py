@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
@@ -24,8 +23,9 @@ from ..runtime.messages import (
     Decision,
     JournalMessage,
 )
+from ..runtime.redaction import redacting_logger
 
-logger = logging.getLogger(__name__)
+logger = redacting_logger(__name__)
 
 MAILBOX_CAPACITY = 256
 """Batches that wait for a verdict: more than sessions can have at once without being queued."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Mapping
 from typing import Protocol, assert_never
@@ -19,7 +18,16 @@ from ..runtime.errors import (
     NotFoundError,
     OverloadedError,
 )
-from ..runtime.events import DurableEvent, InputAccepted, LiveEvent, Stored, TurnEnded, TurnStarted
+from ..runtime.events import (
+    CallProgress,
+    DurableEvent,
+    InputAccepted,
+    InputCancelled,
+    LiveEvent,
+    Stored,
+    TurnEnded,
+    TurnStarted,
+)
 from ..runtime.http import HttpClient
 from ..runtime.identity import new_id, now_ms
 from ..runtime.inbox import EventInbox, EventInboxes
@@ -35,6 +43,7 @@ from ..runtime.messages import (
     SubmitInput,
 )
 from ..runtime.recovery import closing_events
+from ..runtime.redaction import redacting_logger
 from ..runtime.store import Store
 from ..runtime.subscription import Subscription
 from ..runtime.supervisor import Supervisor
@@ -43,7 +52,7 @@ from .model_stream import MAILBOX_CAPACITY as MODEL_STREAM_CAPACITY
 from .model_stream import ModelStream, StartModelCall
 from .turn import Turn
 
-logger = logging.getLogger(__name__)
+logger = redacting_logger(__name__)
 
 MAILBOX_CAPACITY = 64
 """Inputs and cancels that wait while the session stores one: more than a person can type."""
@@ -108,7 +117,6 @@ class Session:
         self._turns_gone = trio.Event()
         self._is_stopping = False
         self._queue: deque[str] = deque()
-        self._cancelled: dict[str, str] = {}
         self._hearing: tuple[str, ...] = ()
         self._listeners: dict[str, Subscription] = {}
         self._cancels: list[Reply[bool]] = []
@@ -179,26 +187,37 @@ class Session:
         Called by the inbox's task, and by whoever awaited a commit, before it goes on.
         """
         while (stored := self._inbox.take()) is not None:
+            if stored.seq <= self.conversation.head_seq:
+                continue  # committed while the journal was read: the load has folded it
             self.conversation.fold(stored)
             event = stored.event
-            if isinstance(event, InputAccepted):
-                listener = self._listeners.get(event.input_id)
-                if listener is not None:
-                    listener.put(stored)
-                continue
-            if isinstance(event, TurnStarted):
-                self._hearing = event.input_ids
-            self.publish(stored)
-            if isinstance(event, TurnEnded):
-                for input_id in self._hearing:
-                    if (listener := self._listeners.pop(input_id, None)) is not None:
-                        listener.close()
+            if isinstance(event, InputAccepted | InputCancelled):
+                self._tell((event.input_id,), stored)
+            else:
+                if isinstance(event, TurnStarted):
+                    self._hearing = event.input_ids
+                self._tell(self._hearing, stored)
+            if isinstance(event, InputCancelled):
+                self._end_listening((event.input_id,))
+            elif isinstance(event, TurnEnded):
+                self._end_listening(self._hearing)
 
-    def publish(self, update: Stored | LiveEvent) -> None:
+    def publish(self, update: LiveEvent) -> None:
         """Tells the listeners of the running turn."""
-        for input_id in self._hearing:
-            if (listener := self._listeners.get(input_id)) is not None:
+        self._tell(self._hearing, update)
+
+    def _tell(self, input_ids: tuple[str, ...], update: Stored | LiveEvent) -> None:
+        for input_id in input_ids:
+            if (listener := self._listeners.get(input_id)) is None:
+                continue
+            # Who does not keep up misses progress, rather than gathers it without bound.
+            if listener.has_room or not isinstance(update, CallProgress):
                 listener.put(update)
+
+    def _end_listening(self, input_ids: tuple[str, ...]) -> None:
+        for input_id in input_ids:
+            if (listener := self._listeners.pop(input_id, None)) is not None:
+                listener.close()
 
     async def _load(self) -> None:
         """Folds the journal."""
@@ -267,13 +286,25 @@ class Session:
     async def _cancel(self, message: CancelTurn) -> None:
         """Cancels what was meant; the answer comes when it is gone."""
         if message.input_id is not None and message.input_id in self._queue:
-            self._cancelled[message.input_id] = message.reason
-            message.reply.send(True)
+            await self._cancel_waiting(message, message.input_id)
         elif self._turn is None or message.input_id not in {None, self._turn.input_id}:
             message.reply.send(False)
         else:
             self._turn.cancel(message.reason)
             self._cancels.append(message.reply)
+
+    async def _cancel_waiting(self, message: CancelTurn, input_id: str) -> None:
+        """On record before it is acknowledged: the input must not run after a restart either."""
+        place = self._queue.index(input_id)
+        self._queue.remove(input_id)  # ahead of the commit, during which its turn could start
+        with message.reply:
+            try:
+                await self._append(InputCancelled(input_id=input_id, reason=message.reason))
+            except CallboardError as error:
+                self._queue.insert(place, input_id)
+                message.reply.fail(error)
+                return
+            message.reply.send(True)
 
     async def _stop(self, message: StopSession) -> bool:
         """Ends the turn and says whether the session ends; waiting inputs stay on the record."""
@@ -325,8 +356,6 @@ class Session:
             return None
         turn = self._turn = self._make_turn(self._queue[0])
         self._queue.popleft()
-        if (reason := self._cancelled.pop(turn.input_id, None)) is not None:
-            turn.cancel(reason)
         try:
             await self._append(turn.started())
         except CallboardError:

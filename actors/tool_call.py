@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 from typing import Any
 
 import msgspec
@@ -25,10 +24,11 @@ from ..runtime.definitions import (
 )
 from ..runtime.history import Call
 from ..runtime.messages import ApprovalAnswer, Decision, PermissionQuestion
+from ..runtime.redaction import redact, redacting_logger
 from ..tools.registry import ToolRegistry
 from ..tools.tool import Arguments, Tool, ToolContext
 
-logger = logging.getLogger(__name__)
+logger = redacting_logger(__name__)
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +108,7 @@ def make_ready(tool: Tool, call: Call, arguments: str, context: ToolContext) -> 
     """
     try:
         decoded = tool.decode(arguments)
+        tool.check_handles(context)
         context.approval_reason = tool.approval_reason(decoded, context)
         return ReadyCall(
             call=call,
@@ -161,6 +162,8 @@ async def execute(ready: ReadyCall, limits: Limits) -> Outcome:
 
 def success(result: ToolResult, call: Call, max_bytes: int) -> Outcome:
     """The outcome of a tool that returned; an oversized output is cut and kept as an artifact."""
+    # A field of another type would be stored and then make the session unreadable.
+    result = msgspec.convert(msgspec.structs.asdict(result), ToolResult)
     output = msgspec.json.encode(result.output)
     if len(output) <= max_bytes:
         return Outcome(
@@ -190,7 +193,7 @@ def failed(failure: ToolFailure) -> Outcome:
     """The outcome of a failure that the tool, or the way to it, expected."""
     denials = (ErrorType.PERMISSION_DENIED, ErrorType.APPROVAL_EXPIRED)
     status = CallStatus.DENIED if failure.error_type in denials else CallStatus.ERROR
-    return failure_outcome(failure.error_type, str(failure), status=status, **failure.details)
+    return _failure(failure.error_type, str(failure), status, failure.details)
 
 
 def denied(decision: Decision, tier: Tier) -> Outcome:
@@ -221,6 +224,13 @@ def failure_outcome(
     error_type: ErrorType, message: str, *, status: CallStatus = CallStatus.ERROR, **details: Any
 ) -> Outcome:
     """An outcome that tells the model what failed."""
+    return _failure(error_type, message, status, details)
+
+
+def _failure(
+    error_type: ErrorType, message: str, status: CallStatus, details: dict[str, Any]
+) -> Outcome:
+    # A mapping and no keywords: a tool may name a detail `status`, as of an HTTP answer.
     content = {**details, "status": "error", "error_type": error_type, "message": message}
     return Outcome(
         status=status,
@@ -248,5 +258,8 @@ def _json(value: object) -> str:
 
 
 def _one_line(crash: BaseException) -> str:
-    text = " ".join(str(crash).split())[:500]
+    try:
+        text = redact(" ".join(str(crash).split()))[:500]
+    except Exception:  # the application's exception: its own `__str__` may crash too
+        text = ""
     return f"{type(crash).__name__}: {text}" if text else type(crash).__name__

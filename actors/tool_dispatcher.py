@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from typing import Protocol
@@ -11,7 +10,7 @@ from weakref import WeakValueDictionary
 import trio
 
 from ..config.settings import Limits
-from ..runtime.definitions import Effect, ErrorType, SessionKind, ToolFailure
+from ..runtime.definitions import Capability, Effect, ErrorType, SessionKind, ToolFailure
 from ..runtime.errors import ActorStopped, CallboardError
 from ..runtime.events import CallFinished, CallProgress, CallStarted, DurableEvent
 from ..runtime.handles import ArtifactReader, Network, ReadableFiles, WritableFiles
@@ -28,6 +27,7 @@ from ..runtime.messages import (
     JournalMessage,
     RunCalls,
 )
+from ..runtime.redaction import redacting_logger
 from ..runtime.resource_locks import ResourceLocks
 from ..tools.registry import ToolRegistry
 from ..tools.tool import ToolContext
@@ -43,7 +43,7 @@ from .tool_call import (
     make_ready,
 )
 
-logger = logging.getLogger(__name__)
+logger = redacting_logger(__name__)
 
 MAILBOX_CAPACITY = 256
 """Batches that wait; a session has one at a time."""
@@ -105,20 +105,23 @@ class ToolDispatcher:
             async with trio.open_nursery() as nursery:
                 task_status.started()
                 async for request in messages:
-                    locks = self._locks.setdefault(request.workspace, ResourceLocks())
                     nursery.start_soon(
-                        _Batch(self, request, locks).run, name=f"calls of {request.turn_id}"
+                        _Batch(self, request).run, name=f"calls of {request.turn_id}"
                     )
+
+    def locks(self, workspace: str) -> ResourceLocks:
+        """The keys of a workspace, which its batches share."""
+        return self._locks.setdefault(workspace, ResourceLocks())
 
 
 class _Batch:
     """The calls of one answer."""
 
-    def __init__(self, dispatcher: ToolDispatcher, request: RunCalls, locks: ResourceLocks) -> None:
+    def __init__(self, dispatcher: ToolDispatcher, request: RunCalls) -> None:
         self._dispatcher = dispatcher
         self._request = request
         slots = trio.CapacityLimiter(dispatcher.limits.max_calls_per_session)
-        self._admission = Admission(locks, (slots, dispatcher.slots))
+        self._admission = Admission(dispatcher.locks(request.workspace), (slots, dispatcher.slots))
         self._proposed_at = trio.current_time()
 
     async def run(self) -> None:
@@ -185,10 +188,12 @@ class _Batch:
         if len(arguments) > most or len(arguments.encode(errors="replace")) > most:
             text = f"{call.name}: the arguments are larger than {most} bytes; send less at once."
             raise ToolFailure(ErrorType.VALIDATION_ERROR, text)
-        return make_ready(tool, call, arguments, self._context(call))
+        return make_ready(tool, call, arguments, self._context(call, tool.definition.needs))
 
-    def _context(self, call: Call) -> ToolContext:
+    def _context(self, call: Call, needs: tuple[Capability, ...]) -> ToolContext:
+        """The handles that the tool needs and the session kind allows; others are not opened."""
         request, handles = self._request, self._dispatcher.handles
+        writes = Capability.FILES_WRITE in needs
         may_write = request.session_kind is not SessionKind.WORKER
 
         def on_progress(text: str) -> None:
@@ -202,9 +207,11 @@ class _Batch:
             call_id=call.call_id,
             session_kind=request.session_kind,
             agent=request.agent,
-            files_read=handles.files_read(request.workspace),
-            files_write=handles.files_write(request.workspace) if may_write else None,
-            network=handles.network,
+            files_read=handles.files_read(request.workspace)
+            if writes or Capability.FILES_READ in needs
+            else None,
+            files_write=handles.files_write(request.workspace) if writes and may_write else None,
+            network=handles.network if Capability.NETWORK in needs else None,
             artifacts=handles.artifacts(request.session_id),
             on_progress=on_progress,
         )

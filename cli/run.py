@@ -17,9 +17,10 @@ import msgspec
 import trio
 
 from ..config.settings import Settings
-from ..embedded import Runtime, Session, Turn, open_runtime
+from ..embedded import Runtime, Session, open_runtime
 from ..runtime.errors import CallboardError
 from ..runtime.events import ApprovalAsked, Event, TurnEnded
+from ..turn_handle import Turn
 from .approvals import TerminalApprover
 from .choice import Choice, RunOptions, choose
 from .complaint import complain

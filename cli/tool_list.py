@@ -14,14 +14,15 @@ _WIDTH = 100
 
 
 def show_tools(*, json: bool) -> int:
-    """Lists what is built in."""
+    """Lists what is built in: name, tier, deadline and description of each."""
     definitions = [tool.definition for tool in builtin_tools()]
     widest = max(len(definition.name) for definition in definitions)
     for definition in definitions:
         if json:
             sys.stdout.write(json_line(definition))
             continue
-        head = f"{definition.name:<{widest}}  {definition.tier:<9}  "
+        deadline = f"{definition.timeout_seconds:g} s"
+        head = f"{definition.name:<{widest}}  {definition.tier:<9}  {deadline:>5}  "
         indent = " " * len(head)
         sys.stdout.write(
             textwrap.fill(

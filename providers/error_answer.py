@@ -94,7 +94,7 @@ def _read_body(body: bytes) -> tuple[str, str]:
         return "", ""
     try:
         value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         title = _TITLE.search(text[:65536])
         if title is not None or text[:1] == b"<":
             name = title.group(1).decode("utf-8", "replace").strip() if title else ""

@@ -99,7 +99,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: The provider's name, as in `PROVIDER/MODEL`.
         dialect: Its wire format.
-        base_url: Everything before the dialect's path, without a slash at its end.
+        base_url: Everything before the wire format's path, without a slash at its end.
         key: The secret; `None` for servers that want none.
     """
 

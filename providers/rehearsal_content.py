@@ -40,15 +40,25 @@ from .rehearsal_words import NOUNS, WITH, Action, words
 _INTO = words("to into in inside as onto of called named titled under")
 _NEW_NAMES = words("to into in as called named titled")
 _EMPTY = words("empty blank")
-_BEFORE_TARGET = NOUNS | words(
-    "to into in called named me us at end of bottom one two three four five six some several few "
-    "couple following these"
+_COUNTS = words(
+    "one two three four five six some several few couple more another extra further additional"
+)
+_BEFORE_TARGET = (
+    NOUNS | _COUNTS | words("to into in called named me us at end of bottom following these")
 )
 _AT_END = words("end bottom append appended")
-_LEAD_INS = words(
-    "the text word words line lines content contents following string phrase sentence a an new "
-    "just only message and which that whose is are it says saying inside value note : exactly "
-    "reads says, one data number numbers name names item items sentence: "
+_NO_NOUNS = _COUNTS | words("the a an just only new that it and")
+_UNSAID = words(
+    "text line lines row rows sentence sentences paragraph paragraphs something anything stuff"
+)
+"""What stands for a text without saying it: "append another line" leaves open which."""
+_LEAD_INS = (
+    words(
+        "the text word words line lines content contents following string phrase sentence a an new "
+        "just only message and which that whose is are it says saying inside value note : exactly "
+        "reads says, data number numbers name names item items sentence: "
+    )
+    | _COUNTS
 )
 _VALUE_NOUNS = words(
     "result results answer answers output response page listing list matches match everything "
@@ -238,6 +248,9 @@ def _content(draft: Draft, clause: Clause, tokens: tuple[Token, ...]) -> Content
             f"said: {clause.text.strip()}"
         )
         return None
+    if spoken & _UNSAID and spoken <= _UNSAID | _NO_NOUNS:
+        draft.problem(f"What should I write? Put it in quotes. You said: {clause.text.strip()}")
+        return None
     return (Said(raw_text(draft.text, _without_lead_in(tokens))),)
 
 
@@ -252,7 +265,8 @@ def _trimmed(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
         if pronoun and tokens[start + 1].word not in WITH:
             break
         start += 1
-    while end > start and (tokens[end - 1].kind is Kind.COMMA or tokens[end - 1].word == "please"):
+    marks = {Kind.COMMA, Kind.COLON}
+    while end > start and (tokens[end - 1].kind in marks or tokens[end - 1].word == "please"):
         end -= 1
     return tokens[start:end]
 
@@ -262,9 +276,10 @@ def _without_lead_in(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
     for index, token in enumerate(tokens[:-1]):
         if token.word not in _LEAD_INS | WITH:
             break
-        noun = token.word not in {"the", "a", "an", "just", "only", "new", "that", "it", "and"}
+        noun = token.word not in _NO_NOUNS
         if noun and tokens[index + 1].word not in _LEAD_INS | WITH:
-            return tokens[index + 1 :]
+            behind = index + 1 + (tokens[index + 1].kind is Kind.COLON)
+            return tokens[behind:]
     return tokens
 
 

@@ -67,6 +67,8 @@ _SCANNER = re.compile(
     | (?P<block>:[^\S\n]*\n(?!\s*```)(?:[^\n]*\S[^\n]*(?:\n|\Z))+)
     | (?P<url>(?:https?://|www\.)[^\s<>"'`“”]+)
     | (?P<arrow>->|=>|→|(?<=\s)>>?(?=\s))
+    | (?P<marks>(?<=\s)(?=\.{3}|\.{0,2}[!?…;])[.!?…;]++(?=\ +(?:to|into|onto|in|with|by)\s)
+        | (?<=\w)[!?…;]++(?=\ +(?:to|into|onto)\ +[\w/-]{1,200}\.\w))
     | (?P<end>[.!?…;\n]+(?=\s|$|["'”\u2019)\]]) | [!?…;\n]+)
     | (?P<comma>,)
     | (?P<colon>:(?:[^\S\n]*\n\s*(?=```))?)
@@ -83,6 +85,7 @@ _NO_PATHS = frozenset(
 )  # fmt: skip
 _KNOWN_FILES = frozenset({"makefile", "dockerfile", "readme", "license", "changelog"})
 _PATH = re.compile(r"\.?[^\s.][^\s]*\.[A-Za-z0-9_~]{1,12}|\.[A-Za-z_][\w.-]*|.*[/\\*].*")
+_RULER = re.compile(r"/{2,}|\\{2,}|\*{3,}")
 _NUMBER = re.compile(r"[-+]?\d[\d.,/]*[a-zA-Z%]?")
 _OPENERS = "([{<"
 _CLOSERS = ".)]}>'\u2019"
@@ -120,6 +123,9 @@ def _token(match: re.Match[str]) -> Token | None:
             return Token(Kind.URL, url, start, start + max(len(url), 1))
         case "arrow" | "end" | "comma" | "colon":
             return Token(Kind[kind.upper()], text, start, end)
+        case "marks":
+            # "Append !! to a.txt": what goes on in small letters was no end of a sentence.
+            return Token(Kind.WORD, text, start, end)
         case "chunk":
             return _chunk(text, start)
         case _:
@@ -143,6 +149,8 @@ def _chunk(text: str, start: int) -> Token | None:
 
 def _is_path(text: str) -> bool:
     lower = text.lower()
+    if _RULER.fullmatch(text):
+        return False
     if lower in _NO_PATHS or _NUMBER.fullmatch(text) or looks_like_zone(text):
         return False
     if lower in _KNOWN_FILES and text[0].isupper():

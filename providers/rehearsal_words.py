@@ -62,7 +62,8 @@ NOUNS = words(
 
 _VERBS = {
     Action.READ: "read,cat,open,view,print,output,display,show,see,inspect,examine,review,look at,"
-    "look in,look into,look inside,have a look at,take a look at,peek at,peek into,print out,"
+    "look in,look into,look inside,look what,look what's,look and see what,have a look what,"
+    "have a look what's,take a look what,take a look what's,have a look at,take a look at,peek at,peek into,print out,"
     "read out,read back,read me,show me,show us,let me see,let me read,let me look at,let me have a look at,let me take a look at,pull up,"
     "double check,verify,check",
     Action.ASK: "tell me,tell us,give me,give us,let me know,get,get me,find out,look up,what,"

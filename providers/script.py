@@ -150,6 +150,16 @@ def reply(
 
     A call is `(name, arguments)`: a dict is encoded, a string is sent as it is, however broken.
     `finish` is by default `tool_calls` or `stop`, whichever fits.
+
+    Example:
+        steps = [
+            callboard.reply("Let me look.", calls=[("list_directory", {"path": "."})]),
+            callboard.reply(["There is ", "nothing here."]),
+        ]
+        model = callboard.ScriptedModel(steps)
+        async with callboard.open_runtime(model=model) as runtime:
+            session = await runtime.create_session()
+            print(await session.run("What is here?"))
     """
     wanted = tuple(_call(call) for call in calls)
     return Reply(

@@ -35,6 +35,13 @@ class ScriptedModel:
 
     Attributes:
         requests: What was asked, in order; requests beyond the script too.
+
+    Example:
+        model = callboard.ScriptedModel([callboard.reply("Hello."), callboard.reply("Bye.")])
+        async with callboard.open_runtime(model=model) as runtime:
+            session = await runtime.create_session()
+            print(await session.run("Hi."), await session.run("I must go."))
+        model.assert_complete()
     """
 
     def __init__(self, steps: Sequence[ScriptStep]) -> None:

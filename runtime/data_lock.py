@@ -72,5 +72,7 @@ class DataLock:
         """Gives up the lock; again is harmless."""
         if self._descriptor >= 0:
             os.ftruncate(self._descriptor, 0)
+            # Closing is not enough: a child between its fork and its exec still holds a copy.
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
             self._descriptor = -1

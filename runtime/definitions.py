@@ -12,7 +12,16 @@ from .errors import ToolError
 
 
 class Tier(enum.StrEnum):
-    """How dangerous a tool is, from harmless to irreversible."""
+    """How dangerous a tool is, from harmless to irreversible.
+
+    Example:
+        @callboard.tool(tier=callboard.Tier.READ_ONLY)
+        def count_words(text: str) -> int:
+            '''Counts the words of a text.'''
+            return len(text.split())
+
+        print(count_words.definition.tier.rank < callboard.Tier.SYSTEM.rank)
+    """
 
     READ_ONLY = "read_only"
     WORKSPACE = "workspace"
@@ -29,7 +38,15 @@ _TIER_ORDER = tuple(Tier)
 
 
 class Preset(enum.StrEnum):
-    """How much runs without asking: see the table of docs/permissions.md."""
+    """A named level of the policy, how much runs without asking: see docs/permissions.md.
+
+    Example:
+        async with callboard.open_runtime(
+            model="rehearsal", policy=callboard.Preset.STRICT, on_approval="deny"
+        ) as runtime:
+            session = await runtime.create_session()
+            print(await session.run("Write 'buy milk' to list.txt."))
+    """
 
     AUTO = "auto"
     BALANCED = "balanced"
@@ -94,7 +111,12 @@ _OPEN_STATES = frozenset(
 
 
 class ErrorType(enum.StrEnum):
-    """Why a call failed, for the model; `retry` says what the model may do about it."""
+    """Why a call failed, for the model; `retry` says what the model may do about it.
+
+    Example:
+        for error_type in callboard.ErrorType:
+            print(error_type, error_type.retry)
+    """
 
     TOOL_NOT_FOUND = "tool_not_found"
     TOOL_NOT_AVAILABLE = "tool_not_available"
@@ -150,6 +172,16 @@ class ToolFailure(ToolError):
         error_type: Which kind of failure.
         message: What happened, to what, and what to do.
         details: More for the model, as JSON values (`field`, `tier`, `reason`, …).
+
+    Example:
+        @callboard.tool
+        def stock_of(article: str) -> int:
+            '''Says how many of an article there are.'''
+            stock = {"apples": 12}
+            if article not in stock:
+                message = f"There is no article {article!r}; there are: {', '.join(stock)}."
+                raise callboard.ToolFailure(callboard.ErrorType.VALIDATION_ERROR, message)
+            return stock[article]
     """
 
     def __init__(self, error_type: ErrorType, message: str, **details: Any) -> None:
@@ -212,6 +244,12 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
         output: A JSON value, for the model.
         display: One line, for people; may be empty.
         artifacts: What the call left behind.
+
+    Example:
+        @callboard.tool
+        def weigh(article: str) -> callboard.ToolResult:
+            '''Weighs an article.'''
+            return callboard.ToolResult(output={"grams": 120}, display=f"{article}: 120 g")
     """
 
     output: Any = None
@@ -233,9 +271,17 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         prompt: The system prompt.
         tools: Names of the tools it may use; `None` is all.
         model: Its preferred `PROVIDER/MODEL`, or `None` for the default.
-        policy: How much runs without asking.
+        policy: The preset: how much runs without asking.
         max_output_tokens: The limit of one model call, or `None` for the provider's own.
         temperature: The sampling temperature, or `None` for the provider's own.
+
+    Example:
+        reader = callboard.Agent(
+            name="reader", prompt="You read files.", tools=("list_directory", "read_file")
+        )
+        async with callboard.open_runtime(model="rehearsal", agents=[reader]) as runtime:
+            session = await runtime.create_session(agent="reader")
+            print(await session.run("List the files here."))
     """
 
     name: str = "general"

@@ -16,6 +16,12 @@ class CallboardError(Exception):
     Attributes:
         type: The stable word for programs; see the leaves.
         retryable: Whether the same request may succeed later, unchanged.
+
+    Example:
+        try:
+            await runtime.create_session(agent="nobody")
+        except callboard.CallboardError as error:
+            print(error.type, error.retryable, error)
     """
 
     type: ClassVar[str] = "internal"

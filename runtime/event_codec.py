@@ -41,12 +41,22 @@ def encode_event(event: DurableEvent) -> tuple[DurableEvent, bytes]:
         )
     if isinstance(event, MessageCompleted):
         _check_opaque_parts(event)
+    try:
+        # What can't be read back would make its session unreadable: a field of another type, which
+        # a program may have passed, as structs do not check theirs.
+        _DECODER.decode(data)
+    except msgspec.MsgspecError as error:
+        name = type(event).__name__
+        raise ValidationError(f"{name} can't be stored: {error}.", field=name) from error
     return event, data
 
 
 def decode_event(data: bytes) -> DurableEvent:
     """The event; raises `msgspec.MsgspecError` when these are not its bytes."""
-    event: DurableEvent = _DECODER.decode(data)
+    try:
+        event: DurableEvent = _DECODER.decode(data)
+    except UnicodeDecodeError as error:  # msgspec's own errors do not cover broken UTF-8
+        raise msgspec.DecodeError(str(error)) from error
     return event
 
 

@@ -39,6 +39,13 @@ class InputAccepted(Event, frozen=True, kw_only=True, tag="input_accepted"):
     text: str
 
 
+class InputCancelled(Event, frozen=True, kw_only=True, tag="input_cancelled"):
+    """An input that waited for its turn will have none: it was cancelled before."""
+
+    input_id: str
+    reason: str
+
+
 class TurnStarted(Event, frozen=True, kw_only=True, tag="turn_started"):
     """A turn begins for these inputs with this model."""
 
@@ -53,6 +60,11 @@ class MessageCompleted(Event, frozen=True, kw_only=True, tag="message_completed"
 
     `stop_reason` is one of `stream.StopReason`, or empty when incomplete. Its calls follow as
     `CallProposed`, in the same commit.
+
+    Example:
+        async for event in turn:
+            if isinstance(event, callboard.MessageCompleted):
+                print(event.model, event.stop_reason, event.usage)
     """
 
     turn_id: str
@@ -68,7 +80,13 @@ class MessageCompleted(Event, frozen=True, kw_only=True, tag="message_completed"
 
 
 class CallProposed(Event, frozen=True, kw_only=True, tag="call_proposed"):
-    """The model asked for a tool; `index` is its place in the answer, `arguments` its own text."""
+    """The model asked for a tool; `index` is its place in the answer, `arguments` its own text.
+
+    Example:
+        async for event in turn:
+            if isinstance(event, callboard.CallProposed):
+                print(event.index, event.name, event.arguments)
+    """
 
     turn_id: str
     message_id: str
@@ -121,7 +139,13 @@ class ApprovalAnswered(Event, frozen=True, kw_only=True, tag="approval_answered"
 
 
 class CallStarted(Event, frozen=True, kw_only=True, tag="call_started"):
-    """A call is about to have its effect; committed before it does, unless it only reads."""
+    """A call is about to have its effect; committed before it does, unless it only reads.
+
+    Example:
+        async for event in turn:
+            if isinstance(event, callboard.CallStarted):
+                print("started:", event.call_id)
+    """
 
     turn_id: str
     call_id: str
@@ -138,6 +162,11 @@ class CallFinished(Event, frozen=True, kw_only=True, tag="call_finished"):
         full_output: The whole output as JSON text, when `result` had to cut it; `read_file` pages
             it as `artifact:CALL_ID`.
         duration_ms: From its start (its proposal, when it never started) to its end.
+
+    Example:
+        async for event in turn:
+            if isinstance(event, callboard.CallFinished):
+                print(event.name, event.status, event.display or event.result)
     """
 
     turn_id: str
@@ -162,6 +191,11 @@ class TurnEnded(Event, frozen=True, kw_only=True, tag="turn_ended"):
         message: What happened and what to do, when it was not answered.
         unreaped: What was still there when the bound of the clean-up ended, by name, and threads
             of plain functions, which nothing can stop.
+
+    Example:
+        async for event in turn:
+            if isinstance(event, callboard.TurnEnded):
+                print(event.outcome, event.message)
     """
 
     turn_id: str
@@ -195,6 +229,7 @@ class SessionRestored(Event, frozen=True, kw_only=True, tag="session_restored"):
 DurableEvent = (
     SessionCreated
     | InputAccepted
+    | InputCancelled
     | TurnStarted
     | MessageCompleted
     | CallProposed
@@ -235,14 +270,30 @@ class StreamBatch(msgspec.Struct, frozen=True, tag_field="type", tag="stream_bat
 
 
 class CallProgress(msgspec.Struct, frozen=True, tag_field="type", tag="call_progress"):
-    """Output of a running call, as it comes; live only."""
+    """Output of a running call, as it comes; live only.
+
+    Example:
+        async for event in turn:
+            if isinstance(event, callboard.CallProgress):
+                print(event.call_id, event.text)
+    """
 
     call_id: str
     text: str
 
 
 class MessageDiscarded(msgspec.Struct, frozen=True, tag_field="type", tag="message_discarded"):
-    """The text of this attempt is withdrawn: its model call broke and is tried again; live only."""
+    """The text of this attempt is withdrawn, as its model call broke; live only.
+
+    Example:
+        shown: list[str] = []
+        async for event in turn:
+            match event:
+                case callboard.TextDelta(text=text):
+                    shown.append(text)
+                case callboard.MessageDiscarded(reason=reason):
+                    print("withdrawn:", "".join(shown), reason)
+    """
 
     stream_id: str
     reason: str

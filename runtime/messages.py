@@ -68,6 +68,15 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
         reason: Why this call asks.
         preview: What would happen (a diff, a command line); may be empty.
         expires_at_ms: When silence becomes a denial, in Unix milliseconds.
+
+    Example:
+        async def ask(request: callboard.ApprovalRequest) -> bool:
+            print(request.tool, request.arguments, request.reason)
+            return request.tier is not callboard.Tier.ELEVATED
+
+        async with callboard.open_runtime(model="rehearsal", on_approval=ask) as runtime:
+            session = await runtime.create_session()
+            await session.run("Write 'buy milk' to list.txt, then delete list.txt.")
     """
 
     approval_id: str
@@ -92,6 +101,15 @@ class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True):
         remember: The scope for which to remember it, when it is to be remembered.
         reason: Why, for the model.
         answered_by: Who said it.
+
+    Example:
+        async def ask(request: callboard.ApprovalRequest) -> callboard.ApprovalAnswer:
+            print("asked about", request.tool)
+            return callboard.ApprovalAnswer(decision="deny", reason="Keep that file.")
+
+        async with callboard.open_runtime(model="rehearsal", on_approval=ask) as runtime:
+            session = await runtime.create_session()
+            await session.run("Write 'buy milk' to list.txt, then delete list.txt.")
     """
 
     decision: str

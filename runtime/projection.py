@@ -21,6 +21,7 @@ from .events import (
     CallStarted,
     DurableEvent,
     InputAccepted,
+    InputCancelled,
     MessageCompleted,
     SessionCreated,
     SessionDeleted,
@@ -159,8 +160,8 @@ class Projection:
     def apply(self, event: DurableEvent) -> bool:
         """Changes the rows; `False`, and no change, for a second end of a call or of a turn."""
         match event:
-            case SessionCreated():
-                pass  # `create` did it
+            case SessionCreated() | InputCancelled():
+                pass  # `create` did the one; the other's message stays as it was said
             case InputAccepted():
                 self._input(event)
             case TurnStarted():

@@ -118,3 +118,11 @@ redactor = Redactor()
 """The process's own: secrets add themselves here when they are loaded."""
 
 redact = redactor.redact
+
+
+def redacting_logger(name: str) -> logging.Logger:
+    """A module's logger, whose records hold no known secret whatever handler the host has."""
+    logger = logging.getLogger(name)
+    if not any(isinstance(known, RedactingFilter) for known in logger.filters):
+        logger.addFilter(RedactingFilter(redactor))
+    return logger

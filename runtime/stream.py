@@ -34,13 +34,25 @@ class StreamEvent(msgspec.Struct, frozen=True, tag_field="type", gc=False):
 
 
 class TextDelta(StreamEvent, frozen=True, tag="text_delta", gc=False):
-    """A piece of the answer's text."""
+    """A piece of the answer's text.
+
+    Example:
+        async for event in turn:
+            if isinstance(event, callboard.TextDelta):
+                print(event.text, end="")
+    """
 
     text: str
 
 
 class ThinkingDelta(StreamEvent, frozen=True, tag="thinking_delta", gc=False):
-    """A piece of the model's visible reasoning."""
+    """A piece of the model's visible reasoning.
+
+    Example:
+        async for event in turn:
+            if isinstance(event, callboard.ThinkingDelta):
+                print(event.text, end="")
+    """
 
     text: str
 

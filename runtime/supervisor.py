@@ -7,7 +7,6 @@ with it, since nothing works without it.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -17,8 +16,9 @@ import trio
 
 from .errors import InternalError
 from .mailbox import Mailbox
+from .redaction import redacting_logger
 
-logger = logging.getLogger(__name__)
+logger = redacting_logger(__name__)
 
 RESTART_DELAY_SECONDS = 0.05
 """A pause before a restart, so that an actor that crashes at once can't spin."""

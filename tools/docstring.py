@@ -9,7 +9,7 @@ _GOOGLE = re.compile(
     r"^(?:Args|Arguments|Parameters):[ \t]*\n((?:[ \t]+.*\n?|[ \t]*\n)*)", re.MULTILINE
 )
 _NUMPY = re.compile(
-    r"^Parameters[ \t]*\n-{3,}[ \t]*\n(.*?)(?=^\S.*\n-{3,}[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
+    r"^Parameters[ \t]*\n-{3,}[ \t]*\n((?:.*\n?)*?)(?=^\S.*\n-{3,}[ \t]*$|\Z)", re.MULTILINE
 )
 _REST = re.compile(
     r"^:(?:param|parameter|arg|argument)[ \t]+(?:[^:\n]*[ \t])?(\w+)[ \t]*:[ \t]*"

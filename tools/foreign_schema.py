@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import msgspec
@@ -44,6 +44,17 @@ _DRAFTS = (
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]*")
 
 
+class _Plan(NamedTuple):
+    """The schemas in a schema, by the values to which they apply."""
+
+    in_place: tuple[JsonSchema, ...]
+    named: dict[str, JsonSchema]
+    values: tuple[JsonSchema, ...]
+    keys: JsonSchema | None
+    prefix: tuple[JsonSchema, ...]
+    items: tuple[JsonSchema, ...]
+
+
 class ForeignSchema:
     """A schema that was looked through.
 
@@ -67,6 +78,7 @@ class ForeignSchema:
             )
         self._anchors: dict[str, Any] = {}
         self._branches: dict[int, int] = {}
+        self._plans: dict[int, _Plan] = {}
         self._unseen: list[JsonSchema] = [root]
         self.has_references = False
         self._check_size()
@@ -98,12 +110,25 @@ class ForeignSchema:
         """How often a value, or one in it, meets a schema; counts no further than `MAX_CHECKS`."""
         count = 0
         waiting: list[tuple[JsonSchema, Any]] = [(self.root, value)]
-        while waiting and count <= MAX_CHECKS:
+        while waiting:
             schema, instance = waiting.pop()
+            if not isinstance(schema, dict) or not isinstance(instance, (dict, list)):
+                count += self._branches.get(id(schema), 1)
+                continue
             count += 1
-            if isinstance(schema, dict):
-                waiting.extend((inner, instance) for inner in self._in_place(schema))
-                waiting.extend(_descend(schema, instance))
+            if count + len(waiting) > MAX_CHECKS:
+                return MAX_CHECKS + 1
+            plan = self._plan(schema)
+            waiting.extend((inner, instance) for inner in plan.in_place)
+            if isinstance(instance, dict):
+                for key, item in instance.items():
+                    if key in plan.named:
+                        waiting.append((plan.named[key], item))
+                waiting.extend((plan.keys, key) for key in instance if plan.keys is not None)
+                waiting.extend((inner, item) for inner in plan.values for item in instance.values())
+            else:
+                waiting.extend(zip(plan.prefix, instance, strict=False))
+                waiting.extend((inner, item) for inner in plan.items for item in instance)
         return count
 
     # ── looking through ──────────────────────────────────────────────────────────────────────────
@@ -170,16 +195,30 @@ class ForeignSchema:
                         "within the schema (#/…) are followed. Put what is meant under $defs"
                     )
 
+    def _plan(self, schema: dict[str, Any]) -> _Plan:
+        plan = self._plans.get(id(schema))
+        if plan is None:
+            named, patterns = schema.get("properties"), schema.get("patternProperties")
+            every = [*patterns.values()] if isinstance(patterns, dict) else []
+            plan = self._plans[id(schema)] = _Plan(
+                in_place=tuple(self._in_place(schema)),
+                named=named if isinstance(named, dict) else {},
+                values=_schemas([*every, *(schema.get(name) for name in _OF_VALUES)]),
+                keys=schema.get("propertyNames"),
+                prefix=_schemas(schema.get("prefixItems")) or _schemas(schema.get("items")),
+                items=_schemas([schema.get(name) for name in _OF_ITEMS]),
+            )
+        return plan
+
     def _in_place(self, schema: dict[str, Any]) -> Iterator[JsonSchema]:
         """The schemas that apply to the same value."""
         for name in _IN_PLACE_LISTS:
             yield from _schemas(schema.get(name))
-        for name in _IN_PLACE:
-            yield from _schemas([schema.get(name)])
+        yield from _schemas([schema.get(name) for name in _IN_PLACE])
         for name in ("dependentSchemas", "dependencies"):
             inner = schema.get(name)
             if isinstance(inner, dict):
-                yield from _schemas(list(inner.values()))
+                yield from _schemas([*inner.values()])
         for name in _REFERENCES:
             if isinstance(schema.get(name), str):
                 yield self.target(schema[name])
@@ -193,38 +232,17 @@ def _children(schema: dict[str, Any]) -> Iterator[JsonSchema]:
     for name in (*_BY_NAME, *_HOLDERS):
         inner = schema.get(name)
         if isinstance(inner, dict):
-            yield from _schemas(list(inner.values()))
+            yield from _schemas([*inner.values()])
     for name in (*_IN_PLACE_LISTS, "prefixItems", "items"):
         yield from _schemas(schema.get(name))
     for name in (*_IN_PLACE, *_OF_VALUES, *_OF_ITEMS, "propertyNames"):
         yield from _schemas([schema.get(name)])
 
 
-def _descend(schema: dict[str, Any], instance: Any) -> Iterator[tuple[JsonSchema, Any]]:
-    """The values in a value, with the schemas that apply to them."""
-    if isinstance(instance, dict):
-        named = schema.get("properties")
-        if isinstance(named, dict):
-            for key in named.keys() & instance.keys():
-                yield named[key], instance[key]
-        every = [schema[name] for name in _OF_VALUES if name in schema]
-        patterns = schema.get("patternProperties")
-        if isinstance(patterns, dict):
-            every.extend(patterns.values())
-        for inner in _schemas(every):
-            yield from ((inner, value) for value in instance.values())
-        for inner in _schemas([schema.get("propertyNames")]):
-            yield from ((inner, key) for key in instance)
-    elif isinstance(instance, list):
-        for name in ("prefixItems", "items"):
-            yield from zip(_schemas(schema.get(name)), instance, strict=False)
-        for inner in _schemas([schema.get(name) for name in _OF_ITEMS]):
-            yield from ((inner, value) for value in instance)
-
-
-def _schemas(values: Any) -> Iterator[JsonSchema]:
-    if isinstance(values, list):
-        yield from (value for value in values if isinstance(value, (dict, bool)))
+def _schemas(values: Any) -> tuple[JsonSchema, ...]:
+    if not isinstance(values, list):
+        return ()
+    return tuple(value for value in values if isinstance(value, (dict, bool)))
 
 
 def _step(node: Any, key: str) -> Any:

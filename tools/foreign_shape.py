@@ -20,6 +20,7 @@ _OTHER_KEYS = (
     "not",
     "if",
     "dependentSchemas",
+    "dependentRequired",
     "dependencies",
     "$ref",
     "$dynamicRef",
@@ -63,6 +64,7 @@ class _Shapes:
         is_open = schema.get("additionalProperties", False) is not False
         is_open = is_open or any(name in schema for name in _OTHER_KEYS)
         made = self._objects[id(schema)] = ObjectShape(keys, is_open=is_open)
+        keys.update((name, (True, None)) for name in schema.get("required", ()))
         for name, inner in schema["properties"].items():
             keys[name] = (not self._forbids_null(inner), self.of(inner, depth + 1))
         return made

@@ -64,8 +64,6 @@ class ForeignValidator:
             self._validator.validate(value)
         except self._library.ValidationError as error:
             raise WrongArguments(*_explain(error)) from None
-        except ValueError as error:  # nested deeper than the library goes
-            raise WrongArguments(f"the value can't be checked ({error})") from None
 
     def _count(self, value: Any) -> int:
         counted = self.schema.count_checks(value)
@@ -136,7 +134,8 @@ def _explain(error: Any) -> tuple[str, str | None]:
         field = f"{path}.{details['property']}".lstrip(".")
         return f"`{field}` is required and missing", field
     if kind == "type":
-        return f"{where}expected {' or '.join(details['types'])}, got {_kind(error.instance)}", path
+        expected = " or ".join(details["types"])
+        return f"{where}expected {expected}, got {_kind(error.instance)}", path or None
     if kind in {"additionalProperties", "unevaluatedProperties"}:
         field = f"{path}.{details['unexpected'][0]}".lstrip(".")
         return f"`{field}` is not known", field

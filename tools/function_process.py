@@ -285,17 +285,17 @@ async def _reap(started: _Started, turn_id: str, name: str) -> None:
     if started.process.poll() is not None:
         os.close(started.pidfd)
         return
-    name = f"process {started.process.pid} of {name}"
-    trio.lowlevel.spawn_system_task(_reap_later, started, turn_id, name)
+    key = left_running().add(turn_id, f"process {started.process.pid} of {name}")
+    trio.lowlevel.spawn_system_task(_reap_later, started, key)
 
 
-async def _reap_later(started: _Started, turn_id: str, name: str) -> None:
-    with left_running().named(turn_id, name):
-        try:
-            await trio.lowlevel.wait_readable(started.pidfd)
-        finally:
-            started.process.poll()
-            os.close(started.pidfd)
+async def _reap_later(started: _Started, key: object) -> None:
+    try:
+        await trio.lowlevel.wait_readable(started.pidfd)
+    finally:
+        started.process.poll()
+        os.close(started.pidfd)
+        left_running().remove(key)
 
 
 def _pipe(undo: ExitStack) -> tuple[int, int]:

@@ -6,14 +6,11 @@ have ended, so whatever is still named then is `unreaped`.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
-
 import trio
 
 
 class LeftRunning:
-    """Names of what runs, by turn; threads enter and leave it themselves.
+    """Names of what runs, by turn; threads add and remove themselves.
 
     Every step is one operation of a dict, which the interpreter does not interrupt.
     """
@@ -21,15 +18,15 @@ class LeftRunning:
     def __init__(self) -> None:
         self._names: dict[object, tuple[str, str]] = {}
 
-    @contextmanager
-    def named(self, turn_id: str, name: str) -> Generator[None]:
-        """Lists the name while the block runs."""
+    def add(self, turn_id: str, name: str) -> object:
+        """Lists a name; gives the key with which to take it off."""
         key = object()
         self._names[key] = turn_id, name
-        try:
-            yield
-        finally:
-            del self._names[key]
+        return key
+
+    def remove(self, key: object) -> None:
+        """Takes a name off the list."""
+        del self._names[key]
 
     def of(self, turn_id: str) -> tuple[str, ...]:
         """What runs of a turn."""

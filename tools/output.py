@@ -24,7 +24,7 @@ def result_of(tool_name: str, returned: Any, check: OutputCheck | None) -> ToolR
     """
     result = returned if isinstance(returned, ToolResult) else ToolResult(output=returned)
     try:
-        output = msgspec.to_builtins(result.output)
+        output = msgspec.to_builtins(result.output, str_keys=True)
         msgspec.json.encode(output)
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise ToolFailure(

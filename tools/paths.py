@@ -18,8 +18,9 @@ MAX_NAME_BYTES = 255
 
 PROTECTED_NAMES = frozenset({".callboard", "callboard.toml"})
 """They steer callboard itself, at any depth (a folder below may be a workspace another day)."""
-PROTECTED_IN_GIT = frozenset({"hooks", "config", "config.worktree"})
-"""Below `.git`: git runs programs that these name, and submodules keep theirs deeper."""
+PROTECTED_IN_GIT = frozenset({"hooks", "config", "config.worktree", "commondir"})
+"""Below `.git`: git runs programs that these name, or takes its config from where `commondir` points;
+submodules keep theirs deeper."""
 
 _UNSHOWABLE = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"

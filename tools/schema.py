@@ -200,8 +200,8 @@ def _copier(value: Any) -> Callable[[], Any]:
 def _struct(name: str, fields: list[tuple[str, Any, Any]]) -> type[msgspec.Struct]:
     try:
         return msgspec.defstruct(f"{name}_arguments", fields, kw_only=True, frozen=True)
-    except ValueError as error:  # two fields have one name on the wire
-        raise ValidationError(f"tool {name}: {error}.") from error
+    except ValueError as error:
+        raise ValidationError(f"tool {name}: two parameters have one name on the wire.") from error
 
 
 def _declares_fields(annotation: Any) -> bool:

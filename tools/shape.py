@@ -117,6 +117,8 @@ def _takes_null(kind: types.Type) -> bool:
             return _takes_null(kind.type)
         case types.UnionType():
             return kind.includes_none
+        case types.LiteralType():
+            return None in kind.values
         case _:
             return isinstance(kind, (types.NoneType, types.AnyType))
 

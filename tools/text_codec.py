@@ -18,6 +18,8 @@ _WITH_MARK = {
 _STATEFUL = ("iso2022", "hz", "utf-7")
 """In these, what a byte means depends on all bytes before it: no page can start in the middle."""
 _PLAIN = frozenset({"utf-8", "utf-8-sig", "ascii"})
+_FOR_HOST_NAMES = frozenset({"punycode", "idna"})
+"""Not for files, and Python's take minutes for 10,000 characters and let nothing interrupt them."""
 
 
 def codec_name(encoding: str) -> str:
@@ -29,7 +31,8 @@ def codec_name(encoding: str) -> str:
     except (LookupError, ValueError):
         codec = None
     # Python also has codecs from text to text (rot13) and from bytes to bytes (zlib).
-    if codec is None or not getattr(codec, "_is_text_encoding", True):
+    is_text = getattr(codec, "_is_text_encoding", True)
+    if codec is None or not is_text or codec.name in _FOR_HOST_NAMES:
         raise ToolFailure(
             ErrorType.VALIDATION_ERROR,
             f"encoding: {shown(encoding[:64])!r} is no text encoding that Python knows; use "

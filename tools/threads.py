@@ -50,8 +50,11 @@ async def run_function(function: Callable[[], Result], *, turn_id: str, name: st
     running = left_running()
 
     def run() -> Result:
-        with running.named(turn_id, name):
+        key = running.add(turn_id, name)
+        try:
             return function()
+        finally:
+            running.remove(key)
 
     limiter = _limiter(_function_threads, MAX_FUNCTION_THREADS)
     return await trio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limiter)

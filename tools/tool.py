@@ -71,6 +71,13 @@ class ToolContext:
         approval_reason: Why this call counted as worth a question when it was decided (whether
             one was asked or not); `None` when it did not. A write that was decided as new must
             not replace a file that appeared meanwhile.
+
+    Example:
+        @callboard.tool(needs=["files.read"])
+        def count_bytes(path: str, context: callboard.ToolContext) -> int:
+            '''Counts the bytes of a file.'''
+            context.progress(f"looking at {path}")
+            return context.files_read.read(path, limit=1).info.size_bytes
     """
 
     def __init__(
@@ -130,6 +137,18 @@ class Tool(abc.ABC):
     @abc.abstractmethod
     def decode(self, arguments: str) -> Arguments:
         """Validates the model's own text; raises `ToolFailure` (`validation_error`)."""
+
+    def check_handles(self, context: ToolContext) -> None:
+        """Raises `ToolFailure` (`permission_denied`) when the context lacks a handle it needs."""
+        for need in self.definition.needs:
+            if getattr(context, need.value.replace(".", "_"), None) is None:
+                raise ToolFailure(
+                    ErrorType.PERMISSION_DENIED,
+                    f"{self.definition.name} needs {need.value}, which a {context.session_kind} "
+                    "session does not have here.",
+                    tier=self.definition.tier,
+                    reason=f"no {need.value} handle",
+                )
 
     def tier(self, arguments: Arguments) -> Tier:
         """The tier of this call: the definition's, or higher."""
@@ -244,7 +263,7 @@ class FunctionTool(Tool):
 
     async def execute(self, arguments: Arguments, context: ToolContext) -> ToolResult:
         """See `Tool`."""
-        self._check_handles(context)
+        self.check_handles(context)
         returned: Any
         if self._place is not None:
             returned = await self._run_in_process(self._place, arguments, context)
@@ -295,16 +314,6 @@ class FunctionTool(Tool):
             )
         return place_of(self.function, name)
 
-    def _check_handles(self, context: ToolContext) -> None:
-        for need in self.definition.needs:
-            if getattr(context, need.value.replace(".", "_"), None) is None:
-                raise ToolFailure(
-                    ErrorType.PERMISSION_DENIED,
-                    f"{self.definition.name} needs {need.value}, which a {context.session_kind} "
-                    "session does not have here.",
-                    reason=f"no {need.value} handle",
-                )
-
 
 @overload
 def tool(function: Callable[..., Any], /) -> FunctionTool: ...
@@ -344,6 +353,15 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
     Raises:
         ValidationError: The function can't be a tool; the message says why.
+
+    Example:
+        @callboard.tool(tier="read_only")
+        def double(number: int) -> int:
+            '''Doubles a number.'''
+            return 2 * number
+
+        async with callboard.open_runtime(model="rehearsal", tools=[double]) as runtime:
+            print(runtime.tools()[-1].name)
     """
     if function is None:
         return lambda decorated: FunctionTool(decorated, **options)

@@ -1,24 +1,23 @@
 """A runtime for AI agents, built as independent actors on Trio.
 
-import callboard, trio
+Example:
+    import trio
 
-async def main():
-    async with callboard.open_runtime(model="rehearsal") as runtime:
-        session = await runtime.create_session()
-        async with session.prompt("What time is it in Tokyo?") as turn:
-            async for event in turn:
-                if isinstance(event, callboard.TextDelta):
-                    print(event.text, end="")
+    async def main():
+        async with callboard.open_runtime(model="rehearsal") as runtime:
+            session = await runtime.create_session()
+            async with session.prompt("What time is it in Tokyo?") as turn:
+                async for event in turn:
+                    if isinstance(event, callboard.TextDelta):
+                        print(event.text, end="")
 
-trio.run(main)
+    trio.run(main)
 """
 
 from typing import TYPE_CHECKING
 
 from .embedded import Runtime as Runtime
 from .embedded import Session as Session
-from .embedded import Turn as Turn
-from .embedded import TurnEvent as TurnEvent
 from .embedded import open_runtime as open_runtime
 from .providers.script import reply as reply
 from .providers.scripted import ScriptedModel as ScriptedModel
@@ -42,6 +41,8 @@ from .runtime.stream import TextDelta as TextDelta
 from .runtime.stream import ThinkingDelta as ThinkingDelta
 from .tools.tool import ToolContext as ToolContext
 from .tools.tool import tool as tool
+from .turn_handle import Turn as Turn
+from .turn_handle import TurnEvent as TurnEvent
 
 if TYPE_CHECKING:
     from . import aio as aio

@@ -1,13 +1,18 @@
 """The runtime for asyncio programs: the same methods as in a Trio program, as coroutines.
 
-    async with callboard.aio.open_runtime() as runtime:
-        session = await runtime.create_session()
-        async with session.prompt("What time is it in Tokyo?") as turn:
-            async for event in turn:
-                ...
-
 Cancelling a task that waits here cancels what it waits for, and the task goes on being cancelled
 when that is gone.
+
+Example:
+    import asyncio
+
+    async def main() -> None:
+        async with callboard.aio.open_runtime(model="rehearsal") as runtime:
+            session = await runtime.create_session()
+            async with session.prompt("What time is it in Tokyo?") as turn:
+                print([event async for event in turn])
+
+    asyncio.run(main())
 """
 
 from __future__ import annotations
@@ -22,7 +27,6 @@ from types import TracebackType
 from typing import Any, Literal, ParamSpec, Self, TypeVar, Unpack
 
 from . import embedded
-from .embedded import TurnEvent
 from .event_loop import EventLoop
 from .portal import (
     CLOSE_SECONDS,
@@ -36,6 +40,7 @@ from .portal import (
 from .runtime.errors import ActorStopped
 from .runtime.messages import ApprovalAnswer, ApprovalRequest
 from .runtime.store import SessionRow, StoreReader
+from .turn_handle import TurnEvent
 
 LoopApprover = Callable[
     [ApprovalRequest], Awaitable[ApprovalAnswer | str | bool] | ApprovalAnswer | str | bool
@@ -325,7 +330,7 @@ async def _wait_gone(future: Future[Any], seconds: float) -> asyncio.CancelledEr
     while not gone.done() and (left := deadline - loop.time()) > 0:
         try:
             await asyncio.wait([gone], timeout=left)
-        except asyncio.CancelledError as error:
+        except asyncio.CancelledError as error:  # noqa: ASYNC103  it is the caller's to raise
             cancelled = cancelled or error
     return cancelled
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 
 import msgspec
 import trio
@@ -20,40 +18,15 @@ from .models import ModelFinder
 from .providers.catalog import Wish
 from .providers.provider import LocalModel
 from .runtime.definitions import Agent, Preset, ToolDefinition
-from .runtime.errors import CallboardError, NotFoundError, ValidationError, error_of
-from .runtime.events import (
-    CallProgress,
-    DurableEvent,
-    MessageCompleted,
-    MessageDiscarded,
-    SessionCreated,
-    Stored,
-    StreamBatch,
-    TurnEnded,
-)
-from .runtime.history import Refusal, Text
-from .runtime.mailbox import Reply
+from .runtime.errors import NotFoundError, ValidationError
+from .runtime.events import SessionCreated
 from .runtime.memory_store import open_memory_store
-from .runtime.messages import (
-    ApprovalAnswer,
-    ApprovalRequest,
-    CancelTurn,
-    CreateSession,
-    InputTicket,
-    SubmitInput,
-)
+from .runtime.messages import ApprovalAnswer, ApprovalRequest, CreateSession
 from .runtime.store import SessionRow, Store, StoreReader
-from .runtime.stream import AnyStreamEvent
-from .runtime.subscription import Subscription
 from .tools.registry import ToolRegistry, builtin_tools
 from .tools.tool import Tool
 from .tools.workspace import open_workspace
-
-LEAVE_SECONDS = 15.0
-"""How long leaving a turn's block waits for the turn to be gone, even when itself cancelled."""
-
-TurnEvent = AnyStreamEvent | DurableEvent | CallProgress | MessageDiscarded
-"""What a turn tells: pieces of the stream as they come, and what is on the record."""
+from .turn_handle import Turn
 
 
 @asynccontextmanager
@@ -81,10 +54,10 @@ async def open_runtime(
             machine, and last the built-in rehearsal model.
         base_url: Any server that speaks a known wire format; `model` is then its model's id.
         workspace: The folder that sessions work in; the current one by default.
-        data: The folder of the journal; `None` keeps everything in memory.
+        data: The folder of the store; `None` keeps everything in memory.
         tools: Own tools beside the built-in ones.
         agents: Own agents beside `general`.
-        policy: How much runs without asking; overrides the agents' own.
+        policy: The preset, how much runs without asking; overrides the agents' own.
         on_approval: Asks a person: an async function, or `"allow"` or `"deny"` for all. Without
             it, what would ask is denied.
         settings: The configuration; the defaults when `None` (no file is read).
@@ -94,6 +67,11 @@ async def open_runtime(
     Raises:
         NotFoundError: The model or its provider does not exist.
         ConflictError: Another process writes to `data`.
+
+    Example:
+        async with callboard.open_runtime(model="rehearsal", workspace=".") as runtime:
+            session = await runtime.create_session()
+            print(await session.run("What time is it in Tokyo?"))
     """
     settings = settings or Settings()
     registry = ToolRegistry([*builtin_tools(), *tools])
@@ -123,7 +101,15 @@ async def open_runtime(
 
 
 class Runtime:
-    """A running callboard; made by `open_runtime`."""
+    """A running callboard; made by `open_runtime`.
+
+    Example:
+        session = await runtime.create_session(title="Notes")
+        print([row.title for row in await runtime.sessions()])
+        print([tool.name for tool in runtime.tools()], runtime.model, runtime.model_reason)
+        same = await runtime.get_session(session.session_id)
+        print(await same.run("What time is it in Tokyo?"))
+    """
 
     def __init__(self, host: Host, workspace: Path, models: ModelFinder) -> None:
         self._host = host
@@ -198,7 +184,13 @@ class Runtime:
 
 
 class Session:
-    """One conversation; made by `Runtime`. A handle: dropping it ends nothing."""
+    """One conversation; made by `Runtime`. A handle: dropping it ends nothing.
+
+    Example:
+        print(await session.run("Write 'buy milk' to list.txt."))
+        async with session.prompt("Read it back.") as turn:
+            print(await turn.answer())
+    """
 
     def __init__(self, host: Host, session_id: str) -> None:
         self._host = host
@@ -222,141 +214,6 @@ class Session:
             return await turn.answer()
 
 
-class Turn:
-    """One turn, from an input to the final answer; made by `Session.prompt`.
-
-    Attributes:
-        input_id: The input's id, once entered.
-        seq: The `seq` of the last event on record that was seen.
-        at_ms: When that one was stored, in Unix milliseconds.
-        ended: How it ended, once it has.
-    """
-
-    def __init__(self, host: Host, session_id: str, text: str) -> None:
-        self._host = host
-        self._session_id = session_id
-        self._text = text
-        self._subscription = Subscription()
-        self._events: deque[TurnEvent | Stored] = deque()
-        self._answer = ""
-        self.input_id = ""
-        self.seq = 0
-        self.at_ms = 0
-        self.ended: TurnEnded | None = None
-
-    async def __aenter__(self) -> Self:
-        submitted: Reply[InputTicket] = Reply()
-        await self._host.directory.tell(
-            SubmitInput(
-                session_id=self._session_id,
-                text=self._text,
-                subscription=self._subscription,
-                reply=submitted,
-            )
-        )
-        try:
-            self.input_id = (await submitted.wait()).input_id
-        except trio.Cancelled:
-            # The input is stored or about to be, and `__aexit__` won't be called.
-            with trio.move_on_after(LEAVE_SECONDS, shield=True), suppress(CallboardError):
-                self.input_id = (await submitted.wait()).input_id
-                await self.cancel("the program left the turn")
-            raise
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self.ended is not None or self._subscription.is_closed:
-            return
-        # An error here means that session or runtime have ended, and the turn with them.
-        with trio.move_on_after(LEAVE_SECONDS, shield=True), suppress(CallboardError):
-            await self.cancel("the program left the turn")
-
-    def __aiter__(self) -> Turn:
-        return self
-
-    async def __anext__(self) -> TurnEvent:
-        """The next event; waits for it, and ends behind `TurnEnded`."""
-        if not self._events and not await self.wait_events():
-            raise StopAsyncIteration
-        # As in `next_event_nowait`, whose call would cost a sixth more.
-        event = self._events.popleft()
-        if isinstance(event, Stored):
-            self._note(event)
-            return event.event
-        return event
-
-    async def next_events(self) -> list[TurnEvent]:
-        """Everything that has come since, at once; waits for some, and is empty at the end."""
-        await self.wait_events()
-        return list(iter(self.next_event_nowait, None))
-
-    async def wait_events(self) -> bool:
-        """Waits until there are events that were not read; `False` at the end."""
-        while not self._events and await self.fetch_events():
-            pass
-        return bool(self._events)
-
-    async def fetch_events(self) -> bool:
-        """Waits until more have come, whatever there is already; `False` at the end."""
-        updates = await self._subscription.take()
-        for update in updates:
-            if isinstance(update, StreamBatch):
-                self._events.extend(update.events)
-            else:
-                self._events.append(update)
-        return bool(updates)
-
-    def next_event_nowait(self) -> TurnEvent | None:
-        """The next event, if it has come already."""
-        event = self._events.popleft() if self._events else None
-        if isinstance(event, Stored):
-            self._note(event)
-            return event.event
-        return event
-
-    async def answer(self) -> str:
-        """Reads to the end and returns the final answer's text.
-
-        Raises:
-            CallboardError: The turn was not answered; the error's type says why.
-        """
-        while self.ended is None:
-            while self._events:
-                if isinstance(event := self._events.popleft(), Stored):
-                    self._note(event)
-            if self.ended is None:
-                updates = await self._subscription.take()
-                self._events.extend(update for update in updates if isinstance(update, Stored))
-        if self.ended.outcome == "answered":
-            return self._answer
-        raise _error_of(self.ended)
-
-    async def cancel(self, reason: str = "cancelled by the program") -> None:
-        """Cancels the turn; returns when everything of it is gone. Its events can still be read."""
-        # Whoever cancels no longer paces: a full queue must not hold up the end.
-        self._subscription.let_go()
-        await self._host.directory.ask(
-            CancelTurn(session_id=self._session_id, reason=reason, input_id=self.input_id)
-        )
-
-    def _note(self, stored: Stored) -> None:
-        self.seq, self.at_ms = stored.seq, stored.at_ms
-        match stored.event:
-            case MessageCompleted(parts=parts):
-                self._answer = "".join(
-                    part.text for part in parts if isinstance(part, Text | Refusal)
-                )
-            case TurnEnded() as ended:
-                self.ended = ended
-            case _:
-                pass
-
-
 async def _open_store(data: str | Path | None) -> Store:
     if data is None:
         return open_memory_store()
@@ -367,11 +224,6 @@ async def _open_store(data: str | Path | None) -> Store:
 
 def _folder(path: str | Path) -> Path:
     return Path(path).expanduser().absolute()
-
-
-def _error_of(ended: TurnEnded) -> CallboardError:
-    text = ended.message or f"the turn ended: {ended.outcome}"
-    return error_of(ended.error_type or "conflict", text)
 
 
 def _approver(choice: Approver | Literal["allow", "deny"] | None) -> Approver | None:

@@ -13,7 +13,6 @@ import asyncio
 import contextvars
 import copy
 import inspect
-import logging
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
 from functools import partial
@@ -22,9 +21,10 @@ from typing import Any
 import trio
 
 from .runtime.errors import ActorStopped
+from .runtime.redaction import redacting_logger
 from .tools.tool import FunctionTool, Tool
 
-logger = logging.getLogger(__name__)
+logger = redacting_logger(__name__)
 
 TASK_SECONDS = 5.0
 """How long a cancelled tool or question may take to end on the program's event loop; less than
@@ -67,12 +67,12 @@ class EventLoop:
         try:
             await task.gone.wait()
         except trio.Cancelled:
-            patience = trio.move_on_after(TASK_SECONDS, shield=True)
-            with patience, suppress(ActorStopped):  # a closed loop runs nothing any more
+            with suppress(ActorStopped):  # a closed loop runs nothing any more
                 self._soon(task.cancel)
-                await task.gone.wait()
-            if patience.cancelled_caught:
-                logger.warning("%r is cancelled, but did not end on its event loop", function)
+                with trio.move_on_after(TASK_SECONDS, shield=True) as patience:
+                    await task.gone.wait()
+                if patience.cancelled_caught:
+                    logger.warning("%r is cancelled, but did not end on its event loop", function)
             raise
         return task.result()
 
@@ -121,13 +121,13 @@ class _Task:
     def result(self) -> Any:
         """What it returned, or raises what it raised, if that can be raised in Trio."""
         assert self._task is not None
-        try:
+        if self._task.cancelled():
+            raise RuntimeError("it was cancelled on the program's event loop")
+        error = self._task.exception()
+        if error is None or isinstance(error, Exception):
             return self._task.result()
-        except Exception:
-            raise
-        except BaseException as error:  # a cancel of the other world, or the end of the program
-            what = type(error).__name__
-            raise RuntimeError(f"it ended with {what} on the program's event loop") from error
+        what = type(error).__name__  # the program's end
+        raise RuntimeError(f"it ended with {what} on the program's event loop") from error
 
     async def _run(self) -> Any:
         returned = self._function()

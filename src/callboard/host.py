@@ -9,7 +9,6 @@ HTTP and store          outermost: closed last
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -43,12 +42,13 @@ from .runtime.messages import (
     StopSessions,
 )
 from .runtime.recovery import closing_events
+from .runtime.redaction import redacting_logger
 from .runtime.store import Store
 from .runtime.supervisor import Supervisor
 from .runtime.web_client import WebClient
 from .tools.registry import ToolRegistry
 
-logger = logging.getLogger(__name__)
+logger = redacting_logger(__name__)
 
 STOP_SECONDS = 15.0
 """How long sessions may take to end their turns when the runtime closes; then they are cut off."""

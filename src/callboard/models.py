@@ -68,7 +68,7 @@ class ModelFinder:
                 async with http.stream_get(endpoint.base_url + "/models", headers) as body:
                     content = await body.read_all(MAX_LIST_BYTES)
             listed = msgspec.json.decode(content, type=_ModelList)
-        except (CallboardError, trio.TooSlowError, msgspec.DecodeError):
+        except (CallboardError, trio.TooSlowError, msgspec.DecodeError, UnicodeDecodeError):
             return  # absent, or not what it seems: then it isn't offered
         self._listed[endpoint.base_url] = tuple(model.id for model in listed.data)
 

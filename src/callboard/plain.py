@@ -24,11 +24,11 @@ import trio
 
 from . import embedded
 from .actors.permission_broker import Approver
-from .embedded import TurnEvent
 from .portal import Portal, RuntimeHandle, RuntimeOptions, TurnHandle
 from .runtime.errors import ActorStopped
 from .runtime.messages import ApprovalAnswer, ApprovalRequest
 from .runtime.store import SessionRow, StoreReader
+from .turn_handle import TurnEvent
 
 MAX_APPROVAL_THREADS = 64
 """Questions that wait for a person at once; more wait for their turn, or expire."""
@@ -55,6 +55,13 @@ def start_in_thread(
 
     Raises:
         CallboardError: As `open_runtime` does; the thread is gone then.
+
+    Example:
+        with callboard.start_in_thread(model="rehearsal") as runtime:
+            session = runtime.create_session()
+            with session.prompt("What time is it in Tokyo?") as turn:
+                for event in turn:
+                    print(event)
     """
     approver = _in_thread(on_approval) if callable(on_approval) else on_approval
     portal = Portal({**options, "on_approval": approver})

@@ -32,8 +32,9 @@ from .runtime.definitions import Agent, Preset, ToolDefinition
 from .runtime.errors import ActorStopped, ConflictError, DeadlineError
 from .runtime.events import TurnEnded
 from .tools.tool import Tool
+from .turn_handle import LEAVE_SECONDS, Turn, TurnEvent
 
-GONE_SECONDS = embedded.LEAVE_SECONDS + 5.0
+GONE_SECONDS = LEAVE_SECONDS + 5.0
 """How long a caller who was interrupted waits for his call to be gone: longer than leaving a turn
 may take there."""
 CLOSE_SECONDS = 30.0
@@ -116,7 +117,7 @@ class Portal:
     def __init__(self, options: Mapping[str, Any]) -> None:
         self.started: Future[embedded.Runtime] = _promise()
         self.ended: Future[None] = _promise()
-        self.turns: set[embedded.Turn] = set()
+        self.turns: set[Turn] = set()
         self._options = options
         self._scope = trio.CancelScope()
         self._token: trio.lowlevel.TrioToken | None = None
@@ -205,7 +206,7 @@ class Portal:
     def _run(self) -> None:
         try:
             trio.run(self._serve)
-        except BaseException as error:  # the caller's, or that of whoever closes the runtime
+        except BaseException as error:  # noqa: ASYNC103  raised by whoever waits, or closes
             if not _fail(self.started, error):
                 self._crash = error
         self.ended.set_result(None)
@@ -262,7 +263,7 @@ class Portal:
         return closed
 
 
-async def _fetch_rest(turn: embedded.Turn) -> None:
+async def _fetch_rest(turn: Turn) -> None:
     """Fetches the events of a turn that is over; its queue is bounded, and closed."""
     with suppress(ActorStopped):
         while await turn.fetch_events():
@@ -298,7 +299,7 @@ class TurnHandle:
     that are atomic.
     """
 
-    def __init__(self, portal: Portal, turn: embedded.Turn) -> None:
+    def __init__(self, portal: Portal, turn: Turn) -> None:
         self._portal = portal
         self._turn = turn
 
@@ -322,7 +323,7 @@ class TurnHandle:
         """How it ended, once it has."""
         return self._turn.ended
 
-    def _fetched(self) -> list[embedded.TurnEvent]:
+    def _fetched(self) -> list[TurnEvent]:
         """What is in the buffer."""
         return list(iter(self._turn.next_event_nowait, None))
 

@@ -102,7 +102,7 @@ def test_tools_are_listed(capsys: Captured) -> None:
         assert entry["tier"] == definition.tier
         assert entry["parameters"] == definition.parameters
         [line] = [line for line in out.splitlines() if line.startswith(f"{definition.name} ")]
-        assert line.split()[1] == definition.tier
+        assert line.split()[1:4] == [definition.tier, f"{definition.timeout_seconds:g}", "s"]
 
 
 @pytest.mark.parametrize("tokens", [[], ["--help"], ["run", "--help"], ["show", "-h"]])

@@ -12,8 +12,25 @@ HEAD = (
 )
 """Of a stream; the place is for more headers, each with its line end."""
 
-Send = Callable[[bytes], Awaitable[None]]
-Answer = Callable[[Send], Awaitable[None]]
+
+class Wire:
+    """One connection, as an answer uses it."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self._stream = stream
+        self.sent_bytes = 0
+
+    async def send(self, data: bytes) -> None:
+        """Sends bytes as they are."""
+        await self._stream.send_all(data)
+        self.sent_bytes += len(data)
+
+    async def wait_gone(self) -> None:
+        """Waits until the client leaves."""
+        await _more(self._stream)
+
+
+Answer = Callable[[Wire], Awaitable[None]]
 """Sends the whole of an answer, head included; the connection is closed behind it."""
 
 
@@ -34,20 +51,17 @@ class RawServer:
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """One request and its answer."""
-
-        async def send(data: bytes) -> None:
-            await stream.send_all(data)
-            self.sent_bytes += len(data)
-
+        wire = Wire(stream)
         self.open += 1
         try:
             async with stream:
                 await _receive_request(stream)
-                await self._answers.pop(0)(send)
+                await self._answers.pop(0)(wire)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # the client left, as it should
         finally:
             self.open -= 1
+            self.sent_bytes += wire.sent_bytes
 
 
 @asynccontextmanager

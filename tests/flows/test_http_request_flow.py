@@ -106,7 +106,7 @@ async def test_only_what_may_change_something_is_recorded_before_it_runs(
     assert played.statuses == [("http_request", "success")]
 
 
-async def drip(stream: trio.abc.Stream) -> None:
+async def drip(stream: trio.SocketStream) -> None:
     await stream.send_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n")
     while True:
         await stream.send_all(b"x")
@@ -128,7 +128,7 @@ async def test_a_drip_ends_with_the_calls_own_deadline_and_its_sibling_is_untouc
 async def test_a_cancelled_turn_leaves_no_connection(tmp_path: Path) -> None:
     begun = trio.Event()
 
-    async def silent(stream: trio.abc.Stream) -> None:
+    async def silent(stream: trio.SocketStream) -> None:
         begun.set()
         # Ends when the client has gone.
         assert await stream.receive_some(1) == b""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from pathlib import Path
 from typing import Literal
 
 import msgspec
+import process_tools
 import pytest
 import trio
 from stage import on_both_stores, open_stage, play, read_result, tool_contents
@@ -79,7 +81,7 @@ async def test_the_context_and_progress(tmp_path: Path) -> None:
     def report_from_thread(times: int, context: callboard.ToolContext) -> str:
         """Reports from a worker thread."""
         for number in range(times):
-            trio.from_thread.run_sync(context.progress, f"thread {number}")
+            context.progress(f"thread {number}")
         return "reported"
 
     calls = [("report", {"times": 3}), ("report_from_thread", {"times": 2})]
@@ -207,11 +209,62 @@ async def test_a_thread_that_outlives_its_timeout_has_its_result_at_once(tmp_pat
         end.wait(30)
         return "too late"
 
-    steps = [reply(calls=[("slow", {}), ("where", {})]), reply("Too slow.")]
+    steps = [reply(calls=[("slow", {}), ("where", {})]), reply("Too slow."), reply("Again.")]
     async with open_stage(tmp_path, steps, tools=[slow, where]) as stage:
-        played = await play(await stage.runtime.create_session(), "Go.")
+        session = await stage.runtime.create_session()
+        played = await play(session, "Go.")
         assert played.statuses == [("slow", "timeout"), ("where", "success")]
+        [call_id] = [result.call_id for result in played.results if result.name == "slow"]
+        assert played.ended.unreaped == (f"thread of slow ({call_id})",)
         end.set()
+        # It is another turn's thread, whether it still runs or not.
+        assert (await play(session, "Go on.")).ended.unreaped == ()
+
+
+async def test_a_thread_that_outlives_its_turn_is_named(tmp_path: Path) -> None:
+    end = threading.Event()
+
+    @callboard.tool
+    def slow(context: callboard.ToolContext) -> None:
+        """Can't be stopped."""
+        context.progress("started")
+        end.wait(30)
+
+    async with open_stage(tmp_path, [reply(calls=[("slow", {})])], tools=[slow]) as stage:
+        session = await stage.runtime.create_session()
+        events: list[callboard.TurnEvent] = []
+        async with session.prompt("Go.") as turn:
+            async for event in turn:
+                events.append(event)
+                if isinstance(event, callboard.CallProgress):
+                    await turn.cancel()
+        [ended] = [event for event in events if isinstance(event, callboard.TurnEnded)]
+        [result] = [event for event in events if isinstance(event, callboard.CallFinished)]
+        assert (ended.outcome, result.status) == ("cancelled", "cancelled")
+        assert ended.unreaped == (f"thread of slow ({result.call_id})",)
+        end.set()
+
+
+async def test_lines_of_a_process_come_while_it_runs_and_a_timeout_kills_it(
+    tmp_path: Path,
+) -> None:
+    arguments = {"folder": str(tmp_path)}
+    steps = [reply(calls=[("hang", {**arguments, "timeout": 2}), ("talk", {})]), reply("Over.")]
+    tools = [process_tools.hang, process_tools.talk]
+    async with open_stage(tmp_path, steps, tools=tools) as stage:
+        played = await play(await stage.runtime.create_session(), "Go.")
+        assert played.statuses == [("hang", "timeout"), ("talk", "success")]
+        lines = [event.text for event in played.events if isinstance(event, callboard.CallProgress)]
+        assert [line for line in lines if not line.startswith("x")].count("hanging") == 1
+        assert [line for line in lines if line in {"one", "two", "three", "four"}] == [
+            "one",
+            "two",
+            "three",
+            "four",
+        ]
+        assert played.ended.unreaped == ()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pids").read_text().split()[0]), 0)
 
 
 async def test_a_tool_whose_name_is_taken_is_refused(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ import trio.testing
 from callboard.runtime.mailbox import Reply
 from callboard.runtime.subscription import Subscription
 
-EVERY_STEP_UP_TO = 40
+EVERY_STEP_UP_TO = 100
 """Up to here each step is cut in its own run; scenarios of one actor are seldom longer."""
 STRIDE = 11
 """Past it, one step of so many; a prime, so that loops of the scenario don't hide steps."""

@@ -194,3 +194,9 @@ def test_recorded_refusals_are_read() -> None:
         assert error.status == line["expect"]["error"]["status"]
         assert error.retryable == (line["status"] == 429)
         assert ": " in error.message
+
+
+def test_an_error_in_broken_utf8_is_shown_as_far_as_it_goes() -> None:
+    error = read_error_answer(500, {}, b'{"error": {"message": "bad \xff"}}')
+    assert error.error_type == "provider"
+    assert "bad" in error.message

@@ -146,6 +146,20 @@ PHRASINGS: list[tuple[str, list[Any]]] = [
     ("show the directory tree", [ListFolder(".", True)]),
     ("list all the files including hidden ones", [ListFolder(".", False, True)]),
     ("ls docs", [ListFolder("docs")]),
+    ("could you look what is in the folder notes", [ListFolder("notes")]),
+    ("Look what's in the notes folder", [ListFolder("notes")]),
+    ("can you have a look what is inside the folder docs?", [ListFolder("docs")]),
+    ("take a look what files are in docs/", [ListFolder("docs/")]),
+    ("look what is in a.txt", [ReadFile("a.txt")]),
+    ("append !! to a.txt", [write("a.txt", "!!", True)]),
+    ("append ??? to a.txt", [write("a.txt", "???", True)]),
+    ("Append ... to a.txt. Then read it.", [write("a.txt", "...", True), ReadFile("a.txt")]),
+    ("write *** to a.txt and // to b.txt", [write("a.txt", "***"), write("b.txt", "//")]),
+    ("put ;;; into a.txt", [write("a.txt", ";;;")]),
+    ("add Well done!! to a.txt", [write("a.txt", "Well done!!", True)]),
+    ("replace ! with ? in a.txt", edit("a.txt", "!", "?")),
+    ("Read a.txt! To b.txt, append 'x'.", [ReadFile("a.txt"), write("b.txt", "x", True)]),
+    ("write some more milk to a.txt", [write("a.txt", "some more milk")]),
     ("list all .py files", [SearchFiles("", None, "*.py")]),
     ("find me all text files", [SearchFiles("", None, "*.txt")]),
     ("Is there a file called budget.csv?", [SearchFiles("", None, "budget.csv")]),
@@ -196,6 +210,29 @@ def test_a_phrasing_is_understood(text: str, intents: list[Any]) -> None:
     understanding = understand(text)
     assert [seen(step.intent) for step in understanding.steps] == intents
     assert understanding.problems == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "append one more line to a.txt",
+        "append another line to a.txt",
+        "add two lines to a.txt",
+        "add more text to a.txt",
+        "write something to a.txt",
+    ],
+)
+def test_a_text_that_is_not_said_is_asked_for(text: str) -> None:
+    understanding = understand(text)
+    assert understanding.steps == ()
+    [problem] = understanding.problems
+    assert problem.startswith("What should I write?")
+
+
+@pytest.mark.parametrize("said", ["one more line saying", "another line:", "one more line"])
+def test_a_line_that_is_said_is_appended(said: str) -> None:
+    steps = understand(f"append {said} eggs to s.txt").steps
+    assert steps[1].intent == WriteFile("s.txt", (LineBreak(0), Said("eggs"), Said("\n")), True)
 
 
 def test_a_new_line_waits_for_what_the_file_ends_with() -> None:
@@ -252,3 +289,9 @@ def test_tokens_stand_in_order_within_the_text(text: str) -> None:
 @given(st.text(alphabet=" '\"`.,:;?!\n()a/*->“\u2018", max_size=300))
 def test_a_heap_of_marks_is_read_to_its_end(text: str) -> None:
     understand(text)
+
+
+@pytest.mark.parametrize("mark", [" !", " .", "x!", " ! to", "!? to a.", " ...", "*", "/"])
+def test_thousands_of_marks_ask_for_nothing(mark: str) -> None:
+    assert understand("x " + mark[:-1] + mark[-1] * 30_000).steps == ()
+    assert understand((mark + " ") * 900).steps == ()

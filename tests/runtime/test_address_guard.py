@@ -183,8 +183,9 @@ class FakeSocket(trio.socket.SocketType):
         self._sockets = sockets
         self.peer = ""
 
-    type = socket.SOCK_STREAM
-    did_shutdown_SHUT_WR = False
+    @property
+    def type(self) -> socket.SocketKind:
+        return socket.SOCK_STREAM
 
     async def connect(self, address: Any) -> None:
         await self._sockets.connect(address[0])
@@ -193,7 +194,7 @@ class FakeSocket(trio.socket.SocketType):
     def close(self) -> None:
         self._sockets.open -= 1
 
-    def setsockopt(self, *_: Any) -> None:
+    def setsockopt(self, level: int, optname: int, value: Any, optlen: int | None = None) -> None:
         pass
 
     def getpeername(self) -> Any:

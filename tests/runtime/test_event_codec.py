@@ -51,3 +51,8 @@ def test_an_event_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(event_codec, "MAX_EVENT_BYTES", size - 1)
     with pytest.raises(ValidationError, match=f"{size} bytes"):
         encode_event(event)
+
+
+def test_bytes_with_broken_utf8_are_damaged_like_any_others() -> None:
+    with pytest.raises(msgspec.MsgspecError):
+        decode_event(b'{"type":"title_set","title":"\xff"}')

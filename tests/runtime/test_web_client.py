@@ -178,7 +178,7 @@ async def test_a_redirect_to_no_url_is_the_servers_fault(target: str) -> None:
 
 
 async def test_every_hop_is_guarded() -> None:
-    answers = {
+    answers: dict[str, Answer | Exception] = {
         START: to("https://in.test/x"),
         "https://in.test/x": AddressRefused("in.test is 10.0.0.1"),
     }

@@ -144,7 +144,7 @@ async def octal(space: Namespace) -> Row:
 
 async def names(space: Namespace) -> Row:
     set_names(good_test=[[PUBLIC]], mixed_test=[[PUBLIC, "127.0.0.1"]], inside_test=[["10.0.0.5"]])
-    found = {
+    found: Row = {
         "public": await space.once("http://good.test/", []),
         "mixed": await space.pair("http://mixed.test/"),
         "inside": await space.pair("http://inside.test/"),
@@ -204,7 +204,7 @@ SCENES: dict[str, Scene] = {
 }
 
 
-async def bye(stream: trio.abc.Stream) -> None:
+async def bye(stream: trio.SocketStream) -> None:
     await stream.send_all(page("bye", connection="close"))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import trio
-from web_server import WebServer, bomb, open_web_server, page, redirect, zipped
+from web_server import Answer, WebServer, bomb, open_web_server, page, redirect, zipped
 
 from callboard.runtime.address_guard import AddressGuard
 from callboard.runtime.definitions import (
@@ -66,7 +66,7 @@ class Web:
 
 
 @asynccontextmanager
-async def open_web(answers: Mapping[str, object] | bytes) -> AsyncGenerator[Web]:
+async def open_web(answers: Mapping[str, Answer] | bytes) -> AsyncGenerator[Web]:
     paths = {"/": answers} if isinstance(answers, bytes) else answers
     async with open_web_server(paths) as server:
         guard = AddressGuard([("127.0.0.1", server.port), ("localhost", server.port)])
@@ -259,7 +259,7 @@ async def test_a_body_of_exactly_the_bound_is_whole() -> None:
     assert (len(output["body"]), output["truncated"]) == (MAX_SHOWN_BYTES, False)
 
 
-async def endless(stream: trio.abc.Stream) -> None:
+async def endless(stream: trio.SocketStream) -> None:
     await stream.send_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n")
     while True:
         await stream.send_all(b"x" * 65536)
@@ -320,7 +320,7 @@ async def test_text_is_read_by_its_charset_and_the_rest_described(
 
 @pytest.mark.parametrize("answer", [b"nonsense\r\n\r\n", page("x", content_length="9"), b""])
 async def test_a_broken_answer_is_a_network_error(answer: bytes) -> None:
-    async def breaks(stream: trio.abc.Stream) -> None:
+    async def breaks(stream: trio.SocketStream) -> None:
         await stream.send_all(answer)
 
     async with open_web({"/": breaks, "/fine": page()}) as web:

@@ -101,6 +101,7 @@ def test_a_split_path_never_holds_a_way_up(path: str) -> None:
         (".git/config", True),
         (".git/modules/m/config", True),
         (".git/config.worktree", True),
+        (".git/commondir", True),
         ("sub/.git/hooks/x", True),
         (".GIT/Hooks/x", True),
         (".git./hooks /x", True),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import trio
 
-Answer = bytes | Callable[[trio.abc.Stream], object]
+Answer = bytes | Callable[[trio.SocketStream], Awaitable[None]]
+"""What is sent, or what writes it by itself; the connection is closed after that."""
 
 
 def page(
@@ -67,7 +68,7 @@ class WebServer:
         requests: All of them, in order.
     """
 
-    def __init__(self, answers: Mapping[str, object], port: int = 0) -> None:
+    def __init__(self, answers: Mapping[str, Answer], port: int = 0) -> None:
         self.answers = dict(answers)
         self.port = port
         self.requests: list[Request] = []
@@ -75,21 +76,20 @@ class WebServer:
     def url(self, path: str = "/") -> str:
         return f"http://127.0.0.1:{self.port}{path}"
 
-    async def serve(self, stream: trio.abc.Stream) -> None:
+    async def serve(self, stream: trio.SocketStream) -> None:
         try:
             while request := await self._receive(stream):
                 self.requests.append(request)
                 answer = self.answers.get(request.target.partition("?")[0], page(status="404 No"))
-                if callable(answer):
+                if not isinstance(answer, bytes):
                     await answer(stream)
                     break
-                assert isinstance(answer, bytes)
                 await stream.send_all(answer)
             await stream.aclose()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             await trio.aclose_forcefully(stream)
 
-    async def _receive(self, stream: trio.abc.Stream) -> Request | None:
+    async def _receive(self, stream: trio.SocketStream) -> Request | None:
         data = bytearray()
         while b"\r\n\r\n" not in data:
             piece = await stream.receive_some(65536)
@@ -104,12 +104,8 @@ class WebServer:
 
 
 @asynccontextmanager
-async def open_web_server(answers: Mapping[str, object]) -> AsyncGenerator[WebServer]:
-    """A server for as long as the block lasts.
-
-    An answer is bytes, or an async function of the stream that writes it by itself, after which
-    the connection is closed.
-    """
+async def open_web_server(answers: Mapping[str, Answer]) -> AsyncGenerator[WebServer]:
+    """A server for as long as the block lasts."""
     [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
     server = WebServer(answers, listener.socket.getsockname()[1])
     async with trio.open_nursery() as nursery:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from callboard.runtime.definitions import Agent, SessionKind, ToolFailure, ToolResult
 from callboard.runtime.handles import ArtifactReader
@@ -21,6 +22,15 @@ REGISTRY = ToolRegistry(builtin_tools())
 def text_of(path: Path) -> str:
     """What a file holds."""
     return path.read_text()
+
+
+async def wait_until(condition: Callable[[], bool]) -> None:
+    """Waits for what nothing tells of: a thread's last step, a process that is gone."""
+    for _ in range(6000):
+        if condition():
+            return
+        await trio.sleep(0.005)
+    raise AssertionError("it did not happen in half a minute")
 
 
 class Caller:

@@ -1,0 +1,192 @@
+"""A turn as a Trio program holds it: enter it, read its events, cancel it."""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+import trio
+
+from .host import Host
+from .runtime.errors import CallboardError, error_of
+from .runtime.events import (
+    CallProgress,
+    DurableEvent,
+    InputCancelled,
+    MessageCompleted,
+    MessageDiscarded,
+    Stored,
+    StreamBatch,
+    TurnEnded,
+)
+from .runtime.history import Refusal, Text
+from .runtime.mailbox import Reply
+from .runtime.messages import CancelTurn, InputTicket, SubmitInput
+from .runtime.stream import AnyStreamEvent
+from .runtime.subscription import Subscription
+
+LEAVE_SECONDS = 15.0
+"""How long leaving a turn's block waits for the turn to be gone, even when itself cancelled."""
+
+TurnEvent = AnyStreamEvent | DurableEvent | CallProgress | MessageDiscarded
+"""What a turn tells: pieces of the stream as they come, and what is on the record.
+
+Example:
+    async for event in turn:
+        match event:
+            case callboard.TextDelta(text=text):
+                print(text, end="")
+            case callboard.TurnEnded(outcome=outcome):
+                print(outcome)
+"""
+
+
+class Turn:
+    """One turn, from an input to the final answer; made by `Session.prompt`.
+
+    Attributes:
+        input_id: The input's id, once entered.
+        seq: The `seq` of the last event on record that was seen.
+        at_ms: When that one was stored, in Unix milliseconds.
+        ended: How it ended, once it has.
+
+    Example:
+        async with session.prompt("What time is it in Tokyo?") as turn:
+            async for event in turn:
+                if isinstance(event, callboard.CallFinished):
+                    print(event.name, event.status)
+        print(turn.ended)
+    """
+
+    def __init__(self, host: Host, session_id: str, text: str) -> None:
+        self._host = host
+        self._session_id = session_id
+        self._text = text
+        self._subscription = Subscription()
+        self._events: deque[TurnEvent | Stored] = deque()
+        self._answer = ""
+        self.input_id = ""
+        self.seq = 0
+        self.at_ms = 0
+        self.ended: TurnEnded | None = None
+
+    async def __aenter__(self) -> Self:
+        submitted: Reply[InputTicket] = Reply()
+        await self._host.directory.tell(
+            SubmitInput(
+                session_id=self._session_id,
+                text=self._text,
+                subscription=self._subscription,
+                reply=submitted,
+            )
+        )
+        try:
+            self.input_id = (await submitted.wait()).input_id
+        except trio.Cancelled:
+            # The input is stored or about to be, and `__aexit__` won't be called.
+            with trio.move_on_after(LEAVE_SECONDS, shield=True), suppress(CallboardError):
+                self.input_id = (await submitted.wait()).input_id
+                await self.cancel("the program left the turn")
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self.ended is not None or self._subscription.is_closed:
+            return
+        # An error here means that session or runtime have ended, and the turn with them.
+        with trio.move_on_after(LEAVE_SECONDS, shield=True), suppress(CallboardError):
+            await self.cancel("the program left the turn")
+
+    def __aiter__(self) -> Turn:
+        return self
+
+    async def __anext__(self) -> TurnEvent:
+        """The next event; waits for it, and ends behind `TurnEnded`."""
+        if not self._events and not await self.wait_events():
+            raise StopAsyncIteration
+        # As in `next_event_nowait`, whose call would cost a sixth more.
+        event = self._events.popleft()
+        if isinstance(event, Stored):
+            self._note(event)
+            return event.event
+        return event
+
+    async def next_events(self) -> list[TurnEvent]:
+        """Everything that has come since, at once; waits for some, and is empty at the end."""
+        await self.wait_events()
+        return list(iter(self.next_event_nowait, None))
+
+    async def wait_events(self) -> bool:
+        """Waits until there are events that were not read; `False` at the end."""
+        while not self._events and await self.fetch_events():
+            pass
+        return bool(self._events)
+
+    async def fetch_events(self) -> bool:
+        """Waits until more have come, whatever there is already; `False` at the end."""
+        updates = await self._subscription.take()
+        for update in updates:
+            if isinstance(update, StreamBatch):
+                self._events.extend(update.events)
+            else:
+                self._events.append(update)
+        return bool(updates)
+
+    def next_event_nowait(self) -> TurnEvent | None:
+        """The next event, if it has come already."""
+        event = self._events.popleft() if self._events else None
+        if isinstance(event, Stored):
+            self._note(event)
+            return event.event
+        return event
+
+    async def answer(self) -> str:
+        """Reads to the end and returns the final answer's text.
+
+        Raises:
+            CallboardError: The turn was not answered; the error's type says why.
+        """
+        while self.ended is None:
+            while self._events:
+                if isinstance(event := self._events.popleft(), Stored):
+                    self._note(event)
+            if self.ended is None:
+                updates = await self._subscription.take()
+                self._events.extend(update for update in updates if isinstance(update, Stored))
+        if self.ended.outcome == "answered":
+            return self._answer
+        raise _error_of(self.ended)
+
+    async def cancel(self, reason: str = "cancelled by the program") -> None:
+        """Cancels the turn; returns when everything of it is gone. Its events can still be read."""
+        # Whoever cancels no longer paces: a full queue must not hold up the end.
+        self._subscription.let_go()
+        await self._host.directory.ask(
+            CancelTurn(session_id=self._session_id, reason=reason, input_id=self.input_id)
+        )
+
+    def _note(self, stored: Stored) -> None:
+        self.seq, self.at_ms = stored.seq, stored.at_ms
+        match stored.event:
+            case MessageCompleted(parts=parts):
+                self._answer = "".join(
+                    part.text for part in parts if isinstance(part, Text | Refusal)
+                )
+            case TurnEnded() as ended:
+                self.ended = ended
+            case InputCancelled(reason=reason):
+                self.ended = TurnEnded(turn_id="", outcome="cancelled", message=reason)
+            case _:
+                pass
+
+
+def _error_of(ended: TurnEnded) -> CallboardError:
+    text = ended.message or f"the turn ended: {ended.outcome}"
+    return error_of(ended.error_type or "conflict", text)

@@ -1,0 +1,193 @@
+"""Many at once, and many times: nothing is mixed up, and nothing is left behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+from stage import check_record, make_workspace
+
+import callboard
+from callboard.providers.provider import Emit, ModelRequest
+from callboard.providers.script import Reply, reply
+from callboard.providers.scripted_server import ScriptedRequest, open_scripted_server
+from callboard.runtime.history import Input
+from callboard.runtime.stream import Done, StopReason
+
+SESSIONS = 1_000
+ON_A_SERVER = 200
+OPENED = 200
+OPENED_ON_DISK = 20
+
+
+class Echo:
+    """A model that answers with what it was asked, in two pieces."""
+
+    def __init__(self) -> None:
+        self.at_once = 0
+        self.most_at_once = 0
+        self._all_here = trio.Event()
+
+    async def run(self, request: ModelRequest, emit: Emit) -> None:
+        item = request.rounds[-1].items[-1]
+        assert isinstance(item, Input)
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await emit([callboard.TextDelta("You said: ")])
+        if self.at_once == SESSIONS:
+            self._all_here.set()
+        await self._all_here.wait()
+        await emit([callboard.TextDelta(item.text), Done(StopReason.END)])
+        self.at_once -= 1
+
+
+async def prompt_all(runtime: callboard.Runtime, count: int) -> None:
+    """So many sessions are made and prompted at once; each hears its own answer."""
+    sessions: dict[str, str] = {}
+
+    async def prompt(number: int) -> None:
+        session = await runtime.create_session()
+        sessions[session.session_id] = await session.run(f"I am {number}.")
+
+    with trio.fail_after(120):
+        async with trio.open_nursery() as nursery:
+            for number in range(count):
+                nursery.start_soon(prompt, number)
+    expected = sorted(f"You said: I am {number}." for number in range(count))
+    assert sorted(sessions.values()) == expected
+    for session_id in sessions:
+        record = await runtime.store.events(session_id)
+        check_record(record)
+        assert len(record) == 5  # created, input, turn started, answer, turn ended
+    assert await runtime.store.open_turns() == []
+
+
+async def test_a_thousand_sessions_at_once_are_all_answered(tmp_path: Path) -> None:
+    model = Echo()
+    async with callboard.open_runtime(
+        model=model, workspace=make_workspace(tmp_path), environ={}, strict=True
+    ) as runtime:
+        await prompt_all(runtime, SESSIONS)
+    assert model.most_at_once == SESSIONS
+
+
+async def test_many_sessions_at_once_on_a_server_are_all_answered(tmp_path: Path) -> None:
+    def echo(request: ScriptedRequest) -> Reply:
+        return reply(["You said: ", request.body["messages"][-1]["content"]])
+
+    async with open_scripted_server([echo] * ON_A_SERVER) as server:
+        async with callboard.open_runtime(
+            model="scripted", base_url=server.base_url, workspace=make_workspace(tmp_path),
+            environ={}, strict=True,
+        ) as runtime:  # fmt: skip
+            await prompt_all(runtime, ON_A_SERVER)
+            assert runtime._host.http.statistics().active == 0
+        server.assert_complete()
+
+
+class TaskCount(trio.abc.Instrument):
+    """How many tasks began and did not end."""
+
+    def __init__(self) -> None:
+        self.running = 0
+        self.spawned = 0
+
+    def task_spawned(self, task: trio.lowlevel.Task) -> None:
+        self.running += 1
+        self.spawned += 1
+
+    def task_exited(self, task: trio.lowlevel.Task) -> None:
+        self.running -= 1
+
+
+async def process_state() -> dict[str, object]:
+    """What a leak would show in, beside memory; taken when the system has closed what was closed."""
+    gc.collect()
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    # Of all threads: trio starts processes from a worker.
+    children = [pid for file in Path("/proc/self/task").glob("*/children") for pid in _words(file)]
+    # Trio keeps idle worker threads for ten seconds, in case there is more to do.
+    names = [thread.name for thread in threading.enumerate()]
+    threads = [name for name in names if not name.startswith("Trio ")]
+    files = [_target(name) for name in os.listdir("/proc/self/fd")]
+    return {"files": sorted(files), "children": children, "threads": sorted(threads)}
+
+
+def _words(file: Path) -> list[str]:
+    try:
+        return file.read_text().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []  # the thread has ended
+
+
+def _target(descriptor: str) -> str:
+    """What a file descriptor leads to, without what differs from socket to socket."""
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}").partition(":[")[0]
+    except FileNotFoundError:
+        return ""  # the listing itself
+
+
+@pytest.mark.parametrize(("store", "times"), [("memory", OPENED), ("disk", OPENED_ON_DISK)])
+async def test_a_runtime_opened_again_and_again_leaves_nothing(
+    tmp_path: Path, store: str, times: int
+) -> None:
+    def answer(request: ScriptedRequest) -> Reply:
+        if request.body["messages"][-1]["role"] == "tool":
+            return reply("It is there.")
+        return reply(calls=[("list_directory", {"path": "."}), ("get_current_time", {})])
+
+    workspace = make_workspace(tmp_path)
+    async with open_scripted_server([answer] * (2 * (times + 1))) as server:
+
+        async def live() -> None:
+            async with callboard.open_runtime(
+                model="scripted", base_url=server.base_url, workspace=workspace, environ={},
+                data=tmp_path / "data" if store == "disk" else None, strict=True,
+            ) as runtime:  # fmt: skip
+                session = await runtime.create_session()
+                assert await session.run("What is here?") == "It is there."
+
+        await live()  # what is made once: caches, modules, trio's threads
+        before = await process_state()
+        tasks = TaskCount()
+        trio.lowlevel.add_instrument(tasks)
+        for _ in range(times):
+            await live()
+        assert await process_state() == before
+        trio.lowlevel.remove_instrument(tasks)
+        assert tasks.spawned > 10 * times
+        assert tasks.running == 0
+        server.assert_complete()
+
+
+async def test_what_a_leak_would_be_is_seen() -> None:
+    """The control."""
+    before = await process_state()
+    tasks = TaskCount()
+    trio.lowlevel.add_instrument(tasks)
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait, daemon=True)
+    thread.start()
+    process = await trio.lowlevel.open_process(["sleep", "60"])
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            with Path("/dev/null").open("rb"):
+                after = await process_state()
+                assert tasks.running >= 1
+            nursery.cancel_scope.cancel()
+    finally:
+        stop.set()
+        thread.join()
+        process.kill()
+        with trio.CancelScope(shield=True):
+            await process.wait()
+        trio.lowlevel.remove_instrument(tasks)
+    assert [key for key in before if after[key] != before[key]] == list(before)
+    assert await process_state() == before

@@ -1,0 +1,309 @@
+"""Every limit that can be set: its default, and what happens below, at and above it.
+
+Limits of memory on the wire are in `tests/fuzz/test_bounded_memory.py`, floods and stalls over a
+socket in `tests/flows/test_hostile_server.py`. A time limit has no "at": both sides would be due in
+the same moment.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+from stage import Played, open_local_stage, play, read_result
+
+import callboard
+from callboard.actors import tool_dispatcher
+from callboard.config.settings import Limits, Settings
+from callboard.providers.provider import Emit, ModelRequest
+from callboard.providers.script import Reply, reply
+from callboard.runtime.errors import DeadlineError
+from callboard.runtime.http import open_http_client
+from callboard.runtime.messages import ApprovalRequest
+from callboard.runtime.stream import MAX_ARGUMENT_BYTES, Done, StopReason
+from callboard.tools import argument_text
+from callboard.tools.tool import MAX_TIMEOUT_SECONDS
+
+DEFAULTS: dict[str, float] = {
+    "max_calls_per_session": 128,
+    "max_calls_per_runtime": 512,
+    "max_calls_per_response": 256,
+    "max_arguments_bytes": 1024 * 1024,
+    "max_result_bytes": 64 * 1024,
+    "connect_seconds": 30,
+    "first_byte_seconds": 60,
+    "idle_seconds": 60,
+    "progress_seconds": 120,
+    "model_call_seconds": 15 * 60,
+    "max_tool_seconds": 600,
+    "approval_seconds": 600,
+    "max_repeats": 25,
+}
+"""As the design has them; those who change one change the documents too."""
+
+
+def test_the_defaults_are_those_of_the_design() -> None:
+    assert msgspec.structs.asdict(Limits()) == DEFAULTS
+
+
+def test_constants_that_mean_the_same_are_the_same() -> None:
+    assert argument_text.MAX_ARGUMENT_BYTES == MAX_ARGUMENT_BYTES == Limits().max_arguments_bytes
+    assert Limits().max_tool_seconds == MAX_TIMEOUT_SECONDS
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_a_limit_of_nothing_or_of_everything_is_refused(name: str) -> None:
+    for value in (0, -1, 10**12):
+        with pytest.raises(msgspec.ValidationError, match=name):
+            msgspec.convert({name: value}, Limits)
+    assert getattr(msgspec.convert({name: 1024}, Limits), name) == 1024 or name == "max_repeats"
+
+
+@callboard.tool(tier="read_only")
+async def echo(text: str) -> str:
+    """Says the text."""
+    await trio.lowlevel.checkpoint()
+    return text
+
+
+@callboard.tool(tier="read_only", timeout_seconds=100)
+async def wait(seconds: float) -> str:
+    """Waits."""
+    await trio.sleep(seconds)
+    return "waited"
+
+
+class Crowd:
+    """A tool that counts how many of it run at once."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+
+        @callboard.tool(tier="read_only")
+        async def stay(number: int) -> int:
+            """Stays a while."""
+            self.now += 1
+            self.most = max(self.most, self.now)
+            await trio.sleep(1)
+            self.now -= 1
+            return number
+
+        self.tool = stay
+
+
+async def play_calls(
+    folder: Path, calls: list[tuple[str, Any]], tools: list[Any], **options: Any
+) -> Played:
+    """A turn with one answer of these calls, and one that says it is done."""
+    limits = Limits(**options.pop("limits", {}))
+    async with open_local_stage(
+        folder, [reply(calls=calls), reply("Done.")], tools=tools,
+        settings=Settings(limits=limits), **options,
+    ) as (runtime, _):  # fmt: skip
+        return await play(await runtime.create_session(), "Go.")
+
+
+# ── calls ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("limit", ["max_calls_per_session", "max_calls_per_runtime"])
+@pytest.mark.parametrize(("count", "at_once"), [(3, 3), (4, 4), (5, 4)])
+async def test_calls_at_once(
+    tmp_path: Path,
+    autojump_clock: trio.testing.MockClock,
+    limit: str,
+    count: int,
+    at_once: int,
+) -> None:
+    crowd = Crowd()
+    calls = [("stay", {"number": number}) for number in range(count)]
+    played = await play_calls(tmp_path, calls, [crowd.tool], limits={limit: 4})
+    assert played.statuses == [("stay", "success")] * count
+    assert crowd.most == at_once
+    assert trio.current_time() == (1 if count <= 4 else 2)
+
+
+@pytest.mark.parametrize(("count", "refused"), [(3, 0), (4, 0), (5, 1)])
+async def test_calls_of_a_response(tmp_path: Path, count: int, refused: int) -> None:
+    calls = [("echo", {"text": "x"})] * count
+    played = await play_calls(tmp_path, calls, [echo], limits={"max_calls_per_response": 4})
+    statuses = [status for _, status in played.statuses]
+    assert statuses == ["error"] * refused + ["success"] * (count - refused)
+
+
+@pytest.mark.parametrize(("over", "status"), [(-1, "success"), (0, "success"), (1, "error")])
+@pytest.mark.parametrize("letter", ["x", "é"])
+async def test_arguments(tmp_path: Path, over: int, status: str, letter: str) -> None:
+    room = 1024 + over - len('{"text":""}')
+    size = len(letter.encode())
+    text = letter * (room // size) + "x" * (room % size)
+    calls = [("echo", '{"text":"%s"}' % text), ("echo", {"text": "sibling"})]
+    played = await play_calls(tmp_path, calls, [echo], limits={"max_arguments_bytes": 1024})
+    results = {result.status.value for result in played.results}
+    assert results == {status, "success"}
+    if over > 0:
+        [refused] = [read_result(r) for r in played.results if r.status == "error"]
+        assert refused["error_type"] == "validation_error"
+        assert "larger than 1024 bytes" in refused["message"]
+
+
+async def test_arguments_are_cut_while_they_stream(tmp_path: Path) -> None:
+    played = await play_calls(
+        tmp_path, [("echo", {"text": "x" * 100_000})], [echo], limits={"max_arguments_bytes": 1024}
+    )
+    [proposed] = [e for e in played.events if isinstance(e, callboard.CallProposed)]
+    assert len(proposed.arguments) == 1025
+
+
+@pytest.mark.parametrize(("over", "is_cut"), [(-1, False), (0, False), (1, True)])
+async def test_a_result(tmp_path: Path, over: int, is_cut: bool) -> None:
+    text = "x" * (2048 + over - 2)
+    played = await play_calls(
+        tmp_path, [("echo", {"text": text})], [echo], limits={"max_result_bytes": 2048}
+    )
+    result = read_result(played.results[0])
+    assert ("truncated" in result) is is_cut
+    assert is_cut or result["result"] == text
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(3.9, "success"), (4.1, "timeout")])
+async def test_the_time_of_a_call(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, seconds: float, status: str
+) -> None:
+    played = await play_calls(
+        tmp_path, [("wait", {"seconds": seconds})], [wait], limits={"max_tool_seconds": 4}
+    )
+    assert played.statuses == [("wait", status)]
+    assert trio.current_time() == min(seconds, 4)
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(29, "success"), (31, "denied")])
+async def test_the_time_of_a_question(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, seconds: float, status: str
+) -> None:
+    @callboard.tool(tier="elevated")
+    async def act() -> str:
+        """Is asked about."""
+        await trio.lowlevel.checkpoint()
+        return "acted"
+
+    async def slow(request: ApprovalRequest) -> bool:
+        await trio.sleep(seconds)
+        return True
+
+    played = await play_calls(
+        tmp_path, [("act", {})], [act], on_approval=slow, limits={"approval_seconds": 30}
+    )
+    assert played.statuses == [("act", status)]
+
+
+@pytest.mark.parametrize(
+    ("count", "outcome"), [(2, "answered"), (3, "loop_guard"), (4, "loop_guard")]
+)
+async def test_repeats(tmp_path: Path, count: int, outcome: str) -> None:
+    again: list[Reply] = [reply(calls=[("echo", {"text": "x"})])] * count
+    async with open_local_stage(
+        tmp_path, [*again, reply("Done.")], tools=[echo],
+        settings=Settings(limits=Limits(max_repeats=3)),
+    ) as (runtime, _):  # fmt: skip
+        played = await play(await runtime.create_session(), "Go.")
+    assert played.ended.outcome == outcome
+    assert len(played.results) == min(count, 3)
+
+
+# ── a model's time ───────────────────────────────────────────────────────────────────────────────
+
+
+class Pausing:
+    """A model that waits these seconds before each of its words."""
+
+    def __init__(self, *pauses: float) -> None:
+        self._pauses = pauses
+
+    async def run(self, request: ModelRequest, emit: Emit) -> None:
+        for pause in self._pauses:
+            await trio.sleep(pause)
+            await emit([callboard.TextDelta("x")])
+        await emit([Done(StopReason.END)])
+
+
+SLACK = 1.0
+"""Deadlines are moved once a second at most, so they may be a second late, and never early."""
+
+
+@pytest.mark.parametrize(
+    ("limits", "pauses", "words"),
+    [
+        ({"first_byte_seconds": 10}, (9.9,), ""),
+        ({"first_byte_seconds": 10}, (10.1,), "said nothing for 10 s"),
+        ({"idle_seconds": 10}, (1, 9.9), ""),
+        ({"idle_seconds": 10}, (1, 10.1 + SLACK), "fell silent for 10 s"),
+        ({"model_call_seconds": 30}, (9.9, 10, 10), ""),
+        ({"model_call_seconds": 30}, (10, 10, 10.1 + SLACK), "still speaking after 30 s"),
+        ({"progress_seconds": 20, "idle_seconds": 40}, (1, 19.9), ""),
+        ({"progress_seconds": 20, "idle_seconds": 40}, (1, 20.1 + SLACK), "pings for 20 s"),
+    ],
+)
+async def test_the_time_of_a_model(
+    tmp_path: Path,
+    autojump_clock: trio.testing.MockClock,
+    limits: dict[str, float],
+    pauses: tuple[float, ...],
+    words: str,
+) -> None:
+    async with callboard.open_runtime(
+        model=Pausing(*pauses), workspace=tmp_path, environ={}, strict=True,
+        settings=msgspec.convert({"limits": limits}, Settings),
+    ) as runtime:  # fmt: skip
+        played = await play(await runtime.create_session(), "Go.")
+    assert played.ended.outcome == ("failed" if words else "answered")
+    assert words in played.ended.message
+
+
+@pytest.mark.parametrize(("seconds", "late"), [(4.9, False), (5.1, True)])
+async def test_the_time_of_connecting(
+    autojump_clock: trio.testing.MockClock, seconds: float, late: bool
+) -> None:
+    async def connect(host: str, port: int) -> trio.SocketStream:
+        await trio.sleep(seconds)
+        raise OSError("nobody there")
+
+    async with open_http_client(connect=connect, connect_seconds=5) as client:
+        with pytest.raises(callboard.CallboardError) as refused:
+            async with client.stream_post("http://h.example/v1", {}, b""):
+                pass
+    assert isinstance(refused.value, DeadlineError) is late
+    assert trio.current_time() == min(seconds, 5)
+
+
+class NoNames(trio.abc.HostnameResolver):
+    """A name service that never answers."""
+
+    async def getaddrinfo(self, *_: Any, **__: Any) -> Any:
+        await trio.sleep_forever()
+
+    async def getnameinfo(self, *_: Any) -> Any:
+        await trio.sleep_forever()
+
+
+async def test_the_time_of_connecting_is_the_settings(tmp_path: Path) -> None:
+    trio.socket.set_custom_hostname_resolver(NoNames())
+    settings = Settings(limits=Limits(connect_seconds=0.05))
+    async with callboard.open_runtime(
+        model="m", base_url="http://h.example/v1", workspace=tmp_path, environ={},
+        settings=settings, strict=True,
+    ) as runtime:  # fmt: skip
+        played = await play(await runtime.create_session(), "Go.")
+    assert (played.ended.outcome, played.ended.error_type) == ("failed", "timeout")
+    assert "within 0.05 s" in played.ended.message
+
+
+def test_every_limit_is_read_somewhere() -> None:
+    root = Path(tool_dispatcher.__file__).parent.parent
+    files = [*(root / "actors").glob("*.py"), root / "host.py"]
+    text = "".join(file.read_text(encoding="utf-8") for file in files)
+    assert [name for name in DEFAULTS if f"limits.{name}" not in text] == []

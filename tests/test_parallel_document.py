@@ -1,0 +1,43 @@
+"""The matrix of docs/parallel-calls.md is what the tests prove: each cell's test is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from batch import ROWS
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENT = (ROOT / "docs/parallel-calls.md").read_text(encoding="utf-8")
+HERE = "tests/flows/test_parallel_calls.py"
+COLUMNS = ["test_siblings", "test_model", "test_consumer", "test_record", "test_cancel"]
+NAMED = sorted(set(re.findall(r"`(?:(tests/[\w/]+\.py)::)?(test_\w+)(?:\[(\w+)\])?`", DOCUMENT)))
+
+
+@pytest.mark.parametrize(("file", "test", "row"), NAMED)
+def test_a_test_that_is_named_exists(file: str, test: str, row: str) -> None:
+    source = (ROOT / (file or HERE)).read_text(encoding="utf-8")
+    found = re.search(rf"^(@each_row\n)?(?:async )?def {test}\(", source, flags=re.MULTILINE)
+    assert found is not None
+    if row:
+        assert found[1] is not None
+        assert row in ROWS
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_every_cell_names_its_test(column: str) -> None:
+    cells = re.findall(rf"^\|.+\| `{column}\[(\w+)\]` \|$", DOCUMENT, flags=re.MULTILINE)
+    assert cells == list(ROWS)
+
+
+def test_every_test_of_the_matrix_is_named() -> None:
+    sources = [HERE, "tests/flows/test_resource_keys.py"]
+    tests = {
+        name
+        for source in sources
+        for name in re.findall(
+            r"^(?:async )?def (test_\w+)", (ROOT / source).read_text(), re.MULTILINE
+        )
+    }
+    assert tests - {name for _, name, _ in NAMED} == {"test_keys_are_forgotten_with_their_batch"}

@@ -1,0 +1,179 @@
+"""Everything that `callboard` exports says what it is, and shows it in an example that runs."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import os
+import textwrap
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+
+import callboard
+from callboard.tools.tool import FunctionTool
+
+FRONT_DOOR = Path(callboard.__file__)
+
+MAX_LINES = 10
+
+EVENTFUL = (
+    callboard.reply("One moment.", thinking="Hm.", calls=[("work", {})]),
+    callboard.reply("This answer breaks o", finish=None),
+)
+"""A turn in which everything happens that an event tells of: the second answer has no end."""
+
+
+@callboard.tool(tier="workspace")
+async def work(context: callboard.ToolContext) -> str:
+    """Does something, and says how far it is."""
+    context.progress("half of it is done")
+    await trio.lowlevel.checkpoint()
+    return "done"
+
+
+class Example(msgspec.Struct, frozen=True):
+    """An exported name, with its docstring and the example in that."""
+
+    name: str
+    docstring: str
+
+    @property
+    def code(self) -> str:
+        """What stands indented under `Example:`; empty without one."""
+        _, marker, behind = self.docstring.partition("\nExample:\n")
+        lines: list[str] = []
+        for line in behind.splitlines() if marker else ():
+            if line and not line.startswith("    "):
+                break
+            lines.append(line)
+        return textwrap.dedent("\n".join(lines)).strip()
+
+    @property
+    def needed(self) -> set[str]:
+        """Which of what a test prepares the example reads without making it."""
+        names = [node for node in ast.walk(ast.parse(self.code)) if isinstance(node, ast.Name)]
+        made = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+        return {node.id for node in names} & {"runtime", "session", "turn"} - made
+
+
+def exported() -> Iterator[tuple[str, str, str]]:
+    """Each exported name, with the module that it comes from and its name there."""
+    for node in ast.walk(ast.parse(FRONT_DOOR.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            for alias in node.names:
+                if alias.asname is not None:
+                    yield alias.asname, node.module or "", alias.name
+
+
+def docstring_of(module: str, name: str) -> str:
+    """The docstring of a class or function, of a module, or the string behind an assignment."""
+    if not module:
+        return inspect.getdoc(importlib.import_module(f"callboard.{name}")) or ""
+    defined = importlib.import_module(f"callboard.{module}")
+    tree = ast.parse(Path(str(defined.__file__)).read_text(encoding="utf-8"))
+    for node, behind in zip(tree.body, [*tree.body[1:], None], strict=True):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            if node.name == name and (text := ast.get_docstring(node)):
+                return text
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            text = behind.value.value if is_string(behind) else ""  # type: ignore[union-attr]
+            return inspect.cleandoc(text)
+    return ""
+
+
+def is_string(node: ast.stmt | None) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+EXAMPLES = [
+    Example("callboard", inspect.getdoc(callboard) or ""),
+    *(Example(name, docstring_of(module, original)) for name, module, original in exported()),
+]
+
+
+async def run(code: Any, needed: set[str], names: dict[str, Any]) -> None:
+    """Runs code with `await` within what it needs: a runtime, a session, an eventful turn."""
+    async with AsyncExitStack() as stack:
+        if needed:
+            model = callboard.ScriptedModel(EVENTFUL) if "turn" in needed else "rehearsal"
+            runtime = callboard.open_runtime(model=model, tools=[work], strict=True)
+            names["runtime"] = await stack.enter_async_context(runtime)
+            session = names["session"] = await names["runtime"].create_session()
+            if "turn" in needed:
+                names["turn"] = await stack.enter_async_context(session.prompt("Go."))
+        await eval(code, names)
+
+
+async def outcome_of(tool: FunctionTool) -> str:
+    """The result of a call of this tool with some arguments."""
+    properties = tool.definition.parameters["properties"].items()
+    some = {"string": "list.txt", "integer": 2}
+    arguments = {name: some[schema["type"]] for name, schema in properties}
+    model = callboard.ScriptedModel(
+        [callboard.reply(calls=[(tool.definition.name, arguments)]), callboard.reply("Done.")]
+    )
+    async with callboard.open_runtime(model=model, tools=[tool], on_approval="allow") as runtime:
+        session = await runtime.create_session()
+        async with session.prompt("Go.") as turn:
+            [result] = [e.result async for e in turn if isinstance(e, callboard.CallFinished)]
+    return result
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder as the current one, and no keys."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.endswith("_KEY")]:
+        monkeypatch.delenv(name)
+    return tmp_path
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_what_is_exported_has_an_example_that_runs(
+    example: Example, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert 1 < len([line for line in example.code.splitlines() if line]) <= MAX_LINES
+    code = compile(
+        example.code,
+        f"<example of {example.name}>",
+        "exec",
+        flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT,
+        dont_inherit=True,
+    )
+    names: dict[str, Any] = {"__name__": "__main__", "callboard": callboard}
+    if code.co_flags & inspect.CO_COROUTINE:
+        trio.run(run, code, example.needed, names)
+    else:
+        exec(code, names)
+    assert bool(capsys.readouterr().out.strip()) == ("print(" in example.code)
+    (folder / "list.txt").write_text("buy milk")
+    for tool in [made for made in names.values() if isinstance(made, FunctionTool)]:
+        assert "execution_error" not in trio.run(outcome_of, tool)
+
+
+def test_all_that_is_there_counts_as_exported() -> None:
+    names = {name for name, _, _ in exported()}
+    public = {
+        name
+        for name, value in vars(callboard).items()
+        if not name.startswith("_") and not inspect.ismodule(value) and name != "TYPE_CHECKING"
+    }
+    assert names - {"aio", "start_in_thread"} <= public <= names
+
+
+@pytest.mark.parametrize(
+    "docstring", ["Something.", "Something.\n\nExample:\nprint(1)", "Something.\n\nExamples: none."]
+)
+def test_an_example_that_is_none_is_found(docstring: str) -> None:
+    assert Example("x", docstring).code == ""

@@ -1,0 +1,211 @@
+"""`@tool(process=True)`: a function in a process that ends when the call does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import process_tools
+import pytest
+import trio
+from workbench import wait_until
+
+import callboard
+from callboard.runtime.definitions import Agent, ErrorType, SessionKind, ToolFailure
+from callboard.runtime.errors import ValidationError
+from callboard.tools import function_process
+from callboard.tools.left_running import left_running
+from callboard.tools.tool import FunctionTool, ToolContext, tool
+
+
+def context(show: Callable[[str], None] | None = None) -> ToolContext:
+    return ToolContext(
+        session_id="s",
+        turn_id="t",
+        call_id="c",
+        session_kind=SessionKind.MAIN,
+        agent=Agent(),
+        on_progress=show,
+    )
+
+
+async def call(
+    made: FunctionTool, *, show: Callable[[str], None] | None = None, **arguments: Any
+) -> Any:
+    result = await made.execute(made.decode(json.dumps(arguments)), context(show))
+    return result.output
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that is dead and not reaped does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+async def wait_gone(pid: int) -> None:
+    await wait_until(lambda: not is_alive(pid))
+
+
+async def test_arguments_and_results_cross_as_they_are() -> None:
+    assert await call(process_tools.move, point={"x": 1}, by=4) == {"x": 5, "color": "red"}
+    assert await call(process_tools.doubled, x=4) == 8
+
+
+async def test_a_result_keeps_its_display() -> None:
+    made = process_tools.result
+    returned = await made.execute(made.decode("{}"), context())
+    assert (returned.output, returned.display) == ([1], "shown")
+
+
+async def test_it_is_another_process_and_knows_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "canary")
+    monkeypatch.setenv("TZ", "UTC")
+    seen = await call(process_tools.look)
+    assert seen["pid"] != os.getpid()
+    assert "TZ" in seen["environment"]
+    assert "PATH" in seen["environment"]
+    assert "SOME_API_KEY" not in seen["environment"]
+    assert not is_alive(seen["pid"])
+
+
+async def test_its_lines_are_progress() -> None:
+    lines: list[str] = []
+    assert await call(process_tools.talk, show=lines.append) == "cgeneralNone"
+    assert lines[:4] == ["one", "two", "three", "four"]
+    assert "".join(lines[4:]) == "x" * 10_000
+    assert max(map(len, lines)) <= function_process.MAX_LINE_BYTES
+
+
+@pytest.mark.parametrize(
+    ("how", "error_type", "message"),
+    [
+        ("failure", ErrorType.NOT_EMPTY, "Three left."),
+        ("crash", ErrorType.EXECUTION_ERROR, "fail failed: KeyError: 'mine'"),
+        ("exit", ErrorType.EXECUTION_ERROR, "fail failed: SystemExit: 3"),
+        ("killed", ErrorType.EXECUTION_ERROR, "was ended by SIGKILL"),
+        ("exit at once", ErrorType.EXECUTION_ERROR, "ended with exit code 7"),
+        ("not JSON", ErrorType.EXECUTION_ERROR, "can't be written as JSON"),
+        ("too much", ErrorType.EXECUTION_ERROR, "returned more than 16777216 bytes"),
+    ],
+)
+async def test_a_failure_is_one_as_in_a_thread(
+    how: str, error_type: ErrorType, message: str
+) -> None:
+    with pytest.raises(ToolFailure) as caught:
+        await call(process_tools.fail, how=how)
+    assert caught.value.error_type is error_type
+    assert message in str(caught.value)
+    assert caught.value.details == ({"left": 3} if how == "failure" else {})
+
+
+async def test_a_cancelled_call_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
+    with trio.CancelScope() as scope:
+        await call(process_tools.hang, folder=str(tmp_path), show=lambda _: scope.cancel())
+    assert scope.cancelled_caught
+    pid, child = map(int, (tmp_path / "pids").read_text().split())
+    assert not is_alive(pid)
+    await wait_gone(child)
+    assert left_running().of("t") == ()
+
+
+async def test_what_a_finished_call_left_behind_is_killed(tmp_path: Path) -> None:
+    assert await call(process_tools.leave_behind, folder=str(tmp_path)) == "returned"
+    await wait_gone(int((tmp_path / "pids").read_text()))
+
+
+async def test_a_process_that_is_not_gone_in_time_is_listed_until_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(function_process, "REAP_SECONDS", 0)
+    with trio.CancelScope() as scope:
+        await call(process_tools.hang, folder=str(tmp_path), show=lambda _: scope.cancel())
+    pid = (tmp_path / "pids").read_text().split()[0]
+    # It may be gone by now: then it was never left running.
+    assert left_running().of("t") in {(), (f"process {pid} of hang",)}
+    await wait_until(lambda: not left_running().of("t"))
+    assert not is_alive(int(pid))
+
+
+async def test_no_file_descriptor_is_left_open() -> None:
+    before = os.listdir("/proc/self/fd")
+    await call(process_tools.doubled, x=1)
+    with pytest.raises(ToolFailure):
+        await call(process_tools.fail, how="exit at once")
+    assert os.listdir("/proc/self/fd") == before
+
+
+async def test_a_process_that_can_not_be_started_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = os.listdir("/proc/self/fd")
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(ToolFailure, match="could not be started"):
+        await call(process_tools.doubled, x=1)
+    assert os.listdir("/proc/self/fd") == before
+
+
+SCRIPT = """
+import os
+import trio
+import callboard
+from callboard.runtime.definitions import Agent, SessionKind
+from callboard.tools.tool import ToolContext
+
+@callboard.tool(process=True)
+def other(x: int) -> dict[str, int]:
+    return {"x": x, "pid": os.getpid()}
+
+async def main():
+    context = ToolContext(session_id="s", turn_id="t", call_id="c", agent=Agent(),
+                          session_kind=SessionKind.MAIN)
+    result = await other.execute(other.decode('{"x": 5}'), context)
+    print(result.output["x"], result.output["pid"] != os.getpid())
+
+if __name__ == "__main__":
+    trio.run(main)
+"""
+
+
+@pytest.mark.parametrize("as_module", [False, True])
+def test_a_function_of_the_script_itself_is_found(tmp_path: Path, as_module: bool) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    how = ["-m", "script"] if as_module else ["script.py"]
+    ran = subprocess.run(
+        [sys.executable, *how], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (ran.stdout, ran.stderr) == ("5 True\n", "")
+
+
+def test_a_function_that_was_typed_in_is_refused() -> None:
+    program = "import callboard\n@callboard.tool(process=True)\ndef typed(x: int) -> int: ..."
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert "tool typed: process=True needs a file" in ran.stderr
+
+
+def test_what_can_not_run_in_a_process_is_refused_at_once() -> None:
+    def local(x: int) -> int:
+        return x
+
+    async def asynchronous(x: int) -> int:
+        await trio.lowlevel.checkpoint()
+        return x
+
+    refused: list[tuple[Any, dict[str, Any], str]] = [
+        (local, {}, "tool local: .* top level of a module"),
+        (lambda: None, {"name": "nameless"}, "tool nameless: .* top level"),
+        (asynchronous, {}, "tool asynchronous: .* plain functions"),
+        (process_tools.plain, {"needs": ["files.read"]}, "tool plain: .*files.read"),
+    ]
+    for function, options, message in refused:
+        with pytest.raises(ValidationError, match=message):
+            tool(process=True, **options)(function)
+    assert isinstance(callboard.tool(process=True)(process_tools.plain), FunctionTool)
