@@ -35,7 +35,8 @@ Approver = Callable[[ApprovalRequest], Awaitable[ApprovalAnswer | str | bool]]
 
 NOBODY = ApprovalAnswer(
     decision="deny",
-    reason="there is nobody to ask: run in a terminal, or pass on_approval",
+    reason="there is nobody to ask: run in a terminal, choose --policy auto, or (in a program) "
+    "pass on_approval",
     answered_by="callboard",
 )
 

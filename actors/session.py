@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Protocol, assert_never
 
 import msgspec
@@ -129,7 +130,13 @@ class Session:
         services = self._services
         self._inbox = services.inboxes.open(self.session_id)
         try:
-            await self._load()
+            try:
+                await self._load()
+            except CallboardError as error:
+                logger.error("%s can't be loaded: %s", self.session_id, error)
+                task_status.started()
+                self._refuse(error)
+                return
             async with trio.open_nursery() as nursery:
                 supervisor = Supervisor(nursery, strict=services.strict)
                 await supervisor.start(
@@ -226,6 +233,15 @@ class Session:
             raise NotFoundError(f"there is no session {self.session_id}")
         self.conversation.fold_all(events)
         self._queue.extend(self.conversation.waiting_inputs)
+
+    def _refuse(self, error: CallboardError) -> None:
+        """Tells whoever waits why there is no session; the next request tries to load it again."""
+        with self._mailbox.open() as messages, suppress(trio.WouldBlock):
+            while True:
+                message = messages.receive_nowait()
+                if isinstance(message, SubmitInput) and message.subscription is not None:
+                    message.subscription.close(error)
+                message.reply.fail(error)
 
     async def _resume(self, nursery: trio.Nursery) -> None:
         """Ends what a predecessor left open, and goes on with the inputs that wait.

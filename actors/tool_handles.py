@@ -11,6 +11,9 @@ from ..runtime.handles import ArtifactReader, Network, ReadableFiles, WritableFi
 from ..runtime.store import StoreReader
 from ..tools.workspace import Workspace, open_workspace
 
+MAX_OPEN_WORKSPACES = 64
+"""Workspaces kept open, each with one descriptor: a process has 1,024 by default."""
+
 
 class OpenHandles:
     """The workspaces of a runtime's sessions.
@@ -49,13 +52,16 @@ class OpenHandles:
             self._workspaces.popitem()[1].close()
 
     def _open(self, path: str) -> Workspace:
-        workspace = self._workspaces.get(path)
-        if workspace is None:
+        workspace = self._workspaces.pop(path, None)
+        if workspace is None or not workspace.is_at(path):
             try:
                 workspace = open_workspace(Path(path), forbidden=self._forbidden)
             except ValidationError as error:
                 raise ToolFailure(ErrorType.ACCESS_DENIED, str(error)) from error
-            self._workspaces[path] = workspace
+        # The latest used is last. What falls out closes when the calls that use it have ended.
+        self._workspaces[path] = workspace
+        if len(self._workspaces) > MAX_OPEN_WORKSPACES:
+            del self._workspaces[next(iter(self._workspaces))]
         return workspace
 
 

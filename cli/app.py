@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import itertools
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,6 +16,11 @@ from .exit_codes import ANSWERED, USAGE
 
 if TYPE_CHECKING:
     from .choice import RunOptions
+
+COMMANDS = frozenset({"run", "tools", "sessions", "show"})
+
+MIN_LIKENESS = 0.7
+"""Of a mistyped option and the one that is suggested: two letters may be wrong, not half of them."""
 
 MAX_PROMPT_BYTES = 4 * 1024 * 1024
 """Of a prompt from stdin: more than any model's window."""
@@ -73,8 +80,8 @@ def run(
 ) -> int:
     """Send a prompt to a model and run the tools that it asks for.
 
-    Exits with 0 when it was answered, 1 when it failed, 2 when the command line is wrong, and 130
-    when it was interrupted.
+    Exits with 0 when it was answered, 1 when it failed, 2 when the command line can't
+    be read, and 130 when it was interrupted.
     """
     from .choice import RunOptions
 
@@ -130,13 +137,12 @@ def execute(tokens: Sequence[str]) -> int:
     try:
         command, bound, _ = app.parse_args(tokens, print_error=False, exit_on_error=False)
     except CycloptsError as error:
-        return _wrong_usage(_explained(error).replace("?.", "?"), tokens[0] if tokens else "")
-    if command is run:
-        prompt = bound.args[0]
+        message = _unknown_option(tokens) or _explained(error, tokens)
+        return _wrong_usage(message.replace("?.", "?"), tokens[0] if tokens else "")
+    if command is run and bound.args[0].startswith("-"):
         # cyclopts takes any word in the prompt's place; a mistyped option is no prompt.
-        if prompt.startswith("-") and prompt != "-" and "--" not in tokens:
-            hint = "a prompt that begins with a hyphen stands behind --"
-            return _wrong_usage(f"there is no option {prompt!r}; {hint}", "run")
+        if unknown := _unknown_option(tokens):
+            return _wrong_usage(unknown, "run")
     code = command(*bound.args, **bound.kwargs)
     return code if isinstance(code, int) else ANSWERED
 
@@ -177,15 +183,46 @@ def _read_prompt() -> str:
         raise ValidationError(f"the prompt on stdin is not UTF-8: {error}") from error
 
 
-def _explained(error: CycloptsError) -> str:
+def _explained(error: CycloptsError, tokens: Sequence[str]) -> str:
     if isinstance(error, UnusedCliTokensError):
         extra = " ".join(error.unused_tokens or ())
-        return f"there is no place for {extra!r}; a prompt of several words stands in quotes"
+        hint = "; a prompt of several words stands in quotes" if tokens[0] == "run" else ""
+        return f"there is no place for {extra!r}{hint}"
     return str(error)
 
 
+def _unknown_option(tokens: Sequence[str]) -> str | None:
+    """What to say about the first option that the command does not have, if there is one."""
+    if not tokens or tokens[0] not in COMMANDS:
+        return None
+    known = [
+        name
+        for argument in app[tokens[0]].assemble_argument_collection()
+        for name in argument.names
+        if name.startswith("-")
+    ] + ["--help", "-h", "--version"]
+    for token in itertools.takewhile(lambda token: token != "--", tokens[1:]):
+        name = token.partition("=")[0]
+        if len(name) > 1 and name.startswith("-") and name not in known:
+            break
+    else:
+        return None
+    message = f'Unknown option: "{name}".'
+    if close := _closest(name, known):
+        return f'{message} Did you mean "{close}"?'
+    if tokens[0] == "run":
+        return f"{message} A prompt that begins with a hyphen stands behind --."
+    return message
+
+
+def _closest(name: str, known: Sequence[str]) -> str | None:
+    if len(name) == 2:  # one letter: the option that begins with it
+        return next((option for option in known if option.startswith(f"-{name}")), None)
+    return next(iter(difflib.get_close_matches(name, known, 1, MIN_LIKENESS)), None)
+
+
 def _wrong_usage(message: str, command: str) -> int:
-    known = command if command in {"run", "tools", "sessions", "show"} else ""
+    known = command if command in COMMANDS else ""
     help_command = f"callboard {known} --help" if known else "callboard --help"
     end = "" if message.endswith(("?", ".")) else "."
     complain(f"{message}{end} See: {help_command}")

@@ -14,6 +14,9 @@ from ..runtime.messages import ApprovalAnswer, ApprovalRequest
 from .escaping import exact, safe_line
 from .output import Output
 
+ANSWERED_BY = "terminal"
+"""Who answered, on record."""
+
 CHOICES = "[y] allow  [n] deny  [r] deny with a reason: "
 
 MAX_INPUT_BYTES = 4096
@@ -69,16 +72,16 @@ class TerminalApprover:
         while True:
             match await self._ask(CHOICES):
                 case "y" | "yes":
-                    return ApprovalAnswer(decision="allow", answered_by="terminal")
+                    return ApprovalAnswer(decision="allow", answered_by=ANSWERED_BY)
                 case "n" | "no":
-                    return ApprovalAnswer(decision="deny", answered_by="terminal")
+                    return ApprovalAnswer(decision="deny", answered_by=ANSWERED_BY)
                 case "r":
                     reason = await self._ask("Why not? ", lower=False) or ""
-                    return ApprovalAnswer(decision="deny", reason=reason, answered_by="terminal")
+                    return ApprovalAnswer(decision="deny", reason=reason, answered_by=ANSWERED_BY)
                 case None:
                     self._screen.write("\n")
                     return ApprovalAnswer(
-                        decision="deny", reason="the input ended", answered_by="terminal"
+                        decision="deny", reason="the input ended", answered_by=ANSWERED_BY
                     )
                 case _:
                     self._screen.write("Please answer y, n or r.\n")

@@ -18,7 +18,7 @@ import trio
 
 from ..config.settings import Settings
 from ..embedded import Runtime, Session, open_runtime
-from ..runtime.errors import CallboardError
+from ..runtime.errors import CallboardError, ValidationError
 from ..runtime.events import ApprovalAsked, Event, TurnEnded
 from ..turn_handle import Turn
 from .approvals import TerminalApprover
@@ -90,6 +90,8 @@ class _Job:
                 code, error = _verdict(ended)
             except CallboardError as failure:
                 error = str(failure)
+                if _is_unfit_workspace(failure):
+                    error += " --workspace DIR says which."
             await self._output.drain()
         if self._stopped is not None:
             code = self._stopped
@@ -196,6 +198,12 @@ def _verdict(ended: TurnEnded | None) -> tuple[int, str]:
         return ANSWERED, ""
     code = INTERRUPTED if ended.outcome == "cancelled" else FAILED
     return code, ended.message or _WHY.get(ended.outcome, ended.outcome)
+
+
+def _is_unfit_workspace(error: CallboardError) -> bool:
+    """Whether the folder is the fault, and the error does not speak of the option already."""
+    is_unfit = isinstance(error, ValidationError) and error.field == "workspace"
+    return is_unfit and "--workspace" not in str(error)
 
 
 def _without_preferences(settings: Settings) -> Settings:

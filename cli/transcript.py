@@ -8,6 +8,7 @@ import msgspec
 
 from ..runtime.definitions import CallStatus
 from ..runtime.events import (
+    ApprovalAnswered,
     ApprovalAsked,
     CallFinished,
     CallProgress,
@@ -18,6 +19,7 @@ from ..runtime.events import (
     TurnEnded,
 )
 from ..runtime.stream import AnyStreamEvent, RefusalDelta, TextDelta, ThinkingDelta, Usage
+from .approvals import ANSWERED_BY
 from .escaping import safe_line, safe_text, shortened
 from .style import Style, counted, seconds
 
@@ -41,6 +43,7 @@ class Transcript:
         self._write = write
         self._style = style
         self._names: dict[str, str] = {}
+        self._answered_here: set[str] = set()
         self._is_in_text = False
         self._is_thinking = False
         self._last = "\n"
@@ -72,6 +75,8 @@ class Transcript:
                 self._note(f"{name}: {event.text}")
             case ApprovalAsked():
                 self._end_text()
+            case ApprovalAnswered(answered_by=who) if who == ANSWERED_BY:
+                self._answered_here.add(event.call_id)
             case CallFinished():
                 self._call(event)
             case MessageCompleted(usage=Usage() as usage):
@@ -121,6 +126,8 @@ class Transcript:
         word = "" if is_good else f" {call.status}"
         head = f"{safe_line(call.name)}{word} {seconds(call.duration_ms)}"
         said = safe_line(call.display or _brief(call.result))
+        if call.status is CallStatus.DENIED and call.call_id in self._answered_here:
+            said = said.replace(f"denied by {ANSWERED_BY}", "denied by you", 1)
         self._end_text()
         line = f"{self._style.mark(call.status)} {shortened(head, MAX_LINE_CHARS)}"
         self._line(f"{line}  {shortened(said, MAX_LINE_CHARS)}".rstrip())

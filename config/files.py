@@ -30,7 +30,13 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 RESERVED_PROVIDERS = frozenset({"custom", "rehearsal"})
 """Names that mean something of their own: `--base-url`'s provider and the built-in model."""
 
-TOML_WORDS = {" | null`": "`", "`object": "`table", "`str`": "`string`", "`int`": "`integer`"}
+TOML_WORDS = {
+    " | null`": "`",
+    "`object": "`table",
+    "`str`": "`string`",
+    "`int`": "`integer`",
+    "`float`": "`number`",
+}
 """What TOML calls the types that msgspec names."""
 
 _Any = TypeVar("_Any")
@@ -176,6 +182,8 @@ class _Reader:
             return self.error((*path, *inner, unknown[1]), f"there is no such setting; {hint}")
         if missing is not None:
             return self.error((*path, *inner, missing[1]), "it is required")
+        if text.startswith("Invalid enum value"):
+            text += f"; choices: {', '.join(_choices(kind, inner))}"
         for word, plain in TOML_WORDS.items():
             text = text.replace(word, plain)
         return self.error((*path, *inner), text[:1].lower() + text[1:].replace("`", ""))
@@ -185,14 +193,29 @@ class _Reader:
         line = _line_of(self._text, path)
         where = f"{self._file}, line {line}" if line else str(self._file)
         field = ".".join(path)
-        return ValidationError(f"{where}: {field}: {problem}. Nothing of it was used.", field=field)
+        end = "" if problem.endswith("?") else "."
+        return ValidationError(
+            f"{where}: {field}: {problem}{end} Nothing of it was used.", field=field
+        )
 
 
 def _fields(kind: Any, inner: tuple[str, ...]) -> list[str]:
     """The names that a struct, or the struct inside it at `inner`, knows."""
     for name in inner:
-        kind = next(field.type for field in msgspec.structs.fields(kind) if field.name == name)
+        kind = _type_of(kind, name)
     return [field.name for field in msgspec.structs.fields(kind)]
+
+
+def _choices(kind: Any, inner: tuple[str, ...]) -> list[str]:
+    """The values of the enumeration that stands at `inner`."""
+    *outer, last = inner
+    for name in outer:
+        kind = _type_of(kind, name)
+    return [str(member.value) for member in _type_of(kind, last)]
+
+
+def _type_of(kind: Any, name: str) -> Any:
+    return next(field.type for field in msgspec.structs.fields(kind) if field.name == name)
 
 
 def _line_of(text: str, path: tuple[str, ...]) -> int | None:

@@ -10,7 +10,7 @@ A key goes only to the origin it belongs to, and in clear text only to this mach
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from urllib.parse import urlsplit
 
 import msgspec
@@ -169,12 +169,17 @@ def servers_to_ask(wish: Wish) -> tuple[Endpoint, ...]:
     return () if known.model else (_endpoint(known, wish.environ),)
 
 
-def resolve_model(wish: Wish, listed: Mapping[str, Sequence[str]] | None = None) -> ResolvedModel:
+def resolve_model(
+    wish: Wish,
+    listed: Mapping[str, Sequence[str]] | None = None,
+    silent: Collection[str] = (),
+) -> ResolvedModel:
     """Decides which model a session gets.
 
     Args:
         wish: What was asked for, and the surroundings.
         listed: Model ids by base URL, of the servers of `servers_to_ask` that answered.
+        silent: Base URLs where nothing answered at all.
 
     Raises:
         NotFoundError: The provider or model does not exist; lists those that do.
@@ -183,10 +188,10 @@ def resolve_model(wish: Wish, listed: Mapping[str, Sequence[str]] | None = None)
     """
     listed = listed or {}
     if wish.base_url is not None:
-        return _at_base_url(wish, wish.base_url, listed)
+        return _at_base_url(wish, wish.base_url, listed, silent)
     named = _named(wish)
     if named is not None:
-        return _by_name(wish, *named, listed)
+        return _by_name(wish, *named, listed, silent)
     provider = _with_key(wish)
     if provider is not None and provider.model is not None:
         return _resolved(wish, provider, provider.model, f"because {provider.key_env} is set")
@@ -221,7 +226,11 @@ def _named(wish: Wish) -> tuple[str, str] | None:
 
 
 def _by_name(
-    wish: Wish, text: str, reason: str, listed: Mapping[str, Sequence[str]]
+    wish: Wish,
+    text: str,
+    reason: str,
+    listed: Mapping[str, Sequence[str]],
+    silent: Collection[str],
 ) -> ResolvedModel:
     name, slash, model = text.partition("/")
     if name == REHEARSAL:
@@ -240,23 +249,32 @@ def _by_name(
     model = model or provider.model or _first_chat_model(listed.get(provider.base_url, ())) or ""
     if not model:
         raise ValidationError(
-            f"{name} needs the name of a model, as in {name}/MODEL: it has no default, and no "
-            f"list of models came from {provider.base_url}.",
+            f"{name} needs the name of a model, as in {name}/MODEL: it has no default, and "
+            f"{_no_list(provider.base_url, silent)}",
             field="model",
         )
     return _resolved(wish, provider, model, reason)
 
 
-def _at_base_url(wish: Wish, base_url: str, listed: Mapping[str, Sequence[str]]) -> ResolvedModel:
+def _at_base_url(
+    wish: Wish, base_url: str, listed: Mapping[str, Sequence[str]], silent: Collection[str]
+) -> ResolvedModel:
     provider = _provider_at(wish, base_url)
     model = (wish.choice or "").removeprefix(f"{provider.name}/")
     model = model or provider.model or _first_chat_model(listed.get(provider.base_url, ())) or ""
     if not model:
         raise ValidationError(
-            f"--base-url {provider.base_url} needs --model MODEL: no list of models came from it.",
+            f"--base-url {provider.base_url} needs --model MODEL: "
+            f"{_no_list(provider.base_url, silent)}",
             field="model",
         )
     return _resolved(wish, provider, model, "because --base-url says so")
+
+
+def _no_list(base_url: str, silent: Collection[str]) -> str:
+    if base_url in silent:
+        return f"nothing answered at {base_url}. Is the server running?"
+    return f"no list of models came from {base_url}."
 
 
 def _provider_at(wish: Wish, base_url: str) -> KnownProvider:
@@ -372,7 +390,9 @@ def _unknown_provider(settings: Settings, text: str) -> NotFoundError:
     name, slash, model = text.partition("/")
     names = ", ".join([*_providers(settings), REHEARSAL])
     if name == CUSTOM:
-        return NotFoundError(f"{text!r} is the model of a --base-url: give that URL again.")
+        return NotFoundError(
+            f"{text!r} is the model of a --base-url: give that URL again, or pass --model."
+        )
     if name in FOREIGN_FORMATS:
         return NotFoundError(
             f"{name} speaks a wire format that this version does not. Use a compatible server, "

@@ -10,6 +10,7 @@ from .rehearsal_clauses import Clause
 from .rehearsal_clock import asks_for_time, read_clock
 from .rehearsal_draft import Draft
 from .rehearsal_operands import (
+    FOLDER_NOUNS,
     Spot,
     bare_folder,
     bare_name_after,
@@ -76,6 +77,12 @@ _LIST_WORDS = words("list listing names files entries")
 def read_write(draft: Draft, clause: Clause) -> None:
     """Plans `write CONTENT to FILE`, `create FILE with CONTENT` and their like."""
     body = clause.body
+    if _makes_folder(clause):
+        draft.problem(
+            "I can not make an empty folder: a folder comes with the first file that is written "
+            f"into it, as in: Write 'hello' to docs/a.txt. You said: {clause.text.strip()}"
+        )
+        return
     append = clause.action is Action.APPEND or _at_end(body)
     split = _split(body)
     targets = _targets(draft, body, split)
@@ -98,6 +105,18 @@ def read_write(draft: Draft, clause: Clause) -> None:
         _write(draft, path, content, append=append, line=line)
     draft.found(content)
     draft.named(targets)
+
+
+def _makes_folder(clause: Clause) -> bool:
+    """`Make a folder named docs`: its first noun is a folder, and no file is named."""
+    if clause.action is not Action.CREATE or clause.literal is not None:
+        return False
+    body = clause.body
+    if any(token.word in {"file", "listing", "list"} for token in body):
+        return False
+    lead = NOUNS - FOLDER_NOUNS | _COUNTS | _EMPTY | {"me", "us"}
+    first = next((token.word for token in body if token.word not in lead), "")
+    return clause.verb == "mkdir" or first in FOLDER_NOUNS
 
 
 def _write(draft: Draft, path: str, content: Content, *, append: bool, line: bool) -> None:

@@ -164,6 +164,11 @@ def _read_question(draft: Draft, clause: Clause) -> None:
         or (clause.verb in {"look in", "look into", "look inside", "check"} and "for" in spoken)
     ):
         read_search(draft, clause)
+    elif _reads_unnamed(draft, clause):
+        draft.problem(
+            "I read files by their names: say which, as in: Read a.txt and b.txt. List the files "
+            f"here shows what there is. You said: {clause.text.strip(' ,')}"
+        )
     elif _means_known_files(draft, clause):
         _read_again(draft, clause)
     elif (spoken & _LISTED or clause.verb in {"what's", "what is"}) and _lists(clause):
@@ -214,6 +219,18 @@ def _read_names(draft: Draft, clause: Clause) -> None:
             _missing(draft, clause)
         return
     _missing(draft, clause)
+
+
+def _reads_unnamed(draft: Draft, clause: Clause) -> bool:
+    """`Read all files`, `cat *.txt`: files that only a listing could name."""
+    if clause.verb.split()[0] not in {"read", "cat"} or len(draft.files("files")) > 1:
+        return False
+    named = [token.text for token in clause.body if token.kind is Kind.PATH]
+    if any("*" in name for name in named):
+        return True
+    spoken = {token.word for token in clause.body}
+    many = spoken & {"all", "every", "each", "everything"}
+    return bool(many and (spoken & {"file", "files", "everything"}) and not named)
 
 
 def _means_known_files(draft: Draft, clause: Clause) -> bool:

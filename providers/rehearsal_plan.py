@@ -107,7 +107,8 @@ def _call(
     if isinstance(arguments, str):
         return Outcome(ok=False, message=arguments)
     if name not in tools:
-        return Outcome(ok=False, message=f"the tool {name} is not available here")
+        message = f"the tool {name} is not available here"
+        return Outcome(ok=False, message=message, unavailable=True)
     return PlannedCall(number, name, arguments)
 
 

@@ -85,7 +85,9 @@ def report(
     ]
     paragraphs += understanding.problems
     paragraphs += [f'I did not understand: "{_shortened(text)}".' for text in understanding.unknown]
-    if not steps and not understanding.problems:
+    nothing = not steps and not understanding.problems
+    came = outcomes.values()
+    if nothing or (any(o.unavailable for o in came) and not any(o.ok for o in came)):
         paragraphs.append(abilities(tools))
     return "\n".join(paragraphs)
 
@@ -124,6 +126,8 @@ def _doing(intent: Intent) -> str:
 def _result(step: Step, outcome: Outcome) -> str:
     if outcome.skipped:
         return f"Not done: {_doing(step.intent)}, because what it needs did not succeed."
+    if outcome.unavailable and isinstance(step.intent, RunCode):
+        return "I can not compute or run code: the tool run_code is not available here."
     if not outcome.ok:
         return f"Failed: {_doing(step.intent)}: {outcome.message}."
     return _success(step.intent, outcome)

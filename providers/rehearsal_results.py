@@ -22,12 +22,14 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         value: What the tool gave back, as JSON values.
         message: Why it failed, for a person.
         skipped: It was not tried, because a step that it needs did not succeed.
+        unavailable: It was not tried, because there is no tool for it.
     """
 
     ok: bool
     value: Any = None
     message: str = ""
     skipped: bool = False
+    unavailable: bool = False
 
 
 def read_result(result: Result | None) -> Outcome:

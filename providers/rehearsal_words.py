@@ -75,7 +75,7 @@ _VERBS = {
     Action.LIST: "list,ls,dir,enumerate,browse the files,list out,show the files,list me",
     Action.WRITE: "write,save,store,put,record,note,jot,dump,overwrite,place,write down,note down,"
     "leave,echo,jot down,save down,persist,write out,set,fill,export",
-    Action.CREATE: "create,make,touch,generate,compose,clear,empty,truncate,add a file,add a new file,start a file,new file,"
+    Action.CREATE: "create,make,touch,generate,compose,mkdir,clear,empty,truncate,add a file,add a new file,start a file,new file,"
     "start a new file,i want a file,i need a file,i'd like a file,i want a new file,"
     "i need a new file,produce",
     Action.APPEND: "append,add,insert,log,attach,tack,tack on",

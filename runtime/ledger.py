@@ -17,6 +17,9 @@ from .events import DurableEvent, SessionCreated, Stored
 from .projection import Projection
 from .store import Append, CommitResult
 
+UNSTORABLE = (OverflowError, TypeError, apsw.ConstraintError)
+"""What SQLite says to a value that no column takes: the append's fault, not the disk's."""
+
 Prepared = list[tuple[DurableEvent, bytes]] | ValidationError
 Projections = dict[str, Projection]
 """Of the sessions that a transaction has touched, by id."""
@@ -77,8 +80,8 @@ class Ledger:
         try:
             try:
                 return self._transact(appends, prepared, self._append)
-            except OverflowError:
-                # Which append holds the number is only known by storing each under a savepoint.
+            except UNSTORABLE:
+                # Which append it was is only known by storing each under a savepoint.
                 return self._transact(appends, prepared, self._append_apart)
         except apsw.Error as error:
             raise storage_error(self._name, error) from error
@@ -120,10 +123,11 @@ class Ledger:
             result = self._append(session_id, events, own)
             for projection in own.values():
                 projection.save()
-        except OverflowError:
+        except UNSTORABLE as error:
             self._connection.execute("rollback to append")
+            what = "an integer beyond 64 bits" if isinstance(error, OverflowError) else error
             result = ValidationError(
-                f"An integer in an event of session {session_id} is beyond 64 bits."
+                f"An event of session {session_id} can't be stored: it holds {what}."
             )
         self._connection.execute("release append")
         return result

@@ -62,5 +62,6 @@ class ForeignTool(Tool):
 
     async def execute(self, arguments: Arguments, context: ToolContext) -> ToolResult:
         """See `Tool`."""
+        self.check_handles(context)
         returned = await self._execute(arguments.value, context)
         return result_of(self.definition.name, returned, self._check)

@@ -8,6 +8,7 @@ holds no secrets: only what `KEPT_ENVIRONMENT` names.
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import subprocess
@@ -19,7 +20,15 @@ from typing import Any, NamedTuple
 import msgspec
 import trio
 
-from ..runtime.definitions import Agent, Artifact, ErrorType, SessionKind, ToolFailure, ToolResult
+from ..runtime.definitions import (
+    Agent,
+    Artifact,
+    ErrorType,
+    SessionKind,
+    ToolDefinition,
+    ToolFailure,
+    ToolResult,
+)
 from ..runtime.errors import ValidationError
 from .left_running import left_running
 
@@ -96,15 +105,29 @@ _decode_answer = msgspec.json.Decoder(Returned | Failed).decode
 _slots: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("function_processes")
 
 
-def place_of(function: Callable[..., Any], tool_name: str) -> FunctionPlace:
-    """Where another interpreter finds the function; raises `ValidationError` if nowhere."""
+def place_of(function: Callable[..., Any], definition: ToolDefinition) -> FunctionPlace:
+    """Where another interpreter finds a tool's function.
+
+    Raises:
+        ValidationError: Nowhere, or it could not do its work there.
+    """
+    where = f"tool {definition.name}: process=True"
+    if inspect.iscoroutinefunction(function):
+        raise ValidationError(
+            f"{where} is for plain functions; an async one ends when it is cancelled. Leave "
+            "process=True out."
+        )
+    if definition.needs:
+        raise ValidationError(
+            f"{where} does not go with needs={[str(need) for need in definition.needs]}: handles "
+            "stay in the runtime's own process. Leave one of the two out."
+        )
     name = getattr(function, "__qualname__", "")
     module = sys.modules.get(getattr(function, "__module__", None) or "")
     if not name.isidentifier() or module is None:
         raise ValidationError(
-            f"tool {tool_name}: process=True needs a function at the top level of a module, which "
-            f"a fresh interpreter can import; this is {name or repr(function)}. Move it there, or "
-            "leave process=True out."
+            f"{where} needs a function at the top level of a module, which a fresh interpreter can "
+            f"import; this is {name or repr(function)}. Move it there, or leave process=True out."
         )
     if module.__name__ != "__main__":
         return FunctionPlace(module.__name__, None, name)
@@ -113,8 +136,8 @@ def place_of(function: Callable[..., Any], tool_name: str) -> FunctionPlace:
         return FunctionPlace(spec.name, None, name)
     if file is None:
         raise ValidationError(
-            f"tool {tool_name}: process=True needs a file that a fresh interpreter can import, and "
-            f"{name} was typed in. Save it in a module, or leave process=True out."
+            f"{where} needs a file that a fresh interpreter can import, and {name} was typed in. "
+            "Save it in a module, or leave process=True out."
         )
     return FunctionPlace("__callboard_main__", os.path.abspath(file), name)
 

@@ -10,7 +10,7 @@ import msgspec
 import trio
 
 from ..runtime.definitions import Capability, Effect, ErrorType, Tier, ToolFailure, ToolResult
-from ..runtime.handles import FileInfo, ReadableFiles
+from ..runtime.handles import FileInfo, Listing, ReadableFiles
 from .file_facts import reading, resource
 from .ignore_rules import IgnoreRules, NamePattern
 from .paths import shown
@@ -110,12 +110,9 @@ class Search:
             return
         pending = [top.path]
         while pending and not self._must_stop():
-            listing = self._files.entries(
-                pending.pop(),
-                recursive=False,
-                include_hidden=True,
-                max_entries=MAX_DIRECTORY_ENTRIES,
-            )
+            listing = self._entries(pending.pop(), top.path)
+            if listing is None:
+                continue
             below = []
             for info in listing.entries:
                 if self._ignore.covers(info):
@@ -130,6 +127,21 @@ class Search:
             if len(pending) > MAX_PENDING_DIRECTORIES:
                 del pending[:-MAX_PENDING_DIRECTORIES]
                 self._is_cut = True
+
+    def _entries(self, path: str, top: str) -> Listing | None:
+        """What a directory holds; `None` when it is gone or closed to us, unless it is the top."""
+        try:
+            return self._files.entries(
+                path,
+                recursive=False,
+                include_hidden=True,
+                max_entries=MAX_DIRECTORY_ENTRIES,
+            )
+        except ToolFailure:
+            if path == top:
+                raise
+            self._note("unreadable_files")
+            return None
 
     def _search(self, info: FileInfo) -> None:
         if self._pattern is None:

@@ -1,14 +1,5 @@
 """What a tool is to the dispatcher, and the decorator that makes one of a function.
 
-    @tool(tier="read_only")
-    def lookup(word: str, limit: int = 5) -> list[str]:
-        '''Finds synonyms of a word.
-
-        Args:
-            word: One English word.
-            limit: How many at most.
-        '''
-
 The schema comes from the annotations, the description from the docstring; a parameter annotated
 `ToolContext` gets the context and is not in the schema. An `async def` runs on the Trio thread, a
 plain `def` in a worker thread, or with `process=True` in a process that dies with the call.
@@ -197,21 +188,15 @@ class FunctionTool(Tool):
         parameters = parameters_of(function, ToolContext)
         returns = parameters.returns if output is None else output
         schema = parameters_schema(parameters.struct, name)
-        try:
-            self.definition = ToolDefinition(
-                name=name,
-                description=parameters.description,
-                parameters=schema,
-                output=None if returns is None else output_schema(returns, name),
-                tier=Tier(tier),
-                needs=tuple(Capability(need) for need in needs),
-                timeout_seconds=timeout_seconds,
-                approval="dynamic" if callable(approval) else _checked_approval(name, approval),
-                # Of a function's answers, the definition states the one that promises nothing.
-                effect=Effect.ONCE if callable(effect) else Effect(effect),
-            )
-        except ValueError as error:
-            raise ValidationError(f"tool {name}: {error}") from error
+        self.definition = _definition(
+            name,
+            (tier, needs, effect),
+            description=parameters.description,
+            parameters=schema,
+            output=None if returns is None else output_schema(returns, name),
+            timeout_seconds=timeout_seconds,
+            approval="dynamic" if callable(approval) else _checked_approval(name, approval),
+        )
         self.function = function
         self._parameters = parameters
         self._validator = Validator(name, parameters.struct, schema)
@@ -222,7 +207,7 @@ class FunctionTool(Tool):
         self._raise_tier = raise_tier
         self._is_async = inspect.iscoroutinefunction(function)
         self._timeout_name = _field_on_wire(parameters.struct, "timeout")
-        self._place = self._checked_place() if process else None
+        self._place = place_of(function, self.definition) if process else None
 
     def decode(self, arguments: str) -> Arguments:
         """See `Tool`."""
@@ -300,20 +285,6 @@ class FunctionTool(Tool):
         name = self.definition.name
         return await run_in_process(name, place, arguments.canonical, fields, context.progress)
 
-    def _checked_place(self) -> FunctionPlace:
-        name = self.definition.name
-        if self._is_async:
-            raise ValidationError(
-                f"tool {name}: process=True is for plain functions; an async one ends when it is "
-                "cancelled. Leave process=True out."
-            )
-        if self.definition.needs:
-            raise ValidationError(
-                f"tool {name}: needs={list(self.definition.needs)} can't be had with process=True: "
-                "handles stay in the runtime's own process. Leave one of the two out."
-            )
-        return place_of(self.function, name)
-
 
 @overload
 def tool(function: Callable[..., Any], /) -> FunctionTool: ...
@@ -382,6 +353,25 @@ def checked_name(name: str) -> str:
 def _field_on_wire(struct: type[msgspec.Struct], name: str) -> str:
     """The field of that name on the wire; empty when there is none."""
     return next((f.name for f in msgspec.structs.fields(struct) if f.encode_name == name), "")
+
+
+def _definition(
+    name: str,
+    words: tuple[Tier | str, Iterable[Capability | str], Effect | str | EffectRule],
+    **fields: Any,
+) -> ToolDefinition:
+    tier, needs, effect = words
+    try:
+        return ToolDefinition(
+            name=name,
+            tier=Tier(tier),
+            needs=tuple(Capability(need) for need in needs),
+            # Of a function's answers, the definition states the one that promises nothing.
+            effect=Effect.ONCE if callable(effect) else Effect(effect),
+            **fields,
+        )
+    except ValueError as error:
+        raise ValidationError(f"tool {name}: {error}") from error
 
 
 def _checked_approval(name: str, approval: object) -> str:

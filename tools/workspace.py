@@ -49,6 +49,15 @@ class Workspace(FileReader):
         """Refuses calls from now on, also of its views; those that run may end. Idempotent."""
         self._root.is_closed = True
 
+    def is_at(self, path: str) -> bool:
+        """Whether the path still leads here: the folder may have been removed, or made anew."""
+        try:
+            found = os.stat(path)
+        except OSError:
+            return False
+        own = os.fstat(self._resolver.root_fd)
+        return (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino)
+
     def read_only(self) -> FileReader:
         """A view of the same workspace that has no method to write."""
         return FileReader(self._root)
@@ -244,8 +253,7 @@ def _check_root(root: str, real: str, forbidden: Sequence[Path]) -> None:
 
 def _unfit(root: str, why: str) -> ValidationError:
     return ValidationError(
-        f"{shown(root)} can't be the workspace: {why}. Choose a project's own folder "
-        "(--workspace DIR).",
+        f"{shown(root)} can't be the workspace: {why}. Choose a project's own folder.",
         field="workspace",
     )
 

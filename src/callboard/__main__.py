@@ -6,21 +6,31 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
-from .cli.complaint import complain
-from .cli.exit_codes import FAILED, INTERRUPTED
-from .runtime.errors import CallboardError
+INTERRUPTED = 130
+"""As in `cli.exit_codes`, which an interrupt of the imports leaves unread."""
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """Runs one command and gives its exit code; nothing escapes but `SystemExit`."""
-    _mend_standard_streams()
     try:
-        code = _execute(sys.argv[1:] if tokens is None else tokens)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        return _main(sys.argv[1:] if tokens is None else tokens)
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _main(tokens: Sequence[str]) -> int:
+    # Here: an interrupt of these imports too is no traceback.
+    from .cli.complaint import complain
+    from .cli.exit_codes import FAILED
+    from .runtime.errors import CallboardError
+
+    _mend_standard_streams()
+    try:
+        code = _execute(tokens)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except OSError as error:
         # The store's are mapped where they arise: mostly this is the output. Python would complain
         # once more when it flushes that at its end.
@@ -37,7 +47,8 @@ def main(tokens: Sequence[str] | None = None) -> int:
 
 
 def _execute(tokens: Sequence[str]) -> int:
-    from .cli.app import execute  # here: it takes 90 ms, and an interrupt should be quiet by then
+    from .cli.app import execute
+    from .runtime.errors import CallboardError
 
     try:
         return execute(tokens)
@@ -57,6 +68,9 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def _report_bug(error: Exception) -> int:
+    from .cli.complaint import complain
+    from .cli.exit_codes import FAILED
+
     if os.environ.get("CALLBOARD_DEBUG", "") not in {"", "0"}:
         import traceback
 
@@ -71,16 +85,22 @@ def _mend_standard_streams() -> None:
     """Makes the three descriptors safe to use.
 
     One that is closed would be the number of the next file that is opened: the store, and what is
-    printed would go into it. A character that the terminal's encoding lacks is shown as an escape.
+    printed would go into it; what is printed goes nowhere instead. A character that the terminal's encoding lacks is shown as an escape.
     """
     while True:
         descriptor = os.open(os.devnull, os.O_RDWR)
         if descriptor > 2:
             os.close(descriptor)
             break
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _nowhere() -> TextIO:
+    return open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # it lives as long as the process
 
 
 if __name__ == "__main__":

@@ -67,6 +67,7 @@ async def open_runtime(
     Raises:
         NotFoundError: The model or its provider does not exist.
         ConflictError: Another process writes to `data`.
+        ValidationError: `tools`, `policy` or `on_approval` is not what it may be.
 
     Example:
         async with callboard.open_runtime(model="rehearsal", workspace=".") as runtime:
@@ -74,7 +75,7 @@ async def open_runtime(
             print(await session.run("What time is it in Tokyo?"))
     """
     settings = settings or Settings()
-    registry = ToolRegistry([*builtin_tools(), *tools])
+    registry = ToolRegistry([*builtin_tools(), *map(_checked_tool, tools)])
     known = _agents(settings, agents, policy)
     wish = Wish(
         choice=model if isinstance(model, str) else None,
@@ -226,9 +227,21 @@ def _folder(path: str | Path) -> Path:
     return Path(path).expanduser().absolute()
 
 
+def _checked_tool(tool: object) -> Tool:
+    if isinstance(tool, Tool):
+        return tool
+    name = getattr(tool, "__name__", repr(tool))
+    raise ValidationError(f"{name} is no tool: decorate it with @callboard.tool", field="tools")
+
+
 def _approver(choice: Approver | Literal["allow", "deny"] | None) -> Approver | None:
     if choice is None or callable(choice):
         return choice
+    if (given := str(choice)) not in {"allow", "deny"}:
+        raise ValidationError(
+            f'on_approval is {given!r}: pass an async function of the request, "allow" or "deny"',
+            field="on_approval",
+        )
 
     async def same_for_all(request: ApprovalRequest) -> ApprovalAnswer:
         await trio.lowlevel.checkpoint()

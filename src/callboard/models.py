@@ -7,7 +7,7 @@ import trio
 
 from .providers.catalog import Wish, resolve_model, servers_to_ask
 from .providers.provider import Endpoint, LocalModel, ModelTarget
-from .runtime.errors import CallboardError
+from .runtime.errors import CallboardError, DeadlineError, NetworkError
 from .runtime.http import HttpClient
 
 PROBE_SECONDS = 2.0
@@ -27,6 +27,7 @@ class ModelFinder:
     def __init__(self, wish: Wish, local: LocalModel | None = None) -> None:
         self._wish = wish
         self._listed: dict[str, tuple[str, ...]] = {}
+        self._silent: set[str] = set()
         self._found: dict[str | None, ModelTarget] = {}
         self._is_decided = local is not None or bool(wish.choice or wish.base_url)
         self.reason = "because the program passed it"
@@ -68,7 +69,10 @@ class ModelFinder:
                 async with http.stream_get(endpoint.base_url + "/models", headers) as body:
                     content = await body.read_all(MAX_LIST_BYTES)
             listed = msgspec.json.decode(content, type=_ModelList)
-        except (CallboardError, trio.TooSlowError, msgspec.DecodeError, UnicodeDecodeError):
+        except (NetworkError, DeadlineError, trio.TooSlowError):
+            self._silent.add(endpoint.base_url)
+            return
+        except (CallboardError, msgspec.DecodeError, UnicodeDecodeError):
             return  # absent, or not what it seems: then it isn't offered
         self._listed[endpoint.base_url] = tuple(model.id for model in listed.data)
 
@@ -76,7 +80,7 @@ class ModelFinder:
         wish = self._wish
         if choice is not None:
             wish = msgspec.structs.replace(wish, choice=choice)
-        resolved = resolve_model(wish, self._listed)
+        resolved = resolve_model(wish, self._listed, self._silent)
         if choice is None or choice == self._wish.choice:
             self.reason = resolved.reason
         local = None

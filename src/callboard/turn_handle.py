@@ -10,7 +10,7 @@ from typing import Self
 import trio
 
 from .host import Host
-from .runtime.errors import CallboardError, error_of
+from .runtime.errors import CallboardError, ConflictError, ValidationError, error_of
 from .runtime.events import (
     CallProgress,
     DurableEvent,
@@ -61,6 +61,8 @@ class Turn:
     """
 
     def __init__(self, host: Host, session_id: str, text: str) -> None:
+        if not isinstance(text, str) or not text.strip():
+            raise ValidationError(f"a prompt is a text, and not empty; this is {text!r:.80}")
         self._host = host
         self._session_id = session_id
         self._text = text
@@ -131,6 +133,7 @@ class Turn:
 
     async def fetch_events(self) -> bool:
         """Waits until more have come, whatever there is already; `False` at the end."""
+        self._check_entered()
         updates = await self._subscription.take()
         for update in updates:
             if isinstance(update, StreamBatch):
@@ -153,6 +156,7 @@ class Turn:
         Raises:
             CallboardError: The turn was not answered; the error's type says why.
         """
+        self._check_entered()
         while self.ended is None:
             while self._events:
                 if isinstance(event := self._events.popleft(), Stored):
@@ -171,6 +175,10 @@ class Turn:
         await self._host.directory.ask(
             CancelTurn(session_id=self._session_id, reason=reason, input_id=self.input_id)
         )
+
+    def _check_entered(self) -> None:
+        if not self.input_id:
+            raise ConflictError("the turn has not begun: enter it with `async with` first")
 
     def _note(self, stored: Stored) -> None:
         self.seq, self.at_ms = stored.seq, stored.at_ms

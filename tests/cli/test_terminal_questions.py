@@ -69,6 +69,7 @@ async def test_a_no_may_have_a_reason(command: Command) -> None:
         await terminal.type("it is Ann's\n")
         assert await terminal.end() == 0
         assert "✗ write_file denied" in terminal.seen
+        assert "denied by you: it is Ann's" in terminal.seen
         assert "denied by terminal: it is Ann's" in results(server)[0]
         assert (command.workspace / "a.txt").read_text() == "old\n"
 
@@ -121,7 +122,7 @@ async def test_without_a_terminal_the_answer_is_no(command: Command) -> None:
         where = ("--base-url", server.base_url, "--model", "scripted")
         done = await command("run", *where, "Change it")
         assert done.code == 0
-        assert "there is nobody to ask" in done.out
+        assert "there is nobody to ask: run in a terminal, choose --policy auto" in done.out
         assert "there is nobody to ask" in results(server)[0]
         assert (command.workspace / "a.txt").read_text() == "old\n"
     async with open_scripted_server([reply(calls=[OVERWRITE]), reply("Done.")]) as server:

@@ -143,8 +143,8 @@ ROWS = {
             "error_type": "permission_denied",
             "message": "nobody to ask",
             "tier": "system",
-            "reason": "denied by callboard: there is nobody to ask: run in a terminal, or pass "
-            "on_approval",
+            "reason": "denied by callboard: there is nobody to ask: run in a terminal, choose "
+            "--policy auto, or (in a program) pass on_approval",
         },
         meanwhile="denied",
     ),

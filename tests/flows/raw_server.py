@@ -7,9 +7,7 @@ from contextlib import asynccontextmanager
 
 import trio
 
-HEAD = (
-    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n%b\r\n"
-)
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n%b\r\n"
 """Of a stream; the place is for more headers, each with its line end."""
 
 
@@ -40,19 +38,24 @@ class RawServer:
     Attributes:
         base_url: What a provider is configured with.
         sent_bytes: Of all answers so far.
-        open: Connections that are open.
     """
 
     def __init__(self, port: int, answers: list[Answer]) -> None:
         self.base_url = f"http://127.0.0.1:{port}/v1"
         self.sent_bytes = 0
-        self.open = 0
+        self._open = 0
+        self._idle = trio.Event()
         self._answers = answers
+
+    async def wait_idle(self) -> None:
+        """Waits until every connection is gone."""
+        await self._idle.wait()
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """One request and its answer."""
         wire = Wire(stream)
-        self.open += 1
+        self._open += 1
+        self._idle = trio.Event()
         try:
             async with stream:
                 await _receive_request(stream)
@@ -60,7 +63,9 @@ class RawServer:
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # the client left, as it should
         finally:
-            self.open -= 1
+            self._open -= 1
+            if not self._open:
+                self._idle.set()
             self.sent_bytes += wire.sent_bytes
 
 
@@ -80,7 +85,9 @@ async def _receive_request(stream: trio.SocketStream) -> None:
     while b"\r\n\r\n" not in data:
         data += await _more(stream)
     head, _, body = data.partition(b"\r\n\r\n")
-    [size] = [int(line[15:]) for line in head.lower().split(b"\r\n") if line[:15] == b"content-length:"]
+    [size] = [
+        int(line[15:]) for line in head.lower().split(b"\r\n") if line[:15] == b"content-length:"
+    ]
     while len(body) < size:
         body += await _more(stream)
 

@@ -176,12 +176,29 @@ async def test_more_calls_than_a_readable_history_holds_fail_the_turn(tmp_path: 
 
 
 async def test_a_prompt_of_any_text_is_kept_as_it_is(tmp_path: Path) -> None:
-    texts = ["", " ", "a\x00b", "😀" * 1000, "line\r\nline", "x" * MIB]
+    texts = ["a\x00b", "😀" * 1000, "line\r\nline", "x" * MIB]
     async with open_stage(tmp_path, [reply("Ok.")] * len(texts), store="disk") as stage:
         session = await stage.runtime.create_session()
         for text in texts:
             assert await session.run(text) == "Ok."
         assert [m["content"] for m in stage.sent[-1] if m["role"] == "user"] == texts
+
+
+@pytest.mark.parametrize("text", ["", " \n", None, 3, b"bytes"])
+async def test_what_is_no_prompt_is_refused_at_the_door(tmp_path: Path, text: Any) -> None:
+    async with open_stage(tmp_path, [reply("Ok.")]) as stage:
+        session = await stage.runtime.create_session()
+        with pytest.raises(callboard.CallboardError, match="a prompt is a text"):
+            await session.run(text)
+        assert await session.run("Hello.") == "Ok."
+
+
+async def test_a_turn_that_was_not_entered_says_so(tmp_path: Path) -> None:
+    async with open_stage(tmp_path, [reply("Ok.")]) as stage:
+        session = await stage.runtime.create_session()
+        with pytest.raises(callboard.CallboardError, match="async with"):
+            await anext(aiter(session.prompt("Hello.")))
+        assert await session.run("Hello.") == "Ok."
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from callboard.providers.provider import ModelRequest
 from callboard.providers.script import Step, reply, stall
 from callboard.providers.scripted import ScriptedModel
 from callboard.providers.scripted_server import ScriptedRequest
-from callboard.runtime.events import CallStarted, MessageCompleted, TurnEnded
+from callboard.runtime.events import CallStarted, InputCancelled, MessageCompleted, TurnEnded
 from callboard.runtime.history import Input, Result
 
 
@@ -242,10 +242,35 @@ async def test_a_waiting_input_that_is_cancelled_never_reaches_the_model(tmp_pat
                     await second.cancel("not needed")
                 await first.cancel()
             assert await session.run("Third.") == "Third."
-        outcomes = [
-            s.event.outcome for s in await stage.record(session) if isinstance(s.event, TurnEnded)
+            assert second.ended is not None or [type(e) async for e in second][-1] is InputCancelled
+        record = [s.event for s in await stage.record(session)]
+        outcomes = [event.outcome for event in record if isinstance(event, TurnEnded)]
+        assert outcomes == ["cancelled", "answered"]
+        cancelled = [event for event in record if isinstance(event, InputCancelled)]
+        assert [(event.input_id, event.reason) for event in cancelled] == [
+            (second.input_id, "not needed")
         ]
-        assert outcomes == ["cancelled", "cancelled", "answered"]
+
+
+async def test_an_input_whose_cancel_was_acknowledged_does_not_run_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    work, data = make_workspace(tmp_path), tmp_path / "data"
+    first_model = ScriptedModel([reply("never", delay_seconds=60)])
+    async with callboard.open_runtime(
+        model=first_model, workspace=work, data=data, environ={}
+    ) as runtime:
+        session = await runtime.create_session()
+        async with session.prompt("First.") as first, session.prompt("Second.") as second:
+            await second.cancel("not needed")
+            await first.cancel()
+    second_model = ScriptedModel([reply("Third.")])
+    async with callboard.open_runtime(
+        model=second_model, workspace=work, data=data, environ={}
+    ) as runtime:
+        again = await runtime.get_session(session.session_id)
+        assert await again.run("Third.") == "Third."
+    second_model.assert_complete()
 
 
 class Steps(trio.abc.Instrument):

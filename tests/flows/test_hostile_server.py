@@ -49,10 +49,7 @@ class Scene:
         session = await self.runtime.create_session(model="hostile/m")
         with trio.fail_after(60):
             played = await play(session, "Go.")
-            while self.server.open:
-                await trio.sleep(0.001)
-            while self.runtime._host.http.statistics().active:
-                await trio.sleep(0.001)
+            await self.server.wait_idle()
         assert self.runtime._host.http.statistics().active == 0
         return played
 
@@ -213,9 +210,7 @@ def whole(compressed: bool = False) -> bytes:
 
 
 @pytest.mark.parametrize("compressed", [False, True], ids=["plain", "gzip"])
-async def test_an_answer_that_drips_byte_by_byte_is_whole(
-    tmp_path: Path, compressed: bool
-) -> None:
+async def test_an_answer_that_drips_byte_by_byte_is_whole(tmp_path: Path, compressed: bool) -> None:
     async def drip(wire: Wire) -> None:
         for byte in whole(compressed):
             await wire.send(bytes([byte]))
@@ -239,7 +234,9 @@ def places(data: bytes) -> list[int]:
     """Where to break: everywhere in a soak, else at some places and at all near the end."""
     if SOAK:
         return list(range(len(data)))
-    return sorted({*random.Random(7).sample(range(len(data)), 30), *range(len(data) - 8, len(data))})
+    return sorted(
+        {*random.Random(7).sample(range(len(data)), 30), *range(len(data) - 8, len(data))}
+    )
 
 
 async def test_an_answer_that_breaks_at_any_byte_runs_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import tempfile
 import threading
 from pathlib import Path
 
@@ -109,13 +110,17 @@ async def process_state() -> dict[str, object]:
     """What a leak would show in, beside memory; taken when the system has closed what was closed."""
     gc.collect()
     await trio.testing.wait_all_tasks_blocked(0.05)
-    # Of all threads: trio starts processes from a worker.
-    children = [pid for file in Path("/proc/self/task").glob("*/children") for pid in _words(file)]
+    children = _children()
     # Trio keeps idle worker threads for ten seconds, in case there is more to do.
     names = [thread.name for thread in threading.enumerate()]
     threads = [name for name in names if not name.startswith("Trio ")]
     files = [_target(name) for name in os.listdir("/proc/self/fd")]
     return {"files": sorted(files), "children": children, "threads": sorted(threads)}
+
+
+def _children() -> list[str]:
+    """Processes, of all threads: trio starts them from a worker."""
+    return [pid for file in Path("/proc/self/task").glob("*/children") for pid in _words(file)]
 
 
 def _words(file: Path) -> list[str]:
@@ -178,7 +183,7 @@ async def test_what_a_leak_would_be_is_seen() -> None:
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.sleep_forever)
-            with Path("/dev/null").open("rb"):
+            with tempfile.TemporaryFile():
                 after = await process_state()
                 assert tasks.running >= 1
             nursery.cancel_scope.cancel()

@@ -301,3 +301,24 @@ async def test_the_limit_of_a_result_is_a_setting(tmp_path: Path) -> None:
         [content] = tool_contents(stage.sent[1])
         assert len(content["result"]) == 1024
         assert [artifact.kind for artifact in played.results[0].artifacts] == ["output"]
+
+
+async def test_a_workspace_that_was_made_anew_is_found_again(tmp_path: Path) -> None:
+    steps = [
+        step
+        for _ in range(2)
+        for step in (reply(calls=[("list_directory", {"path": "."})]), reply("Done."))
+    ]
+    folder = tmp_path / "work"
+    folder.mkdir()
+    model = callboard.ScriptedModel(steps)
+    async with callboard.open_runtime(model=model, workspace=folder, environ={}) as runtime:
+        session = await runtime.create_session()
+        await session.run("List.")
+        folder.rmdir()
+        folder.mkdir()
+        (folder / "new.txt").write_text("new")
+        await session.run("List again.")
+        calls = await runtime.store.calls(session_id=session.session_id)
+    assert [call.status for call in calls] == ["success", "success"]
+    assert "new.txt" in (calls[0].result or "")

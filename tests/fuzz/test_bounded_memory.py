@@ -17,6 +17,7 @@ from callboard.providers import openai_chat_wire
 from callboard.providers.error_answer import read_error_answer
 from callboard.providers.openai_chat import OPENAI_CHAT
 from callboard.providers.sse import SseParser
+from callboard.runtime.history import Call
 from callboard.runtime.http_connection import READ_BYTES
 from callboard.runtime.stream import Done, StreamError
 
@@ -56,8 +57,7 @@ ANSWERS: dict[str, tuple[float, Callable[[], bytes]]] = {
     "arguments of a byte": (
         4,
         lambda: (
-            calls(1)
-            + chunk(b'{"tool_calls":[{"index":0,"function":{"arguments":"}"}}]}') * 4_000
+            calls(1) + chunk(b'{"tool_calls":[{"index":0,"function":{"arguments":"}"}}]}') * 4_000
         ),
     ),
     "text and thinking": (
@@ -130,7 +130,7 @@ def test_a_million_calls_are_given_up_at_the_first_too_many() -> None:
 
 def test_names_and_ids_are_kept_no_longer_than_they_mean_something() -> None:
     parts = read_whole(calls(3, b"i" * 10_000, b"n" * 10_000)).parts()
-    assert [len(part.name) for part in parts if hasattr(part, "name")] == [MAX_NAME_CHARS] * 3
+    assert [len(part.name) for part in parts if isinstance(part, Call)] == [MAX_NAME_CHARS] * 3
 
 
 def test_an_answer_of_too_many_parts_is_stopped() -> None:
@@ -143,9 +143,7 @@ def test_an_answer_of_too_many_parts_is_stopped() -> None:
 
 
 @pytest.mark.parametrize("over", [-1, 0, 1])
-def test_an_odd_event_is_read_up_to_its_bound(
-    monkeypatch: pytest.MonkeyPatch, over: int
-) -> None:
+def test_an_odd_event_is_read_up_to_its_bound(monkeypatch: pytest.MonkeyPatch, over: int) -> None:
     """Text as a list of parts: the usual decoder refuses it, the lenient one reads it."""
     payload = b'{"choices":[{"delta":{"content":["hello"]}}]}'
     monkeypatch.setattr(openai_chat_wire, "MAX_ODD_BYTES", len(payload) - over)
@@ -162,9 +160,7 @@ def test_an_error_body_takes_a_small_multiple_of_its_size(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("line", [b"data\n", b"data: x\n", b":\n", b"id\n"])
-def test_an_event_that_never_ends_is_given_up(
-    monkeypatch: pytest.MonkeyPatch, line: bytes
-) -> None:
+def test_an_event_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch, line: bytes) -> None:
     monkeypatch.setattr("callboard.providers.sse.MAX_EVENT_BYTES", 128 * 1024)
     parser = SseParser()
 

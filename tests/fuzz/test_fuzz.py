@@ -11,7 +11,14 @@ import pytest
 import targets
 from hypothesis import given
 from hypothesis import strategies as st
-from targets import TARGETS, fuzz_arguments, fuzz_error_answer, fuzz_openai_chat, fuzz_sse, fuzz_toml
+from targets import (
+    TARGETS,
+    fuzz_arguments,
+    fuzz_error_answer,
+    fuzz_openai_chat,
+    fuzz_sse,
+    fuzz_toml,
+)
 
 from callboard.providers import scripted_wire
 from callboard.providers.script import reply
@@ -27,7 +34,9 @@ ANSWER = reply(
 
 def mix(*tokens: bytes | Sequence[bytes]) -> st.SearchStrategy[bytes]:
     """Bytes that look like the format: its tokens in any order, with noise between them."""
-    known = [token for group in tokens for token in ([group] if isinstance(group, bytes) else group)]
+    known = [
+        token for group in tokens for token in ([group] if isinstance(group, bytes) else group)
+    ]
     piece = st.one_of(st.sampled_from(known), st.sampled_from(known), st.binary(max_size=6))
     return st.builds(
         lambda first, pieces: bytes([first]) + b"".join(pieces),
@@ -141,7 +150,7 @@ def test_a_target_fails_when_a_promise_is_broken(monkeypatch: pytest.MonkeyPatch
 
 
 def run_script(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, ROOT / "scripts" / "fuzz", *map(str, arguments)]
+    command = [sys.executable, str(ROOT / "scripts" / "fuzz"), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, check=False, text=True)
 
 

@@ -25,6 +25,7 @@ from callboard.runtime.events import (
     CallProposed,
     DurableEvent,
     InputAccepted,
+    InputCancelled,
     MessageCompleted,
     SessionCreated,
     Stored,
@@ -247,6 +248,8 @@ class Heard:
             self.updates += updates
         last = self.updates[-1]
         assert isinstance(last, Stored)
+        if isinstance(last.event, InputCancelled):
+            return TurnEnded(turn_id="", outcome="cancelled", message=last.event.reason)
         assert isinstance(last.event, TurnEnded)
         return last.event
 

@@ -803,7 +803,7 @@ async def test_nothing_is_deleted_that_was_not_asked_for(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["asdf qwer zxcv", "", "   ", "?!", "help", "What can you do?", "Hi there!", "🎉🎉", "Tell me a joke",
-     "summarize a.txt", "the quick brown fox", "what's the weather in Paris?", "\x00\x01"],
+     "summarize a.txt", "What is 2+2?", "the quick brown fox", "what's the weather in Paris?", "\x00\x01"],
 )  # fmt: skip
 async def test_what_it_does_not_understand_calls_nothing_and_says_what_it_can(text: str) -> None:
     conversation = Conversation(World({"a.txt": "A"}), FILE_TOOLS)
@@ -825,6 +825,12 @@ async def test_what_it_does_not_understand_calls_nothing_and_says_what_it_can(te
         ("save to a.txt", "What should I write"),
         ("What time is it in Gotham?", "Gotham"),
         ("Write a poem about rain to a.txt", "can not compose"),
+        ("create a directory called foo", "can not make an empty folder"),
+        ("Make a folder named docs", "can not make an empty folder"),
+        ("mkdir foo", "can not make an empty folder"),
+        ("read all files", "by their names"),
+        ("read every file", "by their names"),
+        ("read *.txt", "by their names"),
     ],
 )
 async def test_what_is_missing_is_asked_for_and_nothing_is_called(text: str, asked: str) -> None:

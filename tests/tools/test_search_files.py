@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from workbench import Caller
 
 from callboard.runtime.definitions import ErrorType, ToolFailure
+from callboard.runtime.handles import Listing, ReadableFiles
 from callboard.tools.search_files import MAX_SEARCHED_BYTES, Search
 from callboard.tools.search_pattern import SearchPattern
+from callboard.tools.threads import run_read
 
 caller = workbench.caller
 folder = workbench.folder
@@ -106,6 +108,30 @@ async def test_binary_and_large_files_are_skipped(caller: Caller, folder: Path) 
     output = await caller.output("search_files", pattern="needle")
     assert [match["file"] for match in output["matches"]] == ["broken", "text"]
     assert output["skipped_large_files"] == 1
+
+
+async def test_a_closed_folder_is_passed_over_and_counted(caller: Caller, folder: Path) -> None:
+    fill(folder, {"a.txt": "needle", "shut/b.txt": "needle"})
+    files = _Shut(caller.workspace.read_only())
+    output = await run_read(Search(files, "needle", None, 9).run, ".")
+    assert [match["file"] for match in output["matches"]] == ["a.txt"]
+    assert output["unreadable_files"] == 1
+    with pytest.raises(ToolFailure, match="permission denied"):
+        await run_read(Search(files, "needle", None, 9).run, "shut")
+
+
+class _Shut:
+    """Files of which one folder can't be listed, as for its owner's sake."""
+
+    def __init__(self, files: ReadableFiles) -> None:
+        self.find = files.find
+        self.read = files.read
+        self._entries = files.entries
+
+    def entries(self, path: str, **bounds: Any) -> Listing:
+        if path == "shut":
+            raise ToolFailure(ErrorType.PERMISSION_DENIED, "shut: permission denied.")
+        return self._entries(path, **bounds)
 
 
 async def test_results_are_cut_and_it_is_said(caller: Caller, folder: Path) -> None:

@@ -37,6 +37,7 @@ def names(definitions: tuple[ToolDefinition, ...]) -> list[str]:
         ("edit_file", "workspace", 10, "never", "once", False),
         ("move_file", "workspace", 10, "dynamic", "once", False),
         ("delete_file", "workspace", 10, "dynamic", "once", False),
+        ("http_request", "system", 30, "dynamic", "once", False),
     ],
 )
 def test_the_table_of_built_in_tools(
@@ -61,7 +62,7 @@ def test_the_table_of_built_in_tools(
 
 
 def test_every_built_in_is_well_described(registry: ToolRegistry) -> None:
-    assert len(registry.list()) == len(registry.names()) == 8
+    assert len(registry.list()) == len(registry.names()) == 9
     for made in registry.list():
         assert made.definition.description.endswith(".")
         assert made.definition.parameters["type"] == "object"
@@ -121,5 +122,5 @@ def test_the_same_question_gives_the_same_object(registry: ToolRegistry) -> None
 
 def test_definitions_are_the_same_in_every_process() -> None:
     digests = [made.definition.digest for made in builtin_tools()]
-    assert len(set(digests)) == 8
+    assert len(set(digests)) == 9
     assert digests == [made.definition.digest for made in builtin_tools()]
