@@ -22,7 +22,8 @@ from ..runtime.messages import (
 from ..runtime.redaction import redacting_logger
 from ..runtime.supervisor import Supervisor
 from .session import MAILBOX_CAPACITY as SESSION_CAPACITY
-from .session import Session, SessionServices
+from .session import Session
+from .session_services import SessionServices
 
 logger = redacting_logger(__name__)
 

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Protocol, assert_never
+from typing import assert_never
 
-import msgspec
 import trio
 
-from ..config.settings import Limits
-from ..providers.provider import ModelTarget
-from ..runtime.definitions import Agent, SessionKind, ToolDefinition
 from ..runtime.errors import (
     ActorStopped,
     CallboardError,
@@ -29,28 +24,25 @@ from ..runtime.events import (
     TurnEnded,
     TurnStarted,
 )
-from ..runtime.http import HttpClient
 from ..runtime.identity import new_id, now_ms
-from ..runtime.inbox import EventInbox, EventInboxes
+from ..runtime.inbox import EventInbox
 from ..runtime.mailbox import Mailbox, Reply
 from ..runtime.messages import (
     AppendEvents,
     CancelTurn,
-    DispatcherMessage,
     InputTicket,
-    JournalMessage,
     SessionMessage,
     StopSession,
     SubmitInput,
 )
 from ..runtime.recovery import closing_events
 from ..runtime.redaction import redacting_logger
-from ..runtime.store import Store
 from ..runtime.subscription import Subscription
 from ..runtime.supervisor import Supervisor
 from .conversation import Conversation
 from .model_stream import MAILBOX_CAPACITY as MODEL_STREAM_CAPACITY
 from .model_stream import ModelStream, StartModelCall
+from .session_services import SessionServices
 from .turn import Turn
 
 logger = redacting_logger(__name__)
@@ -59,39 +51,6 @@ MAILBOX_CAPACITY = 64
 """Inputs and cancels that wait while the session stores one: more than a person can type."""
 MAX_WAITING_INPUTS = 256
 """Inputs that wait for their turn; past that a client is told to slow down."""
-
-
-class Models(Protocol):
-    """Finds the model for a turn."""
-
-    def target(self, choice: str | None, preferred: str | None = None) -> ModelTarget:
-        """The session's own model, the program's, the agent's, or the default, in this order."""
-        ...
-
-
-class Tools(Protocol):
-    """Finds the tools for a model."""
-
-    def definitions(
-        self, names: tuple[str, ...] | None, kind: SessionKind
-    ) -> tuple[ToolDefinition, ...]:
-        """What an agent may use in a session of this kind."""
-        ...
-
-
-class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
-    """What every session of a runtime shares."""
-
-    journal: Mailbox[JournalMessage]
-    dispatcher: Mailbox[DispatcherMessage]
-    store: Store
-    inboxes: EventInboxes
-    http: HttpClient
-    limits: Limits
-    models: Models
-    tools: Tools
-    agents: Mapping[str, Agent]
-    strict: bool = False
 
 
 class Session:

@@ -139,10 +139,10 @@ def execute(tokens: Sequence[str]) -> int:
     except CycloptsError as error:
         message = _unknown_option(tokens) or _explained(error, tokens)
         return _wrong_usage(message.replace("?.", "?"), tokens[0] if tokens else "")
-    if command is run and bound.args[0].startswith("-"):
-        # cyclopts takes any word in the prompt's place; a mistyped option is no prompt.
-        if unknown := _unknown_option(tokens):
-            return _wrong_usage(unknown, "run")
+    # cyclopts takes any word in the prompt's place; a mistyped option is no prompt.
+    is_option = command is run and bound.args[0].startswith("-")
+    if is_option and (unknown := _unknown_option(tokens)):
+        return _wrong_usage(unknown, "run")
     code = command(*bound.args, **bound.kwargs)
     return code if isinstance(code, int) else ANSWERED
 

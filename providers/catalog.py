@@ -10,7 +10,7 @@ A key goes only to the origin it belongs to, and in clear text only to this mach
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 import msgspec
@@ -34,6 +34,9 @@ MAX_KEY_LENGTH = 8192
 
 MAX_LISTED_MODELS = 20
 """How many models an error names: a screen of them; OpenRouter has hundreds."""
+
+Listed = Mapping[str, Sequence[str] | None]
+"""Model ids by base URL; `None` where nothing answered."""
 
 
 class KnownProvider(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,17 +172,12 @@ def servers_to_ask(wish: Wish) -> tuple[Endpoint, ...]:
     return () if known.model else (_endpoint(known, wish.environ),)
 
 
-def resolve_model(
-    wish: Wish,
-    listed: Mapping[str, Sequence[str]] | None = None,
-    silent: Collection[str] = (),
-) -> ResolvedModel:
+def resolve_model(wish: Wish, listed: Listed | None = None) -> ResolvedModel:
     """Decides which model a session gets.
 
     Args:
         wish: What was asked for, and the surroundings.
-        listed: Model ids by base URL, of the servers of `servers_to_ask` that answered.
-        silent: Base URLs where nothing answered at all.
+        listed: Model ids by base URL, of the servers of `servers_to_ask`.
 
     Raises:
         NotFoundError: The provider or model does not exist; lists those that do.
@@ -188,15 +186,15 @@ def resolve_model(
     """
     listed = listed or {}
     if wish.base_url is not None:
-        return _at_base_url(wish, wish.base_url, listed, silent)
+        return _at_base_url(wish, wish.base_url, listed)
     named = _named(wish)
     if named is not None:
-        return _by_name(wish, *named, listed, silent)
+        return _by_name(wish, *named, listed)
     provider = _with_key(wish)
     if provider is not None and provider.model is not None:
         return _resolved(wish, provider, provider.model, f"because {provider.key_env} is set")
     for endpoint in _local(wish):
-        model = _first_chat_model(listed.get(endpoint.base_url, ()))
+        model = _first_chat_model(listed.get(endpoint.base_url))
         if model is not None:
             reason = f"because a server answers at {endpoint.base_url}"
             return ResolvedModel(
@@ -225,13 +223,7 @@ def _named(wish: Wish) -> tuple[str, str] | None:
     return None
 
 
-def _by_name(
-    wish: Wish,
-    text: str,
-    reason: str,
-    listed: Mapping[str, Sequence[str]],
-    silent: Collection[str],
-) -> ResolvedModel:
+def _by_name(wish: Wish, text: str, reason: str, listed: Listed) -> ResolvedModel:
     name, slash, model = text.partition("/")
     if name == REHEARSAL:
         if model in {"", REHEARSAL}:
@@ -241,38 +233,36 @@ def _by_name(
     if provider is None:
         if not slash:
             for endpoint in _local(wish):
-                if text in listed.get(endpoint.base_url, ()):
+                if text in (listed.get(endpoint.base_url) or ()):
                     return ResolvedModel(
                         provider=endpoint.name, model=text, endpoint=endpoint, reason=reason
                     )
         raise _unknown_provider(wish.settings, text)
-    model = model or provider.model or _first_chat_model(listed.get(provider.base_url, ())) or ""
+    model = model or provider.model or _first_chat_model(listed.get(provider.base_url)) or ""
     if not model:
         raise ValidationError(
             f"{name} needs the name of a model, as in {name}/MODEL: it has no default, and "
-            f"{_no_list(provider.base_url, silent)}",
+            f"{_no_list(provider.base_url, listed)}",
             field="model",
         )
     return _resolved(wish, provider, model, reason)
 
 
-def _at_base_url(
-    wish: Wish, base_url: str, listed: Mapping[str, Sequence[str]], silent: Collection[str]
-) -> ResolvedModel:
+def _at_base_url(wish: Wish, base_url: str, listed: Listed) -> ResolvedModel:
     provider = _provider_at(wish, base_url)
     model = (wish.choice or "").removeprefix(f"{provider.name}/")
-    model = model or provider.model or _first_chat_model(listed.get(provider.base_url, ())) or ""
+    model = model or provider.model or _first_chat_model(listed.get(provider.base_url)) or ""
     if not model:
         raise ValidationError(
             f"--base-url {provider.base_url} needs --model MODEL: "
-            f"{_no_list(provider.base_url, silent)}",
+            f"{_no_list(provider.base_url, listed)}",
             field="model",
         )
     return _resolved(wish, provider, model, "because --base-url says so")
 
 
-def _no_list(base_url: str, silent: Collection[str]) -> str:
-    if base_url in silent:
+def _no_list(base_url: str, listed: Listed) -> str:
+    if base_url in listed and listed[base_url] is None:
         return f"nothing answered at {base_url}. Is the server running?"
     return f"no list of models came from {base_url}."
 
@@ -381,9 +371,9 @@ def _unused_keys(environ: Mapping[str, str]) -> str:
     return f" ({' and '.join(unused)} can't be used: this version speaks OpenAI's format only)"
 
 
-def _first_chat_model(models: Sequence[str]) -> str | None:
+def _first_chat_model(models: Sequence[str] | None) -> str | None:
     """The first listed model that answers; embedding models are listed beside them."""
-    return next((model for model in models if "embed" not in model.lower()), None)
+    return next((model for model in models or () if "embed" not in model.lower()), None)
 
 
 def _unknown_provider(settings: Settings, text: str) -> NotFoundError:

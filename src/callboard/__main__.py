@@ -100,7 +100,7 @@ def _mend_standard_streams() -> None:
 
 
 def _nowhere() -> TextIO:
-    return open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # it lives as long as the process
+    return open(os.devnull, "w", encoding="utf-8")
 
 
 if __name__ == "__main__":

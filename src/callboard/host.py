@@ -22,7 +22,7 @@ from .actors.journal import MAILBOX_CAPACITY as JOURNAL_CAPACITY
 from .actors.journal import Journal
 from .actors.permission_broker import MAILBOX_CAPACITY as BROKER_CAPACITY
 from .actors.permission_broker import Approver, PermissionBroker
-from .actors.session import Models, SessionServices
+from .actors.session_services import Models, SessionServices
 from .actors.tool_dispatcher import MAILBOX_CAPACITY as DISPATCHER_CAPACITY
 from .actors.tool_dispatcher import ToolDispatcher
 from .actors.tool_handles import OpenHandles

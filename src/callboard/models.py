@@ -26,8 +26,7 @@ class ModelFinder:
 
     def __init__(self, wish: Wish, local: LocalModel | None = None) -> None:
         self._wish = wish
-        self._listed: dict[str, tuple[str, ...]] = {}
-        self._silent: set[str] = set()
+        self._listed: dict[str, tuple[str, ...] | None] = {}
         self._found: dict[str | None, ModelTarget] = {}
         self._is_decided = local is not None or bool(wish.choice or wish.base_url)
         self.reason = "because the program passed it"
@@ -70,7 +69,7 @@ class ModelFinder:
                     content = await body.read_all(MAX_LIST_BYTES)
             listed = msgspec.json.decode(content, type=_ModelList)
         except (NetworkError, DeadlineError, trio.TooSlowError):
-            self._silent.add(endpoint.base_url)
+            self._listed[endpoint.base_url] = None
             return
         except (CallboardError, msgspec.DecodeError, UnicodeDecodeError):
             return  # absent, or not what it seems: then it isn't offered
@@ -80,7 +79,7 @@ class ModelFinder:
         wish = self._wish
         if choice is not None:
             wish = msgspec.structs.replace(wish, choice=choice)
-        resolved = resolve_model(wish, self._listed, self._silent)
+        resolved = resolve_model(wish, self._listed)
         if choice is None or choice == self._wish.choice:
             self.reason = resolved.reason
         local = None

@@ -12,7 +12,8 @@ from callboard.actors.directory import Directory, LiveSessions
 from callboard.actors.journal import Journal
 from callboard.actors.model_stream import ModelStream, StartModelCall
 from callboard.actors.permission_broker import Approver, PermissionBroker
-from callboard.actors.session import Session, SessionServices
+from callboard.actors.session import Session
+from callboard.actors.session_services import SessionServices
 from callboard.actors.tool_dispatcher import ToolDispatcher
 from callboard.config.settings import Limits
 from callboard.providers.provider import LocalModel, ModelTarget

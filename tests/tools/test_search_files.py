@@ -124,6 +124,7 @@ class _Shut:
     """Files of which one folder can't be listed, as for its owner's sake."""
 
     def __init__(self, files: ReadableFiles) -> None:
+        self.normalize = files.normalize
         self.find = files.find
         self.read = files.read
         self._entries = files.entries

@@ -98,7 +98,7 @@ def test_unfit_folders_are_refused_with_advice(
     for path, why in refused.items():
         with pytest.raises(ValidationError, match=why) as caught:
             open_workspace(path, forbidden=[data])
-        assert "--workspace" in str(caught.value)
+        assert "Choose a project's own folder" in str(caught.value)
         assert caught.value.field == "workspace"
     (home / "other").mkdir()
     with open_workspace(home / "other", forbidden=[data]) as workspace:
