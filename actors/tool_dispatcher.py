@@ -105,9 +105,12 @@ class ToolDispatcher:
             async with trio.open_nursery() as nursery:
                 task_status.started()
                 async for request in messages:
-                    nursery.start_soon(
-                        _Batch(self, request).run, name=f"calls of {request.turn_id}"
-                    )
+                    nursery.start_soon(self._run_batch, request, name=f"calls of {request.turn_id}")
+
+    async def _run_batch(self, request: RunCalls) -> None:
+        # The outlet ends whatever happens here: the turn waits for that.
+        with request.outlet:
+            await _Batch(self, request).run()
 
     def locks(self, workspace: str) -> ResourceLocks:
         """The keys of a workspace, which its batches share."""
@@ -125,8 +128,8 @@ class _Batch:
         self._proposed_at = trio.current_time()
 
     async def run(self) -> None:
-        """Runs them all; leaving the outlet's block says that everything of the batch is gone."""
-        with self._request.outlet, self._request.scope, ExitStack() as permits:
+        """Runs them all, until they are gone."""
+        with self._request.scope, ExitStack() as permits:
             ready, finished = self._prepare()
             starting: list[tuple[ReadyCall, Permit]] = []
             waiting: list[tuple[ReadyCall, Decision, Permit | None]] = []

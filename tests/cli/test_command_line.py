@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -219,3 +221,23 @@ def test_an_interrupt_and_a_lost_reader_are_quiet(
     monkeypatch.setattr("callboard.cli.tool_list.show_tools", interrupted)
     assert main(["tools"]) == 130
     assert capsys.readouterr().err == ""
+
+
+def test_an_interrupt_while_it_is_imported_is_quiet(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupting:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "callboard.cli.app":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "callboard.cli.app")
+    monkeypatch.setattr(sys, "meta_path", [Interrupting(), *sys.meta_path])
+    assert main(["tools"]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_closed_output_is_no_bug() -> None:
+    script = f"exec {sys.executable} -m callboard tools >&-"
+    done = subprocess.run(["sh", "-c", script], stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -97,3 +97,20 @@ async def test_an_odd_approval_allows_nothing(odd: dict[str, Any], tmp_path: Pat
         assert await session.run("Go.") == "Sorry."
         await runtime.store.events(session.session_id)
     assert not ran
+
+
+async def test_what_opens_no_runtime_is_named(tmp_path: Path) -> None:
+    refused: dict[str, Any] = {
+        "on_approval is 'maybe': pass an async function of the request, \"allow\"": {
+            "on_approval": "maybe"
+        },
+        "print is no tool: decorate it with @callboard.tool": {"tools": [print]},
+    }
+    for said, options in refused.items():
+        with pytest.raises(ValidationError, match=said):
+            async with callboard.open_runtime(model="rehearsal", workspace=tmp_path, **options):
+                pass
+    async with callboard.open_runtime(model="rehearsal", workspace=tmp_path) as runtime:
+        with pytest.raises(ValidationError, match="it is the whole file system") as caught:
+            await runtime.create_session(workspace="/")
+    assert "--workspace" not in str(caught.value)

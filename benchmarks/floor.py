@@ -1,0 +1,48 @@
+"""The floor: the least that an agent on httpx and Trio can do, as a driver of the benchmarks.
+
+A loop written by hand for one wire format: events are split by `bytes.split`, decoded by msgspec,
+and the history is kept encoded. It checks nothing, records nothing, asks nobody and recovers from
+nothing, so callboard's ratio to it is the price of all that.
+"""
+
+from __future__ import annotations
+
+from _common import Driver, main  # type: ignore[import-not-found]
+
+
+class Floor(Driver):  # type: ignore[misc]
+    name = "floor"
+    runner = "trio"
+    packages = ("httpx", "trio", "msgspec")
+
+    def load(self) -> None:
+        global httpx, Session
+        import httpx
+        from floor_session import Session
+
+    async def open(self, base_url: str) -> None:
+        self._client = httpx.AsyncClient(
+            timeout=60,
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=100),
+            trust_env=False,
+            headers={"authorization": "Bearer none"},
+        )
+        self._url = httpx.URL(base_url + "/chat/completions")
+
+    def session(self, model, tool=None, rounds=1):
+        return Session(self._post, model, tool)
+
+    async def _post(self, body: bytes):
+        kind = {"content-type": "application/json"}
+        async with self._client.stream("POST", self._url, content=body, headers=kind) as answer:
+            if answer.status_code != 200:
+                raise RuntimeError(await answer.aread())
+            async for data in answer.aiter_raw():
+                yield data
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+
+if __name__ == "__main__":
+    main(Floor())
