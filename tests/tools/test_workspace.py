@@ -246,7 +246,9 @@ def test_of_parallel_writes_of_one_new_path_one_wins(workspace: Workspace, folde
 @pytest.mark.usefixtures("no_rename_exclusive")
 def test_without_renameat2_one_wins_too(workspace: Workspace, folder: Path) -> None:
     outcomes = race_to_write(workspace, 8)
-    assert outcomes.count("already_exists") == 7
+    # Without the system call the new file has two names for a moment, which is refused as such.
+    refused = [outcome for outcome in outcomes if outcome in {"already_exists", "access_denied"}]
+    assert len(refused) == 7
     assert os.listdir(folder / "d") == ["new"]
 
 
