@@ -30,7 +30,12 @@ MAX_REQUEST = 64 * 2**20
 MAX_CONNECTIONS = 65536
 ARGUMENT_PIECE = 8
 """Characters of arguments in one delta, about what models send."""
-WORDS = ("lorem ipsum dolor si", "t amet consectetur a", "dipiscing elit sed d", "o eiusmod tempor inc")
+WORDS = (
+    "lorem ipsum dolor si",
+    "t amet consectetur a",
+    "dipiscing elit sed d",
+    "o eiusmod tempor inc",
+)
 
 HEAD = (
     b"HTTP/1.1 200 OK\r\ndate: Mon, 01 Jan 2024 00:00:00 GMT\r\n"

@@ -16,50 +16,63 @@ Example:
 
 from typing import TYPE_CHECKING
 
-from .embedded import Runtime as Runtime
-from .embedded import Session as Session
-from .embedded import open_runtime as open_runtime
-from .providers.script import reply as reply
-from .providers.scripted import ScriptedModel as ScriptedModel
-from .runtime.definitions import Agent as Agent
-from .runtime.definitions import ErrorType as ErrorType
-from .runtime.definitions import Preset as Preset
-from .runtime.definitions import Tier as Tier
-from .runtime.definitions import ToolFailure as ToolFailure
-from .runtime.definitions import ToolResult as ToolResult
-from .runtime.errors import CallboardError as CallboardError
-from .runtime.events import CallFinished as CallFinished
-from .runtime.events import CallProgress as CallProgress
-from .runtime.events import CallProposed as CallProposed
-from .runtime.events import CallStarted as CallStarted
-from .runtime.events import MessageCompleted as MessageCompleted
-from .runtime.events import MessageDiscarded as MessageDiscarded
-from .runtime.events import TurnEnded as TurnEnded
-from .runtime.messages import ApprovalAnswer as ApprovalAnswer
-from .runtime.messages import ApprovalRequest as ApprovalRequest
-from .runtime.stream import TextDelta as TextDelta
-from .runtime.stream import ThinkingDelta as ThinkingDelta
-from .tools.tool import ToolContext as ToolContext
-from .tools.tool import tool as tool
-from .turn_handle import Turn as Turn
-from .turn_handle import TurnEvent as TurnEvent
-
 if TYPE_CHECKING:
     from . import aio as aio
+    from .embedded import Runtime as Runtime
+    from .embedded import Session as Session
+    from .embedded import open_runtime as open_runtime
     from .plain import start_in_thread as start_in_thread
+    from .providers.script import reply as reply
+    from .providers.scripted import ScriptedModel as ScriptedModel
+    from .runtime.definitions import Agent as Agent
+    from .runtime.definitions import ErrorType as ErrorType
+    from .runtime.definitions import Preset as Preset
+    from .runtime.definitions import Tier as Tier
+    from .runtime.definitions import ToolFailure as ToolFailure
+    from .runtime.definitions import ToolResult as ToolResult
+    from .runtime.errors import CallboardError as CallboardError
+    from .runtime.events import CallFinished as CallFinished
+    from .runtime.events import CallProgress as CallProgress
+    from .runtime.events import CallProposed as CallProposed
+    from .runtime.events import CallStarted as CallStarted
+    from .runtime.events import MessageCompleted as MessageCompleted
+    from .runtime.events import MessageDiscarded as MessageDiscarded
+    from .runtime.events import TurnEnded as TurnEnded
+    from .runtime.messages import ApprovalAnswer as ApprovalAnswer
+    from .runtime.messages import ApprovalRequest as ApprovalRequest
+    from .runtime.stream import TextDelta as TextDelta
+    from .runtime.stream import ThinkingDelta as ThinkingDelta
+    from .tools.tool import ToolContext as ToolContext
+    from .tools.tool import tool as tool
+    from .turn_handle import Turn as Turn
+    from .turn_handle import TurnEvent as TurnEvent
 else:
-    # A Trio program needs neither, and asyncio alone takes as long to import as all of this.
-    _LATER = {"aio": (".aio", None), "start_in_thread": (".plain", "start_in_thread")}
+    # Each name is imported when it is first used: the commands start and fail without the runtime,
+    # and a Trio program never pays for asyncio.
+    _MODULES = {
+        ".embedded": "Runtime Session open_runtime",
+        ".plain": "start_in_thread",
+        ".providers.script": "reply",
+        ".providers.scripted": "ScriptedModel",
+        ".runtime.definitions": "Agent ErrorType Preset Tier ToolFailure ToolResult",
+        ".runtime.errors": "CallboardError",
+        ".runtime.events": "CallFinished CallProgress CallProposed CallStarted MessageCompleted MessageDiscarded TurnEnded",
+        ".runtime.messages": "ApprovalAnswer ApprovalRequest",
+        ".runtime.stream": "TextDelta ThinkingDelta",
+        ".tools.tool": "ToolContext tool",
+        ".turn_handle": "Turn TurnEvent",
+    }
+    _WHERE = {name: module for module, names in _MODULES.items() for name in names.split()}
 
     def __getattr__(name: str) -> object:
-        if name not in _LATER:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
-        module, attribute = _LATER[name]
-        found = import_module(module, __name__)
-        found = globals()[name] = getattr(found, attribute) if attribute else found
+        if name == "aio":
+            return import_module(".aio", __name__)
+        if name not in _WHERE:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(_WHERE[name], __name__), name)
         return found
 
     def __dir__() -> list[str]:
-        return sorted([*globals(), *_LATER])
+        return sorted([*globals(), "aio", *_WHERE])
