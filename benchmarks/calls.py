@@ -21,7 +21,7 @@ TURNS = 20
 
 
 @callboard.tool
-async def noop(x: int, note: str) -> str:
+async def noop(x: int, note: str) -> str:  # noqa: ASYNC124  tools of the floor are async too
     """Does nothing."""
     return "ok"
 

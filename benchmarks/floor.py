@@ -32,13 +32,9 @@ class Floor(Driver):  # type: ignore[misc]
     def session(self, model, tool=None, rounds=1):
         return Session(self._post, model, tool)
 
-    async def _post(self, body: bytes):
+    def _post(self, body: bytes):
         kind = {"content-type": "application/json"}
-        async with self._client.stream("POST", self._url, content=body, headers=kind) as answer:
-            if answer.status_code != 200:
-                raise RuntimeError(await answer.aread())
-            async for data in answer.aiter_raw():
-                yield data
+        return self._client.stream("POST", self._url, content=body, headers=kind)
 
     async def close(self) -> None:
         await self._client.aclose()

@@ -49,7 +49,7 @@ encode = msgspec.json.Encoder().encode
 
 
 class Session:
-    """`post(body)` is an async generator of the answer's bytes."""
+    """`post(body)` is the context manager of httpx around the answer to a request."""
 
     def __init__(self, post, model, tool) -> None:
         self._post = post
@@ -75,23 +75,27 @@ class Session:
         text, calls = [], []
         rest = b""
         body = self._head + b'"messages":[' + b",".join(self._history) + b"]}"
-        async for data in self._post(body):
-            parts = (rest + data).split(b"\n\n") if rest else data.split(b"\n\n")
-            rest = parts.pop()
-            for part in parts:
-                if part == b"data: [DONE]":
-                    continue
-                choices = decode(part[6:]).choices
-                if not choices:
-                    continue
-                delta = choices[0].delta
-                if delta.content:
-                    text.append(delta.content)
-                    on_delta(delta.content)
-                for call in delta.tool_calls or ():
-                    if call.index == len(calls):
-                        calls.append((call.id, call.function.name, []))
-                    calls[call.index][2].append(call.function.arguments)
+        async with self._post(body) as answer:
+            if answer.status_code != 200:
+                raise RuntimeError(await answer.aread())
+            async for data in answer.aiter_raw():
+                parts = (rest + data).split(b"\n\n") if rest else data.split(b"\n\n")
+                rest = parts.pop()
+                for part in parts:
+                    if part == b"data: [DONE]":
+                        continue
+                    choices = decode(part[6:]).choices
+                    if not choices:
+                        continue
+                    delta = choices[0].delta
+                    if delta.content:
+                        text.append(delta.content)
+                        on_delta(delta.content)
+                    if delta.tool_calls:
+                        for call in delta.tool_calls:
+                            if call.index == len(calls):
+                                calls.append((call.id, call.function.name, []))
+                            calls[call.index][2].append(call.function.arguments)
         return "".join(text), [(call_id, name, "".join(args)) for call_id, name, args in calls]
 
     async def _run(self, calls) -> None:

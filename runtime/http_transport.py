@@ -180,17 +180,6 @@ class _ResponseStream(httpx.AsyncByteStream):
             self._transport.give_back(self._shard, self._where)
 
 
-def open_httpx_client(transport: ShardedTransport, user_agent: str) -> httpx.AsyncClient:
-    """The client: nothing from the environment, no redirects, no timeouts of its own."""
-    return httpx.AsyncClient(
-        transport=transport,
-        trust_env=False,
-        follow_redirects=False,
-        timeout=None,
-        headers={"user-agent": user_agent, "accept": "*/*", "accept-encoding": "identity"},
-    )
-
-
 def _make_tls_context() -> ssl.SSLContext:
     """Verifies against the system's authorities (or `SSL_CERT_FILE`), else against certifi's."""
     paths = ssl.get_default_verify_paths()

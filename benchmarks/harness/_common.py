@@ -17,6 +17,7 @@ import time
 from statistics import median
 
 MAX_FILES = 65536
+CLOSE_SECONDS = 10
 DELTA = 20
 """Characters that the provider sends in each delta."""
 
@@ -85,7 +86,7 @@ class Tools:
     def __init__(self) -> None:
         self.calls = 0
 
-        async def noop(x: int, note: str) -> str:
+        async def noop(x: int, note: str) -> str:  # noqa: ASYNC124  drivers await it
             """Does nothing."""
             self.calls += 1
             return "ok"
@@ -257,7 +258,8 @@ def main(driver: Driver) -> None:
         try:
             await WORKLOADS[chosen.workload](driver, chosen, figures)
         finally:
-            await driver.close()
+            with trio.move_on_after(CLOSE_SECONDS, shield=True):
+                await driver.close()
 
     if chosen.profile:
         import cProfile
