@@ -33,8 +33,8 @@ format: .venv/dev-ready          ## what check wants, as far as a program can do
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: .venv/dev-ready           ## see benchmarks/driver.py; options in ARGS
-	$(BIN)/python benchmarks/driver.py $(ARGS)
+bench: .venv/dev-ready           ## speed against the floor, two minutes; see docs/performance.md
+	$(BIN)/python benchmarks/compare.py $(ARGS)
 
 soak: .venv/dev-ready            ## the tests that search, searching longer
 	CALLBOARD_SOAK=1 $(BIN)/pytest $(ARGS)

@@ -1,7 +1,7 @@
 """callboard as one driver of the benchmark: the public API, as an application would use it.
 
-Run by the benchmark's `run_all.py` with `CALLBOARD_DRIVER` set to this file; its folder `drivers`
-is on the path then. `CALLBOARD_STORE=disk` journals to a folder instead of to memory.
+Run by `compare.py`, or by any harness that has a `_common` of the same form on its path.
+`CALLBOARD_STORE=disk` journals to a folder instead of to memory.
 """
 
 from __future__ import annotations

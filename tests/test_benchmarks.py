@@ -1,0 +1,49 @@
+"""The benchmark runs in a checkout as it is; what it measures is nobody's promise here."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("resource", reason="the benchmark is made for Unix")
+
+COMPARE = Path(__file__).resolve().parent.parent / "benchmarks" / "compare.py"
+
+
+def compare(*options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(COMPARE), *options],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_a_row_for_each_workload(tmp_path: Path) -> None:
+    done = compare(
+        *("--rounds", "1", "--n", "3", "--folder", str(tmp_path)),
+        *("--only", "stream", "toolloop-disk"),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")]
+    assert [row[0] for row in rows] == ["| row", "| stream", "| toolloop-disk"]
+    for row in rows[1:]:
+        assert re.fullmatch(r"[\d.]+×", row[4])
+    assert list(tmp_path.iterdir()) == []  # what it wrote is gone
+
+
+def test_an_unknown_row_is_refused() -> None:
+    done = compare("--only", "streem")
+    assert done.returncode == 2
+    assert "streem" in done.stderr
+
+
+def test_no_rounds_are_refused() -> None:
+    done = compare("--rounds", "0")
+    assert done.returncode == 2
+    assert "at least 1" in done.stderr
