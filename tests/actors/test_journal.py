@@ -8,7 +8,14 @@ import trio.testing
 from scene import Scene, assert_sound, open_scene
 
 from callboard.actors.journal import MAX_GROUP
-from callboard.runtime.errors import ActorStopped, ConflictError, NotFoundError, StorageError
+from callboard.runtime.errors import (
+    ActorStopped,
+    ConflictError,
+    InternalError,
+    NotFoundError,
+    StorageError,
+    StorageFull,
+)
 from callboard.runtime.events import SessionCreated, Stored, TitleSet
 from callboard.runtime.messages import AppendEvents
 from callboard.runtime.store import Append
@@ -118,6 +125,37 @@ async def test_a_store_that_fails_fails_its_group_and_the_journal_goes_on() -> N
         scene.fake.refuse = lambda _: None
         (stored,) = await scene.append("s1", title("later"))
     assert stored.seq == 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "ends"),
+    [
+        pytest.param(StorageFull("no space"), False, id="a full disk is waited out"),
+        pytest.param(StorageError("it is corrupt"), True, id="a failing one ends the runtime"),
+    ],
+)
+async def test_a_fault_that_does_not_pass(
+    fault: StorageError, ends: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    scene = await ready()
+    scene.fake.refuse = lambda _: fault
+
+    async def ask_often() -> None:
+        async with open_scene(scene, "journal"):
+            for number in range(20):
+                with pytest.raises((StorageError, ActorStopped)):
+                    await scene.append("s1", title(number))
+                await trio.sleep(1)
+            scene.fake.refuse = lambda _: None
+            await scene.append("s1", title("later"))
+
+    if ends:
+        with pytest.raises(ExceptionGroup) as caught:
+            await ask_often()
+        assert caught.group_contains(InternalError, match="journal crashed")
+    else:
+        await ask_often()
+        assert [s.event for s in await scene.store.events("s1", after_seq=1)] == [title("later")]
 
 
 async def test_one_refused_append_spares_its_group() -> None:

@@ -1,0 +1,52 @@
+"""A provider's key is sent to its provider, and stands nowhere else."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+import callboard
+from callboard.providers.script import reply
+from callboard.providers.scripted_server import open_scripted_server
+from callboard.runtime.sqlite_store import open_reader
+
+KEY = "canary-7f3a9c51d2e84b06"
+
+
+@callboard.tool
+async def leak() -> str:
+    """Fails with the key in its words."""
+    raise RuntimeError(f"refused with {KEY}")
+
+
+async def test_a_key_is_in_the_request_and_in_no_log_record_or_result(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    work = tmp_path / "work"
+    work.mkdir()
+    steps = [reply(calls=[("leak", {})]), reply("Done.")]
+    async with open_scripted_server(steps) as server:
+        async with callboard.open_runtime(
+            model="m",
+            base_url=server.base_url,
+            workspace=work,
+            data=tmp_path / "data",
+            tools=[leak],
+            policy="auto",
+            environ={"CALLBOARD_API_KEY": KEY},
+        ) as runtime:
+            session = await runtime.create_session()
+            await session.run("Go.")
+        assert all(KEY in r.headers["authorization"] for r in server.requests)
+        assert KEY not in str([r.body for r in server.requests])
+    assert "the tool leak crashed" in caplog.text
+    assert KEY not in caplog.text
+    reader = await open_reader(tmp_path / "data")
+    [call] = await reader.calls()
+    await reader.aclose()
+    assert "refused with" in (call.result or "")
+    for file in (tmp_path / "data").iterdir():
+        assert KEY.encode() not in file.read_bytes()
