@@ -8,7 +8,7 @@ and the journal's tables in memory. CPU time, the median of the turns.
 from __future__ import annotations
 
 import json
-import sys
+import tempfile
 import time
 from statistics import median
 
@@ -19,38 +19,47 @@ import callboard
 CALLS = 100
 TURNS = 20
 
+ran: list[int] = []
+"""What the calls of a turn were given."""
+
 
 @callboard.tool
 async def noop(x: int, note: str) -> str:  # noqa: ASYNC124  tools of the floor are async too
-    """Does nothing."""
+    """Does nothing but be counted."""
+    ran.append(x)
     return "ok"
 
 
-async def seconds(calls: int) -> float:
+async def seconds(calls: int, workspace: str) -> float:
     """The CPU time of a turn with an answer of so many calls, in a runtime of its own."""
     asked = [("noop", {"x": number, "note": f"call {number}"}) for number in range(calls)]
     model = callboard.ScriptedModel([callboard.reply(calls=asked), callboard.reply("Done.")])
     async with callboard.open_runtime(
         model=model,
+        workspace=workspace,
         tools=[noop],
         agents=[callboard.Agent(name="bench", tools=("noop",))],
         policy="auto",
         environ={},
     ) as runtime:
         session = await runtime.create_session(agent="bench")
+        ran.clear()
         began = time.process_time()
         await session.run("go")
         spent = time.process_time() - began
     model.assert_complete()
+    if len(ran) != calls:
+        raise RuntimeError(f"{len(ran)} calls ran, expected {calls}")
     return spent
 
 
-async def main(turns: int) -> None:
-    await seconds(CALLS)  # warms caches up
-    pairs = [(await seconds(CALLS), await seconds(1)) for _ in range(turns)]
+async def main() -> None:
+    with tempfile.TemporaryDirectory() as empty:
+        await seconds(CALLS, empty)  # warms caches up
+        pairs = [(await seconds(CALLS, empty), await seconds(1, empty)) for _ in range(TURNS)]
     per_call = median(many - one for many, one in pairs) / (CALLS - 1)
     print(json.dumps({"call_us": per_call * 1e6}))
 
 
 if __name__ == "__main__":
-    trio.run(main, int(sys.argv[1]) if sys.argv[1:] else TURNS)
+    trio.run(main)

@@ -7,6 +7,8 @@ nothing, so callboard's ratio to it is the price of all that.
 
 from __future__ import annotations
 
+import sys
+
 from _common import Driver, main  # type: ignore[import-not-found]
 
 
@@ -17,6 +19,7 @@ class Floor(Driver):  # type: ignore[misc]
 
     def load(self) -> None:
         global httpx, Session
+        sys.modules["rich"] = None  # type: ignore[assignment]  # no command line for httpx
         import httpx
         from floor_session import Session
 

@@ -33,7 +33,7 @@ def test_a_row_for_each_workload(tmp_path: Path) -> None:
     rows = [line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")]
     assert [row[0] for row in rows] == ["| row", "| stream", "| toolloop-disk"]
     for row in rows[1:]:
-        assert re.fullmatch(r"[\d.]+×", row[4])
+        assert re.fullmatch(r"[\d.]+\N{MULTIPLICATION SIGN}", row[4])
     assert list(tmp_path.iterdir()) == []  # what it wrote is gone
 
 
