@@ -77,7 +77,9 @@ _CLOSED: dict[int, tuple[Network, ...]] = {
     6: tuple(map(ipaddress.IPv6Network, _CLOSED_V6)),
 }
 
-_AUTHORITY = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})")
+_AUTHORITY = re.compile(
+    r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_-][A-Za-z0-9._-]*):(?P<port>[0-9]{1,5})"
+)
 
 
 class AddressRefused(PermissionRefused):

@@ -181,14 +181,18 @@ class _ResponseStream(httpx.AsyncByteStream):
 
 
 def _make_tls_context() -> ssl.SSLContext:
-    """Verifies against the system's authorities (or `SSL_CERT_FILE`), else against certifi's."""
+    """Verifies against the system's authorities (or `SSL_CERT_FILE`), else against certifi's.
+
+    Not `ssl.create_default_context`: that writes every session's keys to `SSLKEYLOGFILE`.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     paths = ssl.get_default_verify_paths()
     folder = Path(paths.capath) if paths.capath else None
     if paths.cafile or (folder is not None and any(folder.glob("*.0"))):
-        context = ssl.create_default_context()
+        context.load_default_certs()
     else:
         import certifi  # comes with httpx; reading it takes longer than the system's
 
-        context = ssl.create_default_context(cafile=os.fspath(certifi.where()))
+        context.load_verify_locations(cafile=os.fspath(certifi.where()))
     context.set_alpn_protocols(["http/1.1"])
     return context

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Optional
 
 import msgspec
+import msgspec.inspect
 
 from ..runtime.definitions import ToolResult
 from ..runtime.errors import ValidationError
@@ -144,6 +145,8 @@ def _field(
 ) -> tuple[str, Any, Any]:
     if annotation is list:
         annotation = list[str]  # The rule of the contract: no items said, they are strings.
+    # Ahead of the description, with which msgspec takes any class for a type of its own.
+    _check_type(annotation, f"tool {tool_name}: parameter {parameter.name}", parameter.name)
     wire_name = None
     for extra in getattr(annotation, "__metadata__", ()):
         if isinstance(extra, WireName):
@@ -225,6 +228,27 @@ def _check_type(annotation: Any, where: str, field: str) -> None:
         msgspec.json.schema(annotation)
     except _NO_SCHEMA as error:
         raise _no_schema(where, error, field) from error
+    if (foreign := _foreign_class(annotation)) is not None:
+        error = TypeError(f"{foreign!r} is no type of msgspec's")
+        raise _no_schema(where, error, field)
+
+
+def _foreign_class(annotation: Any) -> Any:
+    """A class inside the type that JSON can't carry: with a description msgspec accepts any."""
+    seen: set[Any] = set()
+    todo: list[Any] = [msgspec.inspect.type_info(annotation)]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, msgspec.inspect.CustomType):
+            return node.cls
+        if isinstance(node, tuple):
+            todo.extend(node)
+        elif isinstance(node, msgspec.inspect.Type | msgspec.inspect.Field):
+            kind = getattr(node, "cls", None)
+            if kind is None or kind not in seen:
+                seen.add(kind)
+                todo.extend(getattr(node, name) for name in node.__struct_fields__)
+    return None
 
 
 def _no_schema(where: str, error: BaseException, field: str | None) -> ValidationError:

@@ -92,6 +92,7 @@ def test_an_endpoint_has_one_spelling(text: str, endpoint: tuple[str, int]) -> N
         "a b:80",
         "bücher.de:80",
         "*.example.com:80",
+        ".example.com:80",
         "10.0.0.0/8:80",
         "a:80\n",
     ],

@@ -45,6 +45,7 @@ from callboard.runtime.http import (
     open_http_client,
 )
 from callboard.runtime.http_connection import CONNECT_SECONDS, MAX_HEAD_BYTES
+from callboard.runtime.http_transport import ShardedTransport
 
 # Self-signed for 127.0.0.1 and localhost, valid until 2120; used by these tests alone.
 CERTIFICATE = """\
@@ -520,3 +521,12 @@ async def test_a_server_that_closed_an_idle_connection_is_connected_again() -> N
         for _ in range(5):
             assert await post(client, url) == b"ok"
             await trio.testing.wait_all_tasks_blocked()
+
+
+async def test_no_session_keys_are_written_for_whoever_set_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "keys.log"
+    monkeypatch.setenv("SSLKEYLOGFILE", str(log))
+    assert ssl.create_default_context().keylog_filename == str(log)
+    assert ShardedTransport().tls_context().keylog_filename is None

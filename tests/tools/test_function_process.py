@@ -105,7 +105,7 @@ async def test_a_failure_is_one_as_in_a_thread(
     assert caught.value.details == ({"left": 3} if how == "failure" else {})
 
 
-async def test_a_cancelled_call_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
+async def test_a_cancelled_call_is_killed_with_its_process_group(tmp_path: Path) -> None:
     with trio.CancelScope() as scope:
         await call(process_tools.hang, folder=str(tmp_path), show=lambda _: scope.cancel())
     assert scope.cancelled_caught

@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import json
 import threading
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, Optional
 
 import msgspec
@@ -443,3 +444,31 @@ async def test_a_tool_without_its_handle_is_denied(caller: Caller, need: str) ->
     assert caught.value.error_type == ErrorType.PERMISSION_DENIED
     if need.startswith("files"):
         assert await call(function, given=caller.context()) == "ran"
+
+
+class Engine:
+    """No type that JSON carries."""
+
+
+def started(engine: Engine) -> None:
+    """Starts it.
+
+    Args:
+        engine: Which one.
+    """
+
+
+def started_without_words(engine: Engine) -> None:
+    """Starts it."""
+
+
+def started_within(engines: list[Annotated[Engine, msgspec.Meta(description="one")]]) -> None:
+    """Starts them."""
+
+
+@pytest.mark.parametrize("function", [started, started_without_words, started_within])
+def test_a_type_that_json_cannot_carry_is_refused_described_or_not(
+    function: Callable[..., None],
+) -> None:
+    with pytest.raises(ValidationError, match=r"parameter engines? has a type that JSON can't"):
+        tool(function)
