@@ -229,8 +229,7 @@ def _check_type(annotation: Any, where: str, field: str) -> None:
     except _NO_SCHEMA as error:
         raise _no_schema(where, error, field) from error
     if (foreign := _foreign_class(annotation)) is not None:
-        error = TypeError(f"{foreign!r} is no type of msgspec's")
-        raise _no_schema(where, error, field)
+        raise _no_schema(where, TypeError(f"{foreign!r} has no JSON form"), field)
 
 
 def _foreign_class(annotation: Any) -> Any:
