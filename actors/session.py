@@ -213,6 +213,7 @@ class Session:
         except CallboardError as error:
             logger.error("%s can't go on where it was: %s", self.session_id, error)
             self._turn = None
+            self._hang_up(error)
         else:
             self._start_turns(nursery, turn)
 
@@ -240,7 +241,10 @@ class Session:
                 message.reply.fail(error)
                 return
             message.reply.send(InputTicket(input_id, stored.seq))
-        if not self._turn_runs:
+        if self._turn is None:
+            # The turn that ran has ended during the commit, and found no input behind it.
+            await self._resume(nursery)
+        elif not self._turn_runs:
             self._start_turns(nursery, self._turn)
 
     async def _accept(self, accepted: InputAccepted) -> Stored:

@@ -34,7 +34,7 @@ from callboard.runtime.events import (
 )
 from callboard.runtime.history import Answer, Input, Text
 from callboard.runtime.messages import CancelTurn, StopSession, SubmitInput
-from callboard.runtime.store import Append
+from callboard.runtime.store import Append, CommitResult
 
 ALL = ("journal", "broker", "dispatcher", "session")
 
@@ -161,6 +161,29 @@ async def test_cancelling_gives_every_open_call_its_result(
         assert trio.current_time() == 5
     finished = [e.status for e in await scene.events() if isinstance(e, CallFinished)]
     assert finished == [CallStatus.SUCCESS, CallStatus.CANCELLED]
+    await assert_sound(scene.store)
+
+
+async def test_an_input_that_is_stored_while_the_turn_ends_has_its_turn(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = await scene_with(reply("first"), reply("second"))
+    commit, ending = scene.fake.commit, trio.Event()
+
+    async def slow(appends: Sequence[Append]) -> list[CommitResult]:
+        if any(isinstance(event, TurnEnded) for append in appends for event in append.events):
+            ending.set()
+            await trio.sleep(1)
+        return await commit(appends)
+
+    monkeypatch.setattr(scene.fake, "commit", slow)
+    async with open_scene(scene, *ALL):
+        first = await submit(scene, "first")
+        await ending.wait()
+        second = await submit(scene, "second")
+        with trio.fail_after(60):
+            assert (await first.to_the_end()).outcome == "answered"
+            assert (await second.to_the_end()).outcome == "answered"
     await assert_sound(scene.store)
 
 
