@@ -107,7 +107,11 @@ class Conversation:
         self._results.clear()
         self.message_id = event.message_id
         answer = Answer(
-            event.parts, dialect=event.dialect, model=event.model, incomplete=event.incomplete
+            event.parts,
+            dialect=event.dialect,
+            model=event.model,
+            provider=event.provider,
+            incomplete=event.incomplete,
         )
         self._tail.append(answer)
         if not answer.calls:

@@ -116,7 +116,7 @@ class ModelStream:
                 content = await body.read_all(MAX_ERROR_BODY_BYTES)
                 await _send(outlet, [dialect.read_error(body.status, body.headers, content)])
                 return
-            decoder = watch.decoder = dialect.decoder()
+            decoder = watch.decoder = dialect.decoder(post.tool_names)
             while data := await body.read_some():
                 events = decoder.feed(data)
                 watch.note(progressed=bool(events))

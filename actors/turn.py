@@ -173,11 +173,13 @@ class Turn:
         scope = trio.CancelScope()
         request = ModelRequest(
             model=self._target.model,
+            provider=self._target.provider,
             system=self._agent.prompt,
             rounds=self._host.conversation.rounds,
             tools=self._tools,
             max_output_tokens=self._agent.max_output_tokens,
             temperature=self._agent.temperature,
+            thinking=self._agent.thinking,
         )
         with batches:
             await self._model_stream.tell(

@@ -21,7 +21,7 @@ from ..runtime.history import Answer, Call, Input, Item, Result, Round
 from ..runtime.stream import StreamError
 from .error_answer import read_error_answer
 from .openai_chat_decoder import NAME, OpenAiChatDecoder
-from .provider import HttpRequest, ModelRequest
+from .provider import NO_NAMES, HttpRequest, ModelRequest
 
 PATH = "/chat/completions"
 
@@ -77,7 +77,7 @@ class OpenAiChat:
         """The header that carries the key."""
         return {"authorization": f"Bearer {key}"}
 
-    def decoder(self) -> OpenAiChatDecoder:
+    def decoder(self, tool_names: Mapping[str, str] = NO_NAMES) -> OpenAiChatDecoder:
         """A new decoder for one answer."""
         return OpenAiChatDecoder()
 

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from ..runtime.definitions import ToolDefinition
+from ..runtime.definitions import ThinkingEffort, ToolDefinition
 from ..runtime.history import Round
 from ..runtime.secrets import Secret
 from ..runtime.stream import AnyStreamEvent, StreamError
+
+
+NO_NAMES: Mapping[str, str] = MappingProxyType({})
+"""No tool of a request had to be renamed, which is the usual case."""
+
+
+class ToolChoice(enum.StrEnum):
+    """Whether a model may, must or must not ask for a tool."""
+
+    AUTO = "auto"
+    REQUIRED = "required"
+    NONE = "none"
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,27 +32,75 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         model: The model's id at its provider.
+        provider: The provider's name: what only a provider understands of an answer (signatures,
+            opaque parts) goes back to the provider that gave it, in its own dialect.
         system: The system prompt; may be empty.
         rounds: The conversation; the last round has no answer yet, or ends with results.
         tools: What it may ask for.
         max_output_tokens: The limit of this call, or `None` for the provider's own.
         temperature: The sampling temperature, or `None` for the provider's own.
+        top_p: The nucleus of the sampling, or `None` for the provider's own.
+        seed: Makes the sampling repeatable where the provider can; ignored elsewhere.
+        stop_sequences: Texts at which the answer ends.
+        thinking: How much the model reasons before it answers, or `None` for its own measure.
+        tool_choice: Whether it may, must or must not ask for a tool.
+        forced_tool: The one tool that it must ask for; wins over `tool_choice`.
+        answer_schema: The JSON Schema that the text of the answer must match, or `None`.
     """
 
     model: str
+    provider: str = ""
     rounds: Sequence[Round]
     system: str = ""
     tools: tuple[ToolDefinition, ...] = ()
     max_output_tokens: int | None = None
     temperature: float | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    stop_sequences: tuple[str, ...] = ()
+    thinking: ThinkingEffort | None = None
+    tool_choice: ToolChoice = ToolChoice.AUTO
+    forced_tool: str | None = None
+    answer_schema: Mapping[str, Any] | None = None
 
 
 class HttpRequest(msgspec.Struct, frozen=True):
-    """A POST that a builder wants made. `headers` hold no key: the model stream adds it."""
+    """A request that a builder wants made: a POST when it has a body, else a GET.
+
+    Attributes:
+        path: What follows the endpoint's base URL, with a query where there is one.
+        headers: All headers but those that carry the key.
+        body: The JSON text; empty for a GET.
+        tool_names: The tools that had to be renamed for this format: our name by the sent one.
+    """
 
     path: str
     headers: Mapping[str, str]
-    body: bytes
+    body: bytes = b""
+    tool_names: Mapping[str, str] = NO_NAMES
+
+
+class ListedModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A model as its provider lists it.
+
+    Attributes:
+        model: Its id, as in `PROVIDER/MODEL`.
+        title: Its name for people; may be empty.
+        context_tokens: How much it reads at once, when the provider says so.
+        max_output_tokens: How much it writes at once, when the provider says so.
+    """
+
+    model: str
+    title: str = ""
+    context_tokens: int | None = None
+    max_output_tokens: int | None = None
+
+
+class ModelPage(msgspec.Struct, frozen=True):
+    """A page of a provider's list of models; `next_page` is empty on the last one."""
+
+    models: tuple[ListedModel, ...]
+    next_page: str = ""
 
 
 class Decoder(Protocol):
@@ -69,8 +131,20 @@ class Dialect(Protocol):
         """The headers that carry the key."""
         ...
 
-    def decoder(self) -> Decoder:
-        """A new decoder for one answer."""
+    def decoder(self, tool_names: Mapping[str, str] = NO_NAMES) -> Decoder:
+        """A new decoder for one answer; `tool_names` are those of the request."""
+        ...
+
+    def list_models(self, page: str = "") -> HttpRequest:
+        """The GET for a page of the provider's list of models; `""` is the first page."""
+        ...
+
+    def read_models(self, body: bytes) -> ModelPage:
+        """The page that came; models that can't hold a conversation are left out.
+
+        Raises:
+            ProviderError: The body is no such list.
+        """
         ...
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> StreamError:

@@ -53,6 +53,15 @@ class Preset(enum.StrEnum):
     STRICT = "strict"
 
 
+class ThinkingEffort(enum.StrEnum):
+    """How much a model reasons before it answers."""
+
+    OFF = "off"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
 class SessionKind(enum.StrEnum):
     """What a session is in the session tree."""
 
@@ -274,6 +283,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         policy: The preset: how much runs without asking.
         max_output_tokens: The limit of one model call, or `None` for the provider's own.
         temperature: The sampling temperature, or `None` for the provider's own.
+        thinking: How much the model reasons before it answers, or `None` for its own measure.
+        fallbacks: `PROVIDER/MODEL`s that go on, in this order, when the one before them fails.
 
     Example:
         reader = callboard.Agent(
@@ -291,6 +302,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     policy: Preset = Preset.BALANCED
     max_output_tokens: int | None = None
     temperature: float | None = None
+    thinking: ThinkingEffort | None = None
+    fallbacks: tuple[str, ...] = ()
 
 
 class Resource(msgspec.Struct, frozen=True, order=True):

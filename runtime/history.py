@@ -55,21 +55,38 @@ class Call(msgspec.Struct, frozen=True, tag_field="type", tag="call"):
 Part = Text | Thinking | Refusal | Opaque | Call
 
 
+class Attachment(msgspec.Struct, frozen=True):
+    """An image or a file beside an input.
+
+    Attributes:
+        media_type: Like `image/png`, `application/pdf` or `text/plain`.
+        data: The bytes themselves.
+        name: The file's name, for the model and for people; may be empty.
+    """
+
+    media_type: str
+    data: bytes
+    name: str = ""
+
+
 class Input(msgspec.Struct, frozen=True, tag_field="type", tag="input"):
     """What a person, or the runtime for them, said."""
 
     text: str
+    attachments: tuple[Attachment, ...] = ()
 
 
 class Answer(msgspec.Struct, frozen=True, tag_field="type", tag="answer"):
     """One answer of a model.
 
-    `dialect` and `model` say who made it: signatures and opaque parts go back to it alone.
+    `dialect`, `provider` and `model` say who made it: signatures and opaque parts go back to that
+    provider alone, in that dialect.
     """
 
     parts: tuple[Part, ...]
     dialect: str = ""
     model: str = ""
+    provider: str = ""
     incomplete: bool = False
 
     @property
@@ -100,7 +117,8 @@ class Round:
 
     Attributes:
         items: Inputs, at most one answer, and that answer's results in its order.
-        encoded: Bytes by wire format, filled by whoever encodes first.
+        encoded: Bytes by wire format, and by provider where those differ, filled by whoever
+            encodes first.
     """
 
     __slots__ = ("encoded", "items")

@@ -1,0 +1,35 @@
+"""Names of tools as every wire format accepts them, and the way back.
+
+The rule is the strictest of the four formats: at most 64 characters, letters, digits, `_` and `-`
+(OpenAI, Anthropic), the first a letter or `_` (Gemini). A name that breaks it is sent with the
+offending characters replaced and ten digits of its hash behind it, the same in every request, so
+that encoded rounds stay valid. A name that looks as if it had been made so is itself renamed: two
+names never meet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+
+_ACCEPTED = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
+_MADE = re.compile(r".*_[0-9a-f]{10}", re.DOTALL)
+_REFUSED_CHARACTER = re.compile(r"[^a-zA-Z0-9_-]")
+_KEPT_CHARS = 64 - 11 - 1
+"""What is left of a name beside `_`, ten digits of the hash, and a leading `_` where it needs one."""
+
+
+def sent_name(name: str) -> str:
+    """The name under which a tool goes over the wire; most names are themselves."""
+    if _ACCEPTED.fullmatch(name) and not _MADE.fullmatch(name):
+        return name
+    kept = _REFUSED_CHARACTER.sub("_", name)[:_KEPT_CHARS]
+    if not kept[:1].isalpha():
+        kept = f"_{kept}"
+    return f"{kept}_{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:10]}"
+
+
+def renamed(names: Iterable[str]) -> dict[str, str]:
+    """Our name by the sent one, for the names that are sent as another."""
+    return {sent: name for name in names if (sent := sent_name(name)) != name}
