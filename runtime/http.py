@@ -1,17 +1,17 @@
 """The HTTP client: posts a request, gives the body as it comes.
 
 No redirects, no cookies, nothing from the environment, TLS verified. Deadlines are the caller's,
-but for the one of connecting. What is under it (`http_transport`, and with it httpx) is imported
-with the first request: programs that never make one start without it.
+but for the one of connecting. URLs are read by httpx; what is under the client (`http_pool`) is
+imported with the first request: programs that never make one start without it.
 """
 
 from __future__ import annotations
 
-import logging
 import zlib
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from contextlib import asynccontextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -19,10 +19,10 @@ from .errors import NetworkError, ValidationError
 from .redaction import redact
 
 if TYPE_CHECKING:
-    import httpx
+    import h11
 
-    from .http_connection import Connect
-    from .http_transport import ShardedTransport
+    from .http_connection import Connect, Destination, HttpConnection, RequestHead
+    from .http_pool import ConnectionPool
 
 DEFAULT_HEADERS = {"user-agent": "callboard", "accept": "*/*", "accept-encoding": "identity"}
 
@@ -32,10 +32,12 @@ MAX_DECOMPRESSED_BYTES = 256 * 1024
 MAX_FRUITLESS_BYTES = 1024 * 1024
 """Of a compressed body, read on while it decompresses to nothing; honest ones never come near it."""
 
-BAD_HEADER = "A header of the request is not valid: a key is one line of plain characters."
+MAX_KEPT_TARGETS = 256
+"""URLs that stay read: one for each model endpoint in use; httpx reads one in 60 us."""
 
-FOREIGN_LOGGERS = ("httpx", "httpcore", "httpcore2")
-"""They print whole URLs and headers at INFO and DEBUG."""
+DEFAULT_PORTS = {"http": 80, "https": 443}
+METHODS_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+"""Where an empty body is said to be empty; other methods have none unless it is given."""
 
 
 class HttpStatistics(msgspec.Struct, frozen=True):
@@ -56,13 +58,12 @@ class BodyStream:
         received_bytes: How much of the body was read, as it came: compressed, if it is.
     """
 
-    def __init__(self, response: httpx.Response) -> None:
-        self.status: int = response.status_code
-        self.reason: str = response.reason_phrase
-        self.headers: Mapping[str, str] = {k.lower(): v for k, v in response.headers.items()}
-        self.cookies: tuple[bytes, ...] = tuple(response.extensions["set_cookie"])
+    def __init__(self, connection: HttpConnection, head: h11.Response) -> None:
+        self.status: int = head.status_code
+        self.reason = bytes(head.reason).decode("ascii", "replace")
+        self.headers, self.cookies = _read_headers(head)
         self.received_bytes = 0
-        self._body: Any = response.extensions["body"]
+        self._connection = connection
         self._inflate = _inflater(self.headers.get("content-encoding", "identity").strip().lower())
 
     async def read_some(self) -> bytes:
@@ -71,7 +72,7 @@ class BodyStream:
         Raises `NetworkError` when the connection breaks or ends before the body does.
         """
         if self._inflate is None:
-            data: bytes = await self._body.read_some()
+            data = await self._connection.read_some()
             self.received_bytes += len(data)
             return data
         return await self._read_inflated(self._inflate)
@@ -93,7 +94,7 @@ class BodyStream:
         plain = _inflate(inflate, inflate.unconsumed_tail)
         fruitful = self.received_bytes
         while not plain:
-            data: bytes = await self._body.read_some()
+            data = await self._connection.read_some()
             if not data:
                 break
             self.received_bytes += len(data)
@@ -112,12 +113,9 @@ class HttpClient:
     def __init__(
         self, connect: Connect | None = None, connect_seconds: float | None = None
     ) -> None:
-        self._options: dict[str, Any] = {}
-        if connect is not None:
-            self._options["connect"] = connect
-        if connect_seconds is not None:
-            self._options["connect_seconds"] = connect_seconds
-        self._transport: ShardedTransport | None = None
+        self._connect = connect
+        self._connect_seconds = connect_seconds
+        self._pool: ConnectionPool | None = None
 
     @asynccontextmanager
     async def stream_post(
@@ -146,34 +144,31 @@ class HttpClient:
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
     ) -> AsyncGenerator[BodyStream]:
         """Sends a request of any method and gives the answer; see `stream_post`."""
-        # The transport itself: what httpx's client adds (redirects, cookies, authentication, hooks)
-        # is switched off here, and costs a tenth of a request.
-        response = await self._open().handle_async_request(_request(method, url, headers, body))
+        destination, head = _request(method, url, headers, body)
+        pool = self._open()
+        connection = pool.take(destination)
         try:
-            yield BodyStream(response)
+            yield BodyStream(connection, await connection.request(head, body or b""))
         finally:
-            # Does not wait: the pool shields what it does here, and a socket closes at once.
-            await response.aclose()
+            pool.give_back(connection)
 
     def statistics(self) -> HttpStatistics:
         """How many connections there are."""
-        if self._transport is None:
-            return HttpStatistics(0, 0)
-        return HttpStatistics(*self._transport.count_connections())
+        return HttpStatistics(0, 0) if self._pool is None else HttpStatistics(*self._pool.count())
 
-    async def aclose(self) -> None:
+    def close(self) -> None:
         """Closes all connections; requests that run break."""
-        transport, self._transport = self._transport, None
-        if transport is not None:
-            await transport.aclose()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
 
-    def _open(self) -> ShardedTransport:
-        if self._transport is None:
-            from .http_transport import ShardedTransport
+    def _open(self) -> ConnectionPool:
+        if self._pool is None:
+            from .http_pool import ConnectionPool
 
-            _quiet_foreign_logs()
-            self._transport = ShardedTransport(**self._options)
-        return self._transport
+            options = {"connect": self._connect, "connect_seconds": self._connect_seconds}
+            self._pool = ConnectionPool(**{k: v for k, v in options.items() if v is not None})  # type: ignore[arg-type]
+        return self._pool
 
 
 @asynccontextmanager
@@ -191,27 +186,66 @@ async def open_http_client(
     try:
         yield client
     finally:
-        await client.aclose()
+        client.close()
+
+
+class _Target(NamedTuple):
+    """What a URL says about a request."""
+
+    destination: Destination
+    host_header: bytes
+    target: bytes
+
+
+@lru_cache(MAX_KEPT_TARGETS)
+def _read_url(url: str) -> _Target:
+    import httpx
+
+    from .http_connection import Destination
+
+    try:
+        parsed = httpx.URL(url)
+        scheme, host, port = parsed.scheme, parsed.raw_host.decode("ascii"), parsed.port
+    except (httpx.InvalidURL, UnicodeError) as fault:
+        raise ValidationError(f"{redact(url)!r} is no URL: {fault}.", field="url") from None
+    if scheme not in DEFAULT_PORTS or not host:
+        raise ValidationError(f"{redact(url)!r} is no http:// or https:// URL.", field="url")
+    destination = Destination(scheme, host, DEFAULT_PORTS[scheme] if port is None else port)
+    return _Target(destination, parsed.netloc, parsed.raw_path)
 
 
 def _request(
     method: str, url: str, headers: Mapping[str, str], body: bytes | None
-) -> httpx.Request:
-    import httpx
+) -> tuple[Destination, RequestHead]:
+    from .http_connection import BAD_HEADER, RequestHead
 
-    fields = None
-    with suppress(UnicodeError):
-        fields = httpx.Headers(DEFAULT_HEADERS | {k.lower(): v for k, v in headers.items()})
-    if fields is None:
+    destination, host, target = _read_url(url)
+    said = DEFAULT_HEADERS | {name.lower(): value for name, value in headers.items()}
+    try:
+        fields = [(name.encode("ascii"), value.encode("ascii")) for name, value in said.items()]
+    except UnicodeError:
+        fields = []
+    if not fields:
         # Raised here: the original holds the header, which may be the key.
         raise ValidationError(BAD_HEADER, field="headers")
-    try:
-        request = httpx.Request(method, url, headers=fields, content=body)
-    except (httpx.InvalidURL, UnicodeError) as fault:
-        raise ValidationError(f"{redact(url)!r} is no URL: {fault}.", field="url") from None
-    if request.url.scheme not in {"http", "https"} or not request.url.host:
-        raise ValidationError(f"{redact(url)!r} is no http:// or https:// URL.", field="url")
-    return request
+    if "host" not in said:
+        fields.insert(0, (b"host", host))
+    if (body is not None or method in METHODS_WITH_BODY) and "content-length" not in said:
+        fields.append((b"content-length", b"%d" % len(body or b"")))
+    return destination, RequestHead(method, target, fields)
+
+
+def _read_headers(head: h11.Response) -> tuple[dict[str, str], tuple[bytes, ...]]:
+    """The headers by name, and apart from them the cookies, which nothing here remembers."""
+    headers: dict[str, str] = {}
+    cookies: list[bytes] = []
+    for raw_name, raw_value in head.headers:
+        name, value = raw_name.decode("ascii"), raw_value.decode("latin-1")
+        if name == "set-cookie":
+            cookies.append(raw_value)
+        else:
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers, tuple(cookies)
 
 
 def _inflate(inflate: zlib._Decompress, data: bytes) -> bytes:
@@ -230,10 +264,3 @@ def _inflater(encoding: str) -> zlib._Decompress | None:
     if encoding in {"gzip", "x-gzip", "deflate"}:
         return zlib.decompressobj(zlib.MAX_WBITS | 32)
     raise NetworkError(f"The server compressed its answer as {encoding!r}, which nobody asked for.")
-
-
-def _quiet_foreign_logs() -> None:
-    for name in FOREIGN_LOGGERS:
-        logger = logging.getLogger(name)
-        if logger.level == logging.NOTSET:
-            logger.setLevel(logging.WARNING)

@@ -1,25 +1,23 @@
-"""One HTTP/1.1 connection, as httpcore2's pool wants it.
+"""One HTTP/1.1 connection on h11 and Trio's sockets.
 
-The pool comes with a connection class of its own. Ours is here for the body: it gives **everything
-that one network read brought** in one piece. Gateways put each event of a model's stream into an
-HTTP chunk of its own, and one read holds many; handing them on one at a time would cost a decoder
-pass, a batch and a wake-up for each token.
+Its own, for the body: it gives **everything that one network read brought** in one piece. Gateways
+put each event of a model's stream into an HTTP chunk of its own, and one read holds many; handing
+them on one at a time would cost a decoder pass, a batch and a wake-up for each token.
 
 Foreign exceptions become ours here, at the edge; a message names the host and never a header.
 """
 
 from __future__ import annotations
 
-import enum
 import errno
 import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
 import h11
-import httpcore2
 import trio
 
 from .errors import DeadlineError, NetworkError, ValidationError
@@ -36,124 +34,116 @@ MAX_HEAD_BYTES = 64 * 1024
 MAX_QUOTED_CHARS = 120
 """Of what a server sent in place of HTTP, for an error of one line."""
 
+BAD_HEADER = "A header of the request is not valid: a key is one line of plain characters."
+
 TlsContext = Callable[[], ssl.SSLContext]
 Connect = Callable[[str, int], Awaitable[trio.SocketStream]]
 """(host, port) → a TCP connection; raises `OSError` when there is none."""
 
 
-class _State(enum.Enum):
-    CONNECTING = enum.auto()
-    ACTIVE = enum.auto()
-    IDLE = enum.auto()
-    CLOSED = enum.auto()
+class Destination(NamedTuple):
+    """Where a connection leads; one serves any request to the same."""
+
+    scheme: str
+    host: str
+    port: int
 
 
-class HttpConnection(httpcore2.AsyncConnectionInterface):
-    """A connection to one origin; connects with its first request, then serves one at a time.
+class RequestHead(NamedTuple):
+    """What is said ahead of a body: the method, the target of the request line, all headers."""
+
+    method: str
+    target: bytes
+    headers: list[tuple[bytes, bytes]]
+
+
+class HttpConnection:
+    """A connection to one destination; connects with its first request, then serves one at a time.
 
     Args:
         tls: Gives the context, when it is needed: to make one takes 20 ms and more.
-        connect: Makes the TCP connection; TLS is for the origin's host, wherever that leads.
+        connect: Makes the TCP connection; TLS is for the destination's host, wherever that leads.
         connect_seconds: For name, TCP and TLS together.
     """
 
     def __init__(
         self,
-        origin: httpcore2.Origin,
+        destination: Destination,
         tls: TlsContext,
         connect: Connect = trio.open_tcp_stream,
         connect_seconds: float = CONNECT_SECONDS,
     ) -> None:
-        self._origin = origin
+        self.destination = destination
         self._tls = tls
         self._connect_tcp = connect
         self._connect_seconds = connect_seconds
-        self._host = origin.host.decode("ascii")
-        self._state = _State.CONNECTING
+        self._host = destination.host
         self._stream: trio.abc.Stream | None = None
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
-        self._idle_until = 0.0
+        self._body_ended = False
+        self._idle_since = 0.0
 
-    async def handle_async_request(self, request: httpcore2.Request) -> httpcore2.Response:
-        """Sends the request and reads the response's head.
+    async def request(self, head: RequestHead, body: bytes) -> h11.Response:
+        """Sends a request and reads the head of its answer.
 
         Raises:
             NetworkError: There is no connection, or it broke before the head was whole.
             DeadlineError: There was no connection after `connect_seconds`.
         """
-        if self._stream is None and self._state is _State.CONNECTING:
-            stream = await self._connect()
-        elif self._stream is not None and self._state is _State.IDLE:
-            stream = self._stream
-        else:
-            raise httpcore2.ConnectionNotAvailable
-        self._state = _State.ACTIVE
-        try:
-            await self._send(stream, request)
-            head = await self._receive_head(stream)
-        except BaseException:
-            await self.aclose()
-            raise
-        body = HttpBody(self, stream)
-        return httpcore2.Response(
-            head.status_code,
-            headers=list(head.headers),
-            content=body,
-            extensions={
-                "http_version": b"HTTP/1.1",
-                "reason_phrase": bytes(head.reason),
-                "body": body,
-            },
-        )
+        if self._stream is None:
+            self._stream = await self._connect()
+        self._body_ended = False
+        await self._send(self._stream, head, body)
+        return await self._receive_head()
 
-    async def aclose(self) -> None:
-        """Closes at once, without TLS's farewell; a cancellation does not keep it open."""
-        self._state = _State.CLOSED
+    async def read_some(self) -> bytes:
+        """All of the body that one network read brings, at least one byte; `b""` at a clean end.
+
+        Raises `NetworkError` when the connection breaks or ends before the body does.
+        """
+        data = self._take()
+        while not data and not self._body_ended:
+            await self._receive()
+            data = self._take()
+        return data
+
+    def close(self) -> None:
+        """Closes at once, without TLS's farewell; who reads is told. Never blocks. Idempotent."""
         if self._stream is not None:
-            await trio.aclose_forcefully(self._stream)
+            self._socket().close()
 
-    def can_handle_request(self, origin: httpcore2.Origin) -> bool:
-        """Whether it leads there."""
-        return origin == self._origin
-
-    def is_available(self) -> bool:
-        """Whether it can take a request now."""
-        return self._state is _State.IDLE
-
-    def is_connected(self) -> bool:
-        """Whether there is a socket."""
-        return self._stream is not None and self._state is not _State.CLOSED
-
-    def is_idle(self) -> bool:
-        """Whether it waits for a request."""
-        return self._state is _State.IDLE
-
-    def is_closed(self) -> bool:
-        """Whether it is of no more use."""
-        return self._state is _State.CLOSED
+    def is_reusable(self) -> bool:
+        """Whether another request can follow: all of the answer was read. Makes it idle."""
+        http = self._http
+        if self._stream is None or not (http.our_state is http.their_state is h11.DONE):
+            return False
+        if http.trailing_data[0]:
+            return False  # bytes behind the answer would pass for the next one's
+        http.start_next_cycle()
+        self._idle_since = time.monotonic()
+        return True
 
     def has_expired(self) -> bool:
         """Whether it idled for too long, or the server has closed it meanwhile."""
-        if self._state is not _State.IDLE:
-            return False
         # An idle server has nothing to say but that it closes.
-        return time.monotonic() > self._idle_until or self._socket().is_readable()
+        idle_seconds = time.monotonic() - self._idle_since
+        return idle_seconds > KEEPALIVE_SECONDS or self._socket().is_readable()
 
-    def info(self) -> str:
-        """For the pool's `repr`."""
-        return f"{self._host!r}, HTTP/1.1, {self._state.name}"
+    def _take(self) -> bytes:
+        """What of the body is here already."""
+        pieces: list[bytes] = []
+        while not self._body_ended:
+            event = self._next_event()
+            if isinstance(event, h11.Data):
+                pieces.append(event.data)
+            elif event is h11.NEED_DATA:
+                break
+            else:
+                self._body_ended = True
+        # Joined and not just passed on: h11's pieces are bytearrays at times.
+        return b"".join(pieces)
 
-    async def release(self) -> None:
-        """Behind a body: idle again when all of it was read, closed when not."""
-        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
-            self._http.start_next_cycle()
-            self._idle_until = time.monotonic() + KEEPALIVE_SECONDS
-            self._state = _State.IDLE
-        else:
-            await self.aclose()
-
-    def next_event(self) -> object:
-        """The next event of the bytes that are here; h11's `NEED_DATA` when they are used up."""
+    def _next_event(self) -> object:
         try:
             return self._http.next_event()
         except h11.RemoteProtocolError as fault:
@@ -164,10 +154,11 @@ class HttpConnection(httpcore2.AsyncConnectionInterface):
                 text = f"{self._host} does not speak HTTP as it should: {what}. Check the URL."
             raise NetworkError(text) from fault
 
-    async def receive(self, stream: trio.abc.Stream) -> None:
+    async def _receive(self) -> None:
         """One network read."""
+        assert self._stream is not None
         try:
-            data = await stream.receive_some(READ_BYTES)
+            data = await self._stream.receive_some(READ_BYTES)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as fault:
             reason = f": {fault.__cause__}" if fault.__cause__ else ""
             raise NetworkError(f"The connection to {self._host} broke{reason}.") from fault
@@ -176,26 +167,20 @@ class HttpConnection(httpcore2.AsyncConnectionInterface):
         self._http.receive_data(bytes(data))
 
     async def _connect(self) -> trio.abc.Stream:
-        where = f"{self._host}:{self._origin.port}"
-        # Whatever happens below, this connection is not for another request to find.
+        where = f"{self._host}:{self.destination.port}"
         try:
             with trio.fail_after(self._connect_seconds):
-                self._stream = stream = await self._open_stream(where)
+                return await self._open_stream(where)
         except trio.TooSlowError as late:
-            self._state = _State.CLOSED
             text = f"{where} did not take the connection within {self._connect_seconds:g} s."
             raise DeadlineError(text) from late
-        except BaseException:
-            self._state = _State.CLOSED
-            raise
-        return stream
 
     async def _open_stream(self, where: str) -> trio.abc.Stream:
         try:
-            tcp = await self._connect_tcp(self._host, self._origin.port)
+            tcp = await self._connect_tcp(self._host, self.destination.port)
         except OSError as fault:
             raise NetworkError(_why_no_connection(where, fault)) from fault
-        if self._origin.scheme != b"https":
+        if self.destination.scheme != "https":
             return tcp
         tls = trio.SSLStream(tcp, self._tls(), server_hostname=self._host, https_compatible=True)
         try:
@@ -212,34 +197,34 @@ class HttpConnection(httpcore2.AsyncConnectionInterface):
             raise
         return tls
 
-    async def _send(self, stream: trio.abc.Stream, request: httpcore2.Request) -> None:
-        body = [part async for part in request.stream]  # type: ignore[union-attr]
+    async def _send(self, stream: trio.abc.Stream, head: RequestHead, body: bytes) -> None:
         data: list[bytes | None] = []
         # Not mapped with `from`: the original's text holds the header, which may be the key.
         with suppress(h11.LocalProtocolError):
-            head = h11.Request(
-                method=request.method, target=request.url.target, headers=request.headers
+            data.append(
+                self._http.send(
+                    h11.Request(method=head.method, target=head.target, headers=head.headers)
+                )
             )
-            data.append(self._http.send(head))
         if not data:
-            text = "A header of the request is not valid: a key is one line of plain characters."
-            raise ValidationError(text, field="headers")
-        data += [self._http.send(h11.Data(data=part)) for part in body]
+            raise ValidationError(BAD_HEADER, field="headers")
+        if body:
+            data.append(self._http.send(h11.Data(data=body)))
         data.append(self._http.send(h11.EndOfMessage()))
         # A server may answer before it has read all (too large, wrong key) and close: what it said
         # is worth more than that it closed. When it said nothing, reading tells.
-        with suppress(trio.BrokenResourceError):
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             await stream.send_all(b"".join(filter(None, data)))
 
-    async def _receive_head(self, stream: trio.abc.Stream) -> h11.Response:
-        event = self.next_event()
+    async def _receive_head(self) -> h11.Response:
+        event = self._next_event()
         while not isinstance(event, h11.Response):
             # An informational response (100, 103) only says that there will be another.
             if event is h11.NEED_DATA:
-                await self.receive(stream)
+                await self._receive()
             else:
                 await trio.lowlevel.checkpoint()
-            event = self.next_event()
+            event = self._next_event()
         return event
 
     def _socket(self) -> trio.socket.SocketType:
@@ -248,59 +233,6 @@ class HttpConnection(httpcore2.AsyncConnectionInterface):
             stream = stream.transport_stream
         assert isinstance(stream, trio.SocketStream)
         return stream.socket
-
-
-class HttpBody:
-    """The body of one response.
-
-    Closing it gives the connection back to the pool when it was read to its end.
-    """
-
-    def __init__(self, connection: HttpConnection, stream: trio.abc.Stream) -> None:
-        self._connection = connection
-        self._stream = stream
-        self._ended = False
-        self._closed = False
-
-    async def read_some(self) -> bytes:
-        """All that one network read brings, at least one byte; `b""` at a clean end.
-
-        Raises `NetworkError` when the connection breaks or ends before the body does.
-        """
-        data = self._take()
-        while not data and not self._ended:
-            await self._connection.receive(self._stream)
-            data = self._take()
-        return data
-
-    def __aiter__(self) -> HttpBody:
-        return self
-
-    async def __anext__(self) -> bytes:
-        data = await self.read_some()
-        if not data:
-            raise StopAsyncIteration
-        return data
-
-    async def aclose(self) -> None:
-        """Gives the connection back or closes it. The pool calls it in a shield."""
-        if not self._closed:
-            self._closed = True
-            await self._connection.release()
-
-    def _take(self) -> bytes:
-        """What is here already."""
-        pieces: list[bytes] = []
-        while not self._ended and not self._closed:
-            event = self._connection.next_event()
-            if isinstance(event, h11.Data):
-                pieces.append(event.data)
-            elif event is h11.NEED_DATA:
-                break
-            else:
-                self._ended = True
-        self._ended = self._ended or self._closed
-        return bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
 
 
 def _why_no_connection(where: str, fault: OSError) -> str:

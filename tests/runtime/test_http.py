@@ -35,7 +35,7 @@ from callboard.providers.scripted_server import (
     ScriptedServer,
     open_scripted_server,
 )
-from callboard.runtime import http_transport
+from callboard.runtime import http_connection, http_pool
 from callboard.runtime.errors import DeadlineError, NetworkError, ValidationError
 from callboard.runtime.http import (
     MAX_DECOMPRESSED_BYTES,
@@ -45,7 +45,7 @@ from callboard.runtime.http import (
     open_http_client,
 )
 from callboard.runtime.http_connection import CONNECT_SECONDS, MAX_HEAD_BYTES
-from callboard.runtime.http_transport import ShardedTransport
+from callboard.runtime.http_pool import ConnectionPool
 
 # Self-signed for 127.0.0.1 and localhost, valid until 2120; used by these tests alone.
 CERTIFICATE = """\
@@ -134,6 +134,13 @@ async def test_requests_one_after_another_share_a_connection() -> None:
         assert server.connections == 1
 
 
+async def test_bytes_behind_an_answer_never_pass_for_the_next_one() -> None:
+    answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+    async with open_raw_server(answer + answer) as url, open_http_client() as client:
+        assert await post(client, url) == b"ok"
+        assert client.statistics() == HttpStatistics(active=0, idle=0)
+
+
 async def test_an_answer_that_was_not_read_to_its_end_costs_its_connection() -> None:
     steps = [reply("x" * 1000), reply("y")]
     async with open_scripted_server(steps) as server, open_http_client() as client:
@@ -164,8 +171,8 @@ async def hold_all(client: HttpClient, server: ScriptedServer, count: int) -> No
             nursery.start_soon(hold)
 
 
-async def test_many_streams_at_once_spread_over_shards_and_come_back_to_them() -> None:
-    count = 3 * http_transport.MAX_STREAMS_PER_SHARD + 1
+async def test_many_streams_at_once_come_back_to_their_connections() -> None:
+    count = 50
     async with open_scripted_server([reply("x")] * 2 * count) as server:
         async with open_http_client() as client:
             for _ in range(2):
@@ -175,13 +182,16 @@ async def test_many_streams_at_once_spread_over_shards_and_come_back_to_them() -
             assert server.connections == count
 
 
-async def test_shards_that_nobody_uses_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    count = 2 * http_transport.MAX_STREAMS_PER_SHARD
+async def test_connections_that_nobody_comes_back_for_are_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    count = 30
     async with open_scripted_server([reply("x")] * (count + 1)) as server:
         async with open_http_client() as client:
             await hold_all(client, server, count)
             assert client.statistics().idle == count
-            monkeypatch.setattr(http_transport, "SHARD_IDLE_SECONDS", -1.0)
+            monkeypatch.setattr(http_pool, "SWEEP_SECONDS", -1.0)
+            monkeypatch.setattr(http_connection, "KEEPALIVE_SECONDS", -1.0)
             await post(client, chat(server))
             assert client.statistics() == HttpStatistics(active=0, idle=1)
 
@@ -529,4 +539,4 @@ async def test_no_session_keys_are_written_for_whoever_set_the_environment(
     log = tmp_path / "keys.log"
     monkeypatch.setenv("SSLKEYLOGFILE", str(log))
     assert ssl.create_default_context().keylog_filename == str(log)
-    assert ShardedTransport().tls_context().keylog_filename is None
+    assert ConnectionPool().tls_context().keylog_filename is None
