@@ -132,6 +132,11 @@ class AnswerBuilder:
             case _:
                 assert_never(event)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing came that somebody could have seen."""
+        return not self._parts
+
     def parts(self, taken_ids: Collection[str] = ()) -> tuple[Part, ...]:
         """The parts so far; call ids that are empty, odd or already taken are replaced."""
         taken = set(taken_ids)

@@ -10,12 +10,16 @@ from ..runtime.events import (
     AgentSwitched,
     ApprovalAnswered,
     ApprovalAsked,
+    AttemptFailed,
     CallFinished,
     CallProposed,
     CallStarted,
+    HistoryCompacted,
     InputAccepted,
     InputCancelled,
     MessageCompleted,
+    ModelSwitched,
+    ProviderSetAside,
     SessionCreated,
     SessionDeleted,
     SessionRestored,
@@ -25,6 +29,9 @@ from ..runtime.events import (
     TurnStarted,
 )
 from ..runtime.history import Answer, Input, Item, Result, Round, is_error, repair_history
+
+SUMMARY_HEADING = "What was said and done before, in short:"
+"""Says to the model what it reads in the place of its oldest rounds."""
 
 
 class Conversation:
@@ -60,6 +67,11 @@ class Conversation:
         """The history as a provider gets it: finished rounds, then the open one."""
         return [*self._rounds, Round(self._tail)] if self._tail else list(self._rounds)
 
+    @property
+    def finished_rounds(self) -> list[Round]:
+        """The rounds that are whole, in their order; those of the running turn among them."""
+        return list(self._rounds)
+
     def result(self, call_id: str) -> Result | None:
         """The result of a call of the latest answer, while its round is open or just finished."""
         return self._results.get(call_id)
@@ -81,6 +93,11 @@ class Conversation:
                 self.call_ids.add(event.call_id)
             case CallStarted() | ApprovalAsked() | ApprovalAnswered():
                 pass
+            case AttemptFailed() | ModelSwitched() | ProviderSetAside():
+                pass
+            case HistoryCompacted():
+                summary = Input(f"{SUMMARY_HEADING}\n\n{event.summary}")
+                self._rounds[: event.rounds] = [Round([summary])]
             case MessageCompleted():
                 self._fold_message(event)
             case InputAccepted():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import suppress
+from functools import partial
 from typing import assert_never
 
 import trio
@@ -40,6 +41,7 @@ from ..runtime.redaction import redacting_logger
 from ..runtime.subscription import Subscription
 from ..runtime.supervisor import Supervisor
 from .conversation import Conversation
+from .model_caller import ModelCaller
 from .model_stream import MAILBOX_CAPACITY as MODEL_STREAM_CAPACITY
 from .model_stream import ModelStream, StartModelCall
 from .session_services import SessionServices
@@ -350,15 +352,24 @@ class Session:
             raise NotFoundError(
                 f"there is no agent {self.conversation.agent!r}; there are: {known}"
             )
+        models = services.models
+        target = models.target(self.conversation.model, agent.model)
         return Turn(
             self,
             input_id,
             agent=agent,
-            target=services.models.target(self.conversation.model, agent.model),
+            caller=lambda turn_id: ModelCaller(
+                self,
+                turn_id,
+                target=target,
+                fallbacks=tuple(partial(models.target, choice) for choice in agent.fallbacks),
+                mailbox=self._model_stream,
+                pacer=self._listeners.get(input_id),
+                limits=services.limits,
+                health=services.health,
+            ),
             tools=services.tools.definitions(agent.tools, self.conversation.kind),
-            model_stream=self._model_stream,
             dispatcher=services.dispatcher,
-            pacer=self._listeners.get(input_id),
             limits=services.limits,
         )
 

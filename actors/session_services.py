@@ -15,6 +15,7 @@ from ..runtime.inbox import EventInboxes
 from ..runtime.mailbox import Mailbox
 from ..runtime.messages import DispatcherMessage, JournalMessage
 from ..runtime.store import Store
+from .provider_health import ProviderHealth
 
 
 class Models(Protocol):
@@ -47,4 +48,5 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     models: Models
     tools: Tools
     agents: Mapping[str, Agent]
+    health: ProviderHealth = msgspec.field(default_factory=ProviderHealth)
     strict: bool = False

@@ -134,8 +134,8 @@ async def execute(ready: ReadyCall, limits: Limits) -> Outcome:
     Whatever a tool raises is a crash of this call alone: one that calls `sys.exit`, or has a
     cancelled asyncio task inside, must not end the runtime.
     """
-    seconds = min(ready.tool.timeout_seconds(ready.arguments), limits.max_tool_seconds)
     try:
+        seconds = min(ready.tool.timeout_seconds(ready.arguments), limits.max_tool_seconds)
         with trio.move_on_after(seconds) as deadline:
             result = await ready.tool.execute(ready.arguments, ready.context)
             return success(result, ready.call, limits.max_result_bytes)

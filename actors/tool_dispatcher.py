@@ -27,7 +27,7 @@ from ..runtime.messages import (
     JournalMessage,
     RunCalls,
 )
-from ..runtime.redaction import redacting_logger
+from ..runtime.redaction import mask, redacting_logger
 from ..runtime.resource_locks import ResourceLocks
 from ..tools.registry import ToolRegistry
 from ..tools.tool import ToolContext
@@ -202,7 +202,7 @@ class _Batch:
         def on_progress(text: str) -> None:
             # Progress is live only: who can't keep up misses some, and gets the whole result.
             with suppress(trio.WouldBlock, trio.BrokenResourceError, trio.ClosedResourceError):
-                request.outlet.send_nowait(CallProgress(call.call_id, text))
+                request.outlet.send_nowait(CallProgress(call.call_id, mask(text)))
 
         return ToolContext(
             session_id=request.session_id,

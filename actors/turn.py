@@ -1,7 +1,7 @@
 """One turn, top to bottom: from an input to the final answer.
 
 while the model asks for tools:
-    call the model                  → batches up its channel, folded and published
+    get an answer from the model    → `ModelCaller`: batches up its channel, folded and published
     store its answer, run its calls → one commit, then all calls side by side
 end the turn                        → when every task of it is gone
 """
@@ -9,6 +9,7 @@ end the turn                        → when every task of it is gone
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Protocol
 
 import trio
@@ -24,8 +25,6 @@ from ..runtime.events import (
     DurableEvent,
     LiveEvent,
     MessageCompleted,
-    MessageDiscarded,
-    StreamBatch,
     TurnEnded,
     TurnStarted,
 )
@@ -33,18 +32,16 @@ from ..runtime.history import Call
 from ..runtime.identity import new_id
 from ..runtime.mailbox import Mailbox
 from ..runtime.messages import DispatcherMessage, RunCalls
-from ..runtime.stream import AnyStreamEvent, StopReason, StreamError
-from ..runtime.subscription import Subscription
+from ..runtime.stream import StopReason, StreamError
 from ..tools.left_running import left_running
 from .answer import AnswerBuilder
 from .conversation import Conversation
-from .model_stream import MAX_WAITING_BATCHES, StartModelCall
+from .model_caller import ModelCaller
+from .outlet import wait_gone
 from .tool_call import failure_outcome
 
 MAX_WAITING_PROGRESS = 64
 """Progress lines of running tools that wait for the session; more are dropped, results never."""
-CLEANUP_SECONDS = 10.0
-"""How long a cancelled turn waits for its tasks to be gone; what is left then is `unreaped`."""
 
 
 class TurnHost(Protocol):
@@ -80,29 +77,23 @@ class Turn:
         input_id: str,
         *,
         agent: Agent,
-        target: ModelTarget,
+        caller: Callable[[str], ModelCaller],
         tools: tuple[ToolDefinition, ...],
-        model_stream: Mailbox[StartModelCall],
         dispatcher: Mailbox[DispatcherMessage],
-        pacer: Subscription | None,
         limits: Limits,
     ) -> None:
         self.turn_id = new_id("turn")
+        self._caller = caller(self.turn_id)
         self.input_id = input_id
         self._scope = trio.CancelScope()
         self._reason = ""
         self._host = host
         self._agent = agent
-        self._target = target
         self._tools = tools
-        self._model_stream = model_stream
         self._dispatcher = dispatcher
-        self._pacer = pacer
         self._max_repeats = limits.max_repeats
-        self._max_argument_bytes = limits.max_arguments_bytes
         self._started_at = trio.current_time()
         self._repeats: Counter[tuple[str, str, str]] = Counter()
-        self._broken_off: AnswerBuilder | None = None
         self._asked: MessageCompleted | None = None
         self._asked_at = self._started_at
         self._unreaped: list[str] = []
@@ -112,8 +103,8 @@ class Turn:
         return TurnStarted(
             turn_id=self.turn_id,
             input_ids=(self.input_id,),
-            provider=self._target.provider,
-            model=self._target.model,
+            provider=self._caller.target.provider,
+            model=self._caller.target.model,
         )
 
     def cancel(self, reason: str) -> None:
@@ -146,7 +137,7 @@ class Turn:
             # An input may be cancelled while it waits: then no model is asked.
             await trio.lowlevel.checkpoint_if_cancelled()
             answer_started = trio.current_time()
-            answer = await self._call_model()
+            answer = await self._caller.answer(self._request)
             if answer.error is not None:
                 return [self._failed(answer.error)]
             assert answer.done is not None
@@ -166,57 +157,18 @@ class Turn:
 
     # ── the model ────────────────────────────────────────────────────────────────────────────────
 
-    async def _call_model(self) -> AnswerBuilder:
-        """One call of the model; its end is a terminal event, or the error that there was none."""
-        answer = self._broken_off = AnswerBuilder(self._max_argument_bytes)
-        outlet, batches = trio.open_memory_channel[list[AnyStreamEvent]](MAX_WAITING_BATCHES)
-        scope = trio.CancelScope()
-        request = ModelRequest(
-            model=self._target.model,
-            provider=self._target.provider,
-            system=self._agent.prompt,
+    def _request(self, target: ModelTarget) -> ModelRequest:
+        agent = self._agent
+        return ModelRequest(
+            model=target.model,
+            provider=target.provider,
+            system=agent.prompt,
             rounds=self._host.conversation.rounds,
             tools=self._tools,
-            max_output_tokens=self._agent.max_output_tokens,
-            temperature=self._agent.temperature,
-            thinking=self._agent.thinking,
+            max_output_tokens=agent.max_output_tokens,
+            temperature=agent.temperature,
+            thinking=agent.thinking,
         )
-        with batches:
-            await self._model_stream.tell(
-                StartModelCall(target=self._target, request=request, outlet=outlet, scope=scope)
-            )
-            try:
-                await self._listen(batches, answer)
-            except BaseException:
-                scope.cancel(reason="the turn ended")
-                await self._wait_gone(batches, "model call")  # noqa: ASYNC102  bounded inside
-                raise
-        if answer.error is not None:
-            scope.cancel(reason="the model call failed")
-        self._broken_off = None
-        return answer
-
-    async def _listen(
-        self, batches: trio.MemoryReceiveChannel[list[AnyStreamEvent]], answer: AnswerBuilder
-    ) -> None:
-        """Folds and publishes each batch, up to the terminal event that every answer needs."""
-        stream_id = new_id("stream")
-        async for events in batches:
-            offset = answer.text_bytes
-            answer.add(events)
-            self._host.publish(StreamBatch(stream_id, offset, events))
-            if answer.done is not None or answer.error is not None:
-                break
-            if self._pacer is not None and not self._pacer.has_room:
-                await self._pacer.wait_room()
-        else:
-            answer.error = StreamError(
-                error_type="provider",
-                message="The answer was cut off before its end; nothing of it was kept. Try again.",
-                retryable=True,
-            )
-        if answer.error is not None:
-            self._host.publish(MessageDiscarded(stream_id, answer.error.message))
 
     def _message(self, answer: AnswerBuilder, started_at: float) -> MessageCompleted:
         assert answer.done is not None
@@ -224,9 +176,9 @@ class Turn:
             turn_id=self.turn_id,
             message_id=new_id("message"),
             parts=answer.parts(self._host.conversation.call_ids),
-            provider=self._target.provider,
-            model=self._target.model,
-            dialect=self._target.dialect,
+            provider=self._caller.target.provider,
+            model=self._caller.target.model,
+            dialect=self._caller.target.dialect,
             stop_reason=answer.done.stop_reason,
             usage=answer.usage,
             duration_ms=round((trio.current_time() - started_at) * 1000),
@@ -234,7 +186,8 @@ class Turn:
 
     def _kept_text(self) -> list[DurableEvent]:
         """The text so far of an answer that the cancellation broke off."""
-        parts = self._broken_off.parts_without_calls() if self._broken_off is not None else ()
+        broken_off = self._caller.broken_off
+        parts = broken_off.parts_without_calls() if broken_off is not None else ()
         if not parts:
             return []
         return [
@@ -242,9 +195,9 @@ class Turn:
                 turn_id=self.turn_id,
                 message_id=new_id("message"),
                 parts=parts,
-                provider=self._target.provider,
-                model=self._target.model,
-                dialect=self._target.dialect,
+                provider=self._caller.target.provider,
+                model=self._caller.target.model,
+                dialect=self._caller.target.dialect,
                 incomplete=True,
             )
         ]
@@ -282,7 +235,8 @@ class Turn:
                         host.publish(progress.receive_nowait())
             except BaseException:
                 scope.cancel(reason="the turn ended")
-                await self._wait_gone(progress, "tool calls")  # noqa: ASYNC102  bounded inside
+                if not await wait_gone(progress):  # noqa: ASYNC102  bounded inside
+                    self._unreaped.append("tool calls")
                 raise
         host.fold_committed()
         return scope.cancel_called
@@ -315,19 +269,6 @@ class Turn:
 
     # ── the end ──────────────────────────────────────────────────────────────────────────────────
 
-    async def _wait_gone(
-        self,
-        channel: trio.MemoryReceiveChannel[CallProgress]
-        | trio.MemoryReceiveChannel[list[AnyStreamEvent]],
-        name: str,
-    ) -> None:
-        """Waits, bounded, until the other side of a cancelled request has ended its outlet."""
-        with trio.move_on_after(CLEANUP_SECONDS, shield=True) as bound:
-            async for _ in channel:
-                pass
-        if bound.cancelled_caught:
-            self._unreaped.append(name)
-
     def _is_settled(self, message: MessageCompleted) -> bool:
         """Whether the answer and a result for each of its calls are on the record."""
         conversation = self._host.conversation
@@ -338,7 +279,9 @@ class Turn:
 
         Only a turn that was cancelled, or whose dispatcher died, leaves any.
         """
-        if self._broken_off is None and (self._asked is None or self._is_settled(self._asked)):
+        if self._caller.broken_off is None and (
+            self._asked is None or self._is_settled(self._asked)
+        ):
             return []
         # What the batch had told the journal before it ended is stored ahead of this empty append.
         await self._host.append()
@@ -381,7 +324,7 @@ class Turn:
             outcome=outcome,
             error_type=error_type,
             message=message,
-            unreaped=(*self._unreaped, *left_running().of(self.turn_id)),
+            unreaped=(*self._caller.unreaped, *self._unreaped, *left_running().of(self.turn_id)),
             duration_ms=round((trio.current_time() - self._started_at) * 1000),
         )
 

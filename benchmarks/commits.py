@@ -38,7 +38,7 @@ from callboard.runtime.stream import Usage
 
 SESSION = "session_0123456789abcdefghjk"
 TURN = "turn_0123456789abcdefghjk"
-LOOPS = 200
+LOOPS = 500
 """Rounds of one session; a tool loop of the benchmark has 50."""
 CALLS = 100
 GROUP = 10

@@ -11,13 +11,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
+from . import key_commands
 from .complaint import complain
 from .exit_codes import ANSWERED, USAGE
+from .parameters import Config, Data, Json, data_path
 
 if TYPE_CHECKING:
     from .choice import RunOptions
 
 COMMANDS = frozenset({"run", "tools", "sessions", "show"})
+"""Those without commands of their own, whose options are looked through for a mistyped one."""
+
+NO_KEY_ON_THE_LINE = (
+    "`callboard keys set` takes the name of a provider, --config and --data, and never the key, "
+    "which would stand in the shell's history and in the list of processes: it is asked for, or "
+    "read from stdin."
+)
 
 MIN_LIKENESS = 0.7
 """Of a mistyped option and the one that is suggested: two letters may be wrong, not half of them."""
@@ -30,7 +39,6 @@ Prompt = Annotated[
 ]
 Model = Annotated[str | None, Parameter(help="PROVIDER/MODEL, or a provider's name.")]
 BaseUrl = Annotated[str | None, Parameter(help="A server that speaks OpenAI's chat format.")]
-Json = Annotated[bool, Parameter(help="Print JSON, one object a line.", negative=())]
 Workspace = Annotated[
     Path | None, Parameter(help="The folder that tools may touch; by default this one.")
 ]
@@ -41,8 +49,6 @@ Policy = Annotated[
     Literal["auto", "balanced", "strict"] | None, Parameter(help="How much runs without asking.")
 ]
 Agent = Annotated[str | None, Parameter(help="A configured agent; general by default.")]
-Config = Annotated[Path | None, Parameter(help="A configuration file.")]
-Data = Annotated[Path | None, Parameter(help="The data folder; by default the user's own.")]
 Verbose = Annotated[bool, Parameter(help="Print the log to stderr.", negative=())]
 Limit = Annotated[int, Parameter(help="How many, the latest first.")]
 SessionName = Annotated[str, Parameter(help="Its id, the beginning of it, or last.")]
@@ -60,6 +66,7 @@ app = App(
     version=_version,
     help_formatter="plain",
 )
+app.command(key_commands.keys)
 
 
 @app.command
@@ -116,7 +123,7 @@ def sessions(*, json: Json = False, limit: Limit = 20, data: Data = None) -> int
 
     if limit < 1:
         return _wrong_usage("--limit is at least 1", "sessions")
-    return show_sessions(_folder(data), limit=limit, json=json)
+    return show_sessions(data_path(data), limit=limit, json=json)
 
 
 @app.command
@@ -124,7 +131,7 @@ def show(session: SessionName, /, *, json: Json = False, data: Data = None) -> i
     """Print one session as Markdown, or its events as JSON."""
     from .reading import show_session
 
-    return show_session(_folder(data), session, json=json)
+    return show_session(data_path(data), session, json=json)
 
 
 def execute(tokens: Sequence[str]) -> int:
@@ -137,6 +144,8 @@ def execute(tokens: Sequence[str]) -> int:
     try:
         command, bound, _ = app.parse_args(tokens, print_error=False, exit_on_error=False)
     except CycloptsError as error:
+        if list(tokens[:2]) == ["keys", "set"] and len(tokens) > 2:
+            return _wrong_usage(NO_KEY_ON_THE_LINE, "keys set")  # one may stand in `tokens`
         message = _unknown_option(tokens) or _explained(error, tokens)
         return _wrong_usage(message.replace("?.", "?"), tokens[0] if tokens else "")
     # cyclopts takes any word in the prompt's place; a mistyped option is no prompt.
@@ -149,6 +158,7 @@ def execute(tokens: Sequence[str]) -> int:
 
 def _run(options: RunOptions, config: Path | None, data: Path | None, verbose: bool) -> int:
     from ..config.files import load_settings
+    from ..runtime.core_dumps import forbid_core_dumps
     from ..runtime.errors import NotFoundError
     from .log_file import start_logging, wants_log_on_terminal
     from .run import run as run_prompt
@@ -159,16 +169,11 @@ def _run(options: RunOptions, config: Path | None, data: Path | None, verbose: b
         raise NotFoundError(
             "The current folder was deleted: change to one that is there."
         ) from error
+    forbid_core_dumps()
     settings = load_settings(config)
-    folder = _folder(data)
+    folder = data_path(data)
     start_logging(folder, verbose=verbose or wants_log_on_terminal())
     return run_prompt(options, settings, folder)
-
-
-def _folder(data: Path | None) -> Path:
-    from ..config.files import data_folder
-
-    return (data or data_folder()).expanduser().absolute()
 
 
 def _read_prompt() -> str:
@@ -222,7 +227,7 @@ def _closest(name: str, known: Sequence[str]) -> str | None:
 
 
 def _wrong_usage(message: str, command: str) -> int:
-    known = command if command in COMMANDS else ""
+    known = command if command.split(" ")[0] in COMMANDS | {"keys"} else ""
     help_command = f"callboard {known} --help" if known else "callboard --help"
     end = "" if message.endswith(("?", ".")) else "."
     complain(f"{message}{end} See: {help_command}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import typing
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,9 +18,12 @@ import msgspec
 
 from ..runtime.definitions import Agent
 from ..runtime.errors import NotFoundError, StorageError, ValidationError
-from .settings import ProviderSettings, Settings
+from .settings import ManagedSettings, ProviderSettings, Settings
 
 FILE_NAME = "callboard.toml"
+
+MANAGED_NAME = "managed.toml"
+"""What commands write (see `managed`), beside the operator's own file, which wins over it."""
 
 MAX_FILE_BYTES = 1024 * 1024
 """A configuration of a thousand agents with long prompts fits; a wrong file is not read whole."""
@@ -77,6 +81,8 @@ def _home(environ: Mapping[str, str]) -> Path | None:
 def load_settings(path: Path | None = None) -> Settings:
     """Reads the configuration; blocks on the disk, so that it is called before the event loop.
 
+    What commands wrote, in managed.toml beside the file, holds where the file says nothing.
+
     Args:
         path: The file; `None` is callboard.toml in `config_folder()`, which need not exist.
 
@@ -87,7 +93,24 @@ def load_settings(path: Path | None = None) -> Settings:
     """
     file = config_folder() / FILE_NAME if path is None else path
     text = _read(file, required=path is not None)
-    return Settings() if text is None else parse_settings(text, file)
+    settings = Settings() if text is None else parse_settings(text, file)
+    return _merged(settings, read_managed(file.with_name(MANAGED_NAME)))
+
+
+def read_managed(file: Path) -> ManagedSettings:
+    """What commands wrote, or the defaults when there is no such file.
+
+    Raises:
+        StorageError: The file exists and can't be read.
+        ValidationError: As `load_settings`.
+    """
+    text = _read(file, required=False)
+    if text is None:
+        return ManagedSettings()
+    document, reader = _parsed(text, file)
+    providers = _providers(reader, document)
+    managed = reader.convert({**document, "providers": {}}, ManagedSettings, ())
+    return msgspec.structs.replace(managed, providers=providers)
 
 
 def parse_settings(text: str, file: Path) -> Settings:
@@ -96,19 +119,36 @@ def parse_settings(text: str, file: Path) -> Settings:
     Raises:
         ValidationError: As `load_settings`.
     """
+    document, reader = _parsed(text, file)
+    providers = _providers(reader, document)
+    settings = reader.convert({**document, "agents": {}, "providers": {}}, Settings, ())
+    agents = reader.tables(document, "agents", Agent, {"policy": settings.policy})
+    return msgspec.structs.replace(settings, agents=agents, providers=providers)
+
+
+def _parsed(text: str, file: Path) -> tuple[dict[str, Any], _Reader]:
     import tomllib  # here: most starts have no configuration file
 
     try:
-        document = tomllib.loads(text)
+        return tomllib.loads(text), _Reader(text, file)
     except (tomllib.TOMLDecodeError, RecursionError) as exc:
         raise ValidationError(f"{file} is not TOML: {exc}. Nothing of it was used.") from exc
-    reader = _Reader(text, file)
+
+
+def _providers(reader: _Reader, document: Mapping[str, Any]) -> dict[str, ProviderSettings]:
     providers = reader.tables(document, "providers", ProviderSettings, {})
-    settings = reader.convert({**document, "agents": {}, "providers": {}}, Settings, ())
-    agents = reader.tables(document, "agents", Agent, {"policy": settings.policy})
     for name in RESERVED_PROVIDERS & providers.keys():
         raise reader.error(("providers", name), f"the name {name!r} is built in; choose another")
-    return msgspec.structs.replace(settings, agents=agents, providers=providers)
+    return providers
+
+
+def _merged(settings: Settings, managed: ManagedSettings) -> Settings:
+    return msgspec.structs.replace(
+        settings,
+        model=settings.model or managed.model,
+        inactive=tuple(dict.fromkeys((*settings.inactive, *managed.inactive))),
+        providers={**managed.providers, **settings.providers},
+    )
 
 
 def _read(file: Path, *, required: bool) -> str | None:
@@ -211,7 +251,11 @@ def _choices(kind: Any, inner: tuple[str, ...]) -> list[str]:
     *outer, last = inner
     for name in outer:
         kind = _type_of(kind, name)
-    return [str(member.value) for member in _type_of(kind, last)]
+    found = _type_of(kind, last)
+    members = next(
+        iter(typing.get_args(found)), found
+    )  # of an optional one, the one that is not None
+    return [str(member.value) for member in members]
 
 
 def _type_of(kind: Any, name: str) -> Any:

@@ -26,6 +26,9 @@ MAX_BYTES = 256 * 1024 * 1024
 MAX_SECONDS = 7 * 24 * 3600.0
 """A week; it keeps `inf` and `nan` out of deadlines."""
 
+MAX_RETRIES = 20
+"""No number of retries is sensibly higher: they wait longer each time."""
+
 Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_COUNT)]
 Bytes = Annotated[int, msgspec.Meta(ge=1024, le=MAX_BYTES)]
 ArgumentBytes = Annotated[int, msgspec.Meta(ge=1024, le=MAX_ARGUMENT_BYTES)]
@@ -59,6 +62,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         progress_seconds: Between two events that say something; pings say nothing. 120: twice the
             idle time, because a provider that still pings is at least alive.
         model_call_seconds: For one whole call of a model. 900: long reasoning fits, a stuck one ends.
+        model_retries: How often a failed model call is made again before the next model has its
+            turn, where the failure may pass and nothing has run. 3: the usual number of clients.
+        retry_wait_seconds: The longest wait before a model call is made again, whatever the provider
+            asks for; one that asks for more is given up. 60: longer, and a person would rather know.
         max_tool_seconds: The longest that a call may execute, whatever its tool and its own `timeout`
             argument say. 600: ten minutes.
         approval_seconds: How long a question to a person waits before silence is a denial. 600: a
@@ -77,6 +84,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     idle_seconds: Seconds = 60.0
     progress_seconds: Seconds = 120.0
     model_call_seconds: Seconds = 900.0
+    model_retries: Annotated[int, msgspec.Meta(ge=0, le=MAX_RETRIES)] = 3
+    retry_wait_seconds: Seconds = 60.0
     max_tool_seconds: Seconds = 600.0
     approval_seconds: Seconds = 600.0
     max_repeats: Count = 25
@@ -87,7 +96,8 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     Attributes:
         allow: Hosts with their ports, like `127.0.0.1:8080` or `searx.local:443`: exactly these,
-            whatever their addresses. Providers need no entry.
+            whatever their addresses. `.corp.example:443` is every name below corp.example, at any
+            depth, but not itself. Providers need no entry.
     """
 
     allow: tuple[str, ...] = ()
@@ -102,6 +112,26 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def endpoints(self) -> tuple[Endpoint, ...]:
         """The entries, parsed."""
         return tuple(map(parse_endpoint, self.allow))
+
+
+class MasterSource(enum.StrEnum):
+    """Where the master key of stored keys is kept."""
+
+    FILE = "file"
+    KEYRING = "keyring"
+    CREDENTIAL = "credential"
+
+
+class KeySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How provider keys are kept at rest.
+
+    Attributes:
+        master: Where the master key is; `None` is a systemd credential when the process has one,
+            else a file in the configuration folder. What is named and not there is an error:
+            nothing is looked for elsewhere.
+    """
+
+    master: MasterSource | None = None
 
 
 class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -127,6 +157,20 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         msgspec.structs.force_setattr(self, "base_url", checked_base_url(self.base_url))
 
 
+class ManagedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What commands write, in managed.toml; the operator's own file wins over it.
+
+    Attributes:
+        model: The default `PROVIDER/MODEL`.
+        inactive: Providers that are not to be used, by name; built-in ones too.
+        providers: Providers that were added, by name.
+    """
+
+    model: str | None = None
+    inactive: tuple[str, ...] = ()
+    providers: dict[str, ProviderSettings] = msgspec.field(default_factory=dict)
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole configuration.
 
@@ -135,6 +179,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         policy: How much runs without asking, for agents that don't say it themselves.
         limits: The bounds.
         network: Where tools may connect.
+        keys: How provider keys are kept.
+        inactive: Providers that are not to be used, by name; built-in ones too.
         providers: Configured providers, by name.
         agents: Configured agents, by name; `general` exists without being listed.
     """
@@ -143,6 +189,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     policy: Preset = Preset.BALANCED
     limits: Limits = Limits()
     network: NetworkSettings = NetworkSettings()
+    keys: KeySettings = KeySettings()
+    inactive: tuple[str, ...] = ()
     providers: dict[str, ProviderSettings] = msgspec.field(default_factory=dict)
     agents: dict[str, Agent] = msgspec.field(default_factory=dict)
 

@@ -11,17 +11,23 @@ A key goes only to the origin it belongs to, and in clear text only to this mach
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from urllib.parse import urlsplit
 
 import msgspec
 
-from ..config.base_url import checked_base_url, may_carry_key, origin
+from ..config.base_url import checked_base_url, origin
 from ..config.settings import ProviderSettings, Settings
 from ..runtime.definitions import Agent
 from ..runtime.errors import AuthError, NotFoundError, ValidationError
-from ..runtime.redaction import redactor
 from ..runtime.secrets import Secret
+from .known_providers import FOREIGN_FORMATS, KEY_ORDER, KNOWN, LOCAL_ORDER, KnownProvider
 from .provider import Endpoint
+from .provider_keys import (
+    StoredKeys,
+    check_key_may_travel,
+    find_key,
+    has_environment_key,
+    no_stored_keys,
+)
 
 REHEARSAL = "rehearsal"
 CUSTOM = "custom"
@@ -29,81 +35,11 @@ CUSTOM = "custom"
 
 CUSTOM_KEY = "CALLBOARD_API_KEY"
 
-MAX_KEY_LENGTH = 8192
-"""Longer than any key; a header of this size still passes every server."""
-
 MAX_LISTED_MODELS = 20
 """How many models an error names: a screen of them; OpenRouter has hundreds."""
 
 Listed = Mapping[str, Sequence[str] | None]
 """Model ids by base URL; `None` where nothing answered."""
-
-
-class KnownProvider(msgspec.Struct, frozen=True, kw_only=True):
-    """A provider that needs no configuration but its key.
-
-    Attributes:
-        name: As in `PROVIDER/MODEL`.
-        base_url: Everything before the wire format's own path.
-        key_env: The environment variable of its key; `None` when it wants none.
-        key_required: Whether a request without a key is pointless.
-        model: Its model when only the provider is named, or `None`.
-    """
-
-    name: str
-    base_url: str
-    key_env: str | None = None
-    key_required: bool = True
-    model: str | None = None
-
-
-KNOWN = {
-    known.name: known
-    for known in (
-        KnownProvider(
-            name="openai",
-            base_url="https://api.openai.com/v1",
-            key_env="OPENAI_API_KEY",
-            model="gpt-5-mini",
-        ),
-        KnownProvider(name="ollama", base_url="http://127.0.0.1:11434/v1", key_required=False),
-        KnownProvider(name="llamacpp", base_url="http://127.0.0.1:8080/v1", key_required=False),
-        KnownProvider(
-            name="vllm",
-            base_url="http://127.0.0.1:8000/v1",
-            key_env="VLLM_API_KEY",
-            key_required=False,
-        ),
-        KnownProvider(
-            name="openrouter",
-            base_url="https://openrouter.ai/api/v1",
-            key_env="OPENROUTER_API_KEY",
-            model="openrouter/auto",
-        ),
-        KnownProvider(
-            name="groq",
-            base_url="https://api.groq.com/openai/v1",
-            key_env="GROQ_API_KEY",
-        ),
-        KnownProvider(
-            name="deepseek",
-            base_url="https://api.deepseek.com/v1",
-            key_env="DEEPSEEK_API_KEY",
-            model="deepseek-chat",
-        ),
-    )
-}
-
-FOREIGN_FORMATS = {"anthropic": "ANTHROPIC_API_KEY", "gemini": "GEMINI_API_KEY"}
-"""Known providers whose own wire format callboard does not speak, with the variables of their
-keys; their models answer through a compatible server such as OpenRouter.
-"""
-
-KEY_ORDER = ("openai",)
-"""Whose key is taken when nothing names a model."""
-
-LOCAL_ORDER = ("ollama", "llamacpp")
-"""Which servers on this machine are looked for when nothing names a model and no key is set."""
 
 
 class ResolvedModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,9 +72,11 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
         agent: The session's agent, whose preference counts next.
         settings: The configuration.
         environ: The environment, for keys.
+        stored: Where a key is looked for that the environment does not hold.
     """
 
     environ: Mapping[str, str]
+    stored: StoredKeys = no_stored_keys
     choice: str | None = None
     base_url: str | None = None
     agent: Agent | None = None
@@ -158,7 +96,7 @@ def servers_to_ask(wish: Wish) -> tuple[Endpoint, ...]:
         provider = _provider_at(wish, wish.base_url)
         if wish.choice or provider.model:
             return ()
-        return (_endpoint(provider, wish.environ),)
+        return (_endpoint(provider, wish),)
     named = _named(wish)
     if named is None:
         return () if _with_key(wish) else _local(wish)
@@ -166,10 +104,10 @@ def servers_to_ask(wish: Wish) -> tuple[Endpoint, ...]:
     name, _, model = text.partition("/")
     if model or name == REHEARSAL:
         return ()
-    known = _providers(wish.settings).get(name)
+    known = providers_of(wish.settings).get(name)
     if known is None:
         return _local(wish)
-    return () if known.model else (_endpoint(known, wish.environ),)
+    return () if known.model else (_endpoint(known, wish),)
 
 
 def resolve_model(wish: Wish, listed: Listed | None = None) -> ResolvedModel:
@@ -192,7 +130,9 @@ def resolve_model(wish: Wish, listed: Listed | None = None) -> ResolvedModel:
         return _by_name(wish, *named, listed)
     provider = _with_key(wish)
     if provider is not None and provider.model is not None:
-        return _resolved(wish, provider, provider.model, f"because {provider.key_env} is set")
+        is_set = has_environment_key(provider.key_env, wish.environ)
+        why = f"{provider.key_env} is set" if is_set else f"a key is stored for {provider.name}"
+        return _resolved(wish, provider, provider.model, f"because {why}")
     for endpoint in _local(wish):
         model = _first_chat_model(listed.get(endpoint.base_url))
         if model is not None:
@@ -229,7 +169,7 @@ def _by_name(wish: Wish, text: str, reason: str, listed: Listed) -> ResolvedMode
         if model in {"", REHEARSAL}:
             return _rehearsal(reason)
         raise unknown_model(REHEARSAL, model, [REHEARSAL])
-    provider = _providers(wish.settings).get(name)
+    provider = providers_of(wish.settings).get(name)
     if provider is None:
         if not slash:
             for endpoint in _local(wish):
@@ -273,13 +213,13 @@ def _provider_at(wish: Wish, base_url: str) -> KnownProvider:
         url = checked_base_url(base_url)
     except ValueError as exc:
         raise ValidationError(f"--base-url: {exc}.", field="base_url") from exc
-    for known in _providers(wish.settings).values():
+    for known in providers_of(wish.settings).values():
         if origin(known.base_url) == origin(url):
             return msgspec.structs.replace(known, base_url=url)
     return KnownProvider(name=CUSTOM, base_url=url, key_env=CUSTOM_KEY, key_required=False)
 
 
-def _providers(settings: Settings) -> dict[str, KnownProvider]:
+def providers_of(settings: Settings) -> dict[str, KnownProvider]:
     """Every provider by name; a configured one hides the built-in one of its name."""
     return {name: _configured(its) for name, its in settings.providers.items()} | {
         name: known for name, known in KNOWN.items() if name not in settings.providers
@@ -298,64 +238,57 @@ def _configured(settings: ProviderSettings) -> KnownProvider:
 
 def _with_key(wish: Wish) -> KnownProvider | None:
     """The first provider of `KEY_ORDER` that has a key and a model."""
-    providers = _providers(wish.settings)
+    providers = providers_of(wish.settings)
     for name in KEY_ORDER:
         provider = providers[name]
-        if provider.model is not None and _key(provider, wish.environ) is not None:
+        if name in wish.settings.inactive or provider.model is None:
+            continue
+        if _key(provider, wish) is not None:
             return provider
     return None
 
 
 def _local(wish: Wish) -> tuple[Endpoint, ...]:
     """The servers of this machine that are not left without a key that they want."""
-    providers = _providers(wish.settings)
+    providers = providers_of(wish.settings)
     return tuple(
-        _endpoint(provider, wish.environ)
+        _endpoint(provider, wish)
         for provider in (providers[name] for name in LOCAL_ORDER)
-        if not provider.key_required or _key(provider, wish.environ) is not None
+        if provider.name not in wish.settings.inactive
+        and (not provider.key_required or _key(provider, wish) is not None)
     )
 
 
-def _key(provider: KnownProvider, environ: Mapping[str, str]) -> Secret | None:
-    value = environ.get(provider.key_env, "").strip() if provider.key_env else ""
-    if not value:
-        return None
-    if len(value) > MAX_KEY_LENGTH or not value.isascii() or not value.isprintable():
-        raise AuthError(
-            f"{provider.key_env} does not hold a key: it is too long, or has a line break or "
-            f"another character that no key has. Set it again."
-        )
-    key = Secret(value)
-    redactor.add(key)
-    return key
+def _key(provider: KnownProvider, wish: Wish) -> Secret | None:
+    return find_key(provider.name, provider.base_url, provider.key_env, wish.environ, wish.stored)
 
 
-def _endpoint(provider: KnownProvider, environ: Mapping[str, str]) -> Endpoint:
-    from .openai_chat import (
-        OPENAI_CHAT,
-        OPENAI_OWN_CHAT,
-    )  # here: the rehearsal model starts without it
+def _endpoint(provider: KnownProvider, wish: Wish) -> Endpoint:
+    from .openai_chat import openai_chat_at  # here: the rehearsal model starts without it
 
-    key = _key(provider, environ)
+    key = _key(provider, wish)
     if key is None and provider.key_required:
-        raise AuthError(f"{provider.name} needs a key: set {provider.key_env}.")
-    if key is not None and not may_carry_key(provider.base_url):
+        set_it = f"set {provider.key_env}, or " if provider.key_env else ""
         raise AuthError(
-            f"The key in {provider.key_env} is not sent to {urlsplit(provider.base_url).netloc}: "
-            f"http:// would show it to everybody on the way. Use https://, or unset the variable "
-            f"if the server wants no key."
+            f"{provider.name} needs a key: {set_it}store one with "
+            f"`callboard keys set {provider.name}`."
         )
-    own = origin(provider.base_url) == origin(KNOWN["openai"].base_url)
+    if key is not None:
+        check_key_may_travel(provider.base_url, provider.key_env, wish.environ)
     return Endpoint(
         name=provider.name,
-        dialect=OPENAI_OWN_CHAT if own else OPENAI_CHAT,
+        dialect=openai_chat_at(provider.base_url),
         base_url=provider.base_url,
         key=key,
     )
 
 
 def _resolved(wish: Wish, provider: KnownProvider, model: str, reason: str) -> ResolvedModel:
-    endpoint = _endpoint(provider, wish.environ)
+    if provider.name in wish.settings.inactive:
+        raise NotFoundError(
+            f"The provider {provider.name} is deactivated. Activate it, or name another one."
+        )
+    endpoint = _endpoint(provider, wish)
     return ResolvedModel(provider=provider.name, model=model, endpoint=endpoint, reason=reason)
 
 
@@ -376,9 +309,17 @@ def _first_chat_model(models: Sequence[str] | None) -> str | None:
     return next((model for model in models or () if "embed" not in model.lower()), None)
 
 
+def provider_named(settings: Settings, name: str) -> KnownProvider:
+    """The provider of that name, built in or configured; raises `NotFoundError`."""
+    provider = providers_of(settings).get(name)
+    if provider is None:
+        raise _unknown_provider(settings, f"{name}/MODEL")
+    return provider
+
+
 def _unknown_provider(settings: Settings, text: str) -> NotFoundError:
     name, slash, model = text.partition("/")
-    names = ", ".join([*_providers(settings), REHEARSAL])
+    names = ", ".join([*providers_of(settings), REHEARSAL])
     if name == CUSTOM:
         return NotFoundError(
             f"{text!r} is the model of a --base-url: give that URL again, or pass --model."

@@ -1,9 +1,10 @@
 """What a provider's error means: its many shapes in, one `StreamError` out.
 
 The shapes, from the servers that speak Chat Completions: `{"error": {"message", "type", "code"}}`
-(OpenAI and most), the same in a list (Gemini), `{"error": "text"}` (Ollama), `{"object": "error",
-"message"}` (vLLM, Mistral), `{"detail": …}` (FastAPI), `{"error": {"metadata": {"raw"}}}`
-(OpenRouter, which keeps the upstream's own words there), web pages of proxies, and nothing at all.
+(OpenAI and most), the same in a list, with the reason and the wait in its `details` (Gemini),
+`{"error": "text"}` (Ollama), `{"object": "error", "message"}` (vLLM, Mistral), `{"detail": …}`
+(FastAPI), `{"error": {"metadata": {"raw"}}}` (OpenRouter, which keeps the upstream's own words
+there), web pages of proxies, and nothing at all.
 """
 
 from __future__ import annotations
@@ -31,19 +32,26 @@ _TITLE = re.compile(rb"<title[^>]*>(.{0,200}?)</title>", re.IGNORECASE | re.DOTA
 _QUOTA = ("insufficient_quota", "billing", "credit")
 _BUSY = ("rate_limit", "rate limit", "overloaded", "capacity", "too_many", "resource_exhausted")
 _BROKEN = ("server_error", "internal", "unavailable", "timeout", "api_error", "upstream")
-_AUTH = ("invalid_api_key", "authentication", "permission", "unauthorized", "forbidden")
+_AUTH = (
+    "invalid_api_key",
+    "api_key_invalid",
+    "authentication",
+    "permission",
+    "unauthorized",
+    "forbidden",
+)
 
 
 def read_error_answer(status: int, headers: Mapping[str, str], body: bytes) -> StreamError:
     """What an answer with an error status means; `headers` in lower case."""
-    said, code = _read_body(body)
+    said, code, wait = _read_body(body)
     kind, retryable, meaning, advice = _meaning_of_status(status, code)
     return StreamError(
         error_type=kind,
         message=_sentence(f"{meaning} (HTTP {status})", said, advice),
         status=status,
         retryable=retryable,
-        retry_after_seconds=_retry_after(headers) if retryable else None,
+        retry_after_seconds=_first(_retry_after(headers), wait) if retryable else None,
     )
 
 
@@ -59,6 +67,7 @@ def read_error_event(value: Any) -> StreamError:
         error_type=kind,
         message=_sentence(f"{meaning}, in the middle of its answer", said, advice),
         retryable=retryable,
+        retry_after_seconds=_asked_wait(value) if retryable else None,
     )
 
 
@@ -87,20 +96,20 @@ def find_message(value: Any, depth: int = 0) -> str:
     return ""
 
 
-def _read_body(body: bytes) -> tuple[str, str]:
-    """The provider's words and its code for the reason; either may be empty."""
+def _read_body(body: bytes) -> tuple[str, str, float | None]:
+    """The provider's words, its code for the reason, either maybe empty, and how long to wait."""
     text = body.strip()
     if not text:
-        return "", ""
+        return "", "", None
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         title = _TITLE.search(text[:65536])
         if title is not None or text[:1] == b"<":
             name = title.group(1).decode("utf-8", "replace").strip() if title else ""
-            return (f'a web page, "{name}"' if name else "a web page"), "html"
-        return text[: 8 * MAX_MESSAGE_CHARS].decode("utf-8", "replace"), ""
-    return find_message(value), _find_code(value)
+            return (f'a web page, "{name}"' if name else "a web page"), "html", None
+        return text[: 8 * MAX_MESSAGE_CHARS].decode("utf-8", "replace"), "", None
+    return find_message(value), _find_code(value), _asked_wait(value)
 
 
 def _find_code(value: Any) -> str:
@@ -111,8 +120,36 @@ def _find_code(value: Any) -> str:
         return ""
     if isinstance(value.get("error"), dict):
         value = value["error"]
-    words = (value.get(key) for key in ("code", "type", "status"))
+    words = [value.get(key) for key in ("code", "type", "status")]
+    # Gemini: of a refused key, only this says that it is one; its status is 400.
+    words += [detail.get("reason") for detail in _details(value)]
     return " ".join(word for word in words if isinstance(word, str)).lower()
+
+
+def _details(error: dict[str, Any]) -> list[dict[str, Any]]:
+    """The typed details of an error of Google's services; a handful of them."""
+    details = error.get("details")
+    found = details[:16] if isinstance(details, list) else []
+    return [detail for detail in found if isinstance(detail, dict)]
+
+
+def _asked_wait(value: Any) -> float | None:
+    """Seconds to wait that an error object itself asks for: Gemini's `retryDelay`, like `34.07s`."""
+    if isinstance(value, list):
+        return _asked_wait(value[0]) if value and not isinstance(value[0], list) else None
+    if not isinstance(value, dict):
+        return None
+    error = value.get("error")
+    for detail in _details(error if isinstance(error, dict) else value):
+        delay = detail.get("retryDelay")
+        seconds = _number(delay.removesuffix("s")) if isinstance(delay, str) else None
+        if seconds is not None:
+            return _bounded(seconds)
+    return None
+
+
+def _first(*numbers: float | None) -> float | None:
+    return next((number for number in numbers if number is not None), None)
 
 
 def _status_of(value: Any) -> int | None:
@@ -133,6 +170,8 @@ _WAIT = "Try again a little later."
 
 
 def _meaning_of_status(status: int, code: str) -> Meaning:
+    if status == 400 and "api_key_invalid" in code:
+        return _meaning_of_status(401, code)
     if status in {401, 403}:
         what = "refused the key" if status == 401 else "does not allow this with the key"
         return "auth", False, f"The provider {what}", "Check the key of this provider."

@@ -1,77 +1,91 @@
 """OpenAI's Chat Completions format: the request builder and the dialect.
 
-Also spoken by Ollama, llama.cpp, vLLM, DeepSeek, Groq, OpenRouter, Mistral and most others, so the
-request holds only what all of them accept, in the form that all of them accept.
+Also spoken by Ollama, llama.cpp, vLLM, DeepSeek, Groq, OpenRouter, Mistral and most others. What a
+request holds beside what all of them accept is said by `openai_chat_servers`, for OpenAI's own
+models by `openai_families`; what a server or model would refuse is left out.
 
-Left out of the history on purpose: reasoning (servers refuse it, ignore it or bill it), and opaque
-parts, which belong to other formats or to one gateway.
+Tools go out with their schemas as they are, not `strict`: that mode forbids optional arguments, and
+compatible servers ignore or refuse it. The schema of an answer is strict where `strict_schema` can
+say it so.
+
+Prompts are cached by the servers themselves, from the longest beginning that they know: tools,
+system prompt and finished rounds are the same bytes in every request. Only Anthropic's models at
+OpenRouter are marked.
 """
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from ..runtime.definitions import ToolDefinition
-from ..runtime.history import Answer, Call, Input, Item, Result, Round
+from ..runtime.definitions import ThinkingEffort, ToolDefinition
 from ..runtime.stream import StreamError
 from .error_answer import read_error_answer
 from .openai_chat_decoder import NAME, OpenAiChatDecoder
-from .provider import NO_NAMES, HttpRequest, ModelRequest
+from .openai_chat_history import ChatHistory
+from .openai_chat_servers import COMPATIBLE, OPENAI, ChatServer, ThinkingStyle, server_at
+from .openai_families import openai_family
+from .openai_models import models_request, read_model_list
+from .openai_strict_schema import strict_schema
+from .provider import NO_NAMES, HttpRequest, ModelPage, ModelRequest, ToolChoice
+from .tool_names import renamed, sent_name
 
 PATH = "/chat/completions"
 
 MAX_KEPT_TOOL_SETS = 16
 """Encoded tool lists that are kept: one for each agent in use, with room for switching."""
 
-MAX_NAME_CHARS = 64
-"""OpenAI: function names match `^[a-zA-Z0-9_-]{1,64}$`; one that does not fails the request."""
+MAX_STOPS = 4
+"""OpenAI: "up to 4 sequences"; a request with more fails."""
+
+ANSWER_NAME = "answer"
+"""Of the schema of an answer: the format wants a name, and the model sees it."""
 
 _HEADERS = {"content-type": "application/json", "accept": "text/event-stream"}
-_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 _encode = msgspec.json.Encoder().encode
-_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+_CAN_BE_SWITCHED_OFF = ("anthropic/", "qwen/", "z-ai/")
+"""Whose models reason or not as one likes; OpenRouter fails a request that switches off others."""
 
 
 class OpenAiChat:
     """The `Dialect`.
 
     Args:
-        max_tokens_field: The name of the limit of the answer. `max_tokens` is what compatible
-            servers know; OpenAI's own newer models refuse it and take `max_completion_tokens`.
+        server: What the server takes.
     """
 
     name = NAME
 
-    def __init__(self, *, max_tokens_field: str = "max_tokens") -> None:
-        self._max_tokens_key = b',"%b":' % max_tokens_field.encode()
-        self._tools: deque[tuple[tuple[ToolDefinition, ...], bytes]] = deque(
+    def __init__(self, server: ChatServer = COMPATIBLE) -> None:
+        self._server = server
+        self._tools: deque[tuple[tuple[ToolDefinition, ...], bytes, Mapping[str, str]]] = deque(
             maxlen=MAX_KEPT_TOOL_SETS
         )
 
     def build(self, request: ModelRequest) -> HttpRequest:
         """The request; a round is encoded when it is first seen, and then joined as bytes."""
+        names = NO_NAMES
         head = [
             b'{"model":',
             _encode(request.model),
             b',"stream":true,"stream_options":{"include_usage":true}',
         ]
-        if request.tools:
-            head += [b',"tools":', self._encode_tools(request.tools)]
-        if request.max_output_tokens is not None:
-            head += [self._max_tokens_key, _encode(request.max_output_tokens)]
-        if request.temperature is not None:
-            head += [b',"temperature":', _encode(request.temperature)]
+        if self._offers_tools(request):
+            tools, names = self._encode_tools(request.tools)
+            head += [b',"tools":', tools]
+        for key, value in self._options(request):
+            head += [b',"%b":' % key.encode(), _encode(value)]
         head.append(b',"messages":[')
-        messages = [r.encoded.get(NAME) or _encode_round(r) for r in request.rounds]
-        if request.system:
-            messages.insert(0, _encode({"role": "system", "content": request.system}))
-        body = b"".join((*head, b",".join(filter(None, messages)), b"]}"))
-        return HttpRequest(PATH, _HEADERS, body)
+        messages = ChatHistory(self._server, request.provider).encode(request.rounds)
+        system = self._system(request)
+        if system:
+            messages.insert(0, _encode({"role": "system", "content": system}))
+        body = b"".join((*head, b",".join(messages), b"]}"))
+        return HttpRequest(PATH, _HEADERS, body, names)
 
     def auth_headers(self, key: str) -> dict[str, str]:
         """The header that carries the key."""
@@ -79,96 +93,167 @@ class OpenAiChat:
 
     def decoder(self, tool_names: Mapping[str, str] = NO_NAMES) -> OpenAiChatDecoder:
         """A new decoder for one answer."""
-        return OpenAiChatDecoder()
+        return OpenAiChatDecoder(tool_names)
+
+    def list_models(self, page: str = "") -> HttpRequest:
+        """The GET for the list of models, which has one page."""
+        return models_request()
+
+    def read_models(self, body: bytes) -> ModelPage:
+        """The models of the list that can hold a conversation."""
+        return read_model_list(body)
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> StreamError:
         """What an answer with an error status means; `headers` in lower case."""
         return read_error_answer(status, headers, body)
 
-    def _encode_tools(self, tools: tuple[ToolDefinition, ...]) -> bytes:
-        for known, encoded in self._tools:
+    def _encode_tools(self, tools: tuple[ToolDefinition, ...]) -> tuple[bytes, Mapping[str, str]]:
+        for known, encoded, names in self._tools:
             if known is tools or known == tools:
-                return encoded
+                return encoded, names
         encoded = _encode([_tool(definition) for definition in tools])
-        self._tools.appendleft((tools, encoded))
-        return encoded
+        names = renamed(definition.name for definition in tools) or NO_NAMES
+        self._tools.appendleft((tools, encoded, names))
+        return encoded, names
+
+    def _offers_tools(self, request: ModelRequest) -> bool:
+        if self._server.thinking is ThinkingStyle.DEEPSEEK and _forbids_tools(request):
+            return False  # its thinking mode refuses `tool_choice`, whatever it says
+        return bool(request.tools)
+
+    def _system(self, request: ModelRequest) -> str:
+        if request.answer_schema is None or self._server.takes_schema:
+            return request.system
+        schema = _encode(request.answer_schema).decode()
+        rule = f"Answer with one JSON object, and nothing else, that matches this schema: {schema}"
+        return f"{request.system}\n\n{rule}" if request.system else rule
+
+    def _options(self, request: ModelRequest) -> Iterator[tuple[str, Any]]:
+        """What stands between the tools and the messages; names as the server wants them."""
+        server = self._server
+        family = openai_family(request.model)
+        is_openai = server.thinking is ThinkingStyle.OPENAI
+        effort = _openai_effort(request) if is_openai else None
+        if request.max_output_tokens is not None:
+            yield server.max_tokens_field, request.max_output_tokens
+        if not is_openai or family.takes_sampling(effort):
+            if request.temperature is not None:
+                yield "temperature", request.temperature
+            if request.top_p is not None:
+                yield "top_p", request.top_p
+        if request.seed is not None and server.seed_field is not None:
+            yield server.seed_field, request.seed
+        stops = [text for text in request.stop_sequences if text][:MAX_STOPS]
+        if stops and server.takes_stop and not (is_openai and family.is_reasoning):
+            yield "stop", stops
+        if effort is not None:
+            yield "reasoning_effort", effort
+        elif not is_openai:
+            yield from _thinking_options(server.thinking, request)
+        if self._offers_tools(request):
+            yield from _choice_of_tool(request)
+        if request.answer_schema is not None:
+            yield "response_format", _answer_format(request.answer_schema, server)
+        if server.takes_cache_mark and request.model.startswith("anthropic/"):
+            yield "cache_control", {"type": "ephemeral"}
 
 
 def _tool(definition: ToolDefinition) -> dict[str, Any]:
     function = {
-        "name": definition.name,
+        "name": sent_name(definition.name),
         "description": definition.description,
         "parameters": definition.parameters,
     }
     return {"type": "function", "function": function}
 
 
-def _encode_round(item: Round) -> bytes:
-    """The messages of a round, joined by commas; empty when there are none."""
-    encoded = item.encoded.get(NAME)
-    if encoded is None:
-        encoded = b",".join(map(_encode, _messages(item.items)))
-        item.encoded[NAME] = encoded
-    return encoded
+def _answer_format(schema: Mapping[str, Any], server: ChatServer) -> dict[str, Any]:
+    if not server.takes_schema:
+        return {"type": "json_object"}
+    strict = strict_schema(schema)
+    kind = {
+        "name": ANSWER_NAME,
+        "schema": schema if strict is None else strict,
+        "strict": strict is not None,
+    }
+    return {"type": "json_schema", "json_schema": kind}
 
 
-def _messages(items: tuple[Item, ...]) -> Iterator[dict[str, Any]]:
-    inputs: list[str] = []
-    for item in items:
-        if isinstance(item, Input):
-            inputs.append(item.text)
-            continue
-        if inputs:
-            yield _user(inputs)
-            inputs = []
-        if isinstance(item, Answer):
-            yield _assistant(item)
-        elif isinstance(item, Result):
-            yield {"role": "tool", "tool_call_id": item.call_id, "content": item.content}
-    if inputs:
-        yield _user(inputs)
+def _forced(request: ModelRequest) -> str | None:
+    """The tool that must be asked for, when it is on offer."""
+    offered = (definition.name for definition in request.tools)
+    return request.forced_tool if request.forced_tool in offered else None
 
 
-def _user(inputs: list[str]) -> dict[str, Any]:
-    # One message: chat templates of local servers refuse two messages of a role in a row.
-    return {"role": "user", "content": "\n\n".join(inputs)}
+def _must_call(request: ModelRequest) -> bool:
+    return bool(request.tools) and (
+        request.forced_tool is not None or request.tool_choice is ToolChoice.REQUIRED
+    )
 
 
-def _assistant(answer: Answer) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": answer.text}
-    calls = answer.calls
-    if calls:
-        # OpenAI: content is required "unless tool_calls is specified"; some refuse "" beside them.
-        message["content"] = answer.text or None
-        message["tool_calls"] = [_call(call) for call in calls]
-    return message
+def _forbids_tools(request: ModelRequest) -> bool:
+    return request.forced_tool is None and request.tool_choice is ToolChoice.NONE
 
 
-def _call(call: Call) -> dict[str, Any]:
-    function = {"name": _name(call.name), "arguments": _arguments(call.arguments)}
-    return {"id": call.call_id, "type": "function", "function": function}
+def _choice_of_tool(request: ModelRequest) -> Iterator[tuple[str, Any]]:
+    forced = _forced(request)
+    if forced is not None:
+        yield "tool_choice", {"type": "function", "function": {"name": sent_name(forced)}}
+    elif _must_call(request):
+        yield "tool_choice", "required"
+    elif _forbids_tools(request):
+        yield "tool_choice", "none"
 
 
-def _name(name: str) -> str:
-    """A name that is accepted: models make up names, and the history must stay sendable."""
-    return _NOT_IN_NAMES.sub("_", name)[:MAX_NAME_CHARS] or "unnamed"
+def _openai_effort(request: ModelRequest) -> str | None:
+    family = openai_family(request.model)
+    if request.tools and family.reasons_without_tools_only:
+        # "Function tools with reasoning_effort are not supported for … in /v1/chat/completions",
+        # also when none is sent. The Responses format has no such limit.
+        return "none"
+    return family.effort(request.thinking)
 
 
-def _arguments(text: str) -> str:
-    """The model's own text when it is a JSON object, else `{}`.
+def _thinking_options(style: ThinkingStyle, request: ModelRequest) -> Iterator[tuple[str, Any]]:
+    thinking = request.thinking
+    if style is ThinkingStyle.DEEPSEEK and _must_call(request):
+        thinking = ThinkingEffort.OFF
+    if thinking is None or style is ThinkingStyle.NEVER:
+        return
+    is_off = thinking is ThinkingEffort.OFF
+    match style:
+        case ThinkingStyle.DEEPSEEK:
+            yield "thinking", {"type": "disabled" if is_off else "enabled"}
+            if not is_off:
+                yield "reasoning_effort", thinking.value
+        case ThinkingStyle.OPENROUTER:
+            yield "reasoning", _openrouter_reasoning(request.model, thinking)
+        case ThinkingStyle.OPEN_WEIGHTS:
+            if "gpt-oss" in request.model:
+                yield "reasoning_effort", "low" if is_off else thinking.value
+        case ThinkingStyle.MINIMAL:
+            yield "reasoning_effort", "minimal" if is_off else thinking.value
+        case _:
+            if not is_off:
+                yield "reasoning_effort", thinking.value
 
-    Servers whose chat template decodes the arguments answer 500 to anything else, for ever, since
-    it is in the history. The call's error result, which follows, says what was wrong with it.
-    """
-    try:
-        _decode_object(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return "{}"
-    return text
+
+def _openrouter_reasoning(model: str, thinking: ThinkingEffort) -> dict[str, Any]:
+    if thinking is not ThinkingEffort.OFF:
+        return {"effort": thinking.value}
+    return {"enabled": False} if model.startswith(_CAN_BE_SWITCHED_OFF) else {"effort": "low"}
 
 
 OPENAI_CHAT = OpenAiChat()
-"""For every compatible server."""
+"""For every compatible server that is not known."""
 
-OPENAI_OWN_CHAT = OpenAiChat(max_tokens_field="max_completion_tokens")
+OPENAI_OWN_CHAT = OpenAiChat(OPENAI)
 """For api.openai.com."""
+
+_by_server: dict[str, OpenAiChat] = {COMPATIBLE.name: OPENAI_CHAT, OPENAI.name: OPENAI_OWN_CHAT}
+
+
+def openai_chat_at(base_url: str) -> OpenAiChat:
+    """The dialect as the server at this base URL speaks it; one object for a kind of server."""
+    server = server_at(base_url)
+    return _by_server.setdefault(server.name, OpenAiChat(server))

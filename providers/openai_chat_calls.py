@@ -8,6 +8,8 @@ other. So a piece goes on with the call of its index, unless it shows that it be
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from ..runtime.stream import (
@@ -18,6 +20,7 @@ from ..runtime.stream import (
     ToolCallStart,
 )
 from .openai_chat_wire import CallPiece
+from .provider import NO_NAMES
 
 MAX_CALLS = 1024
 """Of one answer: four times what a response may run; more is a runaway stream."""
@@ -55,9 +58,14 @@ class OpenCall:
 
 
 class CallAssembly:
-    """The calls of one answer. Emits their events in the order in which they begin."""
+    """The calls of one answer. Emits their events in the order in which they begin.
 
-    def __init__(self) -> None:
+    Args:
+        tool_names: Our names of the tools that had to be renamed, by the sent ones.
+    """
+
+    def __init__(self, tool_names: Mapping[str, str] = NO_NAMES) -> None:
+        self._tool_names = tool_names
         self._by_index: dict[int | None, OpenCall] = {}
         self._open: list[OpenCall] = []
         self._last: OpenCall | None = None
@@ -68,15 +76,15 @@ class CallAssembly:
         """Whether there are more calls than any answer may have."""
         return self.count > MAX_CALLS
 
-    def take(self, piece: CallPiece, events: list[AnyStreamEvent]) -> None:
-        """Adds a piece to the call that it belongs to."""
+    def take(self, piece: CallPiece, events: list[AnyStreamEvent]) -> int | None:
+        """Adds a piece to the call that it belongs to, whose number it returns; `None` if none."""
         function = piece.function
         name = (function.name or "") if function is not None else ""
         arguments = (function.arguments or "") if function is not None else ""
         call = self._find(piece, name)
         if call is None:
             if not (name or piece.id or arguments):
-                return
+                return None
             call = OpenCall(self.count, piece.id or "")
             self.count += 1
             self._open.append(call)
@@ -89,6 +97,7 @@ class CallAssembly:
             self._start(call, events)
         if arguments:
             self._add(call, arguments, events)
+        return call.index
 
     def end(self, events: list[AnyStreamEvent]) -> None:
         """Ends the calls that are open; later pieces begin new ones."""
@@ -117,7 +126,8 @@ class CallAssembly:
 
     def _start(self, call: OpenCall, events: list[AnyStreamEvent]) -> None:
         call.is_started = True
-        events.append(ToolCallStart(call.index, call.call_id, call.name))
+        name = self._tool_names.get(call.name, call.name)
+        events.append(ToolCallStart(call.index, call.call_id, name))
         events.extend(ToolCallDelta(call.index, piece) for piece in call.pieces)
 
     def _add(self, call: OpenCall, arguments: str, events: list[AnyStreamEvent]) -> None:

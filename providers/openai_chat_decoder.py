@@ -5,9 +5,15 @@ the end of the bytes, since usage, errors, and with some servers more text, come
 
 Speed: a burst brings hundreds of chunks in a read, and nearly all hold one piece of text and
 nothing else. Those take a short way through `feed`; whatever else a chunk may hold is in `_read`.
+
+Some servers send a whole `message` beside or behind its deltas. What was shown stays: text is added
+where the message goes on behind it, and parts of which no delta came.
 """
 
 from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
 
 import msgspec
 
@@ -24,7 +30,7 @@ from ..runtime.stream import (
 )
 from .error_answer import plain_line, read_error_answer, read_error_event
 from .openai_chat_calls import MAX_CALLS, CallAssembly
-from .openai_chat_extras import Extras
+from .openai_chat_extras import ANNOTATIONS, REASONING_DETAILS, Extras
 from .openai_chat_wire import (
     MAX_COUNT,
     NOTHING,
@@ -33,6 +39,7 @@ from .openai_chat_wire import (
     decode_chunk,
     odd_chunk,
 )
+from .provider import NO_NAMES
 from .sse import SseParser
 
 NAME = "openai_chat"
@@ -44,6 +51,10 @@ model sends within the longest model call (15 minutes, 200 tokens a second, 300 
 MAX_HEAD_BYTES = 1024 * 1024
 """Of a body in which no event was seen yet: kept to tell what it was instead (a whole JSON answer
 of a server that does not stream, an error object, a web page)."""
+
+MAX_COMPARED_CHARS = 4 * 1024 * 1024
+"""Of the text so far, kept to tell what of it a whole `message` repeats: as much as such an event
+may hold. Past it nothing is kept, and such a message adds no text."""
 
 _STOP_REASONS = {
     "length": StopReason.MAX_TOKENS,
@@ -64,17 +75,23 @@ _FIELDS = (b"data:", b"event:", b"id:", b"retry:")
 
 
 class OpenAiChatDecoder:
-    """A `Decoder` of one answer."""
+    """A `Decoder` of one answer.
 
-    def __init__(self) -> None:
+    Args:
+        tool_names: Our names of the tools that had to be renamed, by the sent ones.
+    """
+
+    def __init__(self, tool_names: Mapping[str, str] = NO_NAMES) -> None:
         self._sse = SseParser()
-        self._calls = CallAssembly()
+        self._calls = CallAssembly(tool_names)
         self._extras = Extras(NAME)
         self._head: bytearray | None = bytearray()
         self._size_bytes = 0
         self._is_thinking = False
+        self._has_thought = False
         self._has_refused = False
-        self._has_text = False
+        self._texts: list[str] | deque[str] = []
+        self._counted_texts = self._size_chars = 0
         self._finish_reason: str | None = None
         self._ended = False
 
@@ -108,7 +125,7 @@ class OpenAiChatDecoder:
                     and chunk.error is NOTHING
                     and not self._is_thinking
                 ):
-                    self._has_text = True
+                    self._texts.append(delta.content)
                     events.append(TextDelta(delta.content))
                     continue
             except (msgspec.DecodeError, UnicodeError, RecursionError, IndexError):
@@ -116,6 +133,7 @@ class OpenAiChatDecoder:
             self._read(payload, events)
             if self._ended:
                 return events
+        self._count_texts()
         if self._sse.overflowed or self._size_bytes > MAX_ANSWER_BYTES:
             self._fail(events, "provider", "The provider sent more than any answer holds.")
         return events
@@ -152,7 +170,7 @@ class OpenAiChatDecoder:
     def _read_head(self, head: bytes, events: list[AnyStreamEvent]) -> None:
         """Reads a body that was no event stream."""
         chunk = odd_chunk(head)
-        if chunk is not None and (chunk.deltas or chunk.error is not None):
+        if chunk is not None and (chunk.deltas or chunk.messages or chunk.error is not None):
             self._head = None
             self._read(head, events)
             if not self._ended and self._finish_reason is not None:
@@ -200,6 +218,7 @@ class OpenAiChatDecoder:
             return
         for delta in chunk.deltas:
             self._read_delta(delta, events)
+        self._read_message(chunk.messages, events)
         if chunk.error is not None:
             self._ended = True
             self._read_usage(chunk.usage, events)
@@ -208,26 +227,69 @@ class OpenAiChatDecoder:
         self._read_finish(chunk.finish_reason, events)
         self._read_usage(chunk.usage, events)
 
+    def _read_message(self, message: list[Delta], events: list[AnyStreamEvent]) -> None:
+        """Reads a whole message: what deltas have not said."""
+        if not message:
+            return
+        has_thought, has_refused = self._has_thought, self._has_refused
+        has_details, has_notes = map(self._extras.has, (REASONING_DETAILS, ANNOTATIONS))
+        has_calls, has_text = self._calls.count > 0, bool(self._texts)
+        if has_text:
+            text = self._unsaid("".join(delta.content or "" for delta in message))
+            self._read_delta(Delta(content=text), events)
+        for delta in message:
+            if has_thought or has_text:
+                delta.reasoning = delta.reasoning_content = None
+            if has_text:
+                delta.content = None
+            if has_refused:
+                delta.refusal = None
+            if has_calls:
+                delta.tool_calls = None
+            if has_details:
+                delta.reasoning_details = NOTHING
+            if has_notes:
+                delta.annotations = NOTHING
+            self._read_delta(delta, events)
+
+    def _unsaid(self, text: str) -> str:
+        """How this text goes on behind what was said; empty when it does not repeat that."""
+        self._count_texts()
+        if len(text) <= self._size_chars or self._size_chars > MAX_COMPARED_CHARS:
+            return ""
+        said = "".join(self._texts)
+        return text[len(said) :] if text.startswith(said) else ""
+
+    def _count_texts(self) -> None:
+        if not isinstance(self._texts, list):
+            return
+        self._size_chars += sum(map(len, self._texts[self._counted_texts :]))
+        self._counted_texts = len(self._texts)
+        if self._size_chars > MAX_COMPARED_CHARS:
+            self._texts = deque(self._texts, maxlen=1)
+
     def _read_delta(self, delta: Delta, events: list[AnyStreamEvent]) -> None:
         # Servers in transition send the same text under both names.
         thinking = delta.reasoning_content or delta.reasoning
         if thinking:
-            self._is_thinking = True
+            self._is_thinking = self._has_thought = True
             events.append(ThinkingDelta(thinking))
         if delta.reasoning_details is not NOTHING:
-            self._extras.add("reasoning_details", delta.reasoning_details)
+            self._extras.add(REASONING_DETAILS, delta.reasoning_details)
         if delta.annotations is not NOTHING:
-            self._extras.add("annotations", delta.annotations)
+            self._extras.add(ANNOTATIONS, delta.annotations)
         if delta.content or delta.refusal or delta.tool_calls:
             self._end_thinking(events)
         if delta.content:
-            self._has_text = True
+            self._texts.append(delta.content)
             events.append(TextDelta(delta.content))
         if delta.refusal:
             self._has_refused = True
             events.append(RefusalDelta(delta.refusal))
         for piece in delta.tool_calls or ():
-            self._calls.take(piece, events)
+            call = self._calls.take(piece, events)
+            if piece.extra_content is not NOTHING and call is not None:
+                self._extras.add_to_call(call, piece.extra_content)
             if self._calls.is_full:
                 text = f"The model asked for more than {MAX_CALLS} tools in one answer."
                 self._fail(events, "provider", text)
@@ -274,7 +336,7 @@ class OpenAiChatDecoder:
             # Servers that say `stop` for everything are common: what came decides.
             if self._calls.count:
                 stop = StopReason.TOOL_CALLS
-            elif self._has_refused and not self._has_text:
+            elif self._has_refused and not self._texts:
                 stop = StopReason.REFUSED
             else:
                 stop = StopReason.END

@@ -30,12 +30,13 @@ class FunctionPiece(msgspec.Struct, gc=False):
     arguments: str | None = None
 
 
-class CallPiece(msgspec.Struct, gc=False):
-    """A piece of a call."""
+class CallPiece(msgspec.Struct):
+    """A piece of a call; `extra_content` is what Gemini adds, a signature."""
 
     index: int | None = None
     id: str | None = None
     function: FunctionPiece | None = None
+    extra_content: msgspec.Raw = NOTHING
 
 
 class Delta(msgspec.Struct):
@@ -92,9 +93,18 @@ decode_chunk = msgspec.json.Decoder(Chunk).decode
 
 
 class OddChunk(msgspec.Struct):
-    """A chunk in any form. `error` is the error object that it carries or is."""
+    """A chunk in any form.
+
+    Attributes:
+        deltas: Pieces of the answer.
+        messages: The same of a whole `message`, which may repeat what deltas said.
+        finish_reason: Why the model stopped.
+        usage: Tokens.
+        error: The error object that it carries or is.
+    """
 
     deltas: list[Delta]
+    messages: list[Delta]
     finish_reason: str | None
     usage: UsageCount | None
     error: Any
@@ -111,15 +121,17 @@ def odd_chunk(payload: bytes) -> OddChunk | None:
     if not isinstance(value, dict):
         return None
     deltas: list[Delta] = []
+    messages: list[Delta] = []
     finish_reason = None
     choices = value.get("choices")
     for choice in choices if isinstance(choices, list) else ():
         if isinstance(choice, dict) and _count(choice.get("index")) in {None, 0}:
-            for key in ("delta", "message"):
-                deltas += _deltas(choice.get(key))
+            deltas += _deltas(choice.get("delta"))
+            messages += _deltas(choice.get("message"))
             finish_reason = _text(choice.get("finish_reason")) or finish_reason
     usage = _usage(value.get("usage"))
-    return OddChunk(deltas, finish_reason, usage, _error(value, has_choices=bool(choices)))
+    error = _error(value, has_choices=bool(choices))
+    return OddChunk(deltas, messages, finish_reason, usage, error)
 
 
 def _error(value: dict[str, Any], *, has_choices: bool) -> Any:
@@ -194,6 +206,7 @@ def _call(call: dict[str, Any]) -> CallPiece:
         index=_count(call.get("index")),
         id=_text(identity),
         function=FunctionPiece(_text(function.get("name")), _text(arguments)),
+        extra_content=_raw_object(call.get("extra_content")),
     )
 
 
@@ -225,6 +238,12 @@ def _text(value: Any) -> str | None:
         return value
     # Half of a surrogate pair, escaped on its own, is no text: nothing behind could encode it.
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _raw_object(value: Any) -> msgspec.Raw:
+    if not isinstance(value, dict) or not value:
+        return NOTHING
+    return msgspec.Raw(json.dumps(value).encode())
 
 
 def _raw_list(value: Any) -> msgspec.Raw:

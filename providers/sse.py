@@ -4,12 +4,13 @@ The rules are the HTML standard's ("Interpreting an event stream"): a line ends 
 CRLF; a blank line ends an event; a line that begins with a colon is a comment; one space behind a
 field's colon is not part of its value; data lines are joined by LF; one BOM may come first.
 
-Event names are not given out: every wire format that callboard speaks repeats in the data what the
-name says.
+Event names are kept only when asked for: the wire formats that callboard speaks repeat in the data
+what the name says, but some servers don't.
 
 There are two paths. Nearly all bytes of a model's stream are blocks of one `data: ` line and two
-LFs, and the fast path cuts a whole read of them with one `split`. Whatever looks different goes
-line by line, and both leave the same state behind, so that they can take turns within one stream.
+LFs, or of an `event: ` line before it, and the fast path cuts a whole read of them with one
+`split`. Whatever looks different goes line by line, and both leave the same state behind, so that
+they can take turns within one stream.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ MAX_EVENT_BYTES = 32 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 _FIRST = b"data: "
 _BETWEEN = b"\n\ndata: "
+_NAMED = b"event: "
 
 
 class SseParser:
@@ -28,14 +30,31 @@ class SseParser:
 
     Attributes:
         overflowed: An event was larger than `MAX_EVENT_BYTES`; nothing more comes out.
+        names: Of the events that the last call gave out, in their order, when names are kept.
+
+    Args:
+        with_names: Whether names are kept.
     """
 
-    __slots__ = ("_data", "_data_bytes", "_line", "_skip_lf", "_started", "overflowed")
+    __slots__ = (
+        "_data",
+        "_data_bytes",
+        "_line",
+        "_name",
+        "_skip_lf",
+        "_started",
+        "_with_names",
+        "names",
+        "overflowed",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_names: bool = False) -> None:
         self.overflowed = False
+        self.names: list[bytes] = []
+        self._with_names = with_names
+        self._name = b""
         self._started = False
-        # The bytes of the line that is not complete yet.
+        # The bytes of the line that is not complete yet, or of a block that begins with a name.
         self._line = bytearray()
         # The data of the event that is not complete yet, `None` when it has none. One buffer, since
         # a list of a million empty lines would take fifteen times what came.
@@ -46,6 +65,7 @@ class SseParser:
 
     def feed(self, data: bytes) -> list[bytes]:
         """The payloads of the events that these bytes complete; never raises."""
+        self.names = []
         if self.overflowed:
             return []
         if not self._started:
@@ -60,7 +80,10 @@ class SseParser:
         if self._line:
             data = bytes(self._line) + data
             self._line.clear()
-        payloads = self._cut_blocks(data) if self._data is None else None
+        payloads = None
+        if self._data is None and not self._name:
+            cut = self._cut_named_blocks if data.startswith(_NAMED) else self._cut_blocks
+            payloads = cut(data)
         return self._within_bound(self._cut_lines(data) if payloads is None else payloads)
 
     def end(self) -> list[bytes]:
@@ -69,11 +92,12 @@ class SseParser:
         The last data line counts although nothing ended it, and may be cut: the caller sees it by
         the payload's own syntax.
         """
+        self.names = []
         if self.overflowed:
             return []
         payloads: list[bytes] = []
-        if self._line:
-            self._take_line(bytes(self._line), payloads)
+        for line in bytes(self._line).splitlines():
+            self._take_line(line, payloads)
         self._take_line(b"", payloads)
         return payloads
 
@@ -106,7 +130,31 @@ class SseParser:
         ):
             self._line.clear()
             return None
+        if self._with_names:
+            self.names = [b""] * len(payloads)
         return payloads
+
+    def _cut_named_blocks(self, data: bytes) -> list[bytes] | None:
+        """The fast path for blocks of a name and a data line; `None` as above."""
+        if b"\r" in data:
+            return None
+        blocks = data.split(b"\n\n")
+        rest = blocks.pop()
+        newlines = rest.count(b"\n")
+        parts = [block.partition(b"\ndata: ") for block in blocks]
+        # Each cut took two LFs and each block has one, or it has other lines than these two.
+        if newlines > 2 or data.count(b"\n") != 3 * len(blocks) + newlines:
+            return None
+        if not all(name.startswith(_NAMED) and found for name, found, _ in parts):
+            return None
+        if len(data) > MAX_EVENT_BYTES and any(
+            len(block) > MAX_EVENT_BYTES for block in (*blocks, rest)
+        ):
+            return None
+        self._line += rest
+        if self._with_names:
+            self.names = [name[len(_NAMED) :] for name, _, _ in parts]
+        return [payload for _, _, payload in parts]
 
     def _cut_lines(self, data: bytes) -> list[bytes]:
         payloads: list[bytes] = []
@@ -126,6 +174,9 @@ class SseParser:
         if not line:
             if self._data is not None:
                 payloads.append(bytes(self._data))
+                if self._with_names:
+                    self.names.append(self._name)
+            self._name = b""
             self._data = None
             self._data_bytes = 0
             return
@@ -137,6 +188,8 @@ class SseParser:
                 self._data += b"\n"
             self._data += value.removeprefix(b" ")
             self._data_bytes += len(line)
+        elif field == b"event" and self._with_names:
+            self._name = value.removeprefix(b" ")
 
     def _within_bound(self, payloads: list[bytes]) -> list[bytes]:
         if self.overflowed or len(self._line) + self._data_bytes > MAX_EVENT_BYTES:

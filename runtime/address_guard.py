@@ -23,7 +23,7 @@ from .errors import PermissionRefused
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Endpoint = tuple[str, int]
-"""A host as `normalize_host` writes it, and a port."""
+"""A host as `normalize_host` writes it, and a port; `.example.org` is every name below that."""
 
 OPEN_PORTS = frozenset({80, 443})
 """Those of http and https; what else speaks on a public host is rarely meant for everybody."""
@@ -77,9 +77,9 @@ _CLOSED: dict[int, tuple[Network, ...]] = {
     6: tuple(map(ipaddress.IPv6Network, _CLOSED_V6)),
 }
 
-_AUTHORITY = re.compile(
-    r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_-][A-Za-z0-9._-]*):(?P<port>[0-9]{1,5})"
-)
+_NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
+_PORT = re.compile(r"[0-9]{1,5}")
+_ENDS_LIKE_AN_ADDRESS = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)")
 
 
 class AddressRefused(PermissionRefused):
@@ -105,25 +105,46 @@ def normalize_host(host: str) -> str:
 
 
 def parse_endpoint(text: str) -> Endpoint:
-    """Host and port of an entry like `127.0.0.1:8080`, `searx.local:443` or `[::1]:8080`.
+    """Host and port of an entry like `127.0.0.1:8080`, `.corp.example:443` or `[::1]:8080`.
+
+    Upper case, a dot at the end and letters beyond ASCII are read as URLs read them.
 
     Raises:
         ValueError: It is not one.
     """
-    found = _AUTHORITY.fullmatch(text)
-    if found is None or not 0 < int(found["port"]) < 65536:
+    host, _, port = text.rpartition(":")
+    try:
+        if not _PORT.fullmatch(port) or not 0 < int(port) < 65536:
+            raise ValueError(port)
+        return _listed_host(host), int(port)
+    except ValueError:
         raise ValueError(
-            f"{text!r} is not HOST:PORT, like 127.0.0.1:8080, searx.local:443 or [::1]:8080 "
-            "(a name in other letters is written in its xn-- form)"
-        )
-    return normalize_host(found["host"]), int(found["port"])
+            f"{text!r} is not HOST:PORT, like 127.0.0.1:8080, searx.local:443 or [::1]:8080, nor "
+            ".NAME:PORT, like .corp.example:443 for every name below corp.example"
+        ) from None
+
+
+def _listed_host(text: str) -> str:
+    if text.startswith("[") and text.endswith("]") and "%" not in text:
+        return str(ipaddress.IPv6Address(text[1:-1]))
+    dot, name = (".", text[1:]) if text.startswith(".") else ("", text)
+    if not name.isascii():
+        import idna  # comes with httpx, which spells the hosts of URLs with it
+
+        name = idna.encode(name.lower()).decode("ascii")
+    name = name.lower().removesuffix(".")
+    # 127.0.0.1 is not a name below 0.0.1.
+    if not _NAME.fullmatch(name) or (dot and _ENDS_LIKE_AN_ADDRESS.fullmatch(name)):
+        raise ValueError(text)
+    return dot + name
 
 
 class AddressGuard:
     """Decides about connections and makes them.
 
     Args:
-        allow: Exactly these hosts and ports may be connected, whatever their addresses.
+        allow: These hosts and ports may be connected, whatever their addresses: exactly these,
+            or with `.example.org` every name below it, at any depth, but not itself.
         refuse: What this process itself listens on: refused by name and by address even when it
             is allowed.
     """
@@ -141,16 +162,24 @@ class AddressGuard:
             OSError: The name has no address, or none of them took the connection.
         """
         endpoint = normalize_host(host), port
-        if endpoint in self._refuse or not (endpoint in self._allow or port in OPEN_PORTS):
+        is_listed = self._is_listed(*endpoint)
+        if endpoint in self._refuse or not (is_listed or port in OPEN_PORTS):
             raise _refused(host, port)
         # As bytes: of a str, Python's own codec would make another name than ours.
         found = await trio.socket.getaddrinfo(
             endpoint[0].encode("ascii"), port, type=socket.SOCK_STREAM
         )
         for _, _, _, _, address in found:
-            if not self._may_reach(str(address[0]), port, is_listed=endpoint in self._allow):
+            if not self._may_reach(str(address[0]), port, is_listed=is_listed):
                 raise _refused(host, port)
         return await _connect_first(found[:MAX_ADDRESSES])
+
+    def _is_listed(self, host: str, port: int) -> bool:
+        labels = host.split(".")
+        if not labels[0]:
+            return False  # a dot in front is how the list says "below": no host has one
+        below = ("." + ".".join(labels[n:]) for n in range(1, len(labels)))
+        return any((name, port) in self._allow for name in (host, *below))
 
     def _may_reach(self, address: str, port: int, *, is_listed: bool) -> bool:
         is_ours = (str(_unmapped(address)), port) in self._refuse

@@ -86,6 +86,18 @@ class ProviderError(CallboardError):
     type = "provider"
 
 
+class ContextOverflow(ProviderError):
+    """The conversation is longer than the model's window."""
+
+    type = "context_overflow"
+
+
+class QuotaError(ProviderError):
+    """The account at the provider has nothing left."""
+
+    type = "quota"
+
+
 class ToolError(CallboardError):
     """A tool could not do what it was asked to; see `runtime.definitions.ToolFailure`."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from .errors import ValidationError
 from .events import DurableEvent, MessageCompleted
 from .history import Opaque
+from .redaction import mask, redactor
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 """A result to the model is at most 64 KiB and an answer a few MiB; this is what memory bears."""
@@ -23,7 +25,9 @@ def encode_event(event: DurableEvent) -> tuple[DurableEvent, bytes]:
     """The bytes of an event, and the event that they will decode to.
 
     It is the same one, but for texts with a lone surrogate (a file name that is not UTF-8, half of
-    a character in a model's JSON): UTF-8 has no form for those, and U+FFFD takes their place.
+    a character in a model's JSON): UTF-8 has no form for those, and U+FFFD takes their place. And
+    a secret that stands in a text (a tool printed it) is masked: what is on record is what models,
+    exports and other programs get.
 
     Raises:
         ValidationError: It is too large, or an opaque part of it is not JSON.
@@ -31,7 +35,10 @@ def encode_event(event: DurableEvent) -> tuple[DurableEvent, bytes]:
     try:
         data = _ENCODER.encode(event)
     except UnicodeEncodeError:
-        event = _replace_surrogates(event)
+        event = _with_texts(event, _without_surrogates)
+        data = _ENCODER.encode(event)
+    if redactor.finds(data):
+        event = _with_texts(event, mask)
         data = _ENCODER.encode(event)
     if len(data) > MAX_EVENT_BYTES:
         raise ValidationError(
@@ -74,16 +81,24 @@ def _check_opaque_parts(message: MessageCompleted) -> None:
                 ) from error
 
 
-def _replace_surrogates(value: _Value) -> _Value:
-    replaced: Any = value
-    if isinstance(value, str):
-        # By way of UTF-16, where two halves that belong together become their character.
-        replaced = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+def _without_surrogates(text: str) -> str:
+    # By way of UTF-16, where two halves that belong together become their character.
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _with_texts(value: _Value, change: Callable[[str], str]) -> _Value:
+    changed: Any = value
+    if type(value) is str:  # an enumeration's member is one too, and stays
+        changed = change(value)
+    elif isinstance(value, msgspec.Raw):
+        text = bytes(value).decode(errors="replace")
+        if (masked := change(text)) != text:
+            changed = msgspec.Raw(masked.encode())
     elif isinstance(value, tuple):
-        replaced = tuple(_replace_surrogates(item) for item in value)
+        changed = tuple(_with_texts(item, change) for item in value)
     elif isinstance(value, msgspec.Struct):
         fields = {
-            name: _replace_surrogates(getattr(value, name)) for name in value.__struct_fields__
+            name: _with_texts(getattr(value, name), change) for name in value.__struct_fields__
         }
-        replaced = msgspec.structs.replace(value, **fields)
-    return replaced  # type: ignore[no-any-return]
+        changed = msgspec.structs.replace(value, **fields)
+    return changed  # type: ignore[no-any-return]

@@ -79,6 +79,69 @@ class MessageCompleted(Event, frozen=True, kw_only=True, tag="message_completed"
     incomplete: bool = False
 
 
+class AttemptFailed(Event, frozen=True, kw_only=True, tag="attempt_failed"):
+    """A model call failed and is made again; nothing of its answer counts, and no tool ran for it.
+
+    Attributes:
+        attempt: Which attempt for this answer it was, from 1.
+        error_type: One of the types of `runtime.errors`.
+        message: What happened, for a person.
+        wait_seconds: How long is waited before the next attempt.
+
+    Example:
+        async for event in turn:
+            if isinstance(event, callboard.AttemptFailed):
+                print(event.message, f"again in {event.wait_seconds:.0f} s")
+    """
+
+    turn_id: str
+    provider: str
+    model: str
+    attempt: int
+    error_type: str
+    message: str
+    wait_seconds: float
+
+
+class ModelSwitched(Event, frozen=True, kw_only=True, tag="model_switched"):
+    """The turn goes on with the agent's next model, since the one before it failed.
+
+    Example:
+        async for event in turn:
+            if isinstance(event, callboard.ModelSwitched):
+                print("now", event.provider, event.model, "because:", event.reason)
+    """
+
+    turn_id: str
+    provider: str
+    model: str
+    reason: str
+
+
+class ProviderSetAside(Event, frozen=True, kw_only=True, tag="provider_set_aside"):
+    """A provider keeps failing: turns that have another model leave it alone for some seconds."""
+
+    turn_id: str
+    provider: str
+    seconds: float
+    reason: str
+
+
+class HistoryCompacted(Event, frozen=True, kw_only=True, tag="history_compacted"):
+    """The history was too long for the model: a summary stands for its oldest rounds from here on.
+
+    `rounds` counts the finished rounds that it replaces, from the first on; the journal keeps them.
+    `usage` is what the summary cost, and `provider` and `model` are who wrote it.
+    """
+
+    turn_id: str
+    rounds: int
+    summary: str
+    provider: str
+    model: str
+    usage: Usage | None = None
+
+
 class CallProposed(Event, frozen=True, kw_only=True, tag="call_proposed"):
     """The model asked for a tool; `index` is its place in the answer, `arguments` its own text.
 
@@ -232,6 +295,10 @@ DurableEvent = (
     | InputCancelled
     | TurnStarted
     | MessageCompleted
+    | AttemptFailed
+    | ModelSwitched
+    | ProviderSetAside
+    | HistoryCompacted
     | CallProposed
     | ApprovalAsked
     | ApprovalAnswered

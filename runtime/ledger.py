@@ -7,22 +7,38 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import apsw
 import msgspec
 
 from .errors import ConflictError, NotFoundError, StorageError, StorageFull, ValidationError
 from .event_codec import encode_event
-from .events import DurableEvent, SessionCreated, Stored
+from .events import (
+    CallFinished,
+    DurableEvent,
+    HistoryCompacted,
+    MessageCompleted,
+    SessionCreated,
+    Stored,
+)
 from .projection import Projection
 from .store import Append, CommitResult
+from .stream import Usage
 
-UNSTORABLE = (OverflowError, TypeError, apsw.ConstraintError)
-"""What SQLite says to a value that no column takes: the append's fault, not the disk's."""
+MAX_INTEGER = 2**63 - 1
+"""What a column of SQLite takes."""
 
-Prepared = list[tuple[DurableEvent, bytes]] | ValidationError
 Projections = dict[str, Projection]
 """Of the sessions that a transaction has touched, by id."""
+
+
+class Entry(NamedTuple):
+    """The events of one append, with the bytes that are kept of them."""
+
+    session_id: str
+    at_ms: int
+    events: list[tuple[DurableEvent, bytes]]
 
 
 def wall_clock_ms() -> int:
@@ -76,31 +92,24 @@ class Ledger:
 
     def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
         """See `Store.commit`."""
-        prepared = [_prepare(append) for append in appends]
+        # Encoded before the transaction, so that the lock is not held for it.
+        return self.record(prepare(appends, self._now_ms()))
+
+    def record(self, entries: Sequence[Entry | ValidationError]) -> list[CommitResult]:
+        """Stores what was prepared in one transaction; what was refused passes through."""
         try:
-            try:
-                return self._transact(appends, prepared, self._append)
-            except UNSTORABLE:
-                # Which append it was is only known by storing each under a savepoint.
-                return self._transact(appends, prepared, self._append_apart)
+            return self._transact(entries)
         except apsw.Error as error:
             raise storage_error(self._name, error) from error
 
-    def _transact(
-        self,
-        appends: Sequence[Append],
-        prepared: Sequence[Prepared],
-        store: Callable[[str, Sequence[tuple[DurableEvent, bytes]], Projections], CommitResult],
-    ) -> list[CommitResult]:
+    def _transact(self, entries: Sequence[Entry | ValidationError]) -> list[CommitResult]:
         execute = self._connection.execute
         execute("begin immediate")
         try:
             projections: Projections = {}
             results = [
-                events
-                if isinstance(events, ValidationError)
-                else store(append.session_id, events, projections)
-                for append, events in zip(appends, prepared, strict=True)
+                self._append(entry, projections) if isinstance(entry, Entry) else entry
+                for entry in entries
             ]
             for projection in projections.values():
                 projection.save()
@@ -111,63 +120,73 @@ class Ledger:
                 execute("rollback")
         return results
 
-    def _append_apart(
-        self,
-        session_id: str,
-        events: Sequence[tuple[DurableEvent, bytes]],
-        projections: Projections,
-    ) -> CommitResult:
-        self._connection.execute("savepoint append")
-        own: Projections = {}
-        try:
-            result = self._append(session_id, events, own)
-            for projection in own.values():
-                projection.save()
-        except UNSTORABLE as error:
-            self._connection.execute("rollback to append")
-            what = "an integer beyond 64 bits" if isinstance(error, OverflowError) else error
-            result = ValidationError(
-                f"An event of session {session_id} can't be stored: it holds {what}."
-            )
-        self._connection.execute("release append")
-        return result
-
-    def _append(
-        self,
-        session_id: str,
-        events: Sequence[tuple[DurableEvent, bytes]],
-        projections: Projections,
-    ) -> CommitResult:
+    def _append(self, entry: Entry, projections: Projections) -> CommitResult:
         """Appends of one session share its projection, which is saved once, behind the last."""
-        now_ms = self._now_ms()
+        session_id, at_ms, events = entry
         projection = projections.get(session_id)
         if projection is None:
-            projection = Projection.load(self._connection, session_id, now_ms)
+            projection = Projection.load(self._connection, session_id, at_ms)
         # A refusal comes before the first write, so that there is nothing to take back.
-        creations = [type(event) is SessionCreated for event, _ in events]
-        if projection is None and not any(creations[:1]):
-            return NotFoundError(f"There is no session {session_id}.")
-        if any(creations if projection is not None else creations[1:]):
-            return ConflictError(f"Session {session_id} exists already.")
+        refused = refusal(entry, exists=projection is not None)
+        if refused is not None:
+            return refused
         if projection is None:
             created = events[0][0]
             assert isinstance(created, SessionCreated)
-            projection = Projection.create(self._connection, session_id, created, now_ms)
-        projection.now_ms = now_ms
+            projection = Projection.create(self._connection, session_id, created, at_ms)
+        projection.now_ms = at_ms
         projections[session_id] = projection
         return tuple(
-            Stored(session_id, projection.head_seq, now_ms, event)
+            Stored(session_id, projection.head_seq, at_ms, event)
             for event, data in events
             if projection.apply(event) and projection.keep(data)
         )
 
 
-def _prepare(append: Append) -> Prepared:
-    """Encodes before the transaction, so that the lock is not held for it."""
+def prepare(appends: Sequence[Append], at_ms: int) -> list[Entry | ValidationError]:
+    """What can be stored of each append, or why it can't be; touches no database."""
+    return [_prepare(append, at_ms) for append in appends]
+
+
+def refusal(entry: Entry, *, exists: bool) -> NotFoundError | ConflictError | None:
+    """Why an append to a session that exists, or does not, is left out."""
+    creations = [type(event) is SessionCreated for event, _ in entry.events]
+    if not exists and not any(creations[:1]):
+        return NotFoundError(f"There is no session {entry.session_id}.")
+    if any(creations if exists else creations[1:]):
+        return ConflictError(f"Session {entry.session_id} exists already.")
+    return None
+
+
+def _prepare(append: Append, at_ms: int) -> Entry | ValidationError:
+    session_id = append.session_id
     try:
-        append.session_id.encode()
-        return [encode_event(event) for event in append.events]
+        session_id.encode()
+        events = [encode_event(event) for event in append.events]
     except UnicodeEncodeError:
         return ValidationError("A session id must be valid Unicode.", field="session_id")
     except ValidationError as error:
         return error
+    if not all(_fits(event) for event in append.events):
+        return ValidationError(
+            f"An event of session {session_id} can't be stored: it holds an integer beyond 64 bits."
+        )
+    return Entry(session_id, at_ms, events)
+
+
+def _fits(event: DurableEvent) -> bool:
+    """Whether its numbers fit into the columns that they get."""
+    match event:
+        case CallFinished():
+            numbers: tuple[int | None, ...] = (event.duration_ms,)
+        case MessageCompleted():
+            numbers = (event.duration_ms, *_counts(event.usage))
+        case HistoryCompacted():
+            numbers = _counts(event.usage)
+        case _:
+            return True
+    return all(number is None or abs(number) <= MAX_INTEGER for number in numbers)
+
+
+def _counts(usage: Usage | None) -> tuple[int | None, ...]:
+    return () if usage is None else msgspec.structs.astuple(usage)

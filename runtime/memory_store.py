@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import apsw
 
+from .backlog import Backlog
 from .definitions import CallStatus
 from .errors import StorageError
 from .events import Stored
@@ -44,30 +45,30 @@ class _MemoryStore:
         connection.pragma("journal_mode", "memory")
         migrate(connection, _NAME)
         self._connection = connection
-        self._ledger = Ledger(connection, _NAME, now_ms)
+        self._backlog = Backlog(Ledger(connection, _NAME, now_ms), now_ms)
         self._queries: Queries | None = Queries(connection, _NAME)
 
     async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
         self._open()
-        return self._ledger.commit(appends)
+        return self._backlog.commit(appends)
 
     async def events(
         self, session_id: str, *, after_seq: int = 0, limit: int | None = None
     ) -> list[Stored]:
-        return self._open().events(session_id, after_seq, limit)
+        return self._settled().events(session_id, after_seq, limit)
 
     async def session(self, session_id: str) -> SessionRow | None:
-        return self._open().session(session_id)
+        return self._settled().session(session_id)
 
     async def sessions(
         self, *, limit: int = 100, include_deleted: bool = False
     ) -> list[SessionRow]:
-        return self._open().sessions(limit, include_deleted)
+        return self._settled().sessions(limit, include_deleted)
 
     async def messages(
         self, session_id: str, *, after: int = 0, limit: int | None = None
     ) -> list[MessageRow]:
-        return self._open().messages(session_id, after, limit)
+        return self._settled().messages(session_id, after, limit)
 
     async def calls(
         self,
@@ -77,20 +78,25 @@ class _MemoryStore:
         status: CallStatus | None = None,
         limit: int = 100,
     ) -> list[CallRow]:
-        return self._open().calls(session_id, name, status, limit)
+        return self._settled().calls(session_id, name, status, limit)
 
     async def usage(self, session_id: str) -> list[UsageRow]:
-        return self._open().usage(session_id)
+        return self._settled().usage(session_id)
 
     async def full_output(self, session_id: str, call_id: str) -> str | None:
-        return self._open().full_output(session_id, call_id)
+        return self._settled().full_output(session_id, call_id)
 
     async def open_turns(self) -> list[OpenTurn]:
-        return self._open().open_turns()
+        return self._settled().open_turns()
 
     async def aclose(self) -> None:
         self._queries = None
         self._connection.close()
+
+    def _settled(self) -> Queries:
+        queries = self._open()
+        self._backlog.settle()
+        return queries
 
     def _open(self) -> Queries:
         if self._queries is None:

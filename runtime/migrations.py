@@ -5,6 +5,9 @@ Steps are never edited once released: a file in the world has run the old text. 
 older versions can't decode is a step too, even an empty one, so that they refuse the file by its
 number and not in the middle of a session.
 
+Every commit pays for an index, in CPU and in a page of the log, so there is none but for what the
+runtime itself asks: lists of sessions and of calls look through the table, the latest first.
+
 Large texts are stored once: the rows of `messages` for calls and results hold the call's id, and
 the arguments and the result come from `tool_calls`; a whole output that was cut is in its event.
 """
@@ -39,7 +42,6 @@ create table sessions (
   updated_at_ms integer not null,
   deleted_at_ms integer
 ) strict;
-create index sessions_by_activity on sessions (last_event);
 
 create table events (
   id integer primary key,
@@ -96,9 +98,6 @@ create table tool_calls (
   finished_seq integer,
   unique (session, call_id)
 ) strict;
-create index tool_calls_by_turn on tool_calls (session, turn_id);
-create index tool_calls_by_name on tool_calls (name);
-create index tool_calls_by_status on tool_calls (status);
 
 create table usage (
   id integer primary key,

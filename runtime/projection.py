@@ -16,13 +16,17 @@ from .events import (
     AgentSwitched,
     ApprovalAnswered,
     ApprovalAsked,
+    AttemptFailed,
     CallFinished,
     CallProposed,
     CallStarted,
     DurableEvent,
+    HistoryCompacted,
     InputAccepted,
     InputCancelled,
     MessageCompleted,
+    ModelSwitched,
+    ProviderSetAside,
     SessionCreated,
     SessionDeleted,
     SessionRestored,
@@ -159,27 +163,35 @@ class Projection:
 
     def apply(self, event: DurableEvent) -> bool:
         """Changes the rows; `False`, and no change, for a second end of a call or of a turn."""
+        # The most frequent ones first: each case is a test.
         match event:
-            case SessionCreated() | InputCancelled():
-                pass  # `create` did the one; the other's message stays as it was said
+            case CallFinished():
+                return self._finished(event)
+            case CallProposed():
+                self._proposed(event)
+            case CallStarted():
+                self._started(event)
+            case MessageCompleted():
+                self._answer(event)
             case InputAccepted():
                 self._input(event)
             case TurnStarted():
                 self._turn_started(event)
-            case MessageCompleted():
-                self._answer(event)
-            case CallProposed():
-                self._proposed(event)
+            case TurnEnded():
+                return self._turn_ended(event)
             case ApprovalAsked():
                 self._status(event.call_id, CallStatus.WAITING, event.arguments)
             case ApprovalAnswered():
                 self._status(event.call_id, CallStatus.PENDING, event.arguments)
-            case CallStarted():
-                self._started(event)
-            case CallFinished():
-                return self._finished(event)
-            case TurnEnded():
-                return self._turn_ended(event)
+            case SessionCreated() | InputCancelled():
+                pass  # `create` did the one; the other's message stays as it was said
+            case AttemptFailed() | ProviderSetAside():
+                pass  # for whoever reads the events
+            case ModelSwitched():
+                text = f"Model: {event.provider}/{event.model}, because: {event.reason}"
+                self._message(f"model:{self.head_seq + 1}", "system", text)
+            case HistoryCompacted():
+                self._compacted(event)
             case AgentSwitched():
                 self.agent = event.agent
                 self._message(f"agent:{self.head_seq + 1}", "system", f"Agent: {event.agent}")
@@ -197,6 +209,10 @@ class Projection:
         self._message(event.input_id, "user", event.text)
         self.title = self.title or excerpt(event.text, MAX_TITLE_LENGTH)
 
+    def _compacted(self, event: HistoryCompacted) -> None:
+        self._message(f"summary:{self.head_seq + 1}", "system", f"Summary: {event.summary}")
+        self._usage(f"summary:{self.head_seq + 1}", event)
+
     def _answer(self, event: MessageCompleted) -> None:
         usage = event.usage or _UNKNOWN
         thinking = [part.text for part in event.parts if isinstance(part, Thinking)]
@@ -212,6 +228,10 @@ class Projection:
             provider=event.provider,
             duration_ms=event.duration_ms,
         )
+        self._usage(event.message_id, event)
+
+    def _usage(self, message_id: str, event: MessageCompleted | HistoryCompacted) -> None:
+        usage = event.usage or _UNKNOWN
         self._connection.execute(
             "insert into usage (session, turn_id, message_id, provider, model, input_tokens,"
             " output_tokens, cached_tokens, reasoning_tokens, created_at_ms)"
@@ -219,7 +239,7 @@ class Projection:
             (
                 self.key,
                 event.turn_id,
-                event.message_id,
+                message_id,
                 event.provider,
                 event.model,
                 usage.input_tokens,
@@ -344,7 +364,8 @@ class Projection:
         duration_ms: int | None = None,
     ) -> None:
         self.message_count += 1
-        self.preview = excerpt(content, MAX_PREVIEW_LENGTH) or self.preview
+        if content:
+            self.preview = excerpt(content, MAX_PREVIEW_LENGTH) or self.preview
         self._connection.execute(
             _INSERT_MESSAGE,
             (

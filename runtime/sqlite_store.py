@@ -1,14 +1,17 @@
 """A store in a file: one writer in a worker thread, readers beside it that never wait for it.
 
 Threads are Trio's own, borrowed for one call at a time, so that a store that nobody closed can't
-keep a process alive; docs/decisions/0002-one-sql-layer.md has the figures.
+keep a process alive; docs/decisions/0002-one-sql-layer.md has the figures. A commit borrows its
+thread by the short way: `to_thread` also names the thread and carries context variables and
+cancellation there, which costs as much as the SQL of a commit, and a commit needs none of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import apsw
 import trio
@@ -31,6 +34,9 @@ from .store import (
     UsageRow,
 )
 from .store_file import DATABASE_NAME, make_folder, open_reading, open_writer
+
+if TYPE_CHECKING:
+    from outcome import Outcome
 
 MAX_READERS = 2
 """A long read (a session of years) leaves a connection for the short ones; each costs memory."""
@@ -181,14 +187,15 @@ class _DiskStore(_DiskReader):
 
     async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
         self._check_open()
-        results: list[CommitResult] = []  # for type checkers: a scope may swallow a Cancelled
-        # Bounded by the disk: a cancelled turn's last events are stored too, and whoever asked
-        # learns whether they were.
-        with trio.CancelScope(shield=True):
-            results = await trio.to_thread.run_sync(
-                self._ledger.commit, appends, limiter=self._writing
-            )
-        return results  # ruff: ignore[unnecessary-assign]
+        try:
+            self._writing.acquire_nowait()
+        except trio.WouldBlock:
+            with trio.CancelScope(shield=True):
+                await self._writing.acquire()
+        try:
+            return await _uninterrupted(partial(self._ledger.commit, appends))
+        finally:
+            self._writing.release()
 
     async def aclose(self) -> None:
         if self._is_closed:
@@ -213,3 +220,24 @@ def _check_cancelled() -> bool:
     """Ends a read whose asker was cancelled: the exception passes through SQLite."""
     trio.from_thread.check_cancelled()
     return False
+
+
+async def _uninterrupted(work: Callable[[], _Answer]) -> _Answer:
+    """What `work` answers in a worker thread; neither cancellable nor a point of cancellation.
+
+    Bounded by the disk: a cancelled turn's last events are stored too, and whoever asked learns
+    whether they were.
+    """
+    token = trio.lowlevel.current_trio_token()
+    task = trio.lowlevel.current_task()
+
+    def deliver(outcome: Outcome[_Answer]) -> None:
+        token.run_sync_soon(trio.lowlevel.reschedule, task, outcome)
+
+    trio.lowlevel.start_thread_soon(work, deliver)
+    answer: _Answer = await trio.lowlevel.wait_task_rescheduled(_go_on)
+    return answer
+
+
+def _go_on(_: object) -> trio.lowlevel.Abort:
+    return trio.lowlevel.Abort.FAILED

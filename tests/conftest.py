@@ -1,12 +1,34 @@
-"""What all tests share: how long property tests search."""
+"""What all tests share: how long property tests search, and that recorded answers are read."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+from typing import Any
 
+import pytest
 from hypothesis import settings
 
 # No deadlines: wall-clock time is nobody's promise. Derandomized: a failure is the same everywhere.
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=100)
 settings.register_profile("soak", deadline=None, max_examples=5_000, print_blob=True)
 settings.load_profile("soak" if os.environ.get("CALLBOARD_SOAK") else "default")
+
+pytest.register_assert_rewrite("recordings")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[Any]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In the whole check (`.ci/run`), recorded answers that are there and skipped are a failure."""
+    report = yield
+    if report.skipped and "recording" in getattr(item, "fixturenames", ()):
+        from recordings import FOLDER
+
+        if os.environ.get("CI") and FOLDER.is_dir():
+            report.outcome = "failed"
+            report.longrepr = (
+                f"skipped although there are recordings in {FOLDER}: {report.longrepr}"
+            )
+    return report

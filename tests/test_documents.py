@@ -12,7 +12,7 @@ import pytest
 
 from callboard.config.files import parse_settings
 from callboard.config.settings import Limits
-from callboard.providers.catalog import KNOWN
+from callboard.providers.known_providers import KNOWN
 from callboard.runtime.definitions import CallStatus, ErrorType
 from callboard.runtime.events import DurableEvent, LiveEvent
 from callboard.runtime.stream import AnyStreamEvent

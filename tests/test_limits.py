@@ -7,6 +7,7 @@ the same moment.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from callboard.runtime.errors import DeadlineError
 from callboard.runtime.http import open_http_client
 from callboard.runtime.messages import ApprovalRequest
 from callboard.runtime.stream import MAX_ARGUMENT_BYTES, Done, StopReason
-from callboard.tools.tool import MAX_TIMEOUT_SECONDS
+from callboard.tools.tool import Arguments, FunctionTool
 
 DEFAULTS: dict[str, float] = {
     "max_calls_per_session": 128,
@@ -51,15 +52,26 @@ def test_the_defaults_are_those_of_the_design() -> None:
 
 def test_constants_that_mean_the_same_are_the_same() -> None:
     assert Limits().max_arguments_bytes == MAX_ARGUMENT_BYTES
-    assert Limits().max_tool_seconds == MAX_TIMEOUT_SECONDS
+
+
+BOUNDS: dict[str, tuple[float, float]] = {
+    "calls": (1, 100_000),
+    "repeats": (1, 100_000),
+    "arguments_bytes": (1024, 1024 * 1024),
+    "result_bytes": (1024, 256 * 1024 * 1024),
+    "seconds": (0.001, 7 * 24 * 3600),
+}
+"""What a limit can be set to, by a part of its name."""
 
 
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_a_limit_of_nothing_or_of_everything_is_refused(name: str) -> None:
-    for value in (0, -1, 10**12):
+    [(least, most)] = [bounds for part, bounds in BOUNDS.items() if part in name]
+    for value in (least, most):
+        assert getattr(msgspec.convert({name: value}, Limits), name) == value
+    for value in (0, -1, least - 1, most + 1, 10**12, math.inf, math.nan):
         with pytest.raises(msgspec.ValidationError, match=name):
             msgspec.convert({name: value}, Limits)
-    assert getattr(msgspec.convert({name: 1024}, Limits), name) == 1024 or name == "max_repeats"
 
 
 @callboard.tool(tier="read_only")
@@ -178,6 +190,53 @@ async def test_the_time_of_a_call(
     )
     assert played.statuses == [("wait", status)]
     assert trio.current_time() == min(seconds, 4)
+
+
+@callboard.tool(tier="read_only")
+async def patient(timeout: int | None = None) -> str:
+    """Takes all the time that it is given."""
+    await trio.sleep_forever()
+    return "never"
+
+
+@pytest.mark.parametrize("most", [300, 600, 1800])
+@pytest.mark.parametrize("over", [-1, 0, 1, 10**400], ids=["below", "at", "above", "far above"])
+async def test_the_time_that_a_call_asks_for(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, most: int, over: int
+) -> None:
+    """One bound, wherever it is set: above its default as well as below."""
+    calls = [("patient", f'{{"timeout": {most + over}}}'), ("echo", {"text": "sibling"})]
+    played = await play_calls(tmp_path, calls, [patient, echo], limits={"max_tool_seconds": most})
+    assert played.statuses == [("echo", "success"), ("patient", "timeout")]
+    assert trio.current_time() == min(most, most + over)
+    assert read_result(played.results[1])["elapsed_seconds"] == min(most, most + over)
+
+
+@pytest.mark.parametrize(("most", "lasts"), [(599, 599), (3600, 3600), (7200, 3600)])
+async def test_the_time_that_a_tool_has(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, most: int, lasts: int
+) -> None:
+    long = callboard.tool(timeout_seconds=3600, name="long", tier="read_only")(patient.function)
+    played = await play_calls(tmp_path, [("long", {})], [long], limits={"max_tool_seconds": most})
+    assert played.statuses == [("long", "timeout")]
+    assert trio.current_time() == lasts
+
+
+class Reckless(FunctionTool):
+    """A tool whose own code says how long a call may run, and fails at it."""
+
+    def timeout_seconds(self, arguments: Arguments) -> float:
+        """See `Tool`."""
+        raise ZeroDivisionError("no time at all")
+
+
+async def test_a_tool_that_can_not_tell_its_time_fails_alone(tmp_path: Path) -> None:
+    broken = Reckless(patient.function, name="broken")
+    calls = [("broken", {}), ("echo", {"text": "sibling"})]
+    played = await play_calls(tmp_path, calls, [broken, echo])
+    assert played.statuses == [("broken", "error"), ("echo", "success")]
+    [refused] = [read_result(r) for r in played.results if r.name == "broken"]
+    assert refused["message"] == "broken failed: ZeroDivisionError: no time at all"
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(29, "success"), (31, "denied")])

@@ -7,22 +7,26 @@ from pathlib import Path
 
 import pytest
 from batch import ROWS
+from interrupted import READY
+from process_ends import ENDS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = (ROOT / "docs/parallel-calls.md").read_text(encoding="utf-8")
 HERE = "tests/flows/test_parallel_calls.py"
 COLUMNS = ["test_siblings", "test_model", "test_consumer", "test_record", "test_cancel"]
+CRASHES = ["test_dispatcher_crash", "test_broker_crash", "test_session_crash", "test_kill"]
+KINDS = {"each_row": ROWS, "each_state": READY, "each_end": ENDS}
+"""What a test that has a cell for each of its rows is decorated with, and its rows."""
 NAMED = sorted(set(re.findall(r"`(?:(tests/[\w/]+\.py)::)?(test_\w+)(?:\[(\w+)\])?`", DOCUMENT)))
 
 
 @pytest.mark.parametrize(("file", "test", "row"), NAMED)
 def test_a_test_that_is_named_exists(file: str, test: str, row: str) -> None:
     source = (ROOT / (file or HERE)).read_text(encoding="utf-8")
-    found = re.search(rf"^(@each_row\n)?(?:async )?def {test}\(", source, flags=re.MULTILINE)
+    found = re.search(rf"^(?:@(each_\w+)\n)?(?:async )?def {test}\(", source, flags=re.MULTILINE)
     assert found is not None
     if row:
-        assert found[1] is not None
-        assert row in ROWS
+        assert row in KINDS[found[1]]
 
 
 @pytest.mark.parametrize("column", COLUMNS)
@@ -31,8 +35,25 @@ def test_every_cell_names_its_test(column: str) -> None:
     assert cells == list(ROWS)
 
 
+@pytest.mark.parametrize(
+    ("file", "column", "rows"),
+    [("interrupted", column, READY) for column in CRASHES] + [("process", "test_end", ENDS)],
+)
+def test_every_cell_about_a_crash_names_its_test(
+    file: str, column: str, rows: dict[str, object]
+) -> None:
+    place = rf"tests/flows/test_{file}_calls\.py::{column}"
+    cells = re.findall(rf"^\|.+\| `{place}\[(\w+)\]` \|$", DOCUMENT, flags=re.MULTILINE)
+    assert cells == list(rows)
+
+
 def test_every_test_of_the_matrix_is_named() -> None:
-    sources = [HERE, "tests/flows/test_resource_keys.py"]
+    sources = [
+        HERE,
+        "tests/flows/test_resource_keys.py",
+        "tests/flows/test_interrupted_calls.py",
+        "tests/flows/test_process_calls.py",
+    ]
     tests = {
         name
         for source in sources

@@ -6,6 +6,8 @@ import codecs
 import re
 from collections.abc import Mapping
 
+import msgspec
+
 from ..runtime.handles import WebAnswer
 from .file_facts import in_bytes
 from .paths import shown
@@ -37,13 +39,22 @@ _NEVER_TEXT = ("image/", "audio/", "video/", "font/")
 _NOT_IN_TEXT = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
-def body_text(answer: WebAnswer) -> tuple[str, bool]:
-    """The body for the model, and whether it is only a part.
+class ShownBody(msgspec.Struct, frozen=True):
+    """A body as the model gets it.
 
-    A part ends on a whole character and says how much of what it is.
+    Attributes:
+        text: The text, up to its last whole character, or a line in its place.
+        cut: When the text is only a part: how much of what it is; else empty.
     """
+
+    text: str
+    cut: str = ""
+
+
+def shown_body(answer: WebAnswer) -> ShownBody:
+    """The body for the model."""
     if not answer.body:
-        return EMPTY, False
+        return ShownBody(EMPTY)
     is_cut = answer.is_larger or answer.size_bytes > len(answer.body)
     whole = (
         f"more than {answer.size_bytes} bytes" if answer.is_larger else in_bytes(answer.size_bytes)
@@ -51,10 +62,9 @@ def body_text(answer: WebAnswer) -> tuple[str, bool]:
     text = _decoded(answer.body, answer.headers, at_end=not is_cut)
     if text is None:
         kind = shown(answer.headers.get("content-type", "no stated type")[:MAX_TYPE_CHARS])
-        return f"(binary body, not shown: {whole} of {kind})", False
-    if is_cut:
-        text += f"\n\n(Truncated: these are the first {len(answer.body)} bytes of {whole}.)"
-    return text, is_cut
+        return ShownBody(f"(binary body, not shown: {whole} of {kind})")
+    cut = f"The body is the first {len(answer.body)} bytes of {whole}." if is_cut else ""
+    return ShownBody(text, cut)
 
 
 def _decoded(data: bytes, headers: Mapping[str, str], *, at_end: bool) -> str | None:

@@ -12,7 +12,7 @@ from ..runtime.definitions import Capability, Effect, ErrorType, Tier, ToolFailu
 from ..runtime.handles import WebRequest
 from ..runtime.http_url import parse_url
 from .file_facts import in_bytes
-from .http_body import body_text
+from .http_body import shown_body
 from .paths import shown
 from .schema import WireName
 from .tool import ToolContext, tool
@@ -76,13 +76,15 @@ async def http_request(
     assert context.network is not None  # or `needs` would have refused the call
     request = _request(url, method, headers, body)
     answer = await context.network.request(request, max_bytes=MAX_SHOWN_BYTES)
-    text, truncated = body_text(answer)
+    content = shown_body(answer)
     output = {
+        # The body stands last: a result that is too long is cut from its end.
         "status": answer.status,
         "reason": answer.reason,
+        "truncated": bool(content.cut),
+        **({"note": content.cut} if content.cut else {}),
         "headers": dict(answer.headers),
-        "truncated": truncated,
-        "body": text,
+        "body": content.text,
     }
     size = f"{'more than ' if answer.is_larger else ''}{in_bytes(answer.size_bytes)}"
     status = f"{answer.status} {answer.reason}".rstrip()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import inspect
+import math
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -36,9 +37,6 @@ from .progress import ProgressRelay
 from .schema import output_schema, parameters_of, parameters_schema
 from .threads import run_function
 from .validation import Validator
-
-MAX_TIMEOUT_SECONDS = 600.0
-"""The most that a call's own `timeout` argument may ask for, unless its tool has longer anyway."""
 
 ApprovalRule = Callable[[Any, "ToolContext"], "str | bool | None"]
 """(arguments, context) → a reason, `True` for a general one, or nothing when it need not ask."""
@@ -158,7 +156,7 @@ class Tool(abc.ABC):
         return ()
 
     def timeout_seconds(self, arguments: Arguments) -> float:
-        """How long this call may run."""
+        """How long this call wants to run; `max_tool_seconds` of the limits bounds it."""
         return self.definition.timeout_seconds
 
     @abc.abstractmethod
@@ -194,7 +192,7 @@ class FunctionTool(Tool):
             description=parameters.description,
             parameters=schema,
             output=None if returns is None else output_schema(returns, name),
-            timeout_seconds=timeout_seconds,
+            timeout_seconds=_checked_timeout(name, timeout_seconds),
             approval="dynamic" if callable(approval) else _checked_approval(name, approval),
         )
         self.function = function
@@ -239,12 +237,11 @@ class FunctionTool(Tool):
         return () if self._resources is None else tuple(self._resources(arguments.value))
 
     def timeout_seconds(self, arguments: Arguments) -> float:
-        """See `Tool`; an argument named `timeout` sets it, up to the cap."""
-        usual = self.definition.timeout_seconds
+        """See `Tool`; an argument named `timeout` sets it."""
         wanted = getattr(arguments.value, self._timeout_name, None) if self._timeout_name else None
-        if not isinstance(wanted, (int, float)) or wanted <= 0:
-            return usual
-        return min(float(wanted), max(usual, MAX_TIMEOUT_SECONDS))
+        if not isinstance(wanted, (int, float)) or isinstance(wanted, bool) or wanted <= 0:
+            return self.definition.timeout_seconds
+        return wanted
 
     async def execute(self, arguments: Arguments, context: ToolContext) -> ToolResult:
         """See `Tool`."""
@@ -313,8 +310,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         function: An `async def`, or a `def` that runs in a worker thread. After a timeout or a
             cancel a thread can't be stopped: its call gets its result at once and it runs on.
         **options: `name` (default: the function's), `tier` (`system`), `needs`,
-            `timeout_seconds` (30), `approval` (`never`, `always`, or a function of arguments and
-            context that gives a reason to ask), `effect` (`once`, or a function of the
+            `timeout_seconds` (30; the limit `max_tool_seconds` bounds it), `approval` (`never`,
+            `always`, or a function of arguments and context that gives a reason to ask), `effect` (`once`, or a function of the
             arguments that gives a call's own), `resources` (a function of the
             arguments that gives keys on which parallel calls must not overlap), `raise_tier` (a
             function of the arguments that gives a call's tier; it never lowers `tier`),
@@ -372,6 +369,15 @@ def _definition(
         )
     except ValueError as error:
         raise ValidationError(f"tool {name}: {error}") from error
+
+
+def _checked_timeout(name: str, seconds: object) -> float:
+    if isinstance(seconds, (int, float)) and 0 < seconds < math.inf:
+        return seconds
+    raise ValidationError(
+        f"tool {name}: timeout_seconds={seconds!r} is not a number of seconds above 0.",
+        field="timeout_seconds",
+    )
 
 
 def _checked_approval(name: str, approval: object) -> str:

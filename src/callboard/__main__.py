@@ -74,7 +74,9 @@ def _report_bug(error: Exception) -> int:
     if os.environ.get("CALLBOARD_DEBUG", "") not in {"", "0"}:
         import traceback
 
-        traceback.print_exception(error)
+        from .runtime.redaction import redact
+
+        print(redact("".join(traceback.format_exception(error))), end="", file=sys.stderr)
     complain(
         f"{type(error).__name__}: {error}. This is a bug of callboard; CALLBOARD_DEBUG=1 shows where."
     )

@@ -12,11 +12,13 @@ import msgspec
 import trio
 
 from .actors.permission_broker import Approver
-from .config.settings import Settings
+from .config.files import config_folder
+from .config.settings import KeySettings, Settings
 from .host import Host, Plan, open_host
 from .models import ModelFinder
 from .providers.catalog import Wish
 from .providers.provider import LocalModel
+from .providers.provider_keys import StoredKeys, no_stored_keys
 from .runtime.definitions import Agent, Preset, ToolDefinition
 from .runtime.errors import NotFoundError, ValidationError
 from .runtime.events import SessionCreated
@@ -54,14 +56,15 @@ async def open_runtime(
             machine, and last the built-in rehearsal model.
         base_url: Any server that speaks a known wire format; `model` is then its model's id.
         workspace: The folder that sessions work in; the current one by default.
-        data: The folder of the store; `None` keeps everything in memory.
+        data: The folder of the store and of stored keys; `None` keeps everything in memory.
         tools: Own tools beside the built-in ones.
         agents: Own agents beside `general`.
         policy: The preset, how much runs without asking; overrides the agents' own.
         on_approval: Asks a person: an async function, or `"allow"` or `"deny"` for all. Without
             it, what would ask is denied.
         settings: The configuration; the defaults when `None` (no file is read).
-        environ: Where keys are looked up; the process's environment by default.
+        environ: Where keys are looked up before the stored ones; the process's environment by
+            default.
         strict: Lets a crash of an actor end the runtime, for tests.
 
     Raises:
@@ -75,13 +78,15 @@ async def open_runtime(
             print(await session.run("What time is it in Tokyo?"))
     """
     settings = settings or Settings()
+    environ = os.environ if environ is None else environ
     registry = ToolRegistry([*builtin_tools(), *map(_checked_tool, tools)])
     known = _agents(settings, agents, policy)
     wish = Wish(
         choice=model if isinstance(model, str) else None,
         base_url=base_url,
         settings=settings,
-        environ=os.environ if environ is None else environ,
+        environ=environ,
+        stored=_stored_keys(data, settings.keys, environ),
     )
     finder = ModelFinder(wish, local=model if isinstance(model, LocalModel) else None)
     plan = Plan(
@@ -90,7 +95,7 @@ async def open_runtime(
         registry=registry,
         agents=known,
         approver=_approver(on_approval),
-        forbidden=() if data is None else (_folder(data),),
+        forbidden=() if data is None else (_folder(data), config_folder(environ)),
         limits=settings.limits,
         network=settings.network,
         strict=strict,
@@ -221,6 +226,16 @@ async def _open_store(data: str | Path | None) -> Store:
     from .runtime.sqlite_store import open_disk_store  # here: an app in memory needs it not
 
     return await open_disk_store(_folder(data))
+
+
+def _stored_keys(
+    data: str | Path | None, settings: KeySettings, environ: Mapping[str, str]
+) -> StoredKeys:
+    if data is None:
+        return no_stored_keys
+    from .config.key_store import open_key_store  # here: as above
+
+    return open_key_store(_folder(data), settings, environ).get
 
 
 def _folder(path: str | Path) -> Path:

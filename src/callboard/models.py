@@ -6,14 +6,16 @@ import msgspec
 import trio
 
 from .providers.catalog import Wish, resolve_model, servers_to_ask
-from .providers.provider import Endpoint, LocalModel, ModelTarget
-from .runtime.errors import CallboardError, DeadlineError, NetworkError
+from .providers.provider import Endpoint, ListedModel, LocalModel, ModelTarget
+from .runtime.errors import CallboardError, DeadlineError, NetworkError, ProviderError
 from .runtime.http import HttpClient
 
 PROBE_SECONDS = 2.0
 """How long a server on this machine may take to list its models before it counts as absent."""
 MAX_LIST_BYTES = 4 * 1024 * 1024
 """Of a list of models: OpenRouter's is 0.5 MB."""
+MAX_PAGES = 10
+"""Of a list of models: the longest has 50 models in a page."""
 
 
 class ModelFinder:
@@ -62,18 +64,15 @@ class ModelFinder:
                 nursery.start_soon(self._ask, http, endpoint, name=f"models of {endpoint.name}")
 
     async def _ask(self, http: HttpClient, endpoint: Endpoint) -> None:
-        headers = endpoint.dialect.auth_headers(endpoint.key.reveal()) if endpoint.key else {}
         try:
             with trio.fail_after(PROBE_SECONDS):
-                async with http.stream_get(endpoint.base_url + "/models", headers) as body:
-                    content = await body.read_all(MAX_LIST_BYTES)
-            listed = msgspec.json.decode(content, type=_ModelList)
+                models = await _list_models(http, endpoint)
         except (NetworkError, DeadlineError, trio.TooSlowError):
             self._listed[endpoint.base_url] = None
             return
-        except (CallboardError, msgspec.DecodeError, UnicodeDecodeError):
+        except CallboardError:
             return  # absent, or not what it seems: then it isn't offered
-        self._listed[endpoint.base_url] = tuple(model.id for model in listed.data)
+        self._listed[endpoint.base_url] = tuple(listed.model for listed in models)
 
     def _resolve(self, choice: str | None) -> ModelTarget:
         wish = self._wish
@@ -95,9 +94,22 @@ class ModelFinder:
         )
 
 
-class _Model(msgspec.Struct):
-    id: str
-
-
-class _ModelList(msgspec.Struct):
-    data: list[_Model]
+async def _list_models(http: HttpClient, endpoint: Endpoint) -> list[ListedModel]:
+    """The models that a server lists, all pages of them."""
+    dialect = endpoint.dialect
+    key = dialect.auth_headers(endpoint.key.reveal()) if endpoint.key else {}
+    models: list[ListedModel] = []
+    page = ""
+    for _ in range(MAX_PAGES):
+        request = dialect.list_models(page)
+        url, headers = endpoint.base_url + request.path, {**request.headers, **key}
+        async with http.stream_get(url, headers) as answer:
+            content = await answer.read_all(MAX_LIST_BYTES)
+            if answer.status != 200:
+                raise ProviderError(dialect.read_error(answer.status, {}, content).message)
+        listed = dialect.read_models(content)
+        models += listed.models
+        page = listed.next_page
+        if not page:
+            break
+    return models

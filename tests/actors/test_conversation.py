@@ -72,10 +72,10 @@ def history(conversation: Conversation) -> list[list[Item]]:
 
 
 def answer(*names: str) -> Answer:
-    return Answer(tuple(Call(n, "tool", "{}") for n in names), dialect="d", model="m")
+    return Answer(tuple(Call(n, "tool", "{}") for n in names), dialect="d", model="m", provider="p")
 
 
-SAID = Answer((Text("done"),), dialect="d", model="m")
+SAID = Answer((Text("done"),), dialect="d", model="m", provider="p")
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations("abc")))

@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 import callboard
+from callboard.config.settings import Limits, Settings
 from callboard.providers.openai_chat import OPENAI_CHAT
 from callboard.providers.provider import ModelRequest
 from callboard.providers.scripted import ScriptedModel, ScriptStep
@@ -32,6 +33,8 @@ from callboard.runtime.events import (
 from callboard.runtime.history import Refusal, Text
 
 on_both_stores = pytest.mark.parametrize("store", ["memory", "disk"])
+
+NO_RETRIES = Settings(limits=Limits(model_retries=0))
 
 Messages = list[dict[str, Any]]
 
@@ -62,7 +65,11 @@ async def open_stage(
     complete: bool = True,
     **options: Any,
 ) -> AsyncGenerator[Stage]:
-    """A stage whose server plays these steps; `complete` wants all of them played."""
+    """A stage whose server plays these steps; `complete` wants all of them played.
+
+    A failed model call is not made again, unless `settings` say so.
+    """
+    options.setdefault("settings", NO_RETRIES)
     workspace = make_workspace(folder)
     async with open_scripted_server(steps) as server:
         async with callboard.open_runtime(

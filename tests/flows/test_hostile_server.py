@@ -71,7 +71,7 @@ async def open_scene(
     ):
         urls = {"hostile": server.base_url, "good": good.base_url}
         providers = {name: ProviderSettings(name=name, base_url=url) for name, url in urls.items()}
-        settings = Settings(providers=providers, limits=limits or Limits())
+        settings = Settings(providers=providers, limits=limits or Limits(model_retries=0))
         workspace = make_workspace(folder)
         async with callboard.open_runtime(
             model="good/m", workspace=workspace, settings=settings, environ={}, strict=True
@@ -292,7 +292,7 @@ async def test_a_stall_in_any_phase_has_its_deadline(tmp_path: Path) -> None:
 
         return answer
 
-    limits = Limits(first_byte_seconds=2, idle_seconds=2)
+    limits = Limits(first_byte_seconds=2, idle_seconds=2, model_retries=0)
     stalls = [stall(data) for data, _ in PHASES.values()]
     messages: list[str] = []
     async with open_scene(tmp_path, *stalls, limits=limits) as scene:

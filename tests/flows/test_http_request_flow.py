@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import socket
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 from stage import check_records, make_workspace, on_both_stores, open_stage, play, read_result
@@ -12,10 +15,11 @@ from web_server import WebServer, open_web_server, page
 
 import callboard
 from callboard.config.files import parse_settings
-from callboard.config.settings import NetworkSettings, Settings
-from callboard.providers.script import reply
+from callboard.config.settings import Limits, NetworkSettings, Settings
+from callboard.providers.script import Reply, reply
+from callboard.providers.scripted_server import ScriptedRequest, ServerStep
 from callboard.runtime.errors import ValidationError
-from callboard.runtime.events import CallFinished, CallStarted
+from callboard.runtime.events import CallFinished, CallProposed, CallStarted
 
 
 def allowing(server: WebServer, **given: Any) -> Settings:
@@ -163,9 +167,123 @@ async def test_the_rehearsal_model_fetches_a_page(tmp_path: Path) -> None:
     assert "url_not_allowed" in refused
 
 
-@pytest.mark.parametrize("entry", ["127.0.0.1", "http://a:80", "*:80", "a:0"])
+class Fetched(msgspec.Struct, frozen=True):
+    """What the model gets of a page.
+
+    Attributes:
+        first: The content of the call's own message.
+        pages: The contents with which it read on.
+    """
+
+    first: dict[str, Any]
+    pages: list[str]
+
+
+async def fetch(tmp_path: Path, body: str) -> Fetched:
+    """Fetches it, and reads on for as long as there is more."""
+    contents: list[dict[str, Any]] = []
+
+    def read_on(request: ScriptedRequest) -> Reply:
+        messages = request.body["messages"]
+        contents.append(json.loads(messages[-1]["content"]))
+        result = contents[-1]["result"]
+        if "truncated" in contents[-1]:  # the result, not only the body
+            offset = len(result.encode())
+        elif len(contents) == 1 or (offset := result.get("next_offset")) is None:
+            return reply("Read.")
+        path = f"artifact:{messages[2]['tool_calls'][0]['id']}"
+        assert path in contents[0]["truncated"]
+        return reply(calls=[("read_file", {"path": path, "offset": offset, "limit": 30_000})])
+
+    async with open_web_server({"/": page(body, x_thing="a")}) as server:
+        asks = reply(calls=[("http_request", {"url": server.url()})])
+        script: list[ServerStep] = [asks, *[read_on] * 6]
+        async with open_stage(tmp_path, script, settings=allowing(server), complete=False) as stage:
+            session = await stage.runtime.create_session()
+            assert await session.run("Fetch it.") == "Read."
+    first, *others = contents
+    return Fetched(first, [other["result"]["content"] for other in others])
+
+
+async def test_a_page_that_fits_is_given_as_it_is(tmp_path: Path) -> None:
+    body = "line\n" * 10_000
+    fetched = await fetch(tmp_path, body)
+    result = fetched.first["result"]
+    assert (list(fetched.first), fetched.pages) == (["status", "result"], [])
+    assert (result["status"], result["truncated"], result["body"]) == (200, False, body)
+
+
+@pytest.mark.parametrize(
+    ("size", "kept", "said"),
+    [
+        (90 * 1024, 90 * 1024, '"truncated":false,'),
+        (
+            300 * 1024,
+            100 * 1024,
+            '"truncated":true,"note":"The body is the first 102400 bytes of 307200 bytes.",',
+        ),
+    ],
+)
+async def test_of_a_page_that_does_not_fit_all_but_the_body_comes_and_the_rest_is_read_on(
+    tmp_path: Path, size: int, kept: int, said: str
+) -> None:
+    body = "".join(f"{number:07}," for number in range(size // 8))
+    fetched = await fetch(tmp_path, body)
+    # The beginning of the result, in JSON: what is said of the body stands before it.
+    begins = '{"status":200,"reason":"OK",' + said + '"headers":{'
+    beginning = fetched.first["result"]
+    assert beginning.startswith(begins)
+    head, _, text = beginning.partition('"body":"')
+    assert '"x-thing":"a"' in head
+    assert body.startswith(text)
+    assert len(beginning) == 64 * 1024
+    assert fetched.first["truncated"].startswith(f"The result is {len(head) + 8 + kept + 2} bytes")
+    whole = json.loads(beginning + "".join(fetched.pages))
+    assert whole["body"] == body[:kept]
+
+
+async def test_a_page_is_not_cut_twice_where_a_result_may_be_larger(tmp_path: Path) -> None:
+    async with open_web_server({"/": page("x" * 300 * 1024)}) as server:
+        settings = allowing(server, limits=Limits(max_result_bytes=128 * 1024))
+        script = steps({"url": server.url()})
+        async with open_stage(tmp_path, script, settings=settings) as stage:
+            [result] = (await play(await stage.runtime.create_session(), "Go.")).results
+    output = read_result(result)["result"]
+    assert output["note"] == "The body is the first 102400 bytes of 307200 bytes."
+    assert output["body"] == "x" * 100 * 1024
+
+
+async def test_every_name_below_a_listed_one_is_reached(tmp_path: Path) -> None:
+    async with open_web_server({"/": page("inside")}) as server:
+        port = server.port
+        settings = Settings(network=NetworkSettings(allow=(f".Corp.Test.:{port}",)))
+        hosts = ["www.corp.test", "a.b.CORP.test.", "corp.test", "badcorp.test"]
+        script = steps(*({"url": f"http://{host}:{port}/"} for host in hosts))
+        trio.socket.set_custom_hostname_resolver(AllHere())
+        async with open_stage(tmp_path, script, settings=settings) as stage:
+            played = await play(await stage.runtime.create_session(), "Go.")
+    order = [event.call_id for event in played.events if isinstance(event, CallProposed)]
+    results = {result.call_id: read_result(result) for result in played.results}
+    outcomes = [results[call].get("error_type", "reached") for call in order]
+    assert outcomes == ["reached", "reached", "url_not_allowed", "url_not_allowed"]
+    assert len(server.requests) == 2
+
+
+class AllHere(trio.abc.HostnameResolver):
+    """Every name leads to this machine."""
+
+    async def getaddrinfo(self, host: Any, port: Any, *_: Any, **__: Any) -> Any:
+        await trio.lowlevel.checkpoint()
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+    async def getnameinfo(self, sockaddr: Any, flags: int) -> Any:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("entry", ["127.0.0.1", "http://a:80", "*:80", "a:0", ".0.0.1:80"])
 def test_a_wrong_entry_is_named_with_its_line(entry: str) -> None:
     with pytest.raises(ValidationError, match=r"line 1: network: allow: .* HOST:PORT"):
         parse_settings(f'[network]\nallow = ["a.test:80", "{entry}"]\n', Path("callboard.toml"))
-    settings = parse_settings('[network]\nallow = ["A.test.:80"]\n', Path("callboard.toml"))
-    assert settings.network.endpoints == (("a.test", 80),)
+    given = '[network]\nallow = ["A.test.:80", ".Bücher.test:443"]\n'
+    settings = parse_settings(given, Path("callboard.toml"))
+    assert settings.network.endpoints == (("a.test", 80), (".xn--bcher-kva.test", 443))

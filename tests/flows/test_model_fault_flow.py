@@ -143,14 +143,24 @@ async def test_a_session_outlives_many_cuts(tmp_path: Path, store: str) -> None:
 
 
 STALLS: list[tuple[str, Step, Limits, str]] = [
-    ("head", stall(), Limits(first_byte_seconds=0.2), "said nothing for 0.2 s"),
-    ("text", stall("Well"), Limits(idle_seconds=0.2), "fell silent for 0.2 s"),
-    ("no head", reply(delay_seconds=60), Limits(first_byte_seconds=0.2), "nothing for 0.2 s"),
-    ("talk", reply(["So"] * 999, piece_seconds=0.05), Limits(model_call_seconds=1), "after 1 s"),
+    ("head", stall(), Limits(model_retries=0, first_byte_seconds=0.2), "said nothing for 0.2 s"),
+    ("text", stall("Well"), Limits(model_retries=0, idle_seconds=0.2), "fell silent for 0.2 s"),
+    (
+        "no head",
+        reply(delay_seconds=60),
+        Limits(model_retries=0, first_byte_seconds=0.2),
+        "nothing for 0.2 s",
+    ),
+    (
+        "talk",
+        reply(["So"] * 999, piece_seconds=0.05),
+        Limits(model_retries=0, model_call_seconds=1),
+        "after 1 s",
+    ),
     (
         "pings",
         drip(0.01),
-        Limits(first_byte_seconds=1, progress_seconds=1),
+        Limits(model_retries=0, first_byte_seconds=1, progress_seconds=1),
         "only sent pings for 1 s",
     ),
 ]

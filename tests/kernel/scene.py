@@ -132,7 +132,7 @@ class Scene:
         self.store = cast(Store, self.fake)
         self.inboxes = EventInboxes()
         self.live: LiveSessions = {}
-        self.limits = limits or Limits()
+        self.limits = limits or Limits(model_retries=0)
         self.approver = approver
         self.registry = ToolRegistry(tools)
         self.models = OneModel(model or ScriptedModel([]))

@@ -6,13 +6,13 @@ import pytest
 
 from callboard.config.settings import ProviderSettings, Settings
 from callboard.providers.catalog import (
-    KNOWN,
     ResolvedModel,
     Wish,
     resolve_model,
     servers_to_ask,
     unknown_model,
 )
+from callboard.providers.known_providers import KNOWN
 from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import AuthError, CallboardError, NotFoundError, ValidationError
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import pytest
 
 from callboard.providers.openai_chat import MAX_KEPT_TOOL_SETS, OPENAI_CHAT, OPENAI_OWN_CHAT
 from callboard.providers.provider import Dialect, ModelRequest
+from callboard.providers.tool_names import sent_name
 from callboard.runtime.definitions import ToolDefinition
 from callboard.runtime.history import (
     Answer,
@@ -173,9 +175,9 @@ def test_arguments_that_are_an_object_are_sent_as_they_are(arguments: str) -> No
     ("name", "sent"),
     [
         ("read_file", "read_file"),
-        ("read file!", "read_file_"),
-        ("", "unnamed"),
-        ("é" * 99, "_" * 64),
+        ("read file!", sent_name("read file!")),
+        ("", sent_name("")),
+        ("é" * 99, sent_name("é" * 99)),
     ],
 )
 def test_names_that_a_model_made_up_are_sent_in_a_form_that_is_accepted(
@@ -183,6 +185,7 @@ def test_names_that_a_model_made_up_are_sent_in_a_form_that_is_accepted(
 ) -> None:
     [message] = messages_of(answer(Call("i", name, "{}")))
     assert message["tool_calls"][0]["function"]["name"] == sent
+    assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", sent)
 
 
 def test_an_empty_round_is_left_out() -> None:
@@ -196,7 +199,8 @@ def test_an_empty_round_is_left_out() -> None:
 def test_a_round_is_encoded_once() -> None:
     round_ = Round([Input("a")])
     assert body_of(round_)["messages"] == [{"role": "user", "content": "a"}]
-    round_.encoded["openai_chat"] = b'{"role":"user","content":"kept"}'
+    [key] = round_.encoded
+    round_.encoded[key] = b'{"role":"user","content":"kept"}'
     assert body_of(round_)["messages"] == [{"role": "user", "content": "kept"}]
 
 
@@ -209,7 +213,25 @@ def test_tools_are_encoded_once_whoever_holds_them() -> None:
         [sent] = body_of([Input("a")], tools=(tool,))["tools"]
         assert sent["function"]["name"] == tool.name
     assert len(OPENAI_CHAT._tools) <= MAX_KEPT_TOOL_SETS
-    assert OPENAI_CHAT._encode_tools((TOOL,)) is OPENAI_CHAT._encode_tools((TOOL,))
+    assert OPENAI_CHAT._encode_tools((TOOL,))[0] is OPENAI_CHAT._encode_tools((TOOL,))[0]
+
+
+def test_tools_that_the_format_refuses_the_names_of_are_renamed_and_the_way_back_is_told() -> None:
+    tool = ToolDefinition(name="mcp.read file", description="d", parameters={"type": "object"})
+    for _ in range(2):  # the second time from what was kept
+        request = ModelRequest(
+            model="m",
+            rounds=[Round([Input("a")])],
+            tools=(tool, TOOL),
+            forced_tool="mcp.read file",
+        )
+        built = OPENAI_CHAT.build(request)
+        body = json.loads(built.body)
+        sent = [each["function"]["name"] for each in body["tools"]]
+        assert sent == [sent_name("mcp.read file"), "read_file"]
+        assert body["tool_choice"]["function"]["name"] == sent[0]
+        assert built.tool_names == {sent[0]: "mcp.read file"}
+    assert OPENAI_CHAT.build(request).tool_names.get("read_file") is None
 
 
 def test_the_key_is_in_its_header_alone() -> None:

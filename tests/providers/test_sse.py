@@ -12,6 +12,18 @@ from callboard.providers import sse
 from callboard.providers.sse import SseParser
 
 
+def parse_named(data: bytes, *cuts: int) -> list[tuple[bytes, bytes]]:
+    """Names and payloads of a stream that arrives in pieces."""
+    parser = SseParser(with_names=True)
+    events: list[tuple[bytes, bytes]] = []
+    edges = [0, *sorted(cuts), len(data)]
+    for start, end in itertools.pairwise(edges):
+        payloads = parser.feed(data[start:end])
+        events += zip(parser.names, payloads, strict=True)
+    payloads = parser.end()
+    return events + list(zip(parser.names, payloads, strict=True))
+
+
 def parse(data: bytes, *cuts: int) -> list[bytes]:
     """All payloads of a stream that arrives in pieces."""
     parser = SseParser()
@@ -72,6 +84,7 @@ PIECES = st.sampled_from(
         b" ",
         b"data: {}\n\n",
         b"\n\ndata: ",
+        b"event: e\ndata: {}\n\n",
     ]
 )
 
@@ -81,6 +94,33 @@ def test_any_split_gives_the_same_events(data: bytes, cuts: st.DataObject) -> No
     places = cuts.draw(st.lists(st.integers(0, len(data)), max_size=8))
     assert parse(data, *places) == parse(data)
     assert parse(data, *range(len(data))) == parse(data)
+    named = parse_named(data)
+    assert [payload for _, payload in named] == parse(data)
+    assert parse_named(data, *places) == named
+    assert parse_named(data, *range(len(data))) == named
+
+
+NAMED: dict[str, tuple[bytes, list[tuple[bytes, bytes]]]] = {
+    "usual blocks": (b"event: x\ndata: a\n\nevent: y\ndata: b\n\n", [(b"x", b"a"), (b"y", b"b")]),
+    "no names": (b"data: a\n\ndata: b\n\n", [(b"", b"a"), (b"", b"b")]),
+    "some names": (b"event: x\ndata: a\n\ndata: b\n\n", [(b"x", b"a"), (b"", b"b")]),
+    "a name behind its data": (b"data: a\nevent: x\n\ndata: b\n\n", [(b"x", b"a"), (b"", b"b")]),
+    "a name without data": (b"event: x\n\ndata: a\n\n", [(b"", b"a")]),
+    "two names": (b"event: x\nevent: y\ndata: a\n\n", [(b"y", b"a")]),
+    "crlf": (b"event: x\r\ndata: a\r\n\r\n", [(b"x", b"a")]),
+    "more lines": (b"event: x\nid: 1\ndata: a\ndata: b\n\n", [(b"x", b"a\nb")]),
+    "no space": (b"event:x\ndata:a\n\n", [(b"x", b"a")]),
+    "no blank line at the end": (b"event: x\ndata: a", [(b"x", b"a")]),
+}
+
+
+@pytest.mark.parametrize("shape", NAMED)
+def test_a_name_stays_with_its_event_at_every_cut(shape: str) -> None:
+    data, events = NAMED[shape]
+    assert parse_named(data) == events
+    for first in range(len(data) + 1):
+        assert parse_named(data, first) == events
+    assert parse_named(data, *range(len(data))) == events
 
 
 @given(st.lists(st.binary(max_size=40), max_size=10))

@@ -22,6 +22,7 @@ from callboard.runtime.address_guard import (
     normalize_host,
     parse_endpoint,
 )
+from callboard.runtime.http_url import parse_url
 
 CLOSED = """
 0.0.0.0 0.255.255.255 10.0.0.0 10.255.255.255 100.64.0.0 100.100.100.200 100.127.255.255
@@ -71,6 +72,12 @@ def test_what_python_knows_to_be_private_is_not_public(address: Any) -> None:
         ("SEARX.Local.:443", ("searx.local", 443)),
         ("[::1]:1", ("::1", 1)),
         ("[0:0::1]:65535", ("::1", 65535)),
+        (".Corp.Example.:443", (".corp.example", 443)),
+        (".local:80", (".local", 80)),
+        ("Bücher.Example:80", ("xn--bcher-kva.example", 80)),
+        (".bücher.example:80", (".xn--bcher-kva.example", 80)),
+        ("XN--BCHER-KVA.example:80", ("xn--bcher-kva.example", 80)),
+        ("a。example:80", ("a.example", 80)),
     ],
 )
 def test_an_endpoint_has_one_spelling(text: str, endpoint: tuple[str, int]) -> None:
@@ -90,16 +97,33 @@ def test_an_endpoint_has_one_spelling(text: str, endpoint: tuple[str, int]) -> N
         "http://a:80",
         "a:80/x",
         "a b:80",
-        "bücher.de:80",
         "*.example.com:80",
-        ".example.com:80",
+        "..example.com:80",
+        "a..example.com:80",
+        ".:80",
+        # These would be parts of addresses.
+        ".0.0.1:80",
+        ".1:80",
+        ".0x1:80",
+        ".[::1]:80",
+        "[1:2]:80",
+        "[fe80::1%eth0]:80",
+        "[::1:80",
+        "a]:80",
+        "\uff45xample.com:80",
+        f"{'a' * 64}.test:80",
         "10.0.0.0/8:80",
         "a:80\n",
     ],
 )
 def test_what_is_no_endpoint_is_refused_with_examples(text: str) -> None:
-    with pytest.raises(ValueError, match=r"HOST:PORT, like 127\.0\.0\.1:8080"):
+    with pytest.raises(ValueError, match=r"HOST:PORT, like 127\.0\.0\.1:8080.* \.NAME:PORT"):
         parse_endpoint(text)
+
+
+@pytest.mark.parametrize("host", ["Bücher.Example.", "BÜCHER.example", "a。Example"])
+def test_an_entry_is_spelled_as_a_url_is(host: str) -> None:
+    assert parse_endpoint(f"{host}:80") == (parse_url(f"http://{host}/").host, 80)
 
 
 def test_a_host_has_one_spelling() -> None:
@@ -291,6 +315,43 @@ async def test_a_listed_host_lists_no_other(host: str) -> None:
     with pytest.raises(AddressRefused):
         await connect(guard, host)
     assert await connect(guard, "A.TEST.") == "10.0.0.1"
+
+
+@pytest.mark.parametrize(
+    "host", ["www.a.test", "x.y.a.test", "WWW.A.test.", "xn--bcher-kva.a.test"]
+)
+async def test_a_suffix_lists_every_name_below_it(host: str) -> None:
+    name = normalize_host(host)
+    set_names(**{name.replace(".", "_"): [["10.0.0.1"]]})
+    sockets = set_sockets(a10_0_0_1="takes it")
+    for unlisted in ([], [(f".{name}", 80)], [(".a.test", 81)], [("a.test", 80)]):
+        with pytest.raises(AddressRefused):
+            await connect(AddressGuard(unlisted), host)
+    assert sockets.connected == []
+    assert await connect(AddressGuard([(".A.Test.", 80)]), host) == "10.0.0.1"
+
+
+@pytest.mark.parametrize("host", ["a.test", "bada.test", "www.a.test.evil.test", "test", ".a.test"])
+async def test_a_suffix_lists_nothing_else(host: str) -> None:
+    names = (host, "www.a.test")
+    set_names(**{name.replace(".", "_"): [["10.0.0.1"]] for name in names})
+    set_sockets(a10_0_0_1="takes it")
+    guard = AddressGuard([(".a.test", 80)])
+    with pytest.raises(AddressRefused):
+        await connect(guard, host)
+    assert await connect(guard, "www.a.test") == "10.0.0.1"
+
+
+async def test_a_suffix_opens_its_port_and_not_what_the_process_listens_on() -> None:
+    set_names(www_a_test=[["8.8.8.8"]], me_a_test=[["127.0.0.1"]])
+    set_sockets(a8_8_8_8="takes it", a127_0_0_1="takes it")
+    guard = AddressGuard([(".a.test", 8080)], refuse=[("127.0.0.1", 8080)])
+    assert await connect(guard, "www.a.test", 8080) == "8.8.8.8"
+    with pytest.raises(AddressRefused):
+        await connect(guard, "www.a.test", 8081)
+    with pytest.raises(AddressRefused):
+        await connect(guard, "me.a.test", 8080)
+    assert await connect(AddressGuard([(".a.test", 8080)]), "me.a.test", 8080) == "127.0.0.1"
 
 
 async def test_what_the_process_itself_listens_on_is_refused_even_when_listed() -> None:

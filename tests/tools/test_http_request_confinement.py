@@ -1,28 +1,26 @@
 """No request gets inside: each case in a network where, let through, it would be answered.
 
-The cases run in a network namespace of their own (`empty_network.py`), where all addresses lead to
-one server. Each has its control there: the same request with its host allowed.
+The scenes (`network_scenes.py`) play in a namespace of their own, where all addresses lead to one
+server. Each has its control there: the same request with its host allowed, or a client that asks
+the environment.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from empty_network import INSIDE, PUBLIC
+from namespaces import in_namespace
 
-SCRIPT = Path(__file__).with_name("empty_network.py")
-PUBLIC = "93.184.216.34"
+CERTIFICATE = Path(__file__).with_name("good_test.pem")
 
 LITERALS = [
     *("127.0.0.1", "0", "0.0.0.0", "127.1", "2130706433", "0x7f000001", "0x7f.1"),
     *("localhost.", "LOCALHOST", "10.1.2.3", "100.64.0.1", "169.254.169.254", "192.0.0.192"),
-    *("198.18.0.1", "172.16.0.1", "192.168.1.1", "168.63.129.16"),
+    *("198.18.0.1", "172.16.0.1", "192.168.1.1", "168.63.129.16", "127。0。0。1"),
 ]
 LITERALS_V6 = [
     *("[::]", "[::1]", "[::ffff:7f00:1]", "[::127.0.0.1]", "[fd00:ec2::254]", "[64:ff9b::7f00:1]"),
@@ -31,48 +29,74 @@ LITERALS_V6 = [
 UNCONNECTABLE = ["224.0.0.1", "255.255.255.255", "[ff02::1]"]
 """No TCP connection leads there; the control is that one is tried."""
 
-REDIRECTS = {
-    "metadata": "http://169.254.169.254/",
-    "loopback": "http://127.1/",
-    "port": "http://other.test:8080/",
-    "file": "file:///etc/passwd",
-    "loop": "/go",
-    "other": "http://other.test/",
+NO_URLS = {
+    **dict.fromkeys(
+        [
+            "http://0177.0.0.1/",
+            "http://%31%32%37.0.0.1/",
+            "http://①②⑦.0.0.1/",
+            "http:///127.0.0.1/",
+            "//127.0.0.1/",
+            "http://good.test@127.0.0.1/",
+            "http://good.test\\@127.0.0.1/",
+            "http://127.0.0.1:80\\@good.test/",
+            "http://good.test%2e.127.0.0.1/",
+            "http://good.test\0.127.0.0.1/",
+        ],
+        "validation_error",
+    ),
+    **dict.fromkeys(
+        [
+            "file:///etc/passwd",
+            "ftp://good.test/",
+            "gopher://good.test:80/",
+            "unix:///run/docker.sock",
+            "http+unix://%2Frun%2Fdocker.sock/",
+        ],
+        "url_not_allowed",
+    ),
 }
 
+REDIRECTS = {
+    "metadata": ["http://169.254.169.254/", "169.254.169.254:80"],
+    "loopback": ["http://127.1/", "127.1:80"],
+    "relative": ["//127.0.0.1/", "127.0.0.1:80"],
+    "inside": ["http://inside.test/", ".test:80"],
+    "port": ["http://other.test:8080/", "other.test:8080"],
+    "file": ["file:///etc/passwd"],
+    "loop": ["/go"],
+    "other": ["http://other.test/"],
+}
+"""Where to, and what has to be allowed for it."""
 
-@cache
-def in_namespace(scene: str, *arguments: str, **environment: str) -> Any:
-    """What a scene of `empty_network.py` found."""
-    why_not = namespace_problem()
-    if why_not and os.environ.get("CI"):
-        pytest.fail(why_not)
-    if why_not:
-        pytest.skip(why_not)
-    ran = subprocess.run(
-        [*unshare(), sys.executable, str(SCRIPT), scene, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, **environment},
-    )
-    assert ran.returncode == 0, ran.stderr
-    return json.loads(ran.stdout)
-
-
-def unshare() -> list[str]:
-    return ["unshare", "-n"] if os.geteuid() == 0 else ["unshare", "-rn"]
-
-
-@cache
-def namespace_problem() -> str:
-    """Why there can be no network namespace here; empty when there can."""
-    try:
-        ran = subprocess.run([*unshare(), "true"], capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        return "these tests need unshare (util-linux)"
-    return f"no network namespace: {ran.stderr.strip()}" if ran.returncode else ""
+EXACT = {
+    "example.com": True,
+    "EXAMPLE.com.": True,
+    "example。com": True,
+    "example.com.evil.test": False,
+    "evilexample.com": False,
+    "www.example.com": False,
+    "com": False,
+    "\u0435xample.com": False,  # a Cyrillic e: xn--xample-2of.com
+    "xn--xample-2of.com": False,
+    "example.com:8080": False,
+}
+BELOW = {
+    "www.example.com": True,
+    "a.b.EXAMPLE.com.": True,
+    "bücher.example.com": True,
+    "example.com": False,
+    "evilexample.com": False,
+    "www.example.com.evil.test": False,
+    "www.\u0435xample.com": False,
+    "com": False,
+    "10.0.0.5": False,
+    "www.example.com:8080": False,
+}
+LISTS = {
+    entry: [f"http://{host}/" for host in hosts]
+    for entry, hosts in {"Example.COM.:80": EXACT, ".Example.COM.:80": BELOW}.items()
+}
 
 
 def literal(host: str) -> Any:
@@ -106,10 +130,17 @@ def test_the_control_of_an_address_for_many_is_tried(host: str) -> None:
     assert len(control["connects"]) == 1
 
 
-def test_an_octal_spelling_is_no_url_and_is_not_sent() -> None:
-    # That the guard sees through it too is in test_address_guard.
-    row = in_namespace("octal")["row"]
-    assert (row["outcome"], row["connects"]) == ("validation_error", [])
+@pytest.mark.parametrize("url", NO_URLS)
+def test_what_is_no_url_of_the_web_is_not_sent(url: str) -> None:
+    # That the guard sees through an octal number too is in test_address_guard.
+    row = in_namespace("no_urls", json.dumps([*NO_URLS, "HTTP://GOOD.test.#@127.0.0.1"]))[url]
+    assert (row["outcome"], row["connects"]) == (NO_URLS[url], [])
+
+
+def test_the_control_of_those_is_sent() -> None:
+    url = "HTTP://GOOD.test.#@127.0.0.1"
+    row = in_namespace("no_urls", json.dumps([*NO_URLS, url]))[url]
+    assert (row["outcome"], row["connects"]) == (200, [PUBLIC])
 
 
 def has_ipv6() -> bool:
@@ -122,11 +153,11 @@ def test_a_public_name_is_answered() -> None:
     assert (public["outcome"], public["connects"]) == (200, [PUBLIC])
 
 
-@pytest.mark.parametrize("name", ["mixed", "inside"])
+@pytest.mark.parametrize("name", ["mixed", "first", "inside"])
 def test_a_name_with_any_address_inside_is_refused_without_a_connection(name: str) -> None:
     pair = in_namespace("names")[name]
     assert (pair["denied"]["outcome"], pair["denied"]["connects"]) == ("url_not_allowed", [])
-    assert "10.0.0.5" not in pair["denied"]["message"]
+    assert INSIDE not in pair["denied"]["message"]
     assert pair["control"]["outcome"] == 200
 
 
@@ -136,6 +167,27 @@ def test_a_name_that_changes_its_address_is_connected_only_where_it_was_checked(
     # The connection that was checked is used again; then the name has to be looked up anew.
     assert (reused["outcome"], reused["connects"]) == (200, [])
     assert (again["outcome"], again["connects"]) == ("url_not_allowed", [])
+
+
+@pytest.mark.parametrize(
+    ("entry", "host", "passes"),
+    [
+        *(("Example.COM.:80", *row) for row in EXACT.items()),
+        *((".Example.COM.:80", *row) for row in BELOW.items()),
+    ],
+)
+def test_an_entry_of_the_list_lets_through_what_it_names(
+    entry: str, host: str, passes: bool
+) -> None:
+    pair = in_namespace("listed", json.dumps([entry, *LISTS[entry]]))[f"http://{host}/"]
+    denied, control = pair["denied"], pair["control"]
+    if passes:
+        assert (denied["outcome"], denied["connects"]) == (200, [INSIDE])
+    else:
+        assert (denied["outcome"], denied["connects"]) == ("url_not_allowed", [])
+    # With its own entry it is connected: nobody answers on the other port.
+    expected = "network_error" if host.endswith(":8080") else 200
+    assert (control["outcome"], control["connects"]) == (expected, [INSIDE])
 
 
 @pytest.mark.parametrize("name", REDIRECTS)
@@ -148,7 +200,7 @@ def test_a_redirect_gets_no_further_than_a_request(name: str) -> None:
     assert len(denied["requests"]) == {"loop": 6, "other": 2}.get(name, 1)
     assert denied["requests"][0]["authorization"] == "Bearer k"
     match name:
-        case "metadata" | "loopback":
+        case "metadata" | "loopback" | "relative" | "inside":
             # Let through, it is answered there, and is not told what was meant for another.
             assert (control["outcome"], len(control["connects"])) == (200, 2)
             assert {"authorization", "cookie"}.isdisjoint(control["requests"][1])
@@ -163,25 +215,53 @@ def test_a_redirect_gets_no_further_than_a_request(name: str) -> None:
             assert control["outcome"] == expected
 
 
-def test_the_environment_has_no_proxy_and_no_password_for_us(tmp_path: Path) -> None:
-    (tmp_path / ".netrc").write_text("machine good.test login me password canary\n")
-    proxy = "http://198.51.100.7:80"
-    variables = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "all_proxy")
-    row = in_namespace(
+PROXY = "198.51.100.7"
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+
+
+def environment(folder: Path, **given: str) -> Any:
+    netrc = folder / ".netrc"
+    netrc.write_text("machine good.test login me password canary\n")
+    netrc.chmod(0o600)
+    return in_namespace(
         "environment",
-        **dict.fromkeys(variables, proxy),
-        HOME=str(tmp_path),
-        NETRC=str(tmp_path / ".netrc"),
-    )["row"]
-    assert (row["outcome"], row["connects"]) == (200, [PUBLIC])
-    [request] = row["requests"]
-    assert "authorization" not in request
-    assert request["host"] == "good.test"
+        **dict.fromkeys(PROXIES, f"http://{PROXY}:80"),
+        HOME=str(folder),
+        NETRC=str(netrc),
+        SSLKEYLOGFILE=str(folder / "keys.log"),
+        **given,
+    )
 
 
-def test_a_compressed_gigabyte_takes_little_memory() -> None:
-    found = in_namespace("bodies")
-    assert found["row"]["outcome"] == 200
-    assert "(Truncated: these are the first 102400 bytes of more than 8" in found["row"]["body"]
-    assert found["rise_kib"] < 32 * 1024
-    assert found["control_kib"] > 32 * 1024
+@pytest.mark.parametrize(("excepted", "reached"), [("", PROXY), ("good.test", PUBLIC)])
+def test_the_environment_has_no_proxy_and_no_password_for_us(
+    tmp_path: Path, excepted: str, reached: str
+) -> None:
+    found = environment(
+        tmp_path, NO_PROXY=excepted, no_proxy=excepted, SSL_CERT_FILE=str(CERTIFICATE)
+    )
+    for scheme in ("http", "https"):
+        row = found[scheme]
+        assert (row["outcome"], row["connects"]) == (200, [PUBLIC])
+        [request] = row["requests"]
+        assert request["host"] == "good.test"
+        assert {"authorization", "proxy-authorization"}.isdisjoint(request)
+    # The control: who asks this environment is led to the proxy, and sends the password.
+    control = found["control"]
+    assert control["connects"][0] == reached
+    assert control["request"]["authorization"].startswith("Basic ")
+
+
+def test_session_keys_are_not_written_down(tmp_path: Path) -> None:
+    found = environment(tmp_path, SSL_CERT_FILE=str(CERTIFICATE))
+    assert found["https"]["outcome"] == 200
+    assert found["logged_keys"] is False
+    assert found["control"]["logged_keys"] is True
+
+
+def test_only_authorities_that_the_operator_trusts_are_trusted(tmp_path: Path) -> None:
+    untrusted = environment(tmp_path)["https"]
+    assert (untrusted["outcome"], untrusted["requests"]) == ("network_error", [])
+    assert "certificate" in untrusted["message"]
+    trusted = environment(tmp_path, SSL_CERT_FILE=str(CERTIFICATE))["https"]
+    assert (trusted["outcome"], trusted["connects"]) == (200, [PUBLIC])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import json
+import math
 import threading
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, Optional
@@ -272,16 +273,36 @@ def test_approval_may_be_a_rule(answer: Any, reason: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("argument", "seconds"), [(None, 30), (0, 30), (-5, 30), (12.5, 12.5), (1e9, 600)]
+    ("argument", "seconds"), [(None, 30), (0, 30), (-5, 30), (12.5, 12.5), (1e9, 1e9)]
 )
-def test_a_timeout_argument_sets_the_timeout_up_to_the_cap(
-    argument: float | None, seconds: float
-) -> None:
+def test_a_timeout_argument_sets_the_timeout(argument: float | None, seconds: float) -> None:
+    """As far as the tool is concerned: the dispatcher bounds what it says."""
+
     @tool
     def function(timeout: float | None = None) -> None: ...
 
     arguments = function.decode(json.dumps({"timeout": argument}))
     assert function.timeout_seconds(arguments) == seconds
+
+
+def test_an_argument_named_timeout_that_is_no_number_sets_nothing() -> None:
+    @tool
+    def flag(timeout: bool = False) -> None: ...
+
+    @tool
+    def word(timeout: str = "") -> None: ...
+
+    assert flag.timeout_seconds(flag.decode('{"timeout": true}')) == 30
+    assert word.timeout_seconds(word.decode('{"timeout": "5"}')) == 30
+
+
+@pytest.mark.parametrize("seconds", [0, -1, math.inf, math.nan, "5", None])
+def test_a_tool_that_may_not_run_at_all_is_refused(seconds: Any) -> None:
+    def function() -> None: ...
+
+    assert tool(timeout_seconds=0.001)(function).definition.timeout_seconds == 0.001
+    with pytest.raises(ValidationError, match="tool function: timeout_seconds=.* above 0"):
+        tool(timeout_seconds=seconds)(function)
 
 
 def starred(*names: str) -> None: ...

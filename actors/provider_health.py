@@ -1,0 +1,54 @@
+"""Which providers keep failing, so that turns with another choice leave them alone for a while."""
+
+from __future__ import annotations
+
+import msgspec
+import trio
+
+FAILURES_BEFORE_SET_ASIDE = 3
+"""Calls in a row that failed for good, each after its own retries: not one unlucky moment."""
+FIRST_SECONDS = 30.0
+MOST_SECONDS = 600.0
+"""A provider is set aside for 30 s, then twice as long each time, up to ten minutes."""
+HOPELESS = frozenset({"auth", "quota"})
+"""Errors that the next call meets too: one is enough."""
+
+
+class _Record(msgspec.Struct):
+    failures: int = 0
+    times_aside: int = 0
+    aside_until: float = 0.0
+
+
+class ProviderHealth:
+    """The failures of the providers of one runtime, by provider's name; shared by its sessions.
+
+    A provider that is set aside is passed over by turns that have another model; one without a
+    choice still asks it. The first call after the time decides again.
+    """
+
+    def __init__(self) -> None:
+        self._records: dict[str, _Record] = {}
+
+    def is_set_aside(self, provider: str) -> bool:
+        """Whether it should be passed over now."""
+        record = self._records.get(provider)
+        return record is not None and trio.current_time() < record.aside_until
+
+    def worked(self, provider: str) -> None:
+        """A call succeeded: everything is forgotten."""
+        self._records.pop(provider, None)
+
+    def failed(self, provider: str, error_type: str) -> float | None:
+        """A call failed for good; gives for how many seconds the provider is set aside now, if so."""
+        record = self._records.setdefault(provider, _Record())
+        record.failures += 1
+        is_enough = record.failures >= FAILURES_BEFORE_SET_ASIDE or error_type in HOPELESS
+        if not is_enough or self.is_set_aside(provider):
+            return None
+        seconds: float = min(FIRST_SECONDS * 2**record.times_aside, MOST_SECONDS)
+        record.times_aside += 1
+        # One failure more after the time sets it aside again.
+        record.failures = FAILURES_BEFORE_SET_ASIDE - 1
+        record.aside_until = trio.current_time() + seconds
+        return seconds

@@ -1,0 +1,56 @@
+"""`callboard keys` and its options; what they do is imported when they run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from .parameters import Config, Data, Json, data_path
+
+if TYPE_CHECKING:
+    from .keys import KeyDesk
+
+Provider = Annotated[str, Parameter(help="The provider's name, as in PROVIDER/MODEL.")]
+
+keys = App(name="keys", help="Store, list and remove the keys of providers.")
+
+
+@keys.command(name="set")
+def set_key(provider: Provider, /, *, config: Config = None, data: Data = None) -> int:
+    """Store a provider's key, encrypted.
+
+    It is asked for without being shown, or read from stdin when that is no terminal. It is never
+    an argument: those stand in the shell's history and in the list of processes.
+    """
+    return _desk(config, data).put(provider)
+
+
+@keys.command(name="list")
+def list_keys(*, json: Json = False, config: Config = None, data: Data = None) -> int:
+    """List who has a key, and where it comes from; never a key itself."""
+    return _desk(config, data).show(json=json)
+
+
+@keys.command
+def remove(provider: Provider, /, *, config: Config = None, data: Data = None) -> int:
+    """Remove a provider's stored keys, of all its origins."""
+    return _desk(config, data).remove(provider)
+
+
+@keys.command
+def rotate_master(*, config: Config = None, data: Data = None) -> int:
+    """Make a new master key and encrypt every stored key anew with it."""
+    return _desk(config, data).rotate_master()
+
+
+def _desk(config: Path | None, data: Path | None) -> KeyDesk:
+    import os
+
+    from ..config.files import load_settings
+    from ..runtime.core_dumps import forbid_core_dumps
+    from .keys import KeyDesk
+
+    forbid_core_dumps()
+    return KeyDesk(data_path(data), load_settings(config), os.environ)

@@ -1,0 +1,188 @@
+"""What `callboard keys` does: asks for a key, stores it, lists and removes keys."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from ..config.base_url import may_carry_key, origin
+from ..config.key_store import API_KEY, open_key_store
+from ..config.key_text import MAX_KEY_LENGTH, is_key
+from ..config.settings import Settings
+from ..providers.catalog import CUSTOM, CUSTOM_KEY, provider_named, providers_of
+from ..providers.known_providers import KnownProvider
+from ..providers.provider_keys import has_environment_key
+from ..runtime.errors import AuthError, NotFoundError, ValidationError
+from ..runtime.redaction import redactor
+from ..runtime.secrets import Secret
+from .complaint import complain
+from .escaping import safe_line
+from .exit_codes import ANSWERED
+from .json_lines import json_line
+from .style import counted
+
+MASTER_KEY_MADE = (
+    "Made a master key: {place}. It protects backups and copied databases, not against someone "
+    "who can read your files. Without it the stored keys can't be used: keep a copy apart."
+)
+
+
+class KeyLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of `callboard keys list --json`.
+
+    Attributes:
+        provider: Whose it is.
+        origin: The only place that it is sent to.
+        name: Which of the provider's keys.
+        source: `stored` or `environment`.
+        variable: The environment variable, when it is there.
+        created: When it was stored, in ISO 8601; `None` for one of the environment.
+        used: Whether a request takes it: the environment wins over what is stored, and a stored
+            one is for the origin that it was stored for.
+    """
+
+    provider: str
+    origin: str
+    name: str
+    source: str
+    variable: str | None = None
+    created: str | None = None
+    used: bool
+
+
+class KeyDesk:
+    """The commands of one data folder; each gives its exit code."""
+
+    def __init__(self, data: Path, settings: Settings, environ: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._environ = environ
+        self._store = open_key_store(data, settings.keys, environ)
+
+    def put(self, name: str) -> int:
+        """Asks for a key and stores it."""
+        provider = provider_named(self._settings, name)
+        place = origin(provider.base_url)
+        if not may_carry_key(provider.base_url):
+            raise AuthError(
+                f"A key for {name} is not stored: it would go to {place} in clear text, for "
+                "everybody on the way to see. Give the provider an https:// base URL."
+            )
+        row, made = self._store.put(name, place, _ask(f"Key for {name} ({place}): "))
+        if made is not None:
+            print(MASTER_KEY_MADE.format(place=made))
+        is_replaced = row.binding.version > 1
+        print(f"{'Replaced' if is_replaced else 'Stored'} the key of {name} for {place}.")
+        if self._is_in_environment(provider):
+            complain(f"{provider.key_env} is set too, and wins over the stored key.")
+        return ANSWERED
+
+    def show(self, *, json: bool) -> int:
+        """Lists who has a key; opens none."""
+        lines = [*self._stored(), *self._in_environment()]
+        for line in sorted(lines, key=lambda line: (line.provider, line.source, line.origin)):
+            sys.stdout.write(json_line(line) if json else _row(line))
+        if not lines:
+            complain("There are no keys: `callboard keys set PROVIDER` stores one.")
+        elif (why := self._store.why_locked()) is not None:
+            complain(why)
+        return ANSWERED
+
+    def remove(self, name: str) -> int:
+        """Removes what is stored; a key of the environment stays where it is."""
+        removed = self._store.remove(name)
+        provider = providers_of(self._settings).get(name)
+        in_environment = provider is not None and self._is_in_environment(provider)
+        kept = (
+            f" {provider.key_env} is set in the environment, which is not callboard's to change."
+            if provider is not None and in_environment
+            else ""
+        )
+        if not removed:
+            raise NotFoundError(f"No key is stored for {name!r}.{kept}")
+        for row in removed:
+            print(f"Removed the key of {name} for {row.binding.origin}.")
+        if kept:
+            complain(kept.strip())
+        return ANSWERED
+
+    def rotate_master(self) -> int:
+        """Puts a new master key in place."""
+        count, place = self._store.rotate_master()
+        print(f"Encrypted {counted(count, 'key')} anew. The master key is {place}.")
+        return ANSWERED
+
+    def _is_in_environment(self, provider: KnownProvider) -> bool:
+        return has_environment_key(provider.key_env, self._environ)
+
+    def _stored(self) -> Iterator[KeyLine]:
+        providers = providers_of(self._settings)
+        for row in self._store.rows():
+            its = row.binding
+            provider = providers.get(its.provider)
+            used = (
+                provider is not None
+                and origin(provider.base_url) == its.origin
+                and not self._is_in_environment(provider)
+            )
+            created = datetime.fromtimestamp(row.created_at_ms / 1000, UTC)
+            yield KeyLine(
+                provider=its.provider,
+                origin=its.origin,
+                name=its.name,
+                source="stored",
+                created=created.isoformat(timespec="seconds"),
+                used=used,
+            )
+
+    def _in_environment(self) -> Iterator[KeyLine]:
+        places = [
+            (provider.name, origin(provider.base_url), provider.key_env)
+            for provider in providers_of(self._settings).values()
+        ]
+        for name, place, variable in [*places, (CUSTOM, "--base-url", CUSTOM_KEY)]:
+            if has_environment_key(variable, self._environ):
+                yield KeyLine(
+                    provider=name,
+                    origin=place,
+                    name=API_KEY,
+                    source="environment",
+                    variable=variable,
+                    used=True,
+                )
+
+
+def _ask(question: str) -> Secret:
+    """The key that is typed or piped; raises `ValidationError` when it is none."""
+    if os.isatty(0):
+        try:
+            typed = getpass.getpass(question)
+        except EOFError:
+            typed = ""
+    else:
+        data = sys.stdin.buffer.read(MAX_KEY_LENGTH + 1) if sys.stdin is not None else b""
+        typed = data.decode("ascii", "replace")
+    key = typed.strip()
+    if not key:
+        raise ValidationError("No key was given, and nothing was stored.")
+    secret = Secret(key)
+    redactor.add(secret)
+    if not is_key(key):
+        raise ValidationError(
+            "That is no key: it is too long, or has a line break or another character that no key "
+            "has. Nothing was stored."
+        )
+    return secret
+
+
+def _row(line: KeyLine) -> str:
+    source = "stored" if line.variable is None else f"environment variable {line.variable}"
+    created = (line.created or "").partition("T")[0] or "-"
+    note = "" if line.used else "  (not used)"
+    provider, place = safe_line(line.provider), safe_line(line.origin)
+    return f"{provider:12}  {place:36}  {safe_line(line.name)}  {source}  {created}{note}\n"

@@ -1,0 +1,152 @@
+"""The settings that commands write: `managed.toml`, beside the operator's callboard.toml.
+
+The operator's file is never written, and wins: what both name is as the operator says. Each change
+reads the file, changes one thing and puts a whole new file in its place (mode 0600), under a lock,
+so that two commands at once lose nothing. Everything here blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..runtime.errors import NotFoundError, ValidationError
+from .file_lock import locked
+from .files import MANAGED_NAME, NAME, RESERVED_PROVIDERS, read_managed
+from .private_file import make_private_folder, write_private
+from .settings import ManagedSettings, ProviderSettings
+
+LOCK_NAME = "managed.lock"
+
+_HEAD = """\
+# Written by callboard's commands. Your own settings go into callboard.toml, which wins over this.
+
+"""
+
+
+def load_managed(folder: Path) -> ManagedSettings:
+    """What commands wrote so far.
+
+    Args:
+        folder: The folder of callboard.toml.
+
+    Raises:
+        StorageError: The file exists and can't be read.
+        ValidationError: It is not what commands write; names file, line and field.
+    """
+    return read_managed(folder / MANAGED_NAME)
+
+
+def save_provider(folder: Path, provider: ProviderSettings) -> ManagedSettings:
+    """Adds a provider, or replaces the one of its name.
+
+    Raises:
+        ValidationError: Its name is none, or is built in. Or as `load_managed`.
+        StorageError: The file can't be written.
+    """
+    name = provider.name
+    if not NAME.fullmatch(name):
+        raise ValidationError(
+            f"{name!r} is no name of a provider: it has letters, digits, '.', '_' and '-', at "
+            "most 64.",
+            field="name",
+        )
+    if name in RESERVED_PROVIDERS:
+        raise ValidationError(f"the name {name!r} is built in; choose another", field="name")
+    return _change(
+        folder,
+        lambda managed: msgspec.structs.replace(
+            managed, providers={**managed.providers, name: provider}
+        ),
+    )
+
+
+def remove_provider(folder: Path, name: str) -> ManagedSettings:
+    """Removes a provider that a command added, and that it was inactive.
+
+    Raises:
+        NotFoundError: No command added it.
+        StorageError, ValidationError: As `save_provider`.
+    """
+
+    def change(managed: ManagedSettings) -> ManagedSettings:
+        if name not in managed.providers:
+            raise NotFoundError(
+                f"No command added a provider {name!r}: one of callboard.toml is removed there, "
+                "and a built-in one can be deactivated."
+            )
+        return msgspec.structs.replace(
+            managed,
+            providers={n: its for n, its in managed.providers.items() if n != name},
+            inactive=tuple(other for other in managed.inactive if other != name),
+        )
+
+    return _change(folder, change)
+
+
+def set_active(folder: Path, name: str, *, active: bool) -> ManagedSettings:
+    """Lets a provider be used, or not; whether there is one of that name is the caller's to know.
+
+    One that callboard.toml lists as inactive stays so.
+
+    Raises:
+        StorageError, ValidationError: As `save_provider`.
+    """
+
+    def change(managed: ManagedSettings) -> ManagedSettings:
+        others = tuple(other for other in managed.inactive if other != name)
+        return msgspec.structs.replace(managed, inactive=others if active else (*others, name))
+
+    return _change(folder, change)
+
+
+def set_default_model(folder: Path, choice: str | None) -> ManagedSettings:
+    """Sets the default `PROVIDER/MODEL`, or takes it back; one of callboard.toml wins over it.
+
+    Raises:
+        StorageError, ValidationError: As `save_provider`.
+    """
+    return _change(folder, lambda managed: msgspec.structs.replace(managed, model=choice))
+
+
+def _change(folder: Path, change: Callable[[ManagedSettings], ManagedSettings]) -> ManagedSettings:
+    make_private_folder(folder)
+    with locked(folder / LOCK_NAME):
+        managed = change(load_managed(folder))
+        write_private(folder / MANAGED_NAME, _encoded(managed), replace=True)
+    return managed
+
+
+def _encoded(managed: ManagedSettings) -> bytes:
+    import tomli_w  # here: nothing that only reads needs it
+
+    document: dict[str, Any] = {}
+    if managed.model is not None:
+        document["model"] = managed.model
+    if managed.inactive:
+        document["inactive"] = list(managed.inactive)
+    if managed.providers:
+        document["providers"] = {
+            name: _table(provider) for name, provider in managed.providers.items()
+        }
+    return (_HEAD + tomli_w.dumps(document)).encode()
+
+
+def _table(provider: ProviderSettings) -> dict[str, Any]:
+    """What differs from the defaults; TOML has no null."""
+    table = msgspec.to_builtins(provider)
+    defaults = {
+        field.name: msgspec.to_builtins(field.default)
+        for field in msgspec.structs.fields(ProviderSettings)
+        if field.default is not msgspec.NODEFAULT
+    }
+    return {
+        name: value
+        for name, value in table.items()
+        if name != "name"
+        and value is not None
+        and (name not in defaults or value != defaults[name])
+    }

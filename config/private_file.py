@@ -1,0 +1,114 @@
+"""Small files that are their owner's alone: read with suspicion, written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from ..runtime.errors import StorageError, StorageFull
+
+MODE = 0o600
+
+
+def make_private_folder(folder: Path) -> None:
+    """Makes a folder for its owner alone, if it is missing; raises `StorageError`."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise _error(folder, error, "made") from error
+
+
+def read_private(path: Path, max_bytes: int) -> bytes | None:
+    """The content of a file that nobody but its owner can read; `None` when there is none.
+
+    Raises:
+        StorageError: It can't be read, is larger than `max_bytes`, is no plain file but a link,
+            belongs to somebody else, or can be read or written by others.
+    """
+    # Without blocking: the name may be a pipe's.
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        descriptor = os.open(path, flags)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.EMLINK}:
+            raise _unsafe(path, "is a symbolic link. Put the file itself there.") from error
+        raise _error(path, error, "read") from error
+    try:
+        _check(path, os.fstat(descriptor), max_bytes)
+        return os.read(descriptor, max_bytes)
+    except OSError as error:
+        raise _error(path, error, "read") from error
+    finally:
+        os.close(descriptor)
+
+
+def write_private(path: Path, data: bytes, *, replace: bool) -> None:
+    """Puts a file in place, whole and durable, with mode 0600.
+
+    Raises:
+        FileExistsError: There is one already, and `replace` is false.
+        StorageError: It can't be written.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        try:
+            _write(temporary, data)
+            if replace:
+                temporary.replace(path)
+            else:
+                os.link(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        sync_folder(path.parent)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise _error(path, error, "written") from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes what was renamed in a folder survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write(path: Path, data: bytes) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, MODE)
+    try:
+        os.fchmod(descriptor, MODE)  # whatever the umask is
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _check(path: Path, found: os.stat_result, max_bytes: int) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise _unsafe(path, "is not a plain file.")
+    if found.st_uid != os.geteuid():
+        raise _unsafe(path, f"belongs to user {found.st_uid}, not to you ({os.geteuid()}).")
+    if found.st_mode & 0o077:
+        raise _unsafe(path, f"is open to others: chmod 600 {path}")
+    if found.st_size > max_bytes:
+        raise _unsafe(path, f"has {found.st_size} bytes, more than {max_bytes}: is it another one?")
+
+
+def _unsafe(path: Path, why: str) -> StorageError:
+    return StorageError(f"{path} is not used: it {why}")
+
+
+def _error(path: Path, error: OSError, verb: str) -> StorageError:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return StorageFull(f"There is no room for {path}: the disk is full. Free some space.")
+    return StorageError(f"{path} can't be {verb}: {error.strerror or error}.")

@@ -1,0 +1,287 @@
+"""From the bytes of a Messages answer to stream events; no I/O.
+
+Terminal is `message_stop`: an answer that ends before it was cut off, even behind its stop reason.
+`Done` waits for the next event, or the end of the bytes, since what proxies splice together goes on
+with another `message_start`.
+
+Speed: nearly all events of an answer are pieces of one text. Those take a short way through `feed`;
+whatever else an event may be is in `_read`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from ..runtime.stream import (
+    AnyStreamEvent,
+    Done,
+    StopReason,
+    StreamError,
+    TextDelta,
+    Usage,
+)
+from .anthropic_messages_blocks import MAX_BLOCKS, MAX_CALLS, NAME, BlockAssembly
+from .anthropic_messages_wire import (
+    BROKEN,
+    MAX_COUNT,
+    NOTHING,
+    Event,
+    Message,
+    UsageCount,
+    clean,
+    decode_event,
+    decode_message,
+    decode_usage,
+    error_value,
+    odd_event,
+)
+from .error_answer import plain_line, read_error_answer, read_error_event
+from .provider import NO_NAMES
+from .sse import SseParser
+
+__all__ = ["MAX_ANSWER_BYTES", "NAME", "AnthropicMessagesDecoder"]
+
+MAX_ANSWER_BYTES = 256 * 1024 * 1024
+"""Of one answer on the wire, which bounds all that comes out of it: several times what a fast
+model sends within the longest model call (15 minutes, 200 tokens a second, 300 bytes each)."""
+
+MAX_HEAD_BYTES = 1024 * 1024
+"""Of a body in which no event was seen yet: kept to tell what it was instead (a whole JSON answer
+of a server that does not stream, an error object, a web page)."""
+
+_STOP_REASONS = {
+    "max_tokens": StopReason.MAX_TOKENS,
+    "model_context_window_exceeded": StopReason.MAX_TOKENS,
+    "refusal": StopReason.REFUSED,
+}
+"""All others (`end_turn`, `tool_use`, `stop_sequence`, `pause_turn`) are told apart by the calls
+that came: servers that say `end_turn` beside calls are known, and a turn that paused is over here,
+since what it paused for, tools that the provider runs, are never asked for."""
+
+_FIELDS = (b"data:", b"event:", b"id:", b"retry:")
+
+
+class AnthropicMessagesDecoder:
+    """A `Decoder` of one answer.
+
+    Args:
+        tool_names: Our names by the sent ones, for tools that were renamed.
+    """
+
+    def __init__(self, tool_names: Mapping[str, str] = NO_NAMES) -> None:
+        self._sse = SseParser()
+        self._blocks = BlockAssembly(tool_names)
+        self._usage = UsageCount()
+        self._head: bytearray | None = bytearray()
+        self._size_bytes = 0
+        self._has_begun = False
+        self._has_stopped = False
+        self._stop_reason: str | None = None
+        self._ended = False
+
+    def feed(self, data: bytes) -> list[AnyStreamEvent]:
+        """What these bytes complete; nothing after a terminal event. Never raises."""
+        events: list[AnyStreamEvent] = []
+        if self._ended:
+            return events
+        self._size_bytes += len(data)
+        payloads = self._sse.feed(data)
+        if self._head is not None:
+            self._keep_head(data, has_event=bool(payloads))
+        blocks = self._blocks
+        for payload in payloads:
+            try:
+                event = decode_event(payload)
+            except BROKEN:
+                self._read_odd(payload, events)
+            else:
+                delta = event.delta
+                if (
+                    delta is not None
+                    and event.index == blocks.text_place
+                    and delta.type == "text_delta"
+                    and event.type == "content_block_delta"
+                    and delta.text
+                    and not self._has_stopped
+                ):
+                    blocks.wrote(len(delta.text))
+                    events.append(TextDelta(delta.text))
+                    continue
+                self._read(event, payload, events)
+            if self._ended:
+                return events
+        if self._sse.overflowed or self._size_bytes > MAX_ANSWER_BYTES:
+            self._fail(events, "provider", "The provider sent more than any answer holds.")
+        return events
+
+    def finish(self) -> list[AnyStreamEvent]:
+        """What the end of the bytes means: nothing behind a terminal event, else an error."""
+        events: list[AnyStreamEvent] = []
+        for payload in self._sse.end():
+            # It may be cut in the middle, which its JSON shows: then it never came.
+            if not self._ended and clean(payload) is not None:
+                self._head = None
+                self._read_odd(payload, events)
+        if self._ended:
+            return events
+        if self._has_stopped:
+            self._done(events)
+        elif self._head:
+            self._read_head(bytes(self._head), events)
+        else:
+            self._fail(
+                events,
+                "network",
+                "The connection ended before the answer was complete. Try again.",
+                retryable=True,
+            )
+        return events
+
+    def _keep_head(self, data: bytes, *, has_event: bool) -> None:
+        if has_event or self._head is None:
+            self._head = None
+        else:
+            self._head += data[: MAX_HEAD_BYTES - len(self._head)]
+
+    def _read_head(self, head: bytes, events: list[AnyStreamEvent]) -> None:
+        """Reads a body that was no event stream: a whole message, an error, anything."""
+        message = _whole_message(head)
+        if message is not None:
+            self._begin(message, events)
+            self._blocks.end_all(events)
+            self._done(events)
+        elif _begins_stream(head):
+            text = "The connection ended before the answer began. Try again."
+            self._fail(events, "network", text, retryable=True)
+        else:
+            self._ended = True
+            error = read_error_answer(200, {}, head)
+            events.append(msgspec.structs.replace(error, status=None))
+
+    def _read_odd(self, payload: bytes, events: list[AnyStreamEvent]) -> None:
+        """Reads an event in whatever form."""
+        if payload.strip() in {b"[DONE]", b""}:
+            # Not of this format; servers that also speak Chat Completions send it out of habit.
+            return
+        event = odd_event(payload)
+        if event is None:
+            start = plain_line(payload[:400].decode("utf-8", "replace"), 100)
+            self._fail(
+                events, "provider", f"The provider sent an event that can't be read: {start}"
+            )
+        else:
+            self._read(event, payload, events)
+
+    def _read(self, event: Event, payload: bytes, events: list[AnyStreamEvent]) -> None:
+        """Reads any event but a piece of the text that is being written."""
+        kind = event.type
+        if self._has_stopped and kind != "message_start":
+            self._done(events)
+        elif kind == "content_block_delta":
+            if event.delta is not None:
+                self._blocks.add(event.index, event.delta, payload, events)
+                self._check_blocks(events)
+        elif kind == "content_block_stop":
+            self._blocks.end(event.index, events)
+        elif kind == "content_block_start":
+            if not self._blocks.begin(event.content_block, event.index, events):
+                text = "The provider sent a block that can't be read."
+                self._fail(events, "provider", text)
+            self._check_blocks(events)
+        elif kind == "message_start":
+            self._has_stopped = False
+            self._read_message_start(event, events)
+        elif kind == "message_delta":
+            if event.delta is not None and event.delta.stop_reason:
+                self._stop_reason = event.delta.stop_reason
+                self._blocks.end_all(events)
+            self._read_usage(event.usage, events)
+        elif kind == "message_stop":
+            self._blocks.end_all(events)
+            self._has_stopped = True
+        elif kind == "error" or event.error is not NOTHING:
+            self._ended = True
+            events.append(read_error_event(error_value(event, payload)))
+
+    def _read_message_start(self, event: Event, events: list[AnyStreamEvent]) -> None:
+        if self._has_begun:
+            return
+        self._has_begun = True
+        try:
+            message = decode_message(event.message)
+        except BROKEN:
+            # Nothing that an answer needs stands in it.
+            return
+        self._begin(message, events)
+
+    def _begin(self, message: Message, events: list[AnyStreamEvent]) -> None:
+        self._stop_reason = message.stop_reason
+        for index, raw in enumerate(message.content or ()):
+            self._blocks.begin(raw, index, events)
+            self._check_blocks(events)
+            if self._ended:
+                return
+        self._read_usage(message.usage, events)
+
+    def _check_blocks(self, events: list[AnyStreamEvent]) -> None:
+        if self._blocks.is_full and not self._ended:
+            text = f"The answer has more than {MAX_BLOCKS} blocks, or than {MAX_CALLS} tool calls."
+            self._fail(events, "provider", text)
+
+    def _read_usage(self, raw: msgspec.Raw, events: list[AnyStreamEvent]) -> None:
+        """Counts are totals so far; a count that is left out has not changed."""
+        if raw is NOTHING or bytes(raw) == b"null":
+            return
+        now, was = decode_usage(raw), self._usage
+        total = self._usage = UsageCount(
+            _count(now.input_tokens, was.input_tokens),
+            _count(now.cache_creation_input_tokens, was.cache_creation_input_tokens),
+            _count(now.cache_read_input_tokens, was.cache_read_input_tokens),
+            _count(now.output_tokens, was.output_tokens),
+            now.output_tokens_details or was.output_tokens_details,
+        )
+        read = total.input_tokens
+        if read is not None:
+            read += (total.cache_creation_input_tokens or 0) + (total.cache_read_input_tokens or 0)
+        details = total.output_tokens_details
+        thought = _count(details.thinking_tokens, None) if details is not None else None
+        events.append(Usage(read, total.output_tokens, total.cache_read_input_tokens, thought))
+
+    def _done(self, events: list[AnyStreamEvent]) -> None:
+        self._ended = True
+        reason = self._stop_reason or ""
+        stop = _STOP_REASONS.get(reason)
+        if stop is None:
+            stop = StopReason.TOOL_CALLS if self._blocks.calls else StopReason.END
+        events.append(Done(stop, plain_line(reason, 100)))
+
+    def _fail(
+        self, events: list[AnyStreamEvent], kind: str, message: str, *, retryable: bool = False
+    ) -> None:
+        self._ended = True
+        events.append(StreamError(error_type=kind, message=message, retryable=retryable))
+
+
+def _count(now: int | None, was: int | None) -> int | None:
+    return now if now is not None and 0 <= now < MAX_COUNT else was
+
+
+def _whole_message(head: bytes) -> Message | None:
+    """The message of a server that does not stream, when the body is one."""
+    data = clean(head)
+    if data is None:
+        return None
+    try:
+        message = decode_message(data)
+    except BROKEN:
+        return None
+    return message if message.type == "message" and message.content is not None else None
+
+
+def _begins_stream(head: bytes) -> bool:
+    """Whether a body without an event is the beginning of a stream: comments, or a first field."""
+    lines = (line for line in head.splitlines() if line and not line.startswith(b":"))
+    line = next(lines, b"")
+    return any(line.startswith(field) or field.startswith(line) for field in _FIELDS)

@@ -1,0 +1,244 @@
+"""What a chunk of a Gemini stream holds, and how its odd forms become the usual one.
+
+`decode_chunk` reads the usual form at full speed. Parts of a kind that has no field here (code that
+ran at the provider, images, whatever comes next) are kept whole, by `other_part`. What
+`decode_chunk` refuses is read again as plain JSON by `odd_chunk`, which takes what it can use.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+
+NOTHING = msgspec.Raw()
+
+MAX_COUNT = 2**53
+"""Beyond it a token count is no count; every store and client can hold what is below."""
+
+MAX_ODD_BYTES = 4 * 1024 * 1024
+"""Of an event that is read leniently: as plain objects its JSON takes up to 25 times the memory."""
+
+
+class FunctionCall(msgspec.Struct, gc=False):
+    """A call, or a piece of one: `partialArgs` and `willContinue` stream its arguments."""
+
+    name: str | None = None
+    id: str | None = None
+    args: msgspec.Raw = NOTHING
+    partialArgs: msgspec.Raw = NOTHING
+    willContinue: bool | None = None
+
+
+class Part(msgspec.Struct, gc=False):
+    """A piece of the answer; of another kind when it has neither text nor a call."""
+
+    text: str | None = None
+    thought: bool | None = None
+    thoughtSignature: str | None = None
+    functionCall: FunctionCall | None = None
+
+
+class Content(msgspec.Struct):
+    """The parts of a chunk."""
+
+    parts: list[Part] | None = None
+
+
+class Candidate(msgspec.Struct):
+    """A piece of one of the answers; all but the first are ignored."""
+
+    content: Content | None = None
+    finishReason: str | None = None
+    finishMessage: str | None = None
+    index: int | None = None
+    groundingMetadata: msgspec.Raw = NOTHING
+    citationMetadata: msgspec.Raw = NOTHING
+    urlContextMetadata: msgspec.Raw = NOTHING
+
+
+class UsageCount(msgspec.Struct, gc=False):
+    """Tokens, as this wire format counts them: of the answer so far."""
+
+    promptTokenCount: int | None = None
+    candidatesTokenCount: int | None = None
+    thoughtsTokenCount: int | None = None
+    cachedContentTokenCount: int | None = None
+
+
+class Chunk(msgspec.Struct):
+    """One event of the stream."""
+
+    candidates: list[Candidate] | None = None
+    usageMetadata: UsageCount | None = None
+    promptFeedback: msgspec.Raw = NOTHING
+    error: msgspec.Raw = NOTHING
+
+
+class _RawContent(msgspec.Struct):
+    parts: list[msgspec.Raw] | None = None
+
+
+class _RawCandidate(msgspec.Struct):
+    content: _RawContent | None = None
+
+
+class _RawChunk(msgspec.Struct):
+    candidates: list[_RawCandidate] = []
+
+
+decode_chunk = msgspec.json.Decoder(Chunk).decode
+_decode_raw_chunk = msgspec.json.Decoder(_RawChunk).decode
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
+_ASIDE = frozenset(
+    {"text", "thought", "thoughtSignature", "functionCall", "videoMetadata", "mediaResolution"}
+)
+
+
+class OddChunk(msgspec.Struct):
+    """A chunk in any form.
+
+    Attributes:
+        candidate: Its first candidate.
+        parts: The JSON of that one's parts.
+        usage: Its counts.
+        block_reason: Why the prompt was refused; may be empty.
+        error: The error object that it carries or is.
+    """
+
+    candidate: Candidate | None
+    parts: list[msgspec.Raw]
+    usage: UsageCount | None
+    block_reason: str
+    error: Any
+
+
+def raw_parts(payload: bytes, place: int) -> list[msgspec.Raw]:
+    """The parts of one candidate as they came; for a payload that `decode_chunk` has read."""
+    content = _decode_raw_chunk(payload).candidates[place].content
+    return (content.parts or []) if content is not None else []
+
+
+def other_part(raw: msgspec.Raw) -> tuple[str, msgspec.Raw]:
+    """The kind of a part and its JSON; the kind is empty when the part has nothing to keep."""
+    try:
+        value = _decode(raw)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return "", NOTHING
+    kind = next((key for key in value if key not in _ASIDE), "")
+    # Encoded again: that its text is sound is not looked at before it is decoded.
+    return _CAPITAL.sub("_", kind[:40]).lower(), msgspec.Raw(_encode(value))
+
+
+def sound_json(raw: msgspec.Raw) -> Any:
+    """A value that is kept as it came; `None` when it is empty, or no sound JSON."""
+    if raw is NOTHING:
+        return None
+    try:
+        return _decode(raw) or None
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def odd_chunk(payload: bytes) -> OddChunk | None:
+    """Reads one event leniently; `None` when it is no JSON object, or larger than it may be."""
+    if len(payload) > MAX_ODD_BYTES:
+        return None
+    try:
+        value = json.loads(payload)
+    except (ValueError, RecursionError):
+        return None
+    # Gemini sends an error object in a list when it was not asked for events.
+    if isinstance(value, list) and value:
+        value = value[0]
+    if not isinstance(value, dict):
+        return None
+    candidates = value.get("candidates")
+    candidate, parts = None, list[dict[str, Any]]()
+    for item in candidates if isinstance(candidates, list) else ():
+        if isinstance(item, dict) and _count(item.get("index")) in {None, 0}:
+            parts = _parts(item)
+            candidate = _candidate(item, parts)
+            break
+    feedback = value.get("promptFeedback")
+    blocked = _text(feedback.get("blockReason")) if isinstance(feedback, dict) else None
+    if blocked == "BLOCK_REASON_UNSPECIFIED":
+        blocked = None
+    is_known = bool(candidates) or "usageMetadata" in value or "promptFeedback" in value
+    error = value.get("error")
+    if not error and not is_known and ("message" in value or "detail" in value):
+        error = value
+    usage = _usage(value.get("usageMetadata"))
+    return OddChunk(candidate, [_raw(part) for part in parts], usage, blocked or "", error or None)
+
+
+def partial_arguments(raw: msgspec.Raw) -> list[dict[str, Any]]:
+    """The pieces of streamed arguments; what is none is left out."""
+    pieces = sound_json(raw)
+    return [p for p in pieces if isinstance(p, dict)] if isinstance(pieces, list) else []
+
+
+def _parts(candidate: dict[str, Any]) -> list[dict[str, Any]]:
+    content = candidate.get("content")
+    parts = content.get("parts") if isinstance(content, dict) else None
+    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+
+
+def _candidate(value: dict[str, Any], parts: list[dict[str, Any]]) -> Candidate:
+    return Candidate(
+        content=Content([_part(part) for part in parts]),
+        finishReason=_text(value.get("finishReason")),
+        finishMessage=_text(value.get("finishMessage")),
+        groundingMetadata=_raw(value.get("groundingMetadata")),
+        citationMetadata=_raw(value.get("citationMetadata")),
+        urlContextMetadata=_raw(value.get("urlContextMetadata")),
+    )
+
+
+def _part(value: dict[str, Any]) -> Part:
+    call = value.get("functionCall")
+    return Part(
+        text=_text(value.get("text")),
+        thought=value.get("thought") in (True, "true"),
+        thoughtSignature=_text(value.get("thoughtSignature")),
+        functionCall=FunctionCall(
+            name=_text(call.get("name")),
+            id=_text(call.get("id")),
+            args=_raw(call.get("args")),
+            partialArgs=_raw(call.get("partialArgs")),
+            willContinue=call.get("willContinue") in (True, "true"),
+        )
+        if isinstance(call, dict)
+        else None,
+    )
+
+
+def _usage(value: Any) -> UsageCount | None:
+    if not isinstance(value, dict):
+        return None
+    return UsageCount(*(_count(value.get(name)) for name in UsageCount.__struct_fields__))
+
+
+def _count(value: Any) -> int | None:
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value[:20])
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and 0 <= value < MAX_COUNT else None
+
+
+def _text(value: Any) -> str | None:
+    if not isinstance(value, str):
+        return None
+    if value.isascii():
+        return value
+    # Half of a surrogate pair, escaped on its own, is no text: nothing behind could encode it.
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _raw(value: Any) -> msgspec.Raw:
+    return NOTHING if value is None else msgspec.Raw(json.dumps(value).encode())

@@ -1,0 +1,161 @@
+"""The messages of a conversation in OpenAI's Chat Completions format.
+
+Left out on purpose: reasoning of another provider or format, reasoning that its server does not
+take back (`openai_chat_servers`), and opaque parts but the two kinds that their server demands:
+OpenRouter's `reasoning_details`, and `extra_content` of calls, in which Gemini signs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from ..runtime.history import Answer, Attachment, Call, Input, Opaque, Result, Round, Thinking
+from . import attachments
+from .openai_chat_decoder import NAME
+from .openai_chat_extras import CALL_EXTRAS, REASONING_DETAILS, decode_call_extras
+from .openai_chat_servers import ChatServer, ReasoningReturn
+from .tool_names import sent_name
+
+Message = dict[str, Any]
+
+_encode = msgspec.json.Encoder().encode
+_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+class ChatHistory:
+    """Encodes rounds for one provider at one kind of server."""
+
+    def __init__(self, server: ChatServer, provider: str) -> None:
+        self._server = server
+        self._provider = provider
+        # Both: what goes back depends on who answered, and how it is written on the server.
+        self._key = f"{NAME} {server.name} {provider}"
+
+    def encode(self, rounds: Sequence[Round]) -> list[bytes]:
+        """The messages of each round, joined by commas; each round is encoded once."""
+        key = self._key
+        encoded = [item.encoded.get(key) or self._encode_round(item) for item in rounds]
+        return [messages for messages in encoded if messages]
+
+    def _encode_round(self, item: Round) -> bytes:
+        encoded = b",".join(map(_encode, self._messages(item)))
+        item.encoded[self._key] = encoded
+        return encoded
+
+    def _messages(self, item: Round) -> Iterator[Message]:
+        inputs: list[Input] = []
+        for each in item.items:
+            if isinstance(each, Input):
+                inputs.append(each)
+                continue
+            if inputs:
+                yield self._user(inputs)
+                inputs = []
+            if isinstance(each, Answer):
+                yield self._assistant(each)
+            elif isinstance(each, Result):
+                yield {"role": "tool", "tool_call_id": each.call_id, "content": each.content}
+        if inputs:
+            yield self._user(inputs)
+
+    def _user(self, inputs: list[Input]) -> Message:
+        # One message: chat templates of local servers refuse two messages of a role in a row. Text
+        # alone is a string, since some servers know no list.
+        shown: list[Message] = []
+        texts: list[str] = []
+        for each in inputs:
+            texts += [each.text] if each.text else []
+            for attachment in each.attachments:
+                part = self._shown(attachment)
+                if part is not None:
+                    shown.append(part)
+                elif attachments.is_text(attachment):
+                    texts.append(attachments.as_text(attachment))
+                else:
+                    texts.append(attachments.as_note(attachment))
+        text = "\n\n".join(texts)
+        if not shown:
+            return {"role": "user", "content": text}
+        if text:
+            shown.insert(0, {"type": "text", "text": text})
+        return {"role": "user", "content": shown}
+
+    def _shown(self, attachment: Attachment) -> Message | None:
+        """The part that shows it; `None` where this server takes no such part."""
+        kind = attachments.media_type(attachment)
+        if kind in attachments.IMAGES and self._server.takes_images:
+            url = attachments.as_data_url(attachment)
+            return {"type": "image_url", "image_url": {"url": url}}
+        if kind == attachments.PDF and self._server.takes_files:
+            file = {
+                "filename": attachment.name or "file.pdf",
+                "file_data": attachments.as_data_url(attachment),
+            }
+            return {"type": "file", "file": file}
+        return None
+
+    def _assistant(self, answer: Answer) -> Message:
+        message: Message = {"role": "assistant", "content": answer.text}
+        calls = answer.calls
+        is_own = answer.dialect == NAME and answer.provider == self._provider
+        if is_own or self._server.returns is ReasoningReturn.DEMANDED:
+            self._add_reasoning(message, answer, is_own=is_own)
+        if calls:
+            # OpenAI: content is required "unless tool_calls is specified"; some refuse "" beside
+            # them.
+            message["content"] = answer.text or None
+            message["tool_calls"] = [_call(call) for call in calls]
+            if is_own:
+                _add_call_extras(message["tool_calls"], answer)
+        return message
+
+    def _add_reasoning(self, message: Message, answer: Answer, *, is_own: bool) -> None:
+        server = self._server
+        if server.returns is ReasoningReturn.NEVER:
+            return
+        if server.returns is ReasoningReturn.WITH_CALLS and not answer.calls:
+            return
+        if is_own and server.takes_details:
+            details = _opaque(answer, REASONING_DETAILS)
+            if details is not None:
+                message[REASONING_DETAILS] = details
+                return
+        text = "".join(p.text for p in answer.parts if isinstance(p, Thinking)) if is_own else ""
+        is_demanded = server.returns is ReasoningReturn.DEMANDED and bool(answer.calls)
+        if text or is_demanded:
+            message[server.reasoning_field] = text
+
+
+def _call(call: Call) -> Message:
+    function = {"name": sent_name(call.name), "arguments": _arguments(call.arguments)}
+    return {"id": call.call_id, "type": "function", "function": function}
+
+
+def _arguments(text: str) -> str:
+    """The model's own text when it is a JSON object, else `{}`.
+
+    Servers whose chat template decodes the arguments answer 500 to anything else, for ever, since
+    it is in the history. The call's error result, which follows, says what was wrong with it.
+    """
+    try:
+        _decode_object(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return "{}"
+    return text
+
+
+def _opaque(answer: Answer, kind: str) -> msgspec.Raw | None:
+    for part in answer.parts:
+        if isinstance(part, Opaque) and part.dialect == NAME and part.kind == kind:
+            return part.data
+    return None
+
+
+def _add_call_extras(calls: list[Message], answer: Answer) -> None:
+    data = _opaque(answer, CALL_EXTRAS)
+    for extra in decode_call_extras(data) if data is not None else ():
+        if 0 <= extra.call < len(calls):
+            calls[extra.call]["extra_content"] = extra.extra_content

@@ -1,0 +1,135 @@
+"""The servers that speak Chat Completions, as far as they differ in what they take.
+
+A server is known by the host of its base URL; any other is taken for one of the many that run open
+models (vLLM, SGLang, llama.cpp, Ollama, LM Studio, LiteLLM and hosts of them), which ignore fields
+that they don't know.
+
+Reasoning goes back where it is asked for. DeepSeek refuses a request whose assistant messages lack
+the `reasoning_content` that came with them, and ignores it where it has no use for it. The chat
+templates of open models use it beside calls, to go on thinking after the results. OpenRouter wants
+`reasoning_details` unchanged. OpenAI, Groq, Cerebras, Mistral and Gemini refuse such fields.
+"""
+
+from __future__ import annotations
+
+import enum
+from urllib.parse import urlsplit
+
+import msgspec
+
+
+class ThinkingStyle(enum.Enum):
+    """How a server is told how much to reason."""
+
+    NEVER = enum.auto()
+    """It is not."""
+    OPENAI = enum.auto()
+    """`reasoning_effort`, by the family of OpenAI's models."""
+    EFFORT = enum.auto()
+    """`reasoning_effort`: low, medium, high. It has no word for off that all of them take."""
+    OPEN_WEIGHTS = enum.auto()
+    """The same, which it takes for gpt-oss alone."""
+    MINIMAL = enum.auto()
+    """The same, and `minimal`, the nearest to off that all its models take."""
+    OPENROUTER = enum.auto()
+    """A `reasoning` object."""
+    DEEPSEEK = enum.auto()
+    """A `thinking` switch beside `reasoning_effort`. On by default, and while it is on no tool can
+    be forced."""
+
+
+class ReasoningReturn(enum.Enum):
+    """Which answers carry their reasoning when they go back to who made them."""
+
+    NEVER = enum.auto()
+    WITH_CALLS = enum.auto()
+    ALWAYS = enum.auto()
+    DEMANDED = enum.auto()
+    """Always, and an answer with calls that has none carries an empty one."""
+
+
+class ChatServer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server takes.
+
+    Attributes:
+        name: Of the kind of server; part of the key of encoded rounds.
+        max_tokens_field: The name of the limit of the answer. OpenAI's newer models refuse the
+            usual one.
+        seed_field: The name of the seed; `None` where it is refused.
+        thinking: How it is told how much to reason.
+        reasoning_field: The field of a message that carries its reasoning.
+        returns: Which messages carry it.
+        takes_details: Whether `reasoning_details` go back too.
+        takes_images: Whether a message may hold images.
+        takes_files: Whether a message may hold PDF files.
+        takes_schema: Whether answers can be bound to a JSON Schema; else to a JSON object only.
+        takes_stop: Whether stop sequences are accepted.
+        takes_cache_mark: Whether it wants to be told that Anthropic's models may cache the prompt.
+    """
+
+    name: str
+    max_tokens_field: str = "max_tokens"
+    seed_field: str | None = "seed"
+    thinking: ThinkingStyle = ThinkingStyle.EFFORT
+    reasoning_field: str = "reasoning_content"
+    returns: ReasoningReturn = ReasoningReturn.NEVER
+    takes_details: bool = False
+    takes_images: bool = True
+    takes_files: bool = False
+    takes_schema: bool = True
+    takes_stop: bool = True
+    takes_cache_mark: bool = False
+
+
+COMPATIBLE = ChatServer(name="compatible", returns=ReasoningReturn.WITH_CALLS)
+"""Any server that is not known."""
+
+OPENAI = ChatServer(
+    name="openai",
+    max_tokens_field="max_completion_tokens",
+    thinking=ThinkingStyle.OPENAI,
+    takes_files=True,
+)
+
+OPENROUTER = ChatServer(
+    name="openrouter",
+    thinking=ThinkingStyle.OPENROUTER,
+    reasoning_field="reasoning",
+    returns=ReasoningReturn.ALWAYS,
+    takes_details=True,
+    takes_files=True,
+    takes_cache_mark=True,
+)
+
+DEEPSEEK = ChatServer(
+    name="deepseek",
+    thinking=ThinkingStyle.DEEPSEEK,
+    returns=ReasoningReturn.DEMANDED,
+    takes_images=False,
+    takes_schema=False,
+)
+
+_BY_HOST = {
+    "api.openai.com": OPENAI,
+    "openrouter.ai": OPENROUTER,
+    "api.deepseek.com": DEEPSEEK,
+    "api.groq.com": ChatServer(name="groq", thinking=ThinkingStyle.OPEN_WEIGHTS),
+    "api.cerebras.ai": ChatServer(name="cerebras", thinking=ThinkingStyle.OPEN_WEIGHTS),
+    "api.mistral.ai": ChatServer(
+        name="mistral", thinking=ThinkingStyle.NEVER, seed_field="random_seed"
+    ),
+    "api.x.ai": ChatServer(name="xai", thinking=ThinkingStyle.NEVER, takes_stop=False),
+    "generativelanguage.googleapis.com": ChatServer(
+        name="gemini", thinking=ThinkingStyle.MINIMAL, seed_field=None
+    ),
+}
+
+_AZURE = (".openai.azure.com", ".services.ai.azure.com")
+
+
+def server_at(base_url: str) -> ChatServer:
+    """The kind of server at a base URL."""
+    host = urlsplit(base_url).hostname or ""
+    if host.endswith(_AZURE):
+        return OPENAI
+    return _BY_HOST.get(host.removeprefix("www."), COMPATIBLE)

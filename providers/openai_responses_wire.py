@@ -1,0 +1,248 @@
+"""What an event of a Responses stream holds, and how its odd forms become the usual one.
+
+`decode_event` reads the usual form at full speed; nearly all events are one piece of text. Items
+and the final response stay raw in it, and `read_item` and `read_response` look into them. What a
+typed decoder refuses is read again as plain JSON, from which is taken what can be used: arguments
+as an object, content as a string, numbers as text, half a surrogate pair.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+NAME = "openai_responses"
+
+NOTHING = msgspec.Raw()
+
+MAX_COUNT = 2**53
+"""Beyond it a token count is no count; every store and client can hold what is below."""
+
+MAX_ODD_BYTES = 4 * 1024 * 1024
+"""Of what is read leniently: as plain objects its JSON takes up to 25 times the memory."""
+
+
+class Event(msgspec.Struct):
+    """One event of the stream."""
+
+    type: str = ""
+    delta: str | None = None
+    output_index: int | None = None
+    content_index: int | None = None
+    summary_index: int | None = None
+    item_id: str | None = None
+    text: str | None = None
+    arguments: str | None = None
+    item: msgspec.Raw = NOTHING
+    annotation: msgspec.Raw = NOTHING
+    response: msgspec.Raw = NOTHING
+
+
+class ContentPart(msgspec.Struct):
+    """A part of a message, or of reasoning."""
+
+    type: str = ""
+    text: str | None = None
+    refusal: str | None = None
+    annotations: list[msgspec.Raw] | None = None
+
+
+class OutputItem(msgspec.Struct):
+    """An item of the answer."""
+
+    type: str = ""
+    id: str | None = None
+    call_id: str | None = None
+    name: str | None = None
+    arguments: str | None = None
+    input: str | None = None
+    phase: str | None = None
+    encrypted_content: str | None = None
+    content: list[ContentPart] | None = None
+    summary: list[ContentPart] | None = None
+
+
+class InputDetails(msgspec.Struct, gc=False):
+    """Of the tokens read."""
+
+    cached_tokens: int | None = None
+
+
+class OutputDetails(msgspec.Struct, gc=False):
+    """Of the tokens written."""
+
+    reasoning_tokens: int | None = None
+
+
+class UsageCount(msgspec.Struct):
+    """Tokens, as this wire format counts them."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    input_tokens_details: InputDetails | None = None
+    output_tokens_details: OutputDetails | None = None
+
+
+class IncompleteDetails(msgspec.Struct, gc=False):
+    """Why an answer is incomplete."""
+
+    reason: str | None = None
+
+
+class Response(msgspec.Struct):
+    """The whole answer, as the last event has it."""
+
+    status: str | None = None
+    output: list[msgspec.Raw] | None = None
+    usage: UsageCount | None = None
+    incomplete_details: IncompleteDetails | None = None
+    error: msgspec.Raw = NOTHING
+
+
+decode_event = msgspec.json.Decoder(Event).decode
+_decode_item = msgspec.json.Decoder(OutputItem).decode
+_decode_response = msgspec.json.Decoder(Response).decode
+_FAULTS = (msgspec.DecodeError, UnicodeError, RecursionError)
+
+
+def odd_event(payload: bytes) -> Event | None:
+    """Reads one event leniently; `None` when it is no JSON object, or larger than it may be."""
+    value = _object(payload)
+    if value is None:
+        return None
+    return Event(
+        type=_text(value.get("type")) or "",
+        delta=_text(value.get("delta")),
+        output_index=_count(value.get("output_index")),
+        content_index=_count(value.get("content_index")),
+        summary_index=_count(value.get("summary_index")),
+        item_id=_text(value.get("item_id")),
+        text=_text(value.get("text")),
+        arguments=_arguments(value.get("arguments")),
+        item=_raw(value.get("item")),
+        annotation=_raw(value.get("annotation")),
+        response=_raw(value.get("response")),
+    )
+
+
+def read_item(raw: msgspec.Raw) -> OutputItem | None:
+    """An item of the answer; `None` when it is none."""
+    try:
+        return _decode_item(raw)
+    except _FAULTS:
+        value = _object(bytes(raw))
+    if value is None:
+        return None
+    return OutputItem(
+        type=_text(value.get("type")) or "",
+        id=_text(value.get("id")),
+        call_id=_text(value.get("call_id")),
+        name=_text(value.get("name")),
+        arguments=_arguments(value.get("arguments")),
+        input=_text(value.get("input")),
+        phase=_text(value.get("phase")),
+        encrypted_content=_text(value.get("encrypted_content")),
+        content=_parts(value.get("content")),
+        summary=_parts(value.get("summary")),
+    )
+
+
+def read_response(raw: msgspec.Raw | bytes) -> Response | None:
+    """The whole answer; `None` when it is none."""
+    try:
+        return _decode_response(raw)
+    except _FAULTS:
+        value = _object(bytes(raw))
+    if value is None:
+        return None
+    output, usage, details = (value.get(k) for k in ("output", "usage", "incomplete_details"))
+    return Response(
+        status=_text(value.get("status")),
+        output=[_raw(item) for item in output] if isinstance(output, list) else None,
+        usage=_usage(usage) if isinstance(usage, dict) else None,
+        incomplete_details=(
+            IncompleteDetails(_text(details.get("reason"))) if isinstance(details, dict) else None
+        ),
+        error=_raw(value.get("error")),
+    )
+
+
+def read_value(raw: msgspec.Raw | bytes) -> Any:
+    """Any JSON as plain values; `None` when it is none, or larger than it may be."""
+    data = bytes(raw)
+    try:
+        return json.loads(data) if len(data) <= MAX_ODD_BYTES else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _object(data: bytes) -> dict[str, Any] | None:
+    value = read_value(data)
+    return value if isinstance(value, dict) else None
+
+
+def _parts(value: Any) -> list[ContentPart] | None:
+    if isinstance(value, str):
+        return [ContentPart("output_text", _text(value))]
+    if not isinstance(value, list):
+        return None
+    return [
+        ContentPart(
+            type=_text(part.get("type")) or "",
+            text=_text(part.get("text")),
+            refusal=_text(part.get("refusal")),
+            annotations=_raws(part.get("annotations")),
+        )
+        for part in value
+        if isinstance(part, dict)
+    ]
+
+
+def _usage(value: dict[str, Any]) -> UsageCount:
+    details = [value.get(f"{kind}_tokens_details") for kind in ("input", "output")]
+    cached, reasoning = (item if isinstance(item, dict) else {} for item in details)
+    return UsageCount(
+        _count(value.get("input_tokens")),
+        _count(value.get("output_tokens")),
+        InputDetails(_count(cached.get("cached_tokens"))),
+        OutputDetails(_count(reasoning.get("reasoning_tokens"))),
+    )
+
+
+def _count(value: Any) -> int | None:
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value[:20])
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and 0 <= value < MAX_COUNT else None
+
+
+def _arguments(value: Any) -> str | None:
+    return _clean(json.dumps(value, ensure_ascii=False)) if isinstance(value, dict) else _text(value)
+
+
+def _text(value: Any) -> str | None:
+    return _clean(value) if isinstance(value, str) else None
+
+
+def _clean(text: str) -> str:
+    if text.isascii():
+        return text
+    # Half of a surrogate pair, escaped on its own, is no text: nothing behind could encode it.
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _raws(value: Any) -> list[msgspec.Raw] | None:
+    return [_raw(item) for item in value] if isinstance(value, list) else None
+
+
+def _raw(value: Any) -> msgspec.Raw:
+    if value is None:
+        return NOTHING
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError):
+        return NOTHING
+    return msgspec.Raw(_clean(text).encode())

@@ -1,0 +1,89 @@
+"""The writing side of a store in memory: rows are made when somebody reads them.
+
+A run that keeps nothing seldom asks for its rows, and they cost ten times what it takes to number
+an event. So an event waits here, encoded and admitted; `settle` gives what waits to the ledger in
+one transaction. A store in a file can't do this: another program may read it at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from .events import CallFinished, DurableEvent, Stored, TurnEnded
+from .ledger import Entry, Ledger, prepare, refusal
+from .store import Append, CommitResult
+
+MAX_WAITING_EVENTS = 1024
+"""Making their rows takes some ten milliseconds, in which nothing else runs."""
+
+MAX_WAITING_BYTES = 1024 * 1024
+"""What large results may hold twice: as objects here, and encoded."""
+
+
+class _Head:
+    """What decides about the next event of a session: how many it has, and what has ended."""
+
+    __slots__ = ("ended_calls", "ended_turns", "seq")
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self.ended_calls: set[str] = set()
+        self.ended_turns: set[str] = set()
+
+    def admits(self, event: DurableEvent) -> bool:
+        """`False` for a second end of a call or of a turn; the projection says the same."""
+        if isinstance(event, CallFinished):
+            name, ended = event.call_id, self.ended_calls
+        elif isinstance(event, TurnEnded):
+            name, ended = event.turn_id, self.ended_turns
+        else:
+            return True
+        is_first = name not in ended
+        ended.add(name)
+        return is_first
+
+
+class Backlog:
+    """Stands before the ledger of a new and empty database; nobody else writes to that."""
+
+    def __init__(self, ledger: Ledger, now_ms: Callable[[], int]) -> None:
+        self._ledger = ledger
+        self._now_ms = now_ms
+        self._heads: dict[str, _Head] = {}
+        self._entries: list[Entry] = []
+        self._events = 0
+        self._bytes = 0
+
+    def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
+        """See `Store.commit`."""
+        if self._events > MAX_WAITING_EVENTS or self._bytes > MAX_WAITING_BYTES:
+            self.settle()  # first, as it may fail
+        return [
+            self._append(entry) if isinstance(entry, Entry) else entry
+            for entry in prepare(appends, self._now_ms())
+        ]
+
+    def settle(self) -> None:
+        """Makes the rows of all that waits; raises `StorageError` with all of it still waiting."""
+        if self._entries:
+            self._ledger.record(self._entries)
+            self._entries, self._events, self._bytes = [], 0, 0
+
+    def _append(self, entry: Entry) -> CommitResult:
+        head = self._heads.get(entry.session_id)
+        refused = refusal(entry, exists=head is not None)
+        if refused is not None:
+            return refused
+        if head is None:
+            head = self._heads[entry.session_id] = _Head()
+        kept = [pair for pair in entry.events if head.admits(pair[0])]
+        stored = tuple(
+            Stored(entry.session_id, seq, entry.at_ms, event)
+            for seq, (event, _) in enumerate(kept, head.seq + 1)
+        )
+        head.seq += len(kept)
+        if kept:
+            self._entries.append(entry._replace(events=kept))
+            self._events += len(kept)
+            self._bytes += sum(len(data) for _, data in kept)
+        return stored
