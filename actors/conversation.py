@@ -56,7 +56,7 @@ class Conversation:
         self.turn_id: str | None = None
         self.message_id = ""
         self.open_calls: dict[str, CallProposed] = {}
-        self.waiting_inputs: dict[str, str] = {}
+        self.waiting_inputs: dict[str, Input] = {}
         self.call_ids: set[str] = set()
         self._rounds: list[Round] = []
         self._tail: list[Item] = []
@@ -101,12 +101,12 @@ class Conversation:
             case MessageCompleted():
                 self._fold_message(event)
             case InputAccepted():
-                self.waiting_inputs[event.input_id] = event.text
+                self.waiting_inputs[event.input_id] = Input(event.text, event.attachments)
             case InputCancelled():
                 del self.waiting_inputs[event.input_id]
             case TurnStarted():
                 self.turn_id = event.turn_id
-                self._tail += [Input(self.waiting_inputs.pop(name)) for name in event.input_ids]
+                self._tail += [self.waiting_inputs.pop(name) for name in event.input_ids]
             case TurnEnded():
                 self.turn_id = None
                 self._repair()

@@ -235,7 +235,11 @@ class Session:
             self._listeners[input_id] = message.subscription
         with message.reply:
             try:
-                stored = await self._accept(InputAccepted(input_id=input_id, text=message.text))
+                stored = await self._accept(
+                    InputAccepted(
+                        input_id=input_id, text=message.text, attachments=message.attachments
+                    )
+                )
             except CallboardError as error:
                 self._listeners.pop(input_id, None)
                 if message.subscription is not None:

@@ -31,7 +31,7 @@ from ..tools.tool import Arguments, Tool, ToolContext
 logger = redacting_logger(__name__)
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How a call ended.
 
     Attributes:

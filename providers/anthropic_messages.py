@@ -27,7 +27,7 @@ from typing import Any
 import msgspec
 
 from ..runtime.definitions import ThinkingEffort, ToolDefinition
-from ..runtime.history import Answer, Input
+from ..runtime.history import Answer
 from ..runtime.stream import StreamError
 from .anthropic_messages_decoder import NAME, AnthropicMessagesDecoder
 from .anthropic_messages_families import ClaudeFamily, Switch, claude_family
@@ -231,8 +231,6 @@ def _may_think(request: ModelRequest) -> bool:
         for each in reversed(item.items):
             if isinstance(each, Answer):
                 return not each.calls or Messages(request.provider).starts_with_thinking(each)
-            if isinstance(each, Input):
-                return True
     return True
 
 

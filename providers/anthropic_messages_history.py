@@ -150,13 +150,14 @@ class Messages:
 
     def _blocks(self, item: Round) -> list[bytes]:
         """The encoded blocks of the inputs, the answer and the results, joined by commas."""
-        encoded = [item.encoded.get(key) for key in self._keys]
-        if None in encoded:
-            blocks: list[list[Block | msgspec.Raw]] = [[], [], []]
-            for each in item.items:
-                self._add(each, blocks)
-            encoded = [b",".join(map(_encode, part)) for part in blocks]
-            item.encoded.update(zip(self._keys, encoded, strict=True))
+        known = item.encoded
+        if self._keys[0] in known:
+            return [known[key] for key in self._keys]
+        blocks: list[list[Block | msgspec.Raw]] = [[], [], []]
+        for each in item.items:
+            self._add(each, blocks)
+        encoded = [b",".join(map(_encode, part)) for part in blocks]
+        known.update(zip(self._keys, encoded, strict=True))
         return encoded
 
     def _add(self, item: Item, blocks: list[list[Block | msgspec.Raw]]) -> None:
@@ -210,7 +211,7 @@ def _text(text: str) -> Block:
 def _is_thinking(block: Block | msgspec.Raw) -> bool:
     # Of the parts that are sent as they came, redacted thinking alone has this word in its type.
     if isinstance(block, dict):
-        return block["type"] == "thinking"
+        return block.get("type") == "thinking"
     return _kind_of(block).type == "redacted_thinking"
 
 

@@ -352,8 +352,9 @@ def _kind_of_body(head: bytes | bytearray) -> SseParser | JsonDocuments | None:
 
 def _begins_answer(head: bytes | bytearray) -> bool:
     """Whether a body without an event is the beginning of an answer."""
-    if head.removeprefix(_BOM).lstrip().startswith((b"{", b"[")):
+    start = head.removeprefix(_BOM).lstrip()
+    if start.startswith((b"{", b"[")):
         return True
-    lines = (line for line in head.splitlines() if line and not line.startswith(b":"))
+    lines = (line for line in start.splitlines() if line and not line.startswith(b":"))
     line = next(lines, b"")
     return any(line.startswith(field) or field.startswith(line) for field in _FIELDS)

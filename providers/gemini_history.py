@@ -100,15 +100,15 @@ def _parts(
     inputs: list[_Part] = []
     answer: list[_Part] = []
     results: list[_Part] = []
-    ids: dict[str, str] = {}
+    made: dict[str, _Part] = {}
     for each in item.items:
         if isinstance(each, Input):
             inputs += _input(each)
         elif isinstance(each, Answer):
             is_own = each.dialect == NAME and each.provider == provider
-            answer += _answer(each, ids, is_own=is_own, needs_signatures=needs_signatures)
+            answer += _answer(each, made, is_own=is_own, needs_signatures=needs_signatures)
         else:
-            results.append(_result(each, ids))
+            results.append(_result(each, made.get(each.call_id)))
     return inputs, answer, results
 
 
@@ -131,27 +131,29 @@ def _attachment(item: Attachment) -> _Part:
 
 
 def _answer(
-    answer: Answer, ids: dict[str, str], *, is_own: bool, needs_signatures: bool
+    answer: Answer, made: dict[str, _Part], *, is_own: bool, needs_signatures: bool
 ) -> list[_Part]:
+    """The parts of an answer; `made` gets what is sent as each of its calls, by our id."""
     parts: list[_Part] = []
-    # The part that an opaque part directly behind it belongs to, with its call when it is one.
-    signable: tuple[_Part, Call | None] | None = None
+    # The part that an opaque part directly behind it belongs to.
+    signable: _Part | None = None
     for part in answer.parts:
         signed, signable = signable, None
         if isinstance(part, Text | Refusal):
             if part.text:
                 parts.append({"text": part.text})
-                signable = parts[-1], None
+                signable = parts[-1]
         elif isinstance(part, Call):
             call = {"name": sent_name(part.name), "args": _object(part.arguments) or {}}
+            made[part.call_id] = call
             parts.append({"functionCall": call})
-            signable = parts[-1], part
+            signable = parts[-1]
         elif isinstance(part, Thinking):
             if is_own and part.signature:
                 thought = {"text": part.text, "thought": True, "thoughtSignature": part.signature}
                 parts.append(thought)
         elif is_own and part.dialect == NAME:
-            _add_opaque(part, signed, parts, ids)
+            _add_opaque(part, signed, parts)
     calls = [part for part in parts if "functionCall" in part]
     if needs_signatures and calls and "thoughtSignature" not in calls[0]:
         calls[0]["thoughtSignature"] = UNSIGNED
@@ -159,12 +161,8 @@ def _answer(
     return parts if any(part.get("text") != "" and "thought" not in part for part in parts) else []
 
 
-def _add_opaque(
-    opaque: Opaque,
-    signed: tuple[_Part, Call | None] | None,
-    parts: list[_Part],
-    ids: dict[str, str],
-) -> None:
+def _add_opaque(opaque: Opaque, signed: _Part | None, parts: list[_Part]) -> None:
+    """Adds a part that was kept whole, or to the last part what was kept of it."""
     try:
         data = _decode(opaque.data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -172,15 +170,14 @@ def _add_opaque(
     if opaque.kind in _NOT_SENT or not isinstance(data, dict):
         return
     if opaque.kind == "function_call":
-        if signed is not None and signed[1] is not None:
-            part, call = signed[0], signed[1]
+        if signed is not None and "functionCall" in signed:
             if data.get("id"):
-                part["functionCall"]["id"] = ids[call.call_id] = data["id"]
+                signed["functionCall"]["id"] = data["id"]
             if data.get("thoughtSignature"):
-                part["thoughtSignature"] = data["thoughtSignature"]
+                signed["thoughtSignature"] = data["thoughtSignature"]
     elif opaque.kind == "text_signature":
-        text = signed[0]["text"] if signed is not None and signed[1] is None else ""
-        chars, signature = data.get("chars"), data.get("thoughtSignature")
+        text = signed.get("text", "") if signed is not None else ""
+        chars = data.get("chars")
         if not isinstance(chars, int) or not 0 <= chars <= len(text):
             return
         if text:
@@ -188,18 +185,19 @@ def _add_opaque(
         kept = len(text) - chars
         if kept:
             parts.append({"text": text[:kept]})
-        parts.append({"text": text[kept:], "thoughtSignature": signature})
+        parts.append({"text": text[kept:], "thoughtSignature": data.get("thoughtSignature")})
     else:
         parts.append(data)
 
 
-def _result(result: Result, ids: dict[str, str]) -> _Part:
+def _result(result: Result, call: _Part | None) -> _Part:
+    """A result under the name, and the id when there is one, of the call as it was sent."""
     response = _object(result.content)
     if response is None:
         response = {"error" if result.is_error else "result": result.content}
-    sent: _Part = {"name": sent_name(result.name), "response": response}
-    if result.call_id in ids:
-        sent["id"] = ids[result.call_id]
+    sent: _Part = {"name": call["name"] if call else sent_name(result.name), "response": response}
+    if call is not None and "id" in call:
+        sent["id"] = call["id"]
     return {"functionResponse": sent}
 
 

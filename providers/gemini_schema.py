@@ -109,6 +109,13 @@ _ONLY_FOR = {
     },
 }
 _ONLY_FOR["INTEGER"] = _ONLY_FOR["NUMBER"]
+_SHAPES: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("enum", "required", "anyOf", "oneOf", "allOf", "prefixItems"), list),
+    "properties": Mapping,
+    "title": str,
+    "description": str,
+    "type": (str, list),
+}
 _MAX_INTEGER = 2**63
 
 
@@ -138,7 +145,7 @@ def _reduced(schema: Any) -> dict[str, Any]:
         schema = {} if schema is not False else {"not": {}}
     flat = _flat(schema)
     for key in ("anyOf", "oneOf"):
-        if isinstance(flat.get(key), list):
+        if key in flat:
             return _alternatives(flat, key)
     types = types_of(flat)
     is_nullable = "null" in types and len(types) > 1
@@ -164,7 +171,11 @@ def _reduced(schema: Any) -> dict[str, Any]:
 
 def _flat(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema with `allOf` merged into it, `const` as `enum`, and without what says nothing."""
-    flat = {key: value for key, value in schema.items() if key not in _SILENT}
+    flat = {
+        key: value
+        for key, value in schema.items()
+        if key not in _SILENT and isinstance(value, _SHAPES.get(key, object)) and value != []
+    }
     if schema.get("nullable") is True:
         types = types_of(flat)
         flat["type"] = types if "null" in types else [*types, "null"]
@@ -195,40 +206,36 @@ def _alternatives(flat: dict[str, Any], key: str) -> dict[str, Any]:
         if name not in {key, "title", "description", "default"}
     }
     choices = [item for item in flat[key] if item is not False]
-    is_nullable = any(_is_null(item) for item in choices)
-    left: dict[str, Any] = dict(default)
-    kept: list[Any] = []
+    kept: list[dict[str, Any]] = []
     for item in choices:
-        if _is_null(item) and len(choices) > 1:
-            continue
         inner = _flat(item) if isinstance(item, Mapping) else {}
-        both = merged(base, inner) if base else inner
+        if types_of(inner) == ["null"]:
+            continue
+        both = merged(base, inner)
         if both is None:
             # Not to be said in each alternative: all of it is said once, beside the base.
-            reduced = _reduced(base)
+            reduced = _reduced({**notes, **base})
             _describe(reduced, {key: choices})
-            return {**reduced, **notes} if "description" not in reduced else reduced
+            return reduced
         kept.append(both)
+    is_nullable = any(_is_null(item) for item in choices) and "null" in types_of(base)
+    if not kept:
+        return _reduced({**notes, **base, "type": "null"} if is_nullable else {**notes, **base})
     if len(kept) == 1:
-        only = {**kept[0], **notes}
-        reduced = _reduced({**only, **left})
+        reduced = _reduced({**kept[0], **notes, **default})
     else:
         reduced = {**notes, "anyOf": [_reduced(item) for item in kept]}
         if key == "oneOf":
             _say(reduced, "Exactly one of the alternatives.")
-        if left:
-            _describe(reduced, left)
-    if is_nullable and len(choices) > 1:
+        if default:
+            _describe(reduced, default)
+    if is_nullable:
         reduced["nullable"] = True
     return reduced
 
 
 def _is_null(item: Any) -> bool:
-    return isinstance(item, Mapping) and (
-        item.get("type") in ("null", ["null"])
-        or ("const" in item and item["const"] is None)
-        or item.get("enum") == [None]
-    )
+    return isinstance(item, Mapping) and types_of(_flat(item)) == ["null"]
 
 
 def _for_type(name: str, flat: dict[str, Any]) -> dict[str, Any]:
@@ -249,7 +256,7 @@ def _of_type(name: str, flat: dict[str, Any]) -> dict[str, Any]:
         )
     }
     for key in ("title", "description"):
-        if isinstance(flat.get(key), str) and flat[key]:
+        if flat.get(key):
             reduced[key] = flat[key]
     _keep_limits(kind, left, reduced)
     if "enum" in left:
@@ -300,11 +307,7 @@ def _keep_values(kind: str, left: dict[str, Any], reduced: dict[str, Any]) -> No
 
 def _keep_properties(left: dict[str, Any], reduced: dict[str, Any]) -> None:
     properties = left.pop("properties", None)
-    shown = {
-        name: _reduced(item)
-        for name, item in (properties.items() if isinstance(properties, Mapping) else ())
-        if item is not False
-    }
+    shown = {name: _reduced(item) for name, item in (properties or {}).items() if item is not False}
     if shown:
         reduced["properties"] = shown
     required = left.pop("required", None)

@@ -181,8 +181,8 @@ def _answer_format(schema: Mapping[str, Any], server: ChatServer) -> dict[str, A
 
 def _forced(request: ModelRequest) -> str | None:
     """The tool that must be asked for, when it is on offer."""
-    offered = (definition.name for definition in request.tools)
-    return request.forced_tool if request.forced_tool in offered else None
+    is_offered = any(definition.name == request.forced_tool for definition in request.tools)
+    return request.forced_tool if is_offered else None
 
 
 def _must_call(request: ModelRequest) -> bool:

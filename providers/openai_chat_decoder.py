@@ -34,6 +34,7 @@ from .openai_chat_extras import ANNOTATIONS, REASONING_DETAILS, Extras
 from .openai_chat_wire import (
     MAX_COUNT,
     NOTHING,
+    Chunk,
     Delta,
     UsageCount,
     decode_chunk,
@@ -105,14 +106,13 @@ class OpenAiChatDecoder:
         if self._head is not None:
             self._keep_head(data, has_event=bool(payloads))
         for payload in payloads:
-            try:
-                chunk = decode_chunk(payload)
+            chunk = _decoded(payload)
+            if chunk is not None and len(chunk.choices) == 1 and not self._is_thinking:
                 choice = chunk.choices[0]
                 delta = choice.delta
                 if (
                     delta is not None
                     and delta.content
-                    and len(chunk.choices) == 1
                     and choice.index == 0
                     and choice.finish_reason is None
                     and delta.tool_calls is None
@@ -121,16 +121,14 @@ class OpenAiChatDecoder:
                     and not delta.refusal
                     and delta.annotations is NOTHING
                     and delta.reasoning_details is NOTHING
+                    and choice.message is NOTHING
                     and chunk.usage is None
                     and chunk.error is NOTHING
-                    and not self._is_thinking
                 ):
                     self._texts.append(delta.content)
                     events.append(TextDelta(delta.content))
                     continue
-            except (msgspec.DecodeError, UnicodeError, RecursionError, IndexError):
-                pass
-            self._read(payload, events)
+            self._read(payload, chunk, events)
             if self._ended:
                 return events
         self._count_texts()
@@ -145,7 +143,7 @@ class OpenAiChatDecoder:
             # It may be cut in the middle, which its JSON shows: then it never came.
             if not self._ended and (payload == b"[DONE]" or odd_chunk(payload) is not None):
                 self._head = None
-                self._read(payload, events)
+                self._read(payload, _decoded(payload), events)
         if self._ended:
             return events
         if self._finish_reason is not None:
@@ -172,7 +170,7 @@ class OpenAiChatDecoder:
         chunk = odd_chunk(head)
         if chunk is not None and (chunk.deltas or chunk.messages or chunk.error is not None):
             self._head = None
-            self._read(head, events)
+            self._read(head, _decoded(head), events)
             if not self._ended and self._finish_reason is not None:
                 self._done(events)
         if self._ended:
@@ -185,16 +183,12 @@ class OpenAiChatDecoder:
         error = read_error_answer(200, {}, head)
         events.append(msgspec.structs.replace(error, status=None))
 
-    def _read(self, payload: bytes, events: list[AnyStreamEvent]) -> None:
-        """Reads any event, in the usual form or not."""
-        if payload.strip() in {b"[DONE]", b""}:
+    def _read(self, payload: bytes, chunk: Chunk | None, events: list[AnyStreamEvent]) -> None:
+        """Reads any event, in the usual form (`chunk`) or not."""
+        if chunk is None and payload.strip() in {b"[DONE]", b""}:
             if payload.strip():
                 self._done(events)
             return
-        try:
-            chunk = decode_chunk(payload)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            chunk = None
         if (
             chunk is None
             or not chunk.choices
@@ -348,6 +342,14 @@ class OpenAiChatDecoder:
     ) -> None:
         self._ended = True
         events.append(StreamError(error_type=kind, message=message, retryable=retryable))
+
+
+def _decoded(payload: bytes) -> Chunk | None:
+    """The event in its usual form; `None` when it has another."""
+    try:
+        return decode_chunk(payload)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
 
 
 def _begins_stream(head: bytes) -> bool:

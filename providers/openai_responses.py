@@ -31,7 +31,7 @@ from .openai_families import OpenAiFamily, openai_family
 from .openai_models import models_request, read_model_list
 from .openai_responses_decoder import OpenAiResponsesDecoder
 from .openai_responses_history import ResponsesHistory
-from .openai_responses_items import NAME
+from .openai_responses_wire import NAME
 from .openai_strict_schema import strict_schema
 from .provider import NO_NAMES, HttpRequest, ModelPage, ModelRequest, ToolChoice
 from .tool_names import renamed, sent_name
@@ -143,9 +143,7 @@ def _options(request: ModelRequest) -> Iterator[tuple[str, Any]]:
         yield "text", {"format": _answer_format(request.answer_schema)}
 
 
-def _reasoning(
-    thinking: ThinkingEffort | None, family: OpenAiFamily, name: str
-) -> dict[str, str]:
+def _reasoning(thinking: ThinkingEffort | None, family: OpenAiFamily, name: str) -> dict[str, str]:
     """How much to reason, and whether to show it: only who asks for reasoning gets a summary.
 
     OpenAI gives summaries to verified organisations alone and fails the requests of others.

@@ -36,7 +36,8 @@ from ..runtime.history import (
     Thinking,
 )
 from . import attachments
-from .openai_responses_items import NAME, PHASE
+from .openai_responses_items import PHASE
+from .openai_responses_wire import NAME
 from .tool_names import sent_name
 
 InputItem = dict[str, Any]

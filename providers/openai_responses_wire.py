@@ -220,7 +220,9 @@ def _count(value: Any) -> int | None:
 
 
 def _arguments(value: Any) -> str | None:
-    return _clean(json.dumps(value, ensure_ascii=False)) if isinstance(value, dict) else _text(value)
+    return (
+        _clean(json.dumps(value, ensure_ascii=False)) if isinstance(value, dict) else _text(value)
+    )
 
 
 def _text(value: Any) -> str | None:

@@ -138,23 +138,23 @@ class SseParser:
         """The fast path for blocks of a name and a data line; `None` as above."""
         if b"\r" in data:
             return None
-        blocks = data.split(b"\n\n")
-        rest = blocks.pop()
-        newlines = rest.count(b"\n")
-        parts = [block.partition(b"\ndata: ") for block in blocks]
-        # Each cut took two LFs and each block has one, or it has other lines than these two.
-        if newlines > 2 or data.count(b"\n") != 3 * len(blocks) + newlines:
+        lines = data.split(b"\n")
+        end = (len(lines) - 1) // 3 * 3
+        # Each block is a name, a data line and nothing; what is left is kept for the next read.
+        if {line[:7] for line in lines[0:end:3]} - {_NAMED} or any(lines[2:end:3]):
             return None
-        if not all(name.startswith(_NAMED) and found for name, found, _ in parts):
+        values = lines[1:end:3]
+        if {line[:6] for line in values} - {_FIRST}:
             return None
+        rest = b"\n".join(lines[end:])
         if len(data) > MAX_EVENT_BYTES and any(
-            len(block) > MAX_EVENT_BYTES for block in (*blocks, rest)
+            len(line) > MAX_EVENT_BYTES for line in (*lines, rest)
         ):
             return None
         self._line += rest
         if self._with_names:
-            self.names = [name[len(_NAMED) :] for name, _, _ in parts]
-        return [payload for _, _, payload in parts]
+            self.names = [name[7:] for name in lines[0:end:3]]
+        return [line[6:] for line in values]
 
     def _cut_lines(self, data: bytes) -> list[bytes]:
         payloads: list[bytes] = []

@@ -76,14 +76,15 @@ class Backlog:
             return refused
         if head is None:
             head = self._heads[entry.session_id] = _Head()
-        kept = [pair for pair in entry.events if head.admits(pair[0])]
-        stored = tuple(
-            Stored(entry.session_id, seq, entry.at_ms, event)
-            for seq, (event, _) in enumerate(kept, head.seq + 1)
-        )
-        head.seq += len(kept)
+        kept: list[tuple[DurableEvent, bytes]] = []
+        stored: list[Stored] = []
+        for event, data in entry.events:
+            if head.admits(event):
+                head.seq += 1
+                stored.append(Stored(entry.session_id, head.seq, entry.at_ms, event))
+                kept.append((event, data))
+                self._bytes += len(data)
         if kept:
-            self._entries.append(entry._replace(events=kept))
+            self._entries.append(Entry(entry.session_id, entry.at_ms, kept))
             self._events += len(kept)
-            self._bytes += sum(len(data) for _, data in kept)
-        return stored
+        return tuple(stored)

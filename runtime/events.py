@@ -10,12 +10,18 @@ from __future__ import annotations
 import msgspec
 
 from .definitions import Artifact, CallStatus, SessionKind, Tier
-from .history import Part
+from .history import Attachment, Part
 from .stream import AnyStreamEvent, Usage
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
-    """The base of all durable events."""
+class Event(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True, gc=False
+):
+    """The base of all durable events.
+
+    Not tracked by the garbage collector (`gc=False`): what is frozen can't be part of a cycle, and a
+    wave of calls makes hundreds of them.
+    """
 
 
 class SessionCreated(Event, frozen=True, kw_only=True, tag="session_created"):
@@ -37,6 +43,7 @@ class InputAccepted(Event, frozen=True, kw_only=True, tag="input_accepted"):
 
     input_id: str
     text: str
+    attachments: tuple[Attachment, ...] = ()
 
 
 class InputCancelled(Event, frozen=True, kw_only=True, tag="input_cancelled"):
@@ -312,7 +319,7 @@ DurableEvent = (
 )
 
 
-class Stored(msgspec.Struct, frozen=True):
+class Stored(msgspec.Struct, frozen=True, gc=False):
     """A durable event as the journal keeps it.
 
     `seq` counts from 1 without a gap within its session; `at_ms` is Unix milliseconds.

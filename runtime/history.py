@@ -14,20 +14,20 @@ import msgspec
 from .definitions import CallStatus
 
 
-class Text(msgspec.Struct, frozen=True, tag_field="type", tag="text"):
+class Text(msgspec.Struct, frozen=True, tag_field="type", tag="text", gc=False):
     """Text of an answer."""
 
     text: str
 
 
-class Thinking(msgspec.Struct, frozen=True, tag_field="type", tag="thinking"):
+class Thinking(msgspec.Struct, frozen=True, tag_field="type", tag="thinking", gc=False):
     """One block of visible reasoning, with the provider's signature when it gave one."""
 
     text: str
     signature: str | None = None
 
 
-class Refusal(msgspec.Struct, frozen=True, tag_field="type", tag="refusal"):
+class Refusal(msgspec.Struct, frozen=True, tag_field="type", tag="refusal", gc=False):
     """Text in which the model refuses."""
 
     text: str
@@ -41,7 +41,7 @@ class Opaque(msgspec.Struct, frozen=True, tag_field="type", tag="opaque"):
     data: msgspec.Raw
 
 
-class Call(msgspec.Struct, frozen=True, tag_field="type", tag="call"):
+class Call(msgspec.Struct, frozen=True, tag_field="type", tag="call", gc=False):
     """The model asks for a tool.
 
     `call_id` is unique in the session; `arguments` is the model's own text, not necessarily JSON.
@@ -55,13 +55,26 @@ class Call(msgspec.Struct, frozen=True, tag_field="type", tag="call"):
 Part = Text | Thinking | Refusal | Opaque | Call
 
 
+MAX_ATTACHMENTS = 16
+"""Beside one input: as many images as the narrowest provider takes at once."""
+MAX_ATTACHED_BYTES = 20 * 1024 * 1024
+"""Of all attachments of one input: what providers take in one request, in base64."""
+
+
 class Attachment(msgspec.Struct, frozen=True):
     """An image or a file beside an input.
+
+    Models take images and PDF files where their provider does, and text anywhere; what a provider
+    does not take is named to the model instead.
 
     Attributes:
         media_type: Like `image/png`, `application/pdf` or `text/plain`.
         data: The bytes themselves.
         name: The file's name, for the model and for people; may be empty.
+
+    Example:
+        image = callboard.Attachment("image/png", b"the file's bytes", name="chart.png")
+        print(await session.run("What does this chart show?", attachments=[image]))
     """
 
     media_type: str
@@ -69,7 +82,7 @@ class Attachment(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-class Input(msgspec.Struct, frozen=True, tag_field="type", tag="input"):
+class Input(msgspec.Struct, frozen=True, tag_field="type", tag="input", gc=False):
     """What a person, or the runtime for them, said."""
 
     text: str
@@ -100,7 +113,7 @@ class Answer(msgspec.Struct, frozen=True, tag_field="type", tag="answer"):
         return "".join(part.text for part in self.parts if isinstance(part, Text | Refusal))
 
 
-class Result(msgspec.Struct, frozen=True, tag_field="type", tag="result"):
+class Result(msgspec.Struct, frozen=True, tag_field="type", tag="result", gc=False):
     """The one result of a call: `content` is the JSON text that the model gets."""
 
     call_id: str

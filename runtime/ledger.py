@@ -29,6 +29,9 @@ from .stream import Usage
 MAX_INTEGER = 2**63 - 1
 """What a column of SQLite takes."""
 
+COUNTING = frozenset({CallFinished, HistoryCompacted, MessageCompleted})
+"""Events with numbers that get columns."""
+
 Projections = dict[str, Projection]
 """Of the sessions that a transaction has touched, by id."""
 
@@ -167,26 +170,18 @@ def _prepare(append: Append, at_ms: int) -> Entry | ValidationError:
         return ValidationError("A session id must be valid Unicode.", field="session_id")
     except ValidationError as error:
         return error
-    if not all(_fits(event) for event in append.events):
-        return ValidationError(
-            f"An event of session {session_id} can't be stored: it holds an integer beyond 64 bits."
-        )
+    for event in append.events:
+        if type(event) in COUNTING and not _fits(event):
+            return ValidationError(
+                f"An event of session {session_id} can't be stored: it holds an integer beyond 64 "
+                "bits."
+            )
     return Entry(session_id, at_ms, events)
 
 
 def _fits(event: DurableEvent) -> bool:
-    """Whether its numbers fit into the columns that they get."""
-    match event:
-        case CallFinished():
-            numbers: tuple[int | None, ...] = (event.duration_ms,)
-        case MessageCompleted():
-            numbers = (event.duration_ms, *_counts(event.usage))
-        case HistoryCompacted():
-            numbers = _counts(event.usage)
-        case _:
-            return True
+    """Whether the numbers that get columns fit into them."""
+    usage: Usage | None = getattr(event, "usage", None)
+    counts = () if usage is None else msgspec.structs.astuple(usage)
+    numbers = (getattr(event, "duration_ms", 0), *counts)
     return all(number is None or abs(number) <= MAX_INTEGER for number in numbers)
-
-
-def _counts(usage: Usage | None) -> tuple[int | None, ...]:
-    return () if usage is None else msgspec.structs.astuple(usage)

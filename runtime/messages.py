@@ -11,7 +11,7 @@ import trio
 
 from .definitions import Agent, SessionKind, Tier
 from .events import CallProgress, DurableEvent, SessionCreated, Stored
-from .history import Call
+from .history import Attachment, Call
 from .mailbox import Message, Request
 from .subscription import Subscription
 
@@ -30,7 +30,7 @@ JournalMessage = AppendEvents
 # ── permission broker ────────────────────────────────────────────────────────────────────────────
 
 
-class PermissionQuestion(msgspec.Struct, frozen=True, kw_only=True):
+class PermissionQuestion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One call, as far as a permission depends on it.
 
     `arguments` is canonical JSON; `approval_reason` is the tool's own word, or `None`.
@@ -43,7 +43,7 @@ class PermissionQuestion(msgspec.Struct, frozen=True, kw_only=True):
     approval_reason: str | None
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
+class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The broker's answer: `verdict` is `allow`, `ask` or `deny`; `reason` says which rule."""
 
     verdict: str
@@ -197,6 +197,7 @@ class SubmitInput(Request[InputTicket], frozen=True, kw_only=True, tag="submit_i
 
     session_id: str
     text: str
+    attachments: tuple[Attachment, ...] = ()
     subscription: Subscription | None = None
 
     def abandon(self) -> None:

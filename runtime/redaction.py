@@ -44,6 +44,11 @@ class Redactor:
         self._forms: tuple[str, ...] = ()
         self._encoded: tuple[bytes, ...] = ()
 
+    @property
+    def secrets(self) -> frozenset[Secret]:
+        """What is masked; shorter values, which are not, aren't among them."""
+        return frozenset(self._secrets)
+
     def add(self, secret: Secret) -> None:
         """Masks this value from now on."""
         if len(secret.reveal()) >= MIN_SECRET_CHARS and secret not in self._secrets:

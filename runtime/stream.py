@@ -109,13 +109,15 @@ class ToolCallEnd(StreamEvent, frozen=True, tag="tool_call_end", gc=False):
 class Usage(StreamEvent, frozen=True, tag="usage", gc=False):
     """Tokens of one model call, as the provider counts them; `None` is unknown, never zero.
 
-    `cached_tokens` are part of `input_tokens`, `reasoning_tokens` part of `output_tokens`.
+    `cached_tokens` (read from the provider's cache) and `cache_write_tokens` (put into it) are part
+    of `input_tokens`, `reasoning_tokens` part of `output_tokens`.
     """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
+    cache_write_tokens: int | None = None
 
 
 class StreamError(StreamEvent, frozen=True, tag="error", kw_only=True):

@@ -1,13 +1,15 @@
-"""What all tests share: how long property tests search, and that recorded answers are read."""
+"""What all tests share: how long they search, that recordings are read, whose secrets are masked."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from callboard.runtime.redaction import redactor
 
 # No deadlines: wall-clock time is nobody's promise. Derandomized: a failure is the same everywhere.
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=100)
@@ -32,3 +34,12 @@ def pytest_runtest_makereport(
                 f"skipped although there are recordings in {FOLDER}: {report.longrepr}"
             )
     return report
+
+
+@pytest.fixture(autouse=True)
+def _own_secrets() -> Iterator[None]:
+    """A key that a test opens is masked in the records of that test, not in those of later ones."""
+    before = redactor.secrets
+    yield
+    for secret in redactor.secrets - before:
+        redactor.discard(secret)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import pytest
@@ -19,13 +19,14 @@ from stage import Played, open_local_stage, play, read_result
 
 import callboard
 from callboard.actors import tool_dispatcher
-from callboard.config.settings import Limits, Settings
+from callboard.config.settings import MAX_RETRIES, Limits, Settings
 from callboard.providers.provider import Emit, ModelRequest
 from callboard.providers.script import Reply, reply
 from callboard.runtime.errors import DeadlineError
 from callboard.runtime.http import open_http_client
 from callboard.runtime.messages import ApprovalRequest
 from callboard.runtime.stream import MAX_ARGUMENT_BYTES, Done, StopReason
+from callboard.tools.schema import WireName
 from callboard.tools.tool import Arguments, FunctionTool
 
 DEFAULTS: dict[str, float] = {
@@ -39,6 +40,8 @@ DEFAULTS: dict[str, float] = {
     "idle_seconds": 60,
     "progress_seconds": 120,
     "model_call_seconds": 15 * 60,
+    "model_retries": 3,
+    "retry_wait_seconds": 60,
     "max_tool_seconds": 600,
     "approval_seconds": 600,
     "max_repeats": 25,
@@ -57,6 +60,7 @@ def test_constants_that_mean_the_same_are_the_same() -> None:
 BOUNDS: dict[str, tuple[float, float]] = {
     "calls": (1, 100_000),
     "repeats": (1, 100_000),
+    "retries": (0, MAX_RETRIES),
     "arguments_bytes": (1024, 1024 * 1024),
     "result_bytes": (1024, 256 * 1024 * 1024),
     "seconds": (0.001, 7 * 24 * 3600),
@@ -69,7 +73,7 @@ def test_a_limit_of_nothing_or_of_everything_is_refused(name: str) -> None:
     [(least, most)] = [bounds for part, bounds in BOUNDS.items() if part in name]
     for value in (least, most):
         assert getattr(msgspec.convert({name: value}, Limits), name) == value
-    for value in (0, -1, least - 1, most + 1, 10**12, math.inf, math.nan):
+    for value in (-1, 0 if least else -1, least - 1, most + 1, 10**12, math.inf, math.nan):
         with pytest.raises(msgspec.ValidationError, match=name):
             msgspec.convert({name: value}, Limits)
 
@@ -193,7 +197,7 @@ async def test_the_time_of_a_call(
 
 
 @callboard.tool(tier="read_only")
-async def patient(timeout: int | None = None) -> str:
+async def patient(seconds: Annotated[int | None, WireName("timeout")] = None) -> str:
     """Takes all the time that it is given."""
     await trio.sleep_forever()
     return "never"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ DOCUMENT = (ROOT / "docs/parallel-calls.md").read_text(encoding="utf-8")
 HERE = "tests/flows/test_parallel_calls.py"
 COLUMNS = ["test_siblings", "test_model", "test_consumer", "test_record", "test_cancel"]
 CRASHES = ["test_dispatcher_crash", "test_broker_crash", "test_session_crash", "test_kill"]
-KINDS = {"each_row": ROWS, "each_state": READY, "each_end": ENDS}
+KINDS: dict[str, Collection[str]] = {"each_row": ROWS, "each_state": READY, "each_end": ENDS}
 """What a test that has a cell for each of its rows is decorated with, and its rows."""
 NAMED = sorted(set(re.findall(r"`(?:(tests/[\w/]+\.py)::)?(test_\w+)(?:\[(\w+)\])?`", DOCUMENT)))
 
@@ -40,7 +41,7 @@ def test_every_cell_names_its_test(column: str) -> None:
     [("interrupted", column, READY) for column in CRASHES] + [("process", "test_end", ENDS)],
 )
 def test_every_cell_about_a_crash_names_its_test(
-    file: str, column: str, rows: dict[str, object]
+    file: str, column: str, rows: Collection[str]
 ) -> None:
     place = rf"tests/flows/test_{file}_calls\.py::{column}"
     cells = re.findall(rf"^\|.+\| `{place}\[(\w+)\]` \|$", DOCUMENT, flags=re.MULTILINE)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .runtime.events import MessageCompleted as MessageCompleted
     from .runtime.events import MessageDiscarded as MessageDiscarded
     from .runtime.events import TurnEnded as TurnEnded
+    from .runtime.history import Attachment as Attachment
     from .runtime.messages import ApprovalAnswer as ApprovalAnswer
     from .runtime.messages import ApprovalRequest as ApprovalRequest
     from .runtime.stream import TextDelta as TextDelta
@@ -57,6 +58,7 @@ else:
         ".runtime.definitions": "Agent ErrorType Preset Tier ToolFailure ToolResult",
         ".runtime.errors": "CallboardError",
         ".runtime.events": "CallFinished CallProgress CallProposed CallStarted MessageCompleted MessageDiscarded TurnEnded",
+        ".runtime.history": "Attachment",
         ".runtime.messages": "ApprovalAnswer ApprovalRequest",
         ".runtime.stream": "TextDelta ThinkingDelta",
         ".tools.tool": "ToolContext tool",

@@ -18,7 +18,7 @@ Example:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial, wraps
@@ -38,6 +38,7 @@ from .portal import (
     TurnHandle,
 )
 from .runtime.errors import ActorStopped
+from .runtime.history import Attachment
 from .runtime.messages import ApprovalAnswer, ApprovalRequest
 from .runtime.store import SessionRow, StoreReader
 from .turn_handle import TurnEvent
@@ -183,21 +184,21 @@ class Session:
         self._session = session
         self.session_id = session.session_id
 
-    def prompt(self, text: str) -> Turn:
+    def prompt(self, text: str, attachments: Iterable[Attachment] = ()) -> Turn:
         """A turn for this input: enter it with `async with`, then iterate over its events.
 
         The input is stored when the block is entered; while another turn runs it waits for its
         own. Leaving the block before the end cancels the turn and waits until it is gone.
         """
-        return Turn(self._portal, self._session.prompt(text))
+        return Turn(self._portal, self._session.prompt(text, attachments))
 
-    async def run(self, text: str) -> str:
+    async def run(self, text: str, attachments: Iterable[Attachment] = ()) -> str:
         """Prompts and returns the final answer's text. Cancelling it cancels the turn.
 
         Raises:
             CallboardError: The turn was not answered; the error's type says why.
         """
-        return await _call(self._portal, partial(self._session.run, text))
+        return await _call(self._portal, partial(self._session.run, text, attachments))
 
 
 class Turn(TurnHandle):

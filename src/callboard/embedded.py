@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
@@ -22,6 +22,7 @@ from .providers.provider_keys import StoredKeys, no_stored_keys
 from .runtime.definitions import Agent, Preset, ToolDefinition
 from .runtime.errors import NotFoundError, ValidationError
 from .runtime.events import SessionCreated
+from .runtime.history import Attachment
 from .runtime.memory_store import open_memory_store
 from .runtime.messages import ApprovalAnswer, ApprovalRequest, CreateSession
 from .runtime.store import SessionRow, Store, StoreReader
@@ -81,14 +82,10 @@ async def open_runtime(
     environ = os.environ if environ is None else environ
     registry = ToolRegistry([*builtin_tools(), *map(_checked_tool, tools)])
     known = _agents(settings, agents, policy)
-    wish = Wish(
-        choice=model if isinstance(model, str) else None,
-        base_url=base_url,
-        settings=settings,
-        environ=environ,
-        stored=_stored_keys(data, settings.keys, environ),
-    )
-    finder = ModelFinder(wish, local=model if isinstance(model, LocalModel) else None)
+    stored = _stored_keys(data, settings.keys, environ)
+    choice, local = (None, model) if isinstance(model, LocalModel) else (model, None)
+    wish = Wish(choice=choice, base_url=base_url, settings=settings, environ=environ, stored=stored)
+    finder = ModelFinder(wish, local=local)
     plan = Plan(
         store=await _open_store(data),
         models=finder,
@@ -202,21 +199,21 @@ class Session:
         self._host = host
         self.session_id = session_id
 
-    def prompt(self, text: str) -> Turn:
+    def prompt(self, text: str, attachments: Iterable[Attachment] = ()) -> Turn:
         """A turn for this input: enter it with `async with`, then iterate over its events.
 
         The input is stored when the block is entered; while another turn runs it waits for its
         own. Leaving the block before the end cancels the turn and waits until it is gone.
         """
-        return Turn(self._host, self.session_id, text)
+        return Turn(self._host, self.session_id, text, attachments)
 
-    async def run(self, text: str) -> str:
+    async def run(self, text: str, attachments: Iterable[Attachment] = ()) -> str:
         """Prompts and returns the final answer's text. Cancelling it cancels the turn.
 
         Raises:
             CallboardError: The turn was not answered; the error's type says why.
         """
-        async with self.prompt(text) as turn:
+        async with self.prompt(text, attachments) as turn:
             return await turn.answer()
 
 

@@ -13,7 +13,7 @@ for, and is raised when that is gone.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial, wraps
 from pathlib import Path
@@ -26,6 +26,7 @@ from . import embedded
 from .actors.permission_broker import Approver
 from .portal import Portal, RuntimeHandle, RuntimeOptions, TurnHandle
 from .runtime.errors import ActorStopped
+from .runtime.history import Attachment
 from .runtime.messages import ApprovalAnswer, ApprovalRequest
 from .runtime.store import SessionRow, StoreReader
 from .turn_handle import TurnEvent
@@ -149,21 +150,21 @@ class Session:
         self._session = session
         self.session_id = session.session_id
 
-    def prompt(self, text: str) -> Turn:
+    def prompt(self, text: str, attachments: Iterable[Attachment] = ()) -> Turn:
         """A turn for this input: enter it with `with`, then iterate over its events.
 
         The input is stored when the block is entered; while another turn runs it waits for its
         own. Leaving the block before the end cancels the turn and waits until it is gone.
         """
-        return Turn(self._portal, self._session.prompt(text))
+        return Turn(self._portal, self._session.prompt(text, attachments))
 
-    def run(self, text: str) -> str:
+    def run(self, text: str, attachments: Iterable[Attachment] = ()) -> str:
         """Prompts and returns the final answer's text. Interrupting it cancels the turn.
 
         Raises:
             CallboardError: The turn was not answered; the error's type says why.
         """
-        return self._portal.call(partial(self._session.run, text))
+        return self._portal.call(partial(self._session.run, text, attachments))
 
 
 class Turn(TurnHandle):

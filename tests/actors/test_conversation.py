@@ -113,7 +113,7 @@ def test_what_a_session_knows() -> None:
     assert (conversation.agent, conversation.model) == ("general", "p/m")
     assert (conversation.workspace, conversation.kind) == ("/work", SessionKind.WORKER)
     assert (conversation.head_seq, conversation.turn_id) == (6, "t")
-    assert conversation.waiting_inputs == {"two": "two"}
+    assert conversation.waiting_inputs == {"two": Input("two")}
     assert list(conversation.open_calls) == ["a"]
     assert conversation.call_ids == {"a"}
     assert conversation.message_id == "m"

@@ -26,7 +26,6 @@ HOUSE = ProviderSettings(
 PLAIN = ProviderSettings(name="plain.one", base_url="http://127.0.0.1:9/v1")
 
 
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """With an empty file of the operator's."""

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from callboard.providers.script import reply
 from callboard.runtime.definitions import Resource
 from callboard.runtime.errors import CallboardError
 from callboard.runtime.events import CallFinished, CallProposed, TurnEnded
+from callboard.runtime.sqlite_store import open_reader
 from callboard.tools.tool import Tool
 
 READY = {
@@ -71,8 +73,12 @@ class Bench:
         """Until every call is in its state."""
         for event in (*self._began.values(), self.is_asked):
             await event.wait()
-        while await states(runtime, session_id) != READY:
+        # Nothing tells of the last commit.
+        for _ in range(3000):
+            if await states(runtime, session_id) == READY:
+                return
             await trio.sleep(0.01)
+        raise AssertionError("it did not happen in half a minute")
 
     def noted(self) -> list[str]:
         """What tools did, in all processes."""
@@ -152,7 +158,7 @@ async def states(runtime: callboard.Runtime, session_id: str) -> dict[str, str]:
 
 def open_on(
     folder: Path, bench: Bench, model: callboard.ScriptedModel, *, strict: bool = False
-) -> Any:
+) -> AbstractAsyncContextManager[callboard.Runtime]:
     """A runtime on the folder's data."""
     return callboard.open_runtime(
         model=model, workspace=make_workspace(folder), data=folder / "data", environ={},
@@ -179,22 +185,20 @@ async def break_down(folder: Path, crash: Callable[[], None]) -> Aftermath:
             await bench.wait_ready(runtime, session.session_id)
             crash()
             victim = session if crash is crash_session else other
-            try:
+            with suppress(CallboardError):  # it is not this one that we look at
                 await victim.run(POISON)
-            except CallboardError:
-                pass  # it is not this one that we look at
             if crash is crash_broker:
                 bench.end.set()  # for what this does not stop
 
-        with trio.fail_after(30):
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(fail)
-                try:
-                    async with session.prompt("Go.") as turn:
-                        async for event in turn:
-                            note(event, heard)
-                except CallboardError as error:
-                    raised = f"{type(error).__name__}: {error}"
+        async with trio.open_nursery() as nursery:
+            nursery.cancel_scope.relative_deadline = 30
+            nursery.start_soon(fail)
+            try:
+                async with session.prompt("Go.") as turn:
+                    async for event in turn:
+                        note(event, heard)
+            except CallboardError as error:
+                raised = f"{type(error).__name__}: {error}"
     return await look_after(folder, bench, session.session_id, heard, raised)
 
 
@@ -203,24 +207,30 @@ async def look_after(
 ) -> Aftermath:
     """Restarts twice on the data, prompts, and checks what must hold."""
     noted = bench.noted()
-    contents = []
-    for _ in range(2):
-        model = callboard.ScriptedModel([reply("Here I am.")])
-        async with open_on(folder, bench, model, strict=True) as runtime:
-            found = await states(runtime, session_id)
-            session = await runtime.get_session(session_id)
-            assert await session.run(GO_ON) == "Here I am."
-            record = await runtime.store.events(session_id)
-        check_record(record)
-        messages = messages_of(model.requests[0])
-        check_messages(messages)
-        contents.append(dict(zip(READY, tool_contents(messages), strict=False)))
+    contents = await prompt_again(folder, bench, session_id)
+    contents_later = await prompt_again(folder, bench, session_id)
     assert bench.noted() == noted  # nothing runs again by itself
-    [ended, *_] = [stored.event for stored in record if isinstance(stored.event, TurnEnded)]
+    reader = await open_reader(folder / "data")
+    record = [stored.event for stored in await reader.events(session_id)]
+    rows = await reader.calls(session_id=session_id)
+    await reader.aclose()
+    [ended, *_] = [event for event in record if isinstance(event, TurnEnded)]
     return Aftermath(
-        heard=heard, raised=raised, ended=ended, states=found, contents=contents[0],
-        contents_later=contents[1], noted=noted,
+        heard=heard, raised=raised, ended=ended, contents=contents, contents_later=contents_later,
+        states={row.name: row.status.value for row in rows}, noted=noted,
     )  # fmt: skip
+
+
+async def prompt_again(folder: Path, bench: Bench, session_id: str) -> dict[str, dict[str, Any]]:
+    """Restarts and prompts; gives the results that the model gets."""
+    model = callboard.ScriptedModel([reply("Here I am.")])
+    async with open_on(folder, bench, model, strict=True) as runtime:
+        session = await runtime.get_session(session_id)
+        assert await session.run(GO_ON) == "Here I am."
+        check_record(await runtime.store.events(session_id))
+    messages = messages_of(model.requests[0])
+    check_messages(messages)
+    return dict(zip(READY, tool_contents(messages), strict=False))
 
 
 def note(event: callboard.TurnEvent, heard: dict[str, list[str]]) -> None:

@@ -35,7 +35,7 @@ def end(way: Way, folder: str, timeout: float = 60) -> Any:
         case "exit":
             os._exit(7)
         case "hog":
-            resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES,) * 2)
+            resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
             return len([bytearray(2**20) for _ in range(2**20)])
         case "too much":
             return "x" * (17 * 1024 * 1024)

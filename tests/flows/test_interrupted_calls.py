@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +97,8 @@ async def test_session_crash(state: str, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aftermath]:
-    yield trio.run(kill, tmp_path_factory.mktemp("killed"))
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Aftermath:
+    return trio.run(kill, tmp_path_factory.mktemp("killed"))
 
 
 @each_state

@@ -192,6 +192,10 @@ async def test_a_runtime_opened_again_and_again_leaves_nothing(
         assert sorted(os.listdir(tmp_path / "data")) == ["callboard.db", "callboard.lock"]
 
 
+async def wait_in_thread(stop: threading.Event) -> None:
+    await trio.to_thread.run_sync(stop.wait)
+
+
 async def test_what_a_leak_would_be_is_seen() -> None:
     """The control."""
     before = await process_state()
@@ -202,7 +206,7 @@ async def test_what_a_leak_would_be_is_seen() -> None:
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.sleep_forever)
-            nursery.start_soon(trio.to_thread.run_sync, stop.wait)
+            nursery.start_soon(wait_in_thread, stop)
             with tempfile.TemporaryFile():
                 after = await process_state()
                 running = tasks.running

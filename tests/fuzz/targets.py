@@ -18,12 +18,14 @@ import callboard
 from callboard.actors.answer import AnswerBuilder
 from callboard.config.files import parse_settings
 from callboard.config.settings import Settings
+from callboard.providers.anthropic_messages import ANTHROPIC
 from callboard.providers.error_answer import (
     MAX_RETRY_AFTER_SECONDS,
     read_error_answer,
     read_error_event,
 )
 from callboard.providers.openai_chat import OPENAI_CHAT
+from callboard.providers.provider import Dialect
 from callboard.providers.sse import SseParser
 from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.errors import ValidationError
@@ -47,9 +49,18 @@ def fuzz_sse(data: bytes) -> None:
 
 def fuzz_openai_chat(data: bytes) -> None:
     """Any bytes are events with one terminal event at the end, and what they make can be stored."""
+    _check_answer(OPENAI_CHAT, data)
+
+
+def fuzz_anthropic_messages(data: bytes) -> None:
+    """The same in Anthropic's format."""
+    _check_answer(ANTHROPIC, data)
+
+
+def _check_answer(dialect: Dialect, data: bytes) -> None:
     pieces = _cut(data)
-    events = _decode(pieces)
-    assert events == _decode([b"".join(pieces)])
+    events = _decode(dialect, pieces)
+    assert events == _decode(dialect, [b"".join(pieces)])
     *before, last = events
     assert isinstance(last, Done | StreamError)
     assert not [event for event in before if isinstance(event, Done | StreamError)]
@@ -141,7 +152,14 @@ TOOLS = (plain, nested, recursive)
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
     target.__name__.removeprefix("fuzz_"): target
-    for target in (fuzz_sse, fuzz_openai_chat, fuzz_error_answer, fuzz_arguments, fuzz_toml)
+    for target in (
+        fuzz_sse,
+        fuzz_openai_chat,
+        fuzz_anthropic_messages,
+        fuzz_error_answer,
+        fuzz_arguments,
+        fuzz_toml,
+    )
 }
 
 
@@ -152,8 +170,8 @@ def _cut(data: bytes) -> list[bytes]:
     return [rest[at : at + size] for at in range(0, len(rest), size)]
 
 
-def _decode(pieces: list[bytes]) -> list[AnyStreamEvent]:
-    decoder = OPENAI_CHAT.decoder()
+def _decode(dialect: Dialect, pieces: list[bytes]) -> list[AnyStreamEvent]:
+    decoder = dialect.decoder()
     return [event for piece in pieces for event in decoder.feed(piece)] + decoder.finish()
 
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from targets import (
     TARGETS,
+    fuzz_anthropic_messages,
     fuzz_arguments,
     fuzz_error_answer,
     fuzz_openai_chat,
@@ -102,6 +103,64 @@ def test_openai_chat_with_a_changed_answer(data: st.DataObject) -> None:
         at = data.draw(st.integers(0, len(answer) - 1))
         answer[at : at + data.draw(st.integers(0, 8))] = data.draw(st.binary(max_size=8))
     fuzz_openai_chat(bytes(answer))
+
+
+def message_event(kind: bytes, fields: bytes = b"") -> bytes:
+    return b'event: %b\ndata: {"type":"%b"%b}\n\n' % (kind, kind, fields)
+
+
+def block_start(index: int, block: bytes) -> bytes:
+    fields = b',"index":%d,"content_block":%b' % (index, block)
+    return message_event(b"content_block_start", fields)
+
+
+def block_delta(index: int, delta: bytes) -> bytes:
+    return message_event(b"content_block_delta", b',"index":%d,"delta":%b' % (index, delta))
+
+
+MESSAGE_EVENTS = [
+    message_event(b"message_start", b',"message":{"content":[{"type":"text","text":"p"}]}'),
+    message_event(b"message_start", b',"message":{"usage":{"input_tokens":3}}'),
+    message_event(b"message_stop"),
+    message_event(b"message_delta", b',"delta":{"stop_reason":"end_turn"},"usage":{"a":1e999}'),
+    message_event(b"error", b',"error":{"type":"overloaded_error","message":"m"}'),
+    message_event(b"ping"),
+    *(message_event(b"content_block_stop", b',"index":%d' % index) for index in range(3)),
+    *(
+        block_start(index, block)
+        for index in range(2)
+        for block in (
+            b'{"type":"text","text":""}',
+            b'{"type":"thinking","thinking":"","signature":"s"}',
+            b'{"type":"tool_use","id":"i","name":"n","input":{"a":1}}',
+            b'{"type":"server_tool_use","id":"s","name":"n","input":{}}',
+            b'{"type":"novelty","content":null}',
+        )
+    ),
+    *(
+        block_delta(index, delta)
+        for index in range(3)
+        for delta in (
+            b'{"type":"text_delta","text":"x"}',
+            b'{"type":"text_delta","text":"\\ud83d"}',
+            b'{"type":"thinking_delta","thinking":"r"}',
+            b'{"type":"signature_delta","signature":"s"}',
+            b'{"type":"input_json_delta","partial_json":"{\\"a\\":"}',
+            b'{"type":"citations_delta","citation":{"c":1}}',
+            b'{"type":"novelty_delta","content":"y","more":[1]}',
+        )
+    ),
+]
+
+
+@given(mix(MESSAGE_EVENTS, JSON, SSE))
+def test_anthropic_messages(data: bytes) -> None:
+    fuzz_anthropic_messages(data)
+
+
+@given(mix(MESSAGE_EVENTS))
+def test_anthropic_messages_with_whole_events(data: bytes) -> None:
+    fuzz_anthropic_messages(data)
 
 
 @given(mix(JSON, [b"\n", b"3", b"Wed, 21 Oct 2099 07:28:00 GMT", b"<title>", b'{"error":',

@@ -15,8 +15,8 @@ import trio
 
 import callboard
 from callboard.providers.script import reply, stall
-from callboard.providers.scripted_server import open_scripted_server
-from callboard.runtime.events import CallFinished, StreamBatch, TurnEnded
+from callboard.providers.scripted_server import ServerStep, open_scripted_server
+from callboard.runtime.events import CallFinished, TurnEnded
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs/embedding.md"
 
@@ -59,7 +59,7 @@ def test_in_an_event_loop_both_run_in_one_thread_and_a_cancel_ends_in_order(
 
     async def talk() -> TurnEnded:
         tokens.append(trio.lowlevel.current_trio_token())
-        steps = [reply(calls=[("where", {})]), stall("Well")]
+        steps: list[ServerStep] = [reply(calls=[("where", {})]), stall("Well")]
         async with open_scripted_server(steps) as server, callboard.open_runtime(
             model="scripted", base_url=server.base_url, workspace=work, environ={},
             data=tmp_path / "data", tools=[where], strict=True,
@@ -96,4 +96,3 @@ def test_in_an_event_loop_both_run_in_one_thread_and_a_cancel_ends_in_order(
     assert threads == {threading.get_ident()}
     [result] = [event for event in heard if isinstance(event, CallFinished)]
     assert f'"result":{threading.get_ident()}' in result.result
-    assert not any(isinstance(event, StreamBatch) for event in heard)

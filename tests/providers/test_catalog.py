@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from callboard.providers.catalog import (
 from callboard.providers.known_providers import KNOWN
 from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import AuthError, CallboardError, NotFoundError, ValidationError
+from callboard.runtime.secrets import Secret
 
 KEY = {"OPENAI_API_KEY": "sk-hunter2"}
 OLLAMA = KNOWN["ollama"].base_url
@@ -181,6 +183,56 @@ def test_a_key_travels_in_clear_text_to_this_machine_only() -> None:
     assert key_of(resolve("m", base_url="http://10.0.0.5:8000/v1")) is None
     assert key_of(resolve("m", base_url="https://10.0.0.5:8000/v1", environ=environ)) == "hunter2"
     assert key_of(resolve("m", base_url="http://localhost:9/v1", environ=environ)) == "hunter2"
+
+
+def stored_key(provider: str, origin: str) -> Secret | None:
+    """A store with one key, and one that is locked."""
+    if provider == "groq":
+        raise AuthError("The stored keys are locked.")
+    here = (provider, origin) == ("openai", "https://api.openai.com:443")
+    return Secret("stored-key") if here else None
+
+
+def test_a_stored_key_is_taken_for_its_origin_when_the_environment_has_none() -> None:
+    def resolved(choice: str | None = None, **wish: Any) -> ResolvedModel:
+        wish = {"environ": {}, "stored": stored_key, **wish}
+        return resolve_model(Wish(choice=choice, **wish))
+
+    assert key_of(resolved("openai/gpt-5")) == "stored-key"
+    assert key_of(resolved("openai/gpt-5", environ=KEY)) == "sk-hunter2"
+    default = resolved()
+    assert (default.choice, key_of(default)) == ("openai/gpt-5-mini", "stored-key")
+    assert default.reason == "because a key is stored for openai"
+    assert key_of(resolved("m", base_url="https://api.openai.com/other")) == "stored-key"
+    assert key_of(resolved("m", base_url="https://evil.example/v1")) is None
+    moved = ProviderSettings(name="openai", base_url="https://evil.example/v1")
+    assert key_of(resolved("openai/m", settings=Settings(providers={"openai": moved}))) is None
+    with pytest.raises(AuthError, match="set DEEPSEEK_API_KEY, or store one"):
+        resolved("deepseek/m")
+    with pytest.raises(AuthError, match="locked"):
+        resolved("groq/m")
+
+
+def test_a_stored_key_does_not_travel_in_clear_text() -> None:
+    with pytest.raises(AuthError, match=r"The stored key is not sent to 10\.0\.0\.5:8000"):
+        resolve_model(
+            Wish(
+                environ={},
+                choice="m",
+                base_url="http://10.0.0.5:8000/v1",
+                stored=lambda *_: Secret("stored-key"),
+            )
+        )
+
+
+def test_a_provider_that_is_inactive_is_not_used() -> None:
+    settings = Settings(inactive=("openai", "ollama"))
+    listed = {OLLAMA: ["llama3.2"], LLAMACPP: ["open"]}
+    assert resolve(settings=settings, environ=KEY, listed=listed).choice == "llamacpp/open"
+    for choice in ("openai/gpt-5", "ollama/llama3.2"):
+        with pytest.raises(NotFoundError, match="deactivated"):
+            resolve(choice, settings=settings, environ=KEY)
+        assert resolve(choice, environ=KEY).choice == choice
 
 
 def test_a_base_url_takes_any_model_name_as_it_is() -> None:

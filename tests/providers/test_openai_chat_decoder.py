@@ -49,6 +49,15 @@ def piece(index: Any = 0, name: Any = None, arguments: Any = None, **fields: Any
     return delta(tool_calls=[call])
 
 
+def whole(finish: str | None = None, **fields: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "message": fields, "finish_reason": finish}]}
+
+
+FUNCTION = {"function": {"name": "t", "arguments": "{}"}}
+CALLS_OF_I: dict[str, Any] = {"tool_calls": [{"id": "i", **FUNCTION}]}
+SIGNED = {"google": {"thought_signature": "x"}}
+
+
 def decode(data: bytes, *cuts: int) -> list[AnyStreamEvent]:
     decoder = OpenAiChatDecoder()
     edges = [0, *sorted(cuts), len(data)]
@@ -156,6 +165,75 @@ SHAPES: dict[str, tuple[bytes, list[AnyStreamEvent]]] = {
     "a whole message": (
         sse_body({"choices": [{"index": 0, "message": {"content": "a"}, "finish_reason": "stop"}]}),
         [TextDelta("a"), END],
+    ),
+    "a message that repeats its deltas": (
+        sse_body(
+            delta(reasoning="hm"),
+            delta(content="a"),
+            delta(content="b", annotations=[{"type": "url_citation"}]),
+            piece(0, "t", "{}", id="i"),
+            whole("stop", content="ab", reasoning="hm", annotations=[{"type": "x"}], **CALLS_OF_I),
+            DONE,
+        ),
+        [
+            ThinkingDelta("hm"),
+            ThinkingEnd(),
+            TextDelta("a"),
+            TextDelta("b"),
+            ToolCallStart(0, "i", "t"),
+            ToolCallDelta(0, "{}"),
+            OpaquePart("openai_chat", "annotations", '[{"type":"url_citation"}]'),  # type: ignore[arg-type]
+            ToolCallEnd(0),
+            Done(StopReason.TOOL_CALLS, "stop"),
+        ],
+    ),
+    "a message that goes on behind its deltas": (
+        sse_body(
+            delta(content="a"), whole("stop", content="abc", refusal="no", **CALLS_OF_I), DONE
+        ),
+        [
+            TextDelta("a"),
+            TextDelta("bc"),
+            RefusalDelta("no"),
+            ToolCallStart(0, "i", "t"),
+            ToolCallDelta(0, "{}"),
+            ToolCallEnd(0),
+            Done(StopReason.TOOL_CALLS, "stop"),
+        ],
+    ),
+    "a message that differs from its deltas": (
+        sse_body(delta(content="abc"), whole(content="xbcd"), whole("stop", content="ab"), DONE),
+        [TextDelta("abc"), END],
+    ),
+    "a message that grows beside its deltas": (
+        sse_body(
+            {"choices": [{"delta": {"content": "a"}, "message": {"content": "a"}}]},
+            {"choices": [{"delta": {"content": "b"}, "message": {"content": "ab"}}]},
+            {"choices": [{"delta": {}, "message": {"content": "ab"}, "finish_reason": "stop"}]},
+        ),
+        [TextDelta("a"), TextDelta("b"), END],
+    ),
+    "a call that is signed": (
+        sse_body(
+            piece(0, "t", "{}", id="i"),
+            delta(tool_calls=[{"index": 1, "id": "j", **FUNCTION, "extra_content": SIGNED}]),
+            delta(tool_calls=[{"index": 1, "extra_content": 7}]),
+            delta("stop"),
+        ),
+        [
+            ToolCallStart(0, "i", "t"),
+            ToolCallDelta(0, "{}"),
+            ToolCallStart(1, "j", "t"),
+            ToolCallDelta(1, "{}"),
+            OpaquePart(
+                "openai_chat",
+                "call_extras",
+                '[{"call":1,"extra_content":{"google":{"thought_signature":"x"}}}]',  # type: ignore[arg-type]
+            ),
+            ToolCallEnd(0),
+            ToolCallEnd(1),
+            Done(StopReason.TOOL_CALLS, "stop"),
+        ],
     ),
     "a refusal": (
         sse_body(delta(refusal="no"), delta("stop"), DONE),
@@ -368,6 +446,23 @@ def test_pieces_of_calls_find_their_call(shape: str) -> None:
     assert call(*values) == calls
 
 
+def test_names_that_were_sent_as_others_come_back() -> None:
+    decoder = OpenAiChatDecoder({"sent": "our own.name"})
+    values = [piece(0, "sent", "{}", id="i"), piece(1, "other", "{}", id="j"), delta("stop")]
+    assert [
+        (event.call_id, event.name)
+        for event in decoder.feed(sse_body(*values))
+        if isinstance(event, ToolCallStart)
+    ] == [("i", "our own.name"), ("j", "other")]
+
+
+def test_a_text_too_long_to_compare_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openai_chat_decoder, "MAX_COMPARED_CHARS", 10)
+    bodies = [sse_body(delta(content="x" * size), whole(content="x" * 20)) for size in (10, 11)]
+    texts = [[e.text for e in decode(body) if isinstance(e, TextDelta)] for body in bodies]
+    assert texts == [["x" * 10, "x" * 10], ["x" * 11]]
+
+
 def test_300_calls_are_read() -> None:
     calls = call(*(piece(n, f"t{n}", "{}", id=f"i{n}") for n in range(300)))
     assert calls == [(f"i{n}", f"t{n}", "{}") for n in range(300)]
@@ -545,7 +640,7 @@ def test_an_answer_over_the_bound_is_an_error(monkeypatch: pytest.MonkeyPatch) -
 
 KEYS = (
     "choices delta message index finish_reason content tool_calls function name arguments id usage "
-    "error reasoning refusal reasoning_details annotations prompt_tokens type text thinking"
+    "error reasoning refusal extra_content reasoning_details annotations prompt_tokens type text thinking"
 )
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),

@@ -218,20 +218,16 @@ def test_tools_are_encoded_once_whoever_holds_them() -> None:
 
 def test_tools_that_the_format_refuses_the_names_of_are_renamed_and_the_way_back_is_told() -> None:
     tool = ToolDefinition(name="mcp.read file", description="d", parameters={"type": "object"})
+    request = ModelRequest(
+        model="m", rounds=[Round([Input("a")])], tools=(tool, TOOL), forced_tool=tool.name
+    )
     for _ in range(2):  # the second time from what was kept
-        request = ModelRequest(
-            model="m",
-            rounds=[Round([Input("a")])],
-            tools=(tool, TOOL),
-            forced_tool="mcp.read file",
-        )
         built = OPENAI_CHAT.build(request)
         body = json.loads(built.body)
         sent = [each["function"]["name"] for each in body["tools"]]
         assert sent == [sent_name("mcp.read file"), "read_file"]
         assert body["tool_choice"]["function"]["name"] == sent[0]
         assert built.tool_names == {sent[0]: "mcp.read file"}
-    assert OPENAI_CHAT.build(request).tool_names.get("read_file") is None
 
 
 def test_the_key_is_in_its_header_alone() -> None:

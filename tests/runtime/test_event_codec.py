@@ -8,8 +8,11 @@ from hypothesis import strategies as st
 from callboard.runtime import event_codec
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.event_codec import decode_event, encode_event
-from callboard.runtime.events import InputAccepted, MessageCompleted, TurnEnded
+from callboard.runtime.definitions import CallStatus
+from callboard.runtime.events import CallFinished, InputAccepted, MessageCompleted, TurnEnded
 from callboard.runtime.history import Opaque, Part, Text
+from callboard.runtime.redaction import redactor
+from callboard.runtime.secrets import Secret
 
 ANY_TEXT = st.text(st.characters(codec=None))
 
@@ -51,6 +54,30 @@ def test_an_event_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(event_codec, "MAX_EVENT_BYTES", size - 1)
     with pytest.raises(ValidationError, match=f"{size} bytes"):
         encode_event(event)
+
+
+def test_a_secret_is_masked_wherever_an_event_holds_it() -> None:
+    event = CallFinished(
+        turn_id="t",
+        call_id="c",
+        name="read_file",
+        status=CallStatus.SUCCESS,
+        result=msgspec.json.encode({"content": 'a "quoted-secret" b'}).decode(),
+        display="quoted-secret",
+    )
+    opaque = message(Text("süß"), Opaque("d", "k", msgspec.Raw(b'{"a":"quoted-secret"}')))
+    assert encode_event(event)[0] is event
+    assert encode_event(opaque)[0] is opaque
+    redactor.add(Secret("quoted-secret"))
+    for given_event in (event, opaque):
+        masked, data = encode_event(given_event)
+        assert b"quoted-secret" not in data
+        assert decode_event(data) == masked
+        assert type(masked) is type(given_event)
+    masked, _ = encode_event(event)
+    assert isinstance(masked, CallFinished)
+    assert msgspec.json.decode(masked.result) == {"content": 'a "***" b'}
+    assert masked.status is CallStatus.SUCCESS
 
 
 def test_bytes_with_broken_utf8_are_damaged_like_any_others() -> None:

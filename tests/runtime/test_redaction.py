@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import html
 import io
 import json
 import logging
 from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,6 +37,9 @@ def redactor() -> Redactor:
         quote(VALUE),
         quote(VALUE, safe=""),
         quote_plus(VALUE),
+        quote(VALUE, safe="").lower(),
+        html.escape(VALUE),
+        json.dumps(VALUE).replace("/", "\\/"),
     ],
 )
 def test_a_secret_is_masked_in_each_spelling(redactor: Redactor, form: str) -> None:
@@ -76,6 +81,27 @@ def test_text_without_secrets_is_untouched(redactor: Redactor) -> None:
 )
 def test_well_known_keys_are_masked_without_being_known(text: str, masked: str) -> None:
     assert redact(text) == masked
+
+
+def test_masking_leaves_what_only_looks_like_a_key() -> None:
+    redactor = Redactor()
+    redactor.add(Secret("sesame-opens"))
+    text = "sk-abcdefgh12345678 and https://me:sesame@host/"
+    assert redactor.mask(f"{text} sesame-opens") == f"{text} ***"
+    assert redactor.redact(text) != text
+
+
+@pytest.mark.parametrize("key", [VALUE, "plain-key-123", 'back\\slash"key', "süß-and-long"])
+def test_a_secret_is_found_in_json_and_in_json_within_json(key: str) -> None:
+    redactor = Redactor()
+    inner = msgspec.json.encode({"content": f"it is {key}."})
+    outer = msgspec.json.encode({"result": inner.decode()})
+    assert not redactor.finds(inner)
+    redactor.add(Secret(key))
+    assert redactor.finds(inner)
+    assert redactor.finds(outer)
+    assert not redactor.finds(b'{"content":"nothing"}')
+    assert "***" in redactor.mask(inner.decode())
 
 
 def test_short_values_are_no_secrets() -> None:

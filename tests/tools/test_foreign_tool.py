@@ -216,6 +216,17 @@ def test_a_schema_that_leads_astray_is_refused(properties: dict[str, Any], messa
     assert str(caught.value).startswith("tool foreign: ")
 
 
+def test_a_reference_to_itself_by_its_own_id_is_refused() -> None:
+    own = {"$id": "http://example.com/own"}
+    word = {"type": "string"}
+    made = make({"a": {"$ref": "#/properties/b"}, "b": word}, **own)
+    assert decode(made, a="x") == {"a": "x"}
+    refusal(made, '{"a": 1}')
+    for reference in ("http://example.com/own#/properties/b", "own#/properties/b"):
+        with pytest.raises(ValidationError, match="only references within the schema"):
+            make({"a": {"$ref": reference}, "b": word}, **own)
+
+
 @pytest.mark.parametrize(
     ("draft", "taken"),
     [

@@ -301,7 +301,7 @@ def test_a_tool_that_may_not_run_at_all_is_refused(seconds: Any) -> None:
     def function() -> None: ...
 
     assert tool(timeout_seconds=0.001)(function).definition.timeout_seconds == 0.001
-    with pytest.raises(ValidationError, match="tool function: timeout_seconds=.* above 0"):
+    with pytest.raises(ValidationError, match=r"tool function: timeout_seconds=.* above 0"):
         tool(timeout_seconds=seconds)(function)
 
 

@@ -1,0 +1,108 @@
+"""What tokens cost: a table that ships, and the operator's own prices over it.
+
+An unknown price is unknown, never zero; so is the cost of a call whose tokens nobody counted.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from ..runtime.stream import Usage
+
+TOKENS_PER_PRICE = 1_000_000
+"""Prices are for a million tokens, as providers list them."""
+
+Dollars = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
+
+_VERSION = re.compile(r"(-latest|-\d{8}|-\d{4}-\d{2}-\d{2}|-preview.*|-\d{3}|:free)?")
+"""What a dated version adds to a model's name."""
+
+
+class LongPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The price of calls whose input is longer than `tokens`."""
+
+    tokens: Annotated[int, msgspec.Meta(gt=0)]
+    input: Dollars
+    output: Dollars
+    cached_input: Dollars | None = None
+    cache_write: Dollars | None = None
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """US dollars for a million tokens of a model.
+
+    Attributes:
+        input: What it reads.
+        output: What it writes, reasoning included.
+        cached_input: What it reads out of the provider's cache; `None` is like `input`.
+        cache_write: What it reads into the provider's cache; `None` is like `input`.
+        above: Another price for calls with a long input.
+    """
+
+    input: Dollars
+    output: Dollars
+    cached_input: Dollars | None = None
+    cache_write: Dollars | None = None
+    above: LongPrice | None = None
+
+    def cost(self, usage: Usage) -> float | None:
+        """US dollars of one model call; `None` when its tokens were not counted."""
+        tokens_in, tokens_out = usage.input_tokens, usage.output_tokens
+        if tokens_in is None or tokens_out is None:
+            return None
+        is_long = self.above is not None and tokens_in > self.above.tokens
+        price = self.above if self.above is not None and is_long else self
+        cached = min(usage.cached_tokens or 0, tokens_in)
+        written = min(usage.cache_write_tokens or 0, tokens_in - cached)
+        dollars = (tokens_in - cached - written) * price.input + tokens_out * price.output
+        dollars += cached * _or(price.cached_input, price.input)
+        dollars += written * _or(price.cache_write, price.input)
+        return dollars / TOKENS_PER_PRICE
+
+
+class PriceTable:
+    """Finds the price of a model.
+
+    Args:
+        own: The operator's prices, by `PROVIDER/MODEL`; they win over those that ship.
+    """
+
+    def __init__(self, own: Mapping[str, Price] | None = None) -> None:
+        self._own = dict(own or {})
+
+    def price(self, provider: str, model: str) -> Price | None:
+        """The price of a model, or `None` when it is unknown."""
+        return _find(self._own, provider, model) or _find(_shipped(), provider, model)
+
+    def cost(self, provider: str, model: str, usage: Usage) -> float | None:
+        """US dollars of one model call; `None` when price or tokens are unknown."""
+        price = self.price(provider, model)
+        return price.cost(usage) if price is not None else None
+
+
+def _find(prices: Mapping[str, Price], provider: str, model: str) -> Price | None:
+    named = f"{provider}/{model}"
+    if (exact := prices.get(named)) is not None:
+        return exact
+    fitting = [
+        name
+        for name in prices
+        if named.startswith(name) and _VERSION.fullmatch(named, len(name)) is not None
+    ]
+    return prices[max(fitting, key=len)] if fitting else prices.get(f"{provider}/*")
+
+
+@functools.cache
+def _shipped() -> dict[str, Price]:
+    text = Path(__file__).with_name("prices.toml").read_bytes()
+    return msgspec.toml.decode(text, type=dict[str, Price])
+
+
+def _or(price: float | None, otherwise: float) -> float:
+    return otherwise if price is None else price

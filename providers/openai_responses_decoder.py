@@ -1,0 +1,274 @@
+"""From the bytes of a Responses answer to stream events; no I/O.
+
+Terminal is the event that holds the whole response: completed, incomplete or failed. An `error`
+event is terminal, too; everything else that ends the bytes has cut the answer off, `[DONE]`
+included.
+
+Speed: nearly all events hold one piece of text for the same part of the same message as the one
+before. Those take a short way through `feed`; whatever else an event may be is in `_read`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from ..runtime.stream import (
+    AnyStreamEvent,
+    Done,
+    StopReason,
+    StreamError,
+    TextDelta,
+    Usage,
+)
+from .error_answer import plain_line, read_error_answer, read_error_event
+from .openai_responses_calls import CUSTOM, FUNCTION
+from .openai_responses_items import MAX_CALLS, MAX_ITEMS, ItemAssembly
+from .openai_responses_wire import (
+    MAX_COUNT,
+    Event,
+    Response,
+    UsageCount,
+    decode_event,
+    odd_event,
+    read_response,
+    read_value,
+)
+from .provider import NO_NAMES
+from .sse import SseParser
+
+MAX_ANSWER_BYTES = 256 * 1024 * 1024
+"""Of one answer on the wire, which bounds all that comes out of it: several times what a fast
+model sends within the longest model call (15 minutes, 200 tokens a second, 300 bytes each)."""
+
+MAX_HEAD_BYTES = 1024 * 1024
+"""Of a body in which no event was seen yet: kept to tell what it was instead (a whole JSON answer
+of a server that does not stream, an error object, a web page)."""
+
+TEXT_DELTA = "response.output_text.delta"
+
+_TERMINAL = frozenset(
+    f"response.{status}" for status in ("completed", "incomplete", "failed", "cancelled", "done")
+)
+_FAILED = frozenset({"failed", "cancelled"})
+_REFUSALS = frozenset({"content_filter", "refusal", "safety"})
+_ERROR_KEYS = frozenset({"error", "message", "detail"})
+_FIELDS = (b"data:", b"event:", b"id:", b"retry:")
+
+
+class OpenAiResponsesDecoder:
+    """A `Decoder` of one answer."""
+
+    def __init__(self, tool_names: Mapping[str, str] = NO_NAMES) -> None:
+        self._sse = SseParser(with_names=True)
+        self._items = ItemAssembly(tool_names)
+        self._head: bytearray | None = bytearray()
+        self._size_bytes = 0
+        self._ended = False
+
+    def feed(self, data: bytes) -> list[AnyStreamEvent]:
+        """What these bytes complete; nothing after a terminal event. Never raises."""
+        events: list[AnyStreamEvent] = []
+        if self._ended:
+            return events
+        self._size_bytes += len(data)
+        payloads = self._sse.feed(data)
+        if self._head is not None:
+            self._keep_head(data, has_event=bool(payloads))
+        place, part, pieces = self._items.hot
+        for position, payload in enumerate(payloads):
+            event: Event | None
+            try:
+                event = decode_event(payload)
+                if (
+                    event.type == TEXT_DELTA
+                    and event.output_index == place
+                    and event.content_index == part
+                    and (text := event.delta)
+                ):
+                    pieces.append(text)
+                    events.append(TextDelta(text))
+                    continue
+            except (msgspec.DecodeError, UnicodeError, RecursionError):
+                event = None
+            self._read(event, payload, self._sse.names[position], events)
+            if self._ended:
+                return events
+            place, part, pieces = self._items.hot
+        if self._sse.overflowed or self._size_bytes > MAX_ANSWER_BYTES:
+            self._fail(events, "provider", "The provider sent more than any answer holds.")
+        return events
+
+    def finish(self) -> list[AnyStreamEvent]:
+        """What the end of the bytes means: nothing behind a terminal event, else an error."""
+        events: list[AnyStreamEvent] = []
+        for position, payload in enumerate(self._sse.end()):
+            event = _decode(payload)
+            # It may be cut in the middle, which its JSON shows: then it never came.
+            if not self._ended and (event is not None or read_value(payload) is not None):
+                self._head = None
+                self._read(event, payload, self._sse.names[position], events)
+        if self._ended:
+            return events
+        if self._head:
+            self._read_head(bytes(self._head), events)
+        else:
+            text = "The connection ended before the answer was complete. Try again."
+            self._fail(events, "network", text, retryable=True)
+        return events
+
+    def _keep_head(self, data: bytes, *, has_event: bool) -> None:
+        if has_event or self._head is None:
+            self._head = None
+        else:
+            self._head += data[: MAX_HEAD_BYTES - len(self._head)]
+
+    def _read_head(self, head: bytes, events: list[AnyStreamEvent]) -> None:
+        """Reads a body that was no event stream."""
+        response = read_response(head)
+        if response is not None and response.output is not None:
+            self._end_document(response, events)
+        elif _begins_stream(head):
+            text = "The connection ended before the answer began. Try again."
+            self._fail(events, "network", text, retryable=True)
+        else:
+            self._ended = True
+            error = read_error_answer(200, {}, head)
+            events.append(msgspec.structs.replace(error, status=None))
+
+    def _end_document(self, response: Response, events: list[AnyStreamEvent]) -> None:
+        status = response.status or "completed"
+        if status in {"completed", "incomplete", *_FAILED}:
+            self._end(status, response, events)
+        else:
+            text = f"The provider sent an answer that is not complete ({plain_line(status, 100)})."
+            self._fail(events, "provider", text)
+
+    def _read(
+        self, event: Event | None, payload: bytes, name: bytes, events: list[AnyStreamEvent]
+    ) -> None:
+        """Reads any event, in the usual form or not."""
+        if event is None:
+            if payload.strip() in {b"[DONE]", b""}:
+                return
+            event = odd_event(payload)
+        if event is None:
+            start = plain_line(payload[:400].decode("utf-8", "replace"), 100)
+            self._fail(events, "provider", f"The provider sent an event that is no JSON: {start}")
+            return
+        kind = event.type or name.decode("utf-8", "replace")
+        if kind in _TERMINAL:
+            self._read_end(kind.removeprefix("response."), event, payload, events)
+        elif kind == "error" or not kind:
+            self._read_error(payload, events, is_named=bool(kind))
+        else:
+            event.type = kind
+            self._read_piece(event, events)
+            if self._items.is_full:
+                text = f"The answer has more than {MAX_ITEMS} items or {MAX_CALLS} calls."
+                self._fail(events, "provider", text)
+
+    def _read_piece(self, event: Event, events: list[AnyStreamEvent]) -> None:
+        items = self._items
+        match event.type:
+            case "response.output_text.delta":
+                items.add_text(event, events)
+            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
+                items.add_thinking(event, events)
+            case "response.function_call_arguments.delta":
+                items.add_arguments(event, FUNCTION, events)
+            case "response.custom_tool_call_input.delta":
+                items.add_arguments(event, CUSTOM, events)
+            case "response.refusal.delta":
+                items.add_refusal(event, events)
+            case "response.output_item.added":
+                items.begin(event, events)
+            case "response.output_item.done":
+                items.end(event, events)
+            case "response.output_text.annotation.added":
+                items.add_annotation(event)
+            case "response.output_text.done":
+                items.end_text(event, events)
+            case "response.function_call_arguments.done":
+                items.end_arguments(event, events)
+            case _:
+                pass  # progress of server-side tools, keep-alives, and what is not known yet
+
+    def _read_end(
+        self, status: str, event: Event, payload: bytes, events: list[AnyStreamEvent]
+    ) -> None:
+        response = read_response(event.response) if bytes(event.response) else Response()
+        if response is None:
+            start = plain_line(payload[:400].decode("utf-8", "replace"), 100)
+            self._fail(events, "provider", f"The provider's answer ends unreadably: {start}")
+            return
+        if status == "done" or response.status in {"incomplete", *_FAILED}:
+            status = response.status or status
+        self._end(status, response, events)
+
+    def _read_error(self, payload: bytes, events: list[AnyStreamEvent], *, is_named: bool) -> None:
+        value = read_value(payload)
+        if not is_named and isinstance(value, dict) and _ERROR_KEYS.isdisjoint(value):
+            return  # an event of no type that is no error says nothing
+        self._ended = True
+        events.append(read_error_event(value))
+
+    def _end(self, status: str, response: Response, events: list[AnyStreamEvent]) -> None:
+        """The answer is whole, or has failed."""
+        error = read_value(response.error) if bytes(response.error) else None
+        if status in _FAILED or error:
+            self._read_usage(response.usage, events)
+            self._ended = True
+            events.append(read_error_event({"error": error or f"the answer was {status}"}))
+            return
+        self._items.finish(response.output or (), events)
+        self._read_usage(response.usage, events)
+        details = response.incomplete_details
+        reason = (details.reason if details is not None else None) or status
+        self._ended = True
+        events.append(Done(self._stop_reason(status, reason), plain_line(reason, 100)))
+
+    def _stop_reason(self, status: str, reason: str) -> StopReason:
+        if reason in _REFUSALS:
+            return StopReason.REFUSED
+        if status == "incomplete" or reason == "max_output_tokens":
+            return StopReason.MAX_TOKENS
+        if self._items.call_count:
+            return StopReason.TOOL_CALLS
+        if self._items.has_refused and not self._items.has_text:
+            return StopReason.REFUSED
+        return StopReason.END
+
+    def _read_usage(self, usage: UsageCount | None, events: list[AnyStreamEvent]) -> None:
+        if usage is None:
+            return
+        read, written = usage.input_tokens_details, usage.output_tokens_details
+        counts = (
+            usage.input_tokens,
+            usage.output_tokens,
+            read.cached_tokens if read is not None else None,
+            written.reasoning_tokens if written is not None else None,
+        )
+        events.append(Usage(*(n if n is not None and 0 <= n < MAX_COUNT else None for n in counts)))
+
+    def _fail(
+        self, events: list[AnyStreamEvent], kind: str, message: str, *, retryable: bool = False
+    ) -> None:
+        self._ended = True
+        events.append(StreamError(error_type=kind, message=message, retryable=retryable))
+
+
+def _decode(payload: bytes) -> Event | None:
+    """An event in the usual form; `None` for any other."""
+    try:
+        return decode_event(payload)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def _begins_stream(head: bytes) -> bool:
+    """Whether a body without an event is the beginning of a stream: comments, or a first field."""
+    lines = (line for line in head.splitlines() if line and not line.startswith(b":"))
+    line = next(lines, b"")
+    return any(line.startswith(field) or field.startswith(line) for field in _FIELDS)

@@ -1,0 +1,56 @@
+"""The model of a turn, found by asking a server over a real socket for its list."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from callboard.models import MAX_PAGES, ModelFinder, _list_models
+from callboard.providers.catalog import Wish
+from callboard.providers.openai_chat import OpenAiChat
+from callboard.providers.provider import Endpoint, ModelPage
+from callboard.providers.scripted_server import open_scripted_server
+from callboard.runtime.errors import ProviderError, ValidationError
+from callboard.runtime.http import open_http_client
+
+
+async def found(base_url: str) -> str:
+    finder = ModelFinder(Wish(environ={}, base_url=base_url))
+    async with open_http_client() as http:
+        await finder.look_around(http)
+    return finder.target(None).model
+
+
+async def test_the_first_model_that_converses_is_taken() -> None:
+    models = ("nomic-embed-text", "whisper-1", "chatty", "other")
+    async with open_scripted_server([], models=models) as server:
+        assert await found(server.base_url) == "chatty"
+
+
+async def test_a_server_that_lists_none_is_told_from_one_that_is_not_there() -> None:
+    async with open_scripted_server([], models=("whisper-1",)) as server:
+        with pytest.raises(ValidationError, match="no list of models came"):
+            await found(server.base_url)
+        # An address of this server that has no list.
+        with pytest.raises(ValidationError, match="no list of models came"):
+            await found(f"{server.base_url}/elsewhere")
+    with pytest.raises(ValidationError, match="nothing answered"):
+        await found(server.base_url)
+
+
+class InPages(OpenAiChat):
+    """A format whose list never ends."""
+
+    def read_models(self, body: bytes) -> ModelPage:
+        return msgspec.structs.replace(super().read_models(body), next_page="more")
+
+
+async def test_pages_of_a_list_are_asked_for_up_to_a_bound() -> None:
+    async with open_scripted_server([], models=("a", "b")) as server, open_http_client() as http:
+        endpoint = Endpoint(name="p", dialect=OpenAiChat(), base_url=server.base_url)
+        assert [m.model for m in await _list_models(http, endpoint)] == ["a", "b"]
+        endpoint = msgspec.structs.replace(endpoint, dialect=InPages())
+        assert len(await _list_models(http, endpoint)) == 2 * MAX_PAGES
+        endpoint = msgspec.structs.replace(endpoint, base_url=f"{server.base_url}/elsewhere")
+        with pytest.raises(ProviderError, match="404"):
+            await _list_models(http, endpoint)
