@@ -68,9 +68,9 @@ class Conversation:
         return [*self._rounds, Round(self._tail)] if self._tail else list(self._rounds)
 
     @property
-    def finished_rounds(self) -> list[Round]:
-        """The rounds that are whole, in their order; those of the running turn among them."""
-        return list(self._rounds)
+    def finished_rounds(self) -> int:
+        """How many of the rounds are whole; those of the running turn are among them."""
+        return len(self._rounds)
 
     def result(self, call_id: str) -> Result | None:
         """The result of a call of the latest answer, while its round is open or just finished."""
@@ -96,8 +96,7 @@ class Conversation:
             case AttemptFailed() | ModelSwitched() | ProviderSetAside():
                 pass
             case HistoryCompacted():
-                summary = Input(f"{SUMMARY_HEADING}\n\n{event.summary}")
-                self._rounds[: event.rounds] = [Round([summary])]
+                self._fold_summary(event)
             case MessageCompleted():
                 self._fold_message(event)
             case InputAccepted():
@@ -119,6 +118,15 @@ class Conversation:
                 pass
             case _:
                 assert_never(event)
+
+    def _fold_summary(self, event: HistoryCompacted) -> None:
+        """The summary joins what it comes before: no round is an input alone."""
+        summary = Input(f"{SUMMARY_HEADING}\n\n{event.summary}")
+        del self._rounds[: event.rounds]
+        if self._rounds:
+            self._rounds[0] = Round([summary, *self._rounds[0].items])
+        else:
+            self._tail.insert(0, summary)
 
     def _fold_message(self, event: MessageCompleted) -> None:
         self._results.clear()

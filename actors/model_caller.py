@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
+import msgspec
 import trio
 
 from ..config.settings import Limits
 from ..providers.provider import ModelRequest, ModelTarget
-from ..runtime.errors import CallboardError, ContextOverflow
+from ..runtime.errors import ContextOverflow
 from ..runtime.events import (
     AttemptFailed,
     DurableEvent,
@@ -20,15 +23,16 @@ from ..runtime.events import (
     ProviderSetAside,
     StreamBatch,
 )
-from ..runtime.history import Text
+from ..runtime.history import Round
 from ..runtime.identity import new_id
 from ..runtime.mailbox import Mailbox
 from ..runtime.stream import AnyStreamEvent, StreamError
 from ..runtime.subscription import Subscription
 from .answer import AnswerBuilder
 from .attempts import Attempts
-from .compaction import NothingToCompact, compacted
+from .compaction import RECORD_CHARS, count_to_go, summary_of, summary_request
 from .conversation import Conversation
+from .model_choice import ModelChoice
 from .model_stream import MAX_WAITING_BATCHES, StartModelCall
 from .outlet import wait_gone
 from .provider_health import ProviderHealth
@@ -52,15 +56,14 @@ class ModelCaller:
     """Asks the models of one turn.
 
     Attributes:
-        target: The model that is asked now; changes when one fails for good.
+        asked_at: When the last attempt began.
         broken_off: The answer that a cancellation broke off, else `None`.
         unreaped: Model calls that were still there after their bound.
 
     Args:
         host: The session.
         turn_id: Names the turn on the record.
-        target: The first model.
-        fallbacks: Finds the models behind it, in their order, when they are needed.
+        choice: The models that it may ask.
         mailbox: The model stream's.
         pacer: The consumer that holds the reading up, if one does.
         limits: Retries and their waits.
@@ -72,25 +75,31 @@ class ModelCaller:
         host: CallerHost,
         turn_id: str,
         *,
-        target: ModelTarget,
-        fallbacks: tuple[Callable[[], ModelTarget], ...],
+        choice: ModelChoice,
         mailbox: Mailbox[StartModelCall],
         pacer: Subscription | None,
         limits: Limits,
         health: ProviderHealth,
     ) -> None:
-        self.target = target
+        self.asked_at = trio.current_time()
         self.broken_off: AnswerBuilder | None = None
         self.unreaped: list[str] = []
         self._host = host
         self._turn_id = turn_id
-        self._fallbacks = list(fallbacks)
+        self._choice = choice
         self._mailbox = mailbox
         self._pacer = pacer
-        self._max_argument_bytes = limits.max_arguments_bytes
+        self._limits = limits
         self._attempts = Attempts(limits)
         self._health = health
-        self._may_compact = True
+        self._has_compacted = False
+        self._asked: Counter[str] = Counter()
+        self._remarks: list[str] = []
+
+    @property
+    def target(self) -> ModelTarget:
+        """The model that is asked now; changes when one fails for good."""
+        return self._choice.target
 
     async def answer(self, request: Callable[[ModelTarget], ModelRequest]) -> AnswerBuilder:
         """A whole answer; one with an `error` when every way failed.
@@ -98,48 +107,71 @@ class ModelCaller:
         Args:
             request: Makes the request for a model; made anew for each attempt.
         """
-        self._attempts.begin()
-        if self._fallbacks and self._health.is_set_aside(self.target.provider):
-            await self._switch(f"{self.target.provider} is set aside for now")
+        self._asked.clear()
+        self._remarks.clear()
+        aside = self.target.provider
+        if self._choice.pass_over():
+            await self._switched(self._health.why_set_aside(aside))
         while True:
-            answer = self.broken_off = AnswerBuilder(self._max_argument_bytes)
-            await self._ask(request(self.target), answer, is_shown=True)
-            self.broken_off = None
+            answer = await self._attempted(request, is_shown=True)
             if answer.error is None:
                 self._health.worked(self.target.provider)
                 return answer
-            if not await self._goes_on(answer.error, answer):
+            if not await self._goes_on(answer.error):
+                answer.error = self._last_word(answer.error)
                 return answer
 
     # ── what follows a failure ───────────────────────────────────────────────────────────────────
 
-    async def _goes_on(self, error: StreamError, answer: AnswerBuilder) -> bool:
-        """Prepares the next attempt; says whether there is one."""
-        if error.error_type == ContextOverflow.type:
-            return await self._compact() or await self._switch(error.message)
-        number = self._attempts.count + 1
-        wait = self._attempts.wait_before_next(error, was_shown=not answer.is_empty)
-        if wait is not None:
-            await self._host.append(self._attempt_failed(error, number, wait))
+    async def _attempted(
+        self, request: Callable[[ModelTarget], ModelRequest], *, is_shown: bool
+    ) -> AnswerBuilder:
+        """Asks one model, and again as long as that may help; gives its last answer."""
+        self._attempts.begin()
+        while True:
+            answer = AnswerBuilder(self._limits.max_arguments_bytes)
+            self.asked_at = trio.current_time()
+            if is_shown:
+                self.broken_off = answer
+                self._asked[f"{self.target.provider}/{self.target.model}"] += 1
+            await self._ask(request(self.target), answer, is_shown=is_shown)
+            self.broken_off = None
+            if (error := answer.error) is None:
+                return answer
+            was_shown = is_shown and not answer.is_empty
+            wait = self._attempts.wait_before_next(error, was_shown=was_shown)
+            if wait is None:
+                return answer
+            await self._host.append(self._attempt_failed(error, wait))
             await trio.sleep(wait)
-            return True
-        await self._note_failure(error)
-        return await self._switch(error.message)
 
-    def _attempt_failed(self, error: StreamError, number: int, wait: float) -> AttemptFailed:
+    def _attempt_failed(self, error: StreamError, wait: float) -> AttemptFailed:
         return AttemptFailed(
             turn_id=self._turn_id,
             provider=self.target.provider,
             model=self.target.model,
-            attempt=number,
+            attempt=self._attempts.count,
             error_type=error.error_type,
             message=error.message,
             wait_seconds=round(wait, 3),
         )
 
+    async def _goes_on(self, error: StreamError) -> bool:
+        """Whether there is another way, which is then prepared."""
+        if error.error_type == ContextOverflow.type:
+            if await self._compact():
+                return True
+        else:
+            await self._note_failure(error)
+        if not self._choice.take_next():
+            return False
+        await self._switched(error.message)
+        return True
+
     async def _note_failure(self, error: StreamError) -> None:
-        seconds = self._health.failed(self.target.provider, error.error_type)
-        if seconds is not None:
+        seconds = self._health.failed(self.target.provider, error)
+        # Without another model it is asked all the same, so that nobody needs to know.
+        if seconds is not None and self._choice.has_others:
             await self._host.append(
                 ProviderSetAside(
                     turn_id=self._turn_id,
@@ -149,61 +181,75 @@ class ModelCaller:
                 )
             )
 
-    async def _switch(self, reason: str) -> bool:
-        """Takes the next model that can be asked, rather one whose provider works."""
-        skipped: list[ModelTarget] = []
-        chosen: ModelTarget | None = None
-        while self._fallbacks and chosen is None:
-            try:
-                found = self._fallbacks.pop(0)()
-            except CallboardError as error:
-                reason = f"{reason} {error}"  # it can't be asked at all: no key, no such model
-                continue
-            if self._health.is_set_aside(found.provider):
-                skipped.append(found)
-            else:
-                chosen = found
-        if chosen is None and skipped:
-            chosen = skipped[0]
-        if chosen is None:
-            return False
-        self.target = chosen
-        self._attempts.begin()
+    async def _switched(self, reason: str) -> None:
         await self._host.append(
             ModelSwitched(
                 turn_id=self._turn_id,
-                provider=chosen.provider,
-                model=chosen.model,
-                reason=reason,
+                provider=self.target.provider,
+                model=self.target.model,
+                reason=" ".join([reason, *self._remarks, *self._choice.unusable]),
             )
         )
-        return True
+        self._remarks.clear()
+        self._choice.unusable.clear()
+
+    def _last_word(self, error: StreamError) -> StreamError:
+        """The error that the turn ends with: what was tried belongs to it."""
+        said = [error.message, *self._remarks]
+        if error.retryable and self._attempts.asks_too_much(error):
+            seconds = error.retry_after_seconds
+            said.append(
+                f"It asks to wait {seconds:g} s, and {self._limits.retry_wait_seconds:g} s is the "
+                "most (retry_wait_seconds)."
+            )
+        if len(self._asked) > 1:
+            each = (f"{name} {_times(count)}" for name, count in self._asked.items())
+            said.append(f"Asked: {', '.join(each)}.")
+        elif (count := self._asked.total()) > 1:
+            said.append(f"It was asked {_times(count)}.")
+        said += self._choice.unusable
+        return msgspec.structs.replace(error, message=" ".join(said))
+
+    # ── a history that is too long ───────────────────────────────────────────────────────────────
 
     async def _compact(self) -> bool:
         """Lets a summary stand for the oldest rounds, once in a turn; says whether one does."""
-        if not self._may_compact:
+        if self._has_compacted:
+            self._remarks = ["Its oldest part was summed up already; begin a new session."]
             return False
-        self._may_compact = False
-        summary = AnswerBuilder(self._max_argument_bytes)
-        try:
-            rounds, request = compacted(self._host.conversation.finished_rounds, self.target)
-        except NothingToCompact:
+        self._has_compacted = True
+        conversation = self._host.conversation
+        rounds = conversation.rounds
+        count = count_to_go(rounds, conversation.finished_rounds)
+        if count == 0:
+            self._remarks = ["It is the latest part that is too long: send less at once."]
             return False
-        await self._ask(request, summary, is_shown=False)
-        text = "".join(part.text for part in summary.parts() if isinstance(part, Text)).strip()
-        if summary.error is not None or not text:
+        answer = await self._summary(rounds[:count])
+        summary = summary_of(answer.parts())
+        if answer.error is not None or not summary:
+            why = answer.error.message if answer.error is not None else "the model wrote nothing."
+            self._remarks = [f"Summing its oldest part up failed: {why}"]
             return False
         await self._host.append(
             HistoryCompacted(
                 turn_id=self._turn_id,
-                rounds=rounds,
-                summary=text,
+                rounds=count,
+                summary=summary,
                 provider=self.target.provider,
                 model=self.target.model,
-                usage=summary.usage,
+                usage=answer.usage,
             )
         )
         return True
+
+    async def _summary(self, rounds: Sequence[Round]) -> AnswerBuilder:
+        """The answer with a summary; of less, where the model can't read as much."""
+        for max_chars in RECORD_CHARS:
+            request = partial(summary_request, rounds, max_chars=max_chars)
+            answer = await self._attempted(request, is_shown=False)
+            if answer.error is None or answer.error.error_type != ContextOverflow.type:
+                break
+        return answer
 
     # ── one call ─────────────────────────────────────────────────────────────────────────────────
 
@@ -241,7 +287,7 @@ class ModelCaller:
                 self._host.publish(StreamBatch(stream_id, offset, events))
             if answer.done is not None or answer.error is not None:
                 break
-            if self._pacer is not None and not self._pacer.has_room:
+            if is_shown and self._pacer is not None and not self._pacer.has_room:
                 await self._pacer.wait_room()
         else:
             answer.error = StreamError(
@@ -251,3 +297,7 @@ class ModelCaller:
             )
         if answer.error is not None and is_shown:
             self._host.publish(MessageDiscarded(stream_id, answer.error.message))
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")

@@ -5,10 +5,20 @@ HTTP and deadlines live here alone; a wire format only builds requests and reads
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import trio
 
 from ..config.settings import Limits
-from ..providers.provider import Decoder, Endpoint, LocalModel, ModelRequest, ModelTarget
+from ..providers.provider import (
+    Decoder,
+    Endpoint,
+    HttpRequest,
+    LocalModel,
+    ModelRequest,
+    ModelTarget,
+)
+from ..providers.recording import Recording
 from ..runtime.errors import CallboardError
 from ..runtime.http import BodyStream, HttpClient
 from ..runtime.mailbox import Mailbox, Message
@@ -48,6 +58,10 @@ class StartModelCall(Message, frozen=True, kw_only=True, tag="start_model_call")
         self.outlet.close()
 
 
+Record = Callable[[Endpoint, ModelRequest, HttpRequest], Recording]
+"""Begins to record a model call of the session."""
+
+
 class ModelStream:
     """Makes the model calls of one session.
 
@@ -57,8 +71,15 @@ class ModelStream:
     Ends: when cancelled; a call ends earlier when its scope is cancelled.
     """
 
-    def __init__(self, mailbox: Mailbox[StartModelCall], http: HttpClient, limits: Limits) -> None:
+    def __init__(
+        self,
+        mailbox: Mailbox[StartModelCall],
+        http: HttpClient,
+        limits: Limits,
+        record: Record | None = None,
+    ) -> None:
         self._mailbox = mailbox
+        self._record = record
         self._http = http
         self._limits = limits
 
@@ -104,20 +125,41 @@ class ModelStream:
     async def _speak_http(
         self, endpoint: Endpoint, request: ModelRequest, outlet: StreamOutlet, watch: _Watch
     ) -> None:
+        post = endpoint.dialect.build(request)
+        recording = self._record(endpoint, request, post) if self._record is not None else None
+        try:
+            await self._post(endpoint, post, outlet, watch, recording)
+        finally:
+            if recording is not None:
+                await recording.write()  # noqa: ASYNC102  bounded and shielded inside
+
+    async def _post(
+        self,
+        endpoint: Endpoint,
+        post: HttpRequest,
+        outlet: StreamOutlet,
+        watch: _Watch,
+        recording: Recording | None,
+    ) -> None:
         dialect = endpoint.dialect
-        post = dialect.build(request)
         headers = dict(post.headers)
         if endpoint.key is not None:
             headers.update(dialect.auth_headers(endpoint.key.reveal()))
         async with self._http.stream_post(
             endpoint.base_url + post.path, headers, post.body
         ) as body:
+            if recording is not None:
+                recording.begin(body.status, body.headers)
             if body.status != 200:
                 content = await body.read_all(MAX_ERROR_BODY_BYTES)
+                if recording is not None:
+                    recording.add(content)
                 await _send(outlet, [dialect.read_error(body.status, body.headers, content)])
                 return
             decoder = watch.decoder = dialect.decoder(post.tool_names)
             while data := await body.read_some():
+                if recording is not None:
+                    recording.add(data)
                 events = decoder.feed(data)
                 watch.note(progressed=bool(events))
                 if events:

@@ -42,6 +42,7 @@ from ..runtime.subscription import Subscription
 from ..runtime.supervisor import Supervisor
 from .conversation import Conversation
 from .model_caller import ModelCaller
+from .model_choice import ModelChoice
 from .model_stream import MAILBOX_CAPACITY as MODEL_STREAM_CAPACITY
 from .model_stream import ModelStream, StartModelCall
 from .session_services import SessionServices
@@ -102,7 +103,7 @@ class Session:
                 supervisor = Supervisor(nursery, strict=services.strict)
                 await supervisor.start(
                     self._model_stream.name,
-                    lambda: ModelStream(self._model_stream, services.http, services.limits),
+                    self._make_model_stream,
                     self._model_stream,
                     vital=False,
                 )
@@ -115,6 +116,12 @@ class Session:
             self._hang_up()
             for reply in self._cancels:
                 reply.abandon()
+
+    def _make_model_stream(self) -> ModelStream:
+        services = self._services
+        recorder = services.recorder
+        record = partial(recorder.recording, self.session_id) if recorder is not None else None
+        return ModelStream(self._model_stream, services.http, services.limits, record)
 
     async def _serve(self, nursery: trio.Nursery) -> None:
         await self._resume(nursery)
@@ -357,7 +364,11 @@ class Session:
                 f"there is no agent {self.conversation.agent!r}; there are: {known}"
             )
         models = services.models
-        target = models.target(self.conversation.model, agent.model)
+        choice = ModelChoice(
+            models.target(self.conversation.model, agent.model),
+            [partial(models.fallback, name) for name in agent.fallbacks],
+            services.health,
+        )
         return Turn(
             self,
             input_id,
@@ -365,8 +376,7 @@ class Session:
             caller=lambda turn_id: ModelCaller(
                 self,
                 turn_id,
-                target=target,
-                fallbacks=tuple(partial(models.target, choice) for choice in agent.fallbacks),
+                choice=choice,
                 mailbox=self._model_stream,
                 pacer=self._listeners.get(input_id),
                 limits=services.limits,

@@ -9,6 +9,7 @@ import msgspec
 
 from ..config.settings import Limits
 from ..providers.provider import ModelTarget
+from ..providers.recording import Recorder
 from ..runtime.definitions import Agent, SessionKind, ToolDefinition
 from ..runtime.http import HttpClient
 from ..runtime.inbox import EventInboxes
@@ -23,6 +24,10 @@ class Models(Protocol):
 
     def target(self, choice: str | None, preferred: str | None = None) -> ModelTarget:
         """The session's own model, the program's, the agent's, or the default, in this order."""
+        ...
+
+    def fallback(self, name: str) -> ModelTarget:
+        """The model of this `PROVIDER/MODEL`, for when another one fails."""
         ...
 
 
@@ -49,4 +54,5 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     tools: Tools
     agents: Mapping[str, Agent]
     health: ProviderHealth = msgspec.field(default_factory=ProviderHealth)
+    recorder: Recorder | None = None
     strict: bool = False

@@ -136,12 +136,11 @@ class Turn:
         while True:
             # An input may be cancelled while it waits: then no model is asked.
             await trio.lowlevel.checkpoint_if_cancelled()
-            answer_started = trio.current_time()
             answer = await self._caller.answer(self._request)
             if answer.error is not None:
                 return [self._failed(answer.error)]
             assert answer.done is not None
-            message = self._message(answer, answer_started)
+            message = self._message(answer)
             calls = tuple(part for part in message.parts if isinstance(part, Call))
             stop = answer.done.stop_reason
             if not calls or stop in (StopReason.MAX_TOKENS, StopReason.REFUSED):
@@ -170,7 +169,7 @@ class Turn:
             thinking=agent.thinking,
         )
 
-    def _message(self, answer: AnswerBuilder, started_at: float) -> MessageCompleted:
+    def _message(self, answer: AnswerBuilder) -> MessageCompleted:
         assert answer.done is not None
         return MessageCompleted(
             turn_id=self.turn_id,
@@ -181,7 +180,7 @@ class Turn:
             dialect=self._caller.target.dialect,
             stop_reason=answer.done.stop_reason,
             usage=answer.usage,
-            duration_ms=round((trio.current_time() - started_at) * 1000),
+            duration_ms=round((trio.current_time() - self._caller.asked_at) * 1000),
         )
 
     def _kept_text(self) -> list[DurableEvent]:

@@ -38,8 +38,8 @@ from callboard.runtime.stream import Usage
 
 SESSION = "session_0123456789abcdefghjk"
 TURN = "turn_0123456789abcdefghjk"
-LOOPS = 500
-"""Rounds of one session; a tool loop of the benchmark has 50."""
+LOOPS = 100
+"""Rounds of one session, twice those of the workload `toolloop`."""
 CALLS = 100
 GROUP = 10
 
@@ -68,7 +68,11 @@ def asked(number: int, calls: int) -> tuple[DurableEvent, ...]:
     """An answer with so many calls, and their starts."""
     message_id = f"message_{number:020}"
     asked = [
-        Call(call_id=f"call_{number:012}_{index:07}", name="noop", arguments='{"x":1,"note":"call 1"}')
+        Call(
+            call_id=f"call_{number:012}_{index:07}",
+            name="noop",
+            arguments='{"x":1,"note":"call 1"}',
+        )
         for index in range(calls)
     ]
     answer = MessageCompleted(
@@ -128,13 +132,15 @@ def fanout() -> Iterator[list[Append]]:
         yield [result(event) for event in events[first : first + GROUP]]
 
 
-async def seconds(store: Store, commits: Commits) -> float:
-    """The CPU time of these commits."""
+async def seconds(store: Store, commits: Commits, *, is_read: bool = False) -> float:
+    """The CPU time of these commits, and of a first look at what they made."""
     for commit in opening():
         await store.commit(commit)
     began = time.process_time()
     for commit in commits:
         await store.commit(commit)
+    if is_read:
+        await store.session(SESSION)
     spent = time.process_time() - began
     await store.aclose()
     return spent
@@ -154,9 +160,13 @@ async def main(rounds: int, folder: str | None) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as parent:
         for name, opened in stores.items():
             loops = [await seconds(await opened(), list(loop())) for _ in range(rounds)]
-            print(f"{name:8} tool loop {median(loops) / LOOPS * 1e6:8.1f} us a round")
+            print(f"{name:8} tool loop       {median(loops) / LOOPS * 1e6:8.1f} us a round")
+            read = [
+                await seconds(await opened(), list(loop()), is_read=True) for _ in range(rounds)
+            ]
+            print(f"{name:8} the same, read  {median(read) / LOOPS * 1e6:8.1f} us a round")
             fans = [await seconds(await opened(), list(fanout())) for _ in range(rounds)]
-            print(f"{name:8} fan-out   {median(fans) / CALLS * 1e6:8.1f} us a call")
+            print(f"{name:8} fan-out         {median(fans) / CALLS * 1e6:8.1f} us a call")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from . import key_commands
 from .complaint import complain
 from .exit_codes import ANSWERED, USAGE
 from .parameters import Config, Data, Json, data_path
+from .tuning import Tuning
 
 if TYPE_CHECKING:
     from .choice import RunOptions
@@ -50,6 +51,7 @@ Policy = Annotated[
 ]
 Agent = Annotated[str | None, Parameter(help="A configured agent; general by default.")]
 Verbose = Annotated[bool, Parameter(help="Print the log to stderr.", negative=())]
+Tune = Annotated[Tuning | None, Parameter(name="*")]
 Limit = Annotated[int, Parameter(help="How many, the latest first.")]
 SessionName = Annotated[str, Parameter(help="Its id, the beginning of it, or last.")]
 
@@ -81,6 +83,7 @@ def run(
     resume: Continue = False,
     policy: Policy = None,
     agent: Agent = None,
+    tuning: Tune = None,
     config: Config = None,
     data: Data = None,
     verbose: Verbose = False,
@@ -95,6 +98,9 @@ def run(
     prompt = _read_prompt() if prompt == "-" else prompt
     if not prompt.strip():
         return _wrong_usage("the prompt is empty: say what to do", "run")
+    tuning = tuning or Tuning()
+    if mistake := tuning.mistake():
+        return _wrong_usage(mistake, "run")
     options = RunOptions(
         prompt=prompt,
         model=model,
@@ -103,6 +109,7 @@ def run(
         resume=resume,
         policy=policy,
         agent=agent,
+        tuning=tuning,
         json=json,
     )
     return _run(options, config, data, verbose)

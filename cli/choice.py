@@ -11,6 +11,7 @@ from ..runtime.definitions import SessionKind
 from ..runtime.errors import NotFoundError, ValidationError
 from ..runtime.events import TurnStarted
 from ..runtime.store import SessionRow, StoreReader
+from .tuning import Tuning
 
 MAX_LOOKED_AT = 1000
 """Sessions of other kinds (workers, branches) that may be younger than the last main one."""
@@ -30,6 +31,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     resume: bool = False
     policy: str | None = None
     agent: str | None = None
+    tuning: Tuning = Tuning()
     json: bool = False
 
 

@@ -116,7 +116,9 @@ class _Job:
                 data=self._data,
                 policy=options.policy,
                 on_approval=self._approver,
-                settings=_without_preferences(self._settings),
+                settings=_without_preferences(
+                    options.tuning.applied(self._settings, choice.agent)
+                ),
             ) as runtime,
         ):
             session = await self._session(runtime, choice)

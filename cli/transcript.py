@@ -84,6 +84,9 @@ class Transcript:
                 self._tokens_out = _sum(self._tokens_out, usage.output_tokens)
             case MessageDiscarded():
                 self._discarded()
+            case AttemptFailed() | ModelSwitched() | ProviderSetAside() | HistoryCompacted():
+                self._end_text()
+                self._line(self._style.paint(safe_line(shortened(trouble(event), MAX_LINE_CHARS)), "yellow"))
             case TurnEnded():
                 self._summary(event)
             case _:

@@ -222,6 +222,9 @@ class _Reader:
             return self.error((*path, *inner, unknown[1]), f"there is no such setting; {hint}")
         if missing is not None:
             return self.error((*path, *inner, missing[1]), "it is required")
+        name, colon, rest = text.partition(": ")
+        if colon and name in _fields(kind, inner):  # a struct's own check names its field
+            return self.error((*path, *inner, name), rest)
         if text.startswith("Invalid enum value"):
             text += f"; choices: {', '.join(_choices(kind, inner))}"
         for word, plain in TOML_WORDS.items():

@@ -79,7 +79,6 @@ class OpenBlock:
         "citations",
         "given",
         "has_thought",
-        "index",
         "is_open",
         "kind",
         "pieces",
@@ -88,10 +87,9 @@ class OpenBlock:
         "value",
     )
 
-    def __init__(self, kind: str, place: int, index: int) -> None:
+    def __init__(self, kind: str, place: int) -> None:
         self.kind = kind
         self.place = place
-        self.index = index
         self.is_open = True
         # Text: how much, and what it cites.
         self.chars = 0
@@ -121,6 +119,7 @@ class BlockAssembly:
     def __init__(self, tool_names: Mapping[str, str] = NO_NAMES) -> None:
         self._tool_names = tool_names
         self._blocks: list[OpenBlock] = []
+        self._by_index: dict[int, OpenBlock] = {}
         self._current: OpenBlock | None = None
         self._open_calls: list[OpenBlock] = []
         self._opaque_bytes = 0
@@ -206,11 +205,12 @@ class BlockAssembly:
         if 0 <= index < len(self._blocks):
             return self._blocks[index]
         # Servers that count from 1, or leave numbers out.
-        return next((block for block in reversed(self._blocks) if block.index == index), None)
+        return self._by_index.get(index)
 
     def _open(self, kind: str, index: int, events: list[AnyStreamEvent]) -> OpenBlock:
-        block = OpenBlock(kind, len(self._blocks), index)
+        block = OpenBlock(kind, len(self._blocks))
         self._blocks.append(block)
+        self._by_index[index] = block
         if kind == "tool_use":
             self._focus(None, events)
         else:

@@ -317,6 +317,13 @@ def provider_named(settings: Settings, name: str) -> KnownProvider:
     return provider
 
 
+def check_provider(settings: Settings, choice: str) -> None:
+    """Raises `NotFoundError` when the provider of a `PROVIDER/MODEL` does not exist."""
+    name = choice.partition("/")[0]
+    if name not in {REHEARSAL, CUSTOM}:
+        provider_named(settings, name)
+
+
 def _unknown_provider(settings: Settings, text: str) -> NotFoundError:
     name, slash, model = text.partition("/")
     names = ", ".join([*providers_of(settings), REHEARSAL])

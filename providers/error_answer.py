@@ -19,6 +19,7 @@ import msgspec
 
 from ..runtime.redaction import redact
 from ..runtime.stream import StreamError
+from .error_words import is_too_long, is_without_credit
 
 MAX_MESSAGE_CHARS = 500
 """Of a provider's own words: enough for every message of the recordings, and one screen."""
@@ -29,7 +30,6 @@ MAX_RETRY_AFTER_SECONDS = 24 * 3600.0
 _MESSAGE_KEYS = ("raw", "message", "error", "detail", "msg", "error_description", "metadata")
 _MAX_DEPTH = 6
 _TITLE = re.compile(rb"<title[^>]*>(.{0,200}?)</title>", re.IGNORECASE | re.DOTALL)
-_QUOTA = ("insufficient_quota", "billing", "credit")
 _BUSY = ("rate_limit", "rate limit", "overloaded", "capacity", "too_many", "resource_exhausted")
 _BROKEN = ("server_error", "internal", "unavailable", "timeout", "api_error", "upstream")
 _AUTH = (
@@ -45,7 +45,7 @@ _AUTH = (
 def read_error_answer(status: int, headers: Mapping[str, str], body: bytes) -> StreamError:
     """What an answer with an error status means; `headers` in lower case."""
     said, code, wait = _read_body(body)
-    kind, retryable, meaning, advice = _meaning_of_status(status, code)
+    kind, retryable, meaning, advice = _meaning(status, code, said)
     return StreamError(
         error_type=kind,
         message=_sentence(f"{meaning} (HTTP {status})", said, advice),
@@ -58,11 +58,7 @@ def read_error_answer(status: int, headers: Mapping[str, str], body: bytes) -> S
 def read_error_event(value: Any) -> StreamError:
     """What an error object inside a stream that began well means."""
     said, code = find_message(value), _find_code(value)
-    status = _status_of(value)
-    if status is not None:
-        kind, retryable, meaning, advice = _meaning_of_status(status, code)
-    else:
-        kind, retryable, meaning, advice = _meaning_of_code(code)
+    kind, retryable, meaning, advice = _meaning(_status_of(value), code, said)
     return StreamError(
         error_type=kind,
         message=_sentence(f"{meaning}, in the middle of its answer", said, advice),
@@ -169,6 +165,22 @@ Meaning = tuple[str, bool, str, str]
 _WAIT = "Try again a little later."
 
 
+_LONG_STATUS = frozenset({None, 400, 413, 422, 500})
+"""Where words may say that the conversation is too long; a 429 counts tokens in a minute."""
+_CREDIT_STATUS = frozenset({None, 400, 402, 403, 429})
+
+
+def _meaning(status: int | None, code: str, said: str) -> Meaning:
+    """What is said wins over the status, which is too general for two of the reasons."""
+    if status == 413 or (status in _LONG_STATUS and is_too_long(code, said)):
+        advice = "Begin a new session, or take a model that reads more."
+        return "context_overflow", False, "The conversation is too long for the model", advice
+    if status == 402 or (status in _CREDIT_STATUS and is_without_credit(code, said)):
+        advice = "Check its plan and billing."
+        return "quota", False, "The account has no quota left", advice
+    return _meaning_of_code(code) if status is None else _meaning_of_status(status, code)
+
+
 def _meaning_of_status(status: int, code: str) -> Meaning:
     if status == 400 and "api_key_invalid" in code:
         return _meaning_of_status(401, code)
@@ -179,8 +191,6 @@ def _meaning_of_status(status: int, code: str) -> Meaning:
         advice = "Check the model's name and the provider's base URL."
         return "provider", False, "The provider knows no such model or address", advice
     if status == 429:
-        if any(word in code for word in _QUOTA):
-            return "provider", False, "The account has no quota left", "Check its plan and billing."
         return "overloaded", True, "The provider limits the rate of requests", _WAIT
     if status in {408, 504}:
         return "timeout", True, "The provider took too long itself", _WAIT
@@ -195,8 +205,6 @@ def _meaning_of_status(status: int, code: str) -> Meaning:
 
 
 def _meaning_of_code(code: str) -> Meaning:
-    if any(word in code for word in _QUOTA):
-        return _meaning_of_status(429, code)
     if any(word in code for word in _BUSY):
         return _meaning_of_status(503, code)
     if any(word in code for word in _AUTH):

@@ -32,7 +32,7 @@ MAX_CALLS = 1024
 MAX_PATH_STEPS = 64
 """From the arguments down to a value; ten times what a schema that a provider takes allows."""
 
-MAX_LIST_GAP = 1024
+MAX_LIST_GAP = 16
 """Items of a list that may come later than a later one; they are null until then."""
 
 _STEP = re.compile(
@@ -58,6 +58,11 @@ class CallAssembly:
     def is_full(self) -> bool:
         """Whether there are more calls than any answer may have."""
         return self.count > MAX_CALLS
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more of a call may come."""
+        return self._open is not None
 
     def take(self, call: FunctionCall, signature: str | None, events: list[AnyStreamEvent]) -> None:
         """Adds a call, or a piece of the open one.

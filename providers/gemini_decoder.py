@@ -229,15 +229,12 @@ class GeminiDecoder:
                 text = f"The model asked for more than {MAX_CALLS} tools in one answer."
                 self._fail(events, "provider", text)
                 return
-        for kind, raw in (
-            ("grounding_metadata", candidate.groundingMetadata),
-            ("citation_metadata", candidate.citationMetadata),
-            ("url_context_metadata", candidate.urlContextMetadata),
-        ):
-            if raw is not NOTHING and self._has_room(raw):
-                value = sound_json(raw)
-                if value is not None:
-                    self._beside.setdefault(kind, []).append(value)
+        if candidate.groundingMetadata is not NOTHING:
+            self._keep_beside("grounding_metadata", candidate.groundingMetadata)
+        if candidate.citationMetadata is not NOTHING:
+            self._keep_beside("citation_metadata", candidate.citationMetadata)
+        if candidate.urlContextMetadata is not NOTHING:
+            self._keep_beside("url_context_metadata", candidate.urlContextMetadata)
         reason = candidate.finishReason
         if reason and reason != "FINISH_REASON_UNSPECIFIED":
             self._finish_reason = reason
@@ -245,7 +242,11 @@ class GeminiDecoder:
 
     def _read_part(self, part: Part, events: list[AnyStreamEvent]) -> None:
         signature = part.thoughtSignature
-        if part.functionCall is not None:
+        if part.text and not part.thought and not signature and not self._is_thinking:
+            if self._calls.is_open:
+                self._calls.end(events)
+            events.append(TextDelta(part.text))
+        elif part.functionCall is not None:
             self._end_thinking(events)
             self._calls.take(part.functionCall, signature, events)
         elif part.thought:
@@ -279,6 +280,10 @@ class GeminiDecoder:
         if self._has_room(data):
             events.append(OpaquePart(NAME, kind, data))
 
+    def _keep_beside(self, kind: str, raw: msgspec.Raw) -> None:
+        if self._has_room(raw) and (value := sound_json(raw)) is not None:
+            self._beside.setdefault(kind, []).append(value)
+
     def _has_room(self, raw: msgspec.Raw) -> bool:
         size = len(memoryview(raw))
         if self._opaque_bytes + size > MAX_OPAQUE_BYTES:
@@ -296,8 +301,8 @@ class GeminiDecoder:
         if thought is not None:
             # Here they are counted beside the answer's own tokens; to us they are part of them.
             written = (written or 0) + thought
-        counts = (read, written, usage.cachedContentTokenCount, thought)
-        events.append(Usage(*(n if n is not None and 0 <= n < MAX_COUNT else None for n in counts)))
+        cached = usage.cachedContentTokenCount
+        events.append(Usage(_count(read), _count(written), _count(cached), _count(thought)))
 
     def _end_thinking(self, events: list[AnyStreamEvent]) -> None:
         if self._is_thinking:
@@ -334,6 +339,10 @@ class GeminiDecoder:
     ) -> None:
         self._ended = True
         events.append(StreamError(error_type=kind, message=message, retryable=retryable))
+
+
+def _count(number: int | None) -> int | None:
+    return number if number is not None and 0 <= number < MAX_COUNT else None
 
 
 def _text_signature(chars: int, signature: str) -> msgspec.Raw:

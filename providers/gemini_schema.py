@@ -116,6 +116,7 @@ _SHAPES: dict[str, type | tuple[type, ...]] = {
     "description": str,
     "type": (str, list),
 }
+_OF_NULL = {"type", "enum", "title", "description", "default"}
 _MAX_INTEGER = 2**63
 
 
@@ -209,7 +210,7 @@ def _alternatives(flat: dict[str, Any], key: str) -> dict[str, Any]:
     kept: list[dict[str, Any]] = []
     for item in choices:
         inner = _flat(item) if isinstance(item, Mapping) else {}
-        if types_of(inner) == ["null"]:
+        if _is_null(inner):
             continue
         both = merged(base, inner)
         if both is None:
@@ -235,7 +236,9 @@ def _alternatives(flat: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _is_null(item: Any) -> bool:
-    return isinstance(item, Mapping) and types_of(_flat(item)) == ["null"]
+    """Whether a schema allows null and nothing else."""
+    flat = _flat(item) if isinstance(item, Mapping) else {}
+    return types_of(flat) == ["null"] and flat.keys() <= _OF_NULL
 
 
 def _for_type(name: str, flat: dict[str, Any]) -> dict[str, Any]:

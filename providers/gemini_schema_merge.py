@@ -32,8 +32,8 @@ def types_of(schema: Mapping[str, Any]) -> list[str]:
     if isinstance(said, str):
         return [said] if said in _NAME_OF.values() else list(ALL_TYPES)
     if isinstance(said, list):
-        names = [name for name in dict.fromkeys(said) if name in _NAME_OF.values()]
-        return names or list(ALL_TYPES)
+        names = [name for name in said if isinstance(name, str) and name in _NAME_OF.values()]
+        return list(dict.fromkeys(names)) or list(ALL_TYPES)
     values = schema.get("enum")
     if isinstance(values, list) and values:
         return list(dict.fromkeys(_NAME_OF.get(type(value), "string") for value in values))

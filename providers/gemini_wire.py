@@ -41,13 +41,13 @@ class Part(msgspec.Struct, gc=False):
     functionCall: FunctionCall | None = None
 
 
-class Content(msgspec.Struct):
+class Content(msgspec.Struct, gc=False):
     """The parts of a chunk."""
 
     parts: list[Part] | None = None
 
 
-class Candidate(msgspec.Struct):
+class Candidate(msgspec.Struct, gc=False):
     """A piece of one of the answers; all but the first are ignored."""
 
     content: Content | None = None
@@ -68,7 +68,7 @@ class UsageCount(msgspec.Struct, gc=False):
     cachedContentTokenCount: int | None = None
 
 
-class Chunk(msgspec.Struct):
+class Chunk(msgspec.Struct, gc=False):
     """One event of the stream."""
 
     candidates: list[Candidate] | None = None

@@ -128,9 +128,10 @@ class ItemAssembly:
 
     def add_annotation(self, event: Event) -> None:
         """A citation, in case the end of its message lacks them."""
+        annotation = _clean(event.annotation)
         annotations = self._find(event, MESSAGE).annotations
-        if len(annotations) < MAX_ITEMS:
-            annotations.append(_clean(event.annotation))
+        if bytes(annotation) and len(annotations) < MAX_ITEMS:
+            annotations.append(annotation)
 
     def add_thinking(self, event: Event, events: list[AnyStreamEvent]) -> None:
         """A piece of reasoning, or of its summary."""
@@ -141,18 +142,21 @@ class ItemAssembly:
 
     def add_arguments(self, event: Event, kind: str, events: list[AnyStreamEvent]) -> None:
         """A piece of the arguments of a call."""
-        call = self._find(event, kind).call
-        if event.delta and call is not None:
+        if event.delta:
+            call = self._find(event, kind).call
+            assert call is not None
             call.add(event.delta, events)
 
     def end_text(self, event: Event, events: list[AnyStreamEvent]) -> None:
         """The whole text of a part of a message."""
-        self._complete(self._find(event, MESSAGE), event.content_index or 0, event.text, events)
+        if event.text:
+            self._complete(self._find(event, MESSAGE), event.content_index or 0, event.text, events)
 
     def end_arguments(self, event: Event, events: list[AnyStreamEvent]) -> None:
         """The whole arguments of a call."""
-        call = self._find(event, FUNCTION).call
-        if event.arguments and call is not None:
+        if event.arguments:
+            call = self._find(event, FUNCTION).call
+            assert call is not None
             call.complete(event.arguments, events)
 
     def end(self, event: Event, events: list[AnyStreamEvent]) -> None:

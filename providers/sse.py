@@ -8,7 +8,7 @@ Event names are kept only when asked for: the wire formats that callboard speaks
 what the name says, but some servers don't.
 
 There are two paths. Nearly all bytes of a model's stream are blocks of one `data: ` line and two
-LFs, or of an `event: ` line before it, and the fast path cuts a whole read of them with one
+line ends, or of an `event: ` line before it, and the fast path cuts a whole read of them with one
 `split`. Whatever looks different goes line by line, and both leave the same state behind, so that
 they can take turns within one stream.
 """
@@ -112,6 +112,9 @@ class SseParser:
 
     def _cut_blocks(self, data: bytes) -> list[bytes] | None:
         """The fast path: `None`, with nothing changed, when any block has another form."""
+        if b"\r" in data:
+            # Gemini ends its lines with CRLF, all of them; any other CR is for the slow path.
+            data = data.replace(b"\r\n", b"\n")
         if not data.startswith(_FIRST) or b"\r" in data:
             return None
         payloads = data[len(_FIRST) :].split(_BETWEEN)

@@ -184,5 +184,5 @@ def _joined(target: Any, beside: dict[str, Any]) -> Any:
     if not constraints or not (shared or entangled):
         return {**target, **beside}
     notes = {key: value for key, value in beside.items() if key in _NOTES}
-    others = constraints.pop("allOf", [])
+    others = constraints.pop("allOf") if isinstance(constraints.get("allOf"), list) else []
     return {**notes, "allOf": [target, *([constraints] if constraints else []), *others]}

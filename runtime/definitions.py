@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
@@ -266,6 +266,11 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     artifacts: tuple[Artifact, ...] = ()
 
 
+MAX_OUTPUT_TOKENS = 10_000_000
+"""No model writes as much at once; it catches a slipped finger."""
+MAX_TEMPERATURE = 2.0
+"""The highest that any provider takes; some refuse more than 1."""
+
 GENERAL_PROMPT = (
     "You are a careful assistant that acts through tools. Ask for several tools at once when the "
     "calls do not depend on each other. Say plainly what you did and what failed."
@@ -300,10 +305,19 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     tools: tuple[str, ...] | None = None
     model: str | None = None
     policy: Preset = Preset.BALANCED
-    max_output_tokens: int | None = None
-    temperature: float | None = None
+    max_output_tokens: Annotated[int, msgspec.Meta(ge=1, le=MAX_OUTPUT_TOKENS)] | None = None
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=MAX_TEMPERATURE)] | None = None
     thinking: ThinkingEffort | None = None
     fallbacks: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.fallbacks, str):
+            raise ValueError(f"fallbacks: {self.fallbacks!r} is one text, and not several")
+        for choice in self.fallbacks:
+            provider, _, model = choice.partition("/")
+            if not provider or not model:
+                example = "as in openai/gpt-5-mini"
+                raise ValueError(f"fallbacks: {choice!r} is no PROVIDER/MODEL, {example}")
 
 
 class Resource(msgspec.Struct, frozen=True, order=True):

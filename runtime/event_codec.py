@@ -89,7 +89,7 @@ def _without_surrogates(text: str) -> str:
 def _with_texts(value: _Value, change: Callable[[str], str]) -> _Value:
     changed: Any = value
     if type(value) is str:  # an enumeration's member is one too, and stays
-        changed = change(value)
+        changed = change(changed)
     elif isinstance(value, msgspec.Raw):
         text = bytes(value).decode(errors="replace")
         if (masked := change(text)) != text:

@@ -182,6 +182,8 @@ def _prepare(append: Append, at_ms: int) -> Entry | ValidationError:
 def _fits(event: DurableEvent) -> bool:
     """Whether the numbers that get columns fit into them."""
     usage: Usage | None = getattr(event, "usage", None)
-    counts = () if usage is None else msgspec.structs.astuple(usage)
-    numbers = (getattr(event, "duration_ms", 0), *counts)
-    return all(number is None or abs(number) <= MAX_INTEGER for number in numbers)
+    numbers = () if usage is None else msgspec.structs.astuple(usage)
+    for number in (getattr(event, "duration_ms", 0), *numbers):
+        if number is not None and abs(number) > MAX_INTEGER:
+            return False
+    return True

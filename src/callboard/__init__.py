@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .embedded import Session as Session
     from .embedded import open_runtime as open_runtime
     from .plain import start_in_thread as start_in_thread
+    from .providers.replay import ReplayProvider as ReplayProvider
     from .providers.script import reply as reply
     from .providers.scripted import ScriptedModel as ScriptedModel
     from .runtime.definitions import Agent as Agent
@@ -53,6 +54,7 @@ else:
     _MODULES = {
         ".embedded": "Runtime Session open_runtime",
         ".plain": "start_in_thread",
+        ".providers.replay": "ReplayProvider",
         ".providers.script": "reply",
         ".providers.scripted": "ScriptedModel",
         ".runtime.definitions": "Agent ErrorType Preset Tier ToolFailure ToolResult",

@@ -76,7 +76,7 @@ def _report_bug(error: Exception) -> int:
 
         from .runtime.redaction import redact
 
-        print(redact("".join(traceback.format_exception(error))), end="", file=sys.stderr)
+        sys.stderr.write(redact("".join(traceback.format_exception(error))))
     complain(
         f"{type(error).__name__}: {error}. This is a bug of callboard; CALLBOARD_DEBUG=1 shows where."
     )

@@ -16,9 +16,10 @@ from .config.files import config_folder
 from .config.settings import KeySettings, Settings
 from .host import Host, Plan, open_host
 from .models import ModelFinder
-from .providers.catalog import Wish
+from .providers.catalog import Wish, check_provider
 from .providers.provider import LocalModel
 from .providers.provider_keys import StoredKeys, no_stored_keys
+from .providers.recording import Recorder
 from .runtime.definitions import Agent, Preset, ToolDefinition
 from .runtime.errors import NotFoundError, ValidationError
 from .runtime.events import SessionCreated
@@ -45,6 +46,7 @@ async def open_runtime(
     on_approval: Approver | Literal["allow", "deny"] | None = None,
     settings: Settings | None = None,
     environ: Mapping[str, str] | None = None,
+    record: str | Path | None = None,
     strict: bool = False,
 ) -> AsyncGenerator[Runtime, None]:
     """Runs callboard around the block; leaving it ends all turns and closes the store.
@@ -66,6 +68,8 @@ async def open_runtime(
         settings: The configuration; the defaults when `None` (no file is read).
         environ: Where keys are looked up before the stored ones; the process's environment by
             default.
+        record: A folder in which the providers' raw answers are kept, a file for each session, with
+            keys masked; what was said stands in them. `ReplayProvider` plays them back.
         strict: Lets a crash of an actor end the runtime, for tests.
 
     Raises:
@@ -82,6 +86,7 @@ async def open_runtime(
     environ = os.environ if environ is None else environ
     registry = ToolRegistry([*builtin_tools(), *map(_checked_tool, tools)])
     known = _agents(settings, agents, policy)
+    _check_fallbacks(known, settings)
     stored = _stored_keys(data, settings.keys, environ)
     choice, local = (None, model) if isinstance(model, LocalModel) else (model, None)
     wish = Wish(choice=choice, base_url=base_url, settings=settings, environ=environ, stored=stored)
@@ -95,6 +100,7 @@ async def open_runtime(
         forbidden=() if data is None else (_folder(data), config_folder(environ)),
         limits=settings.limits,
         network=settings.network,
+        recorder=Recorder(_folder(record)) if record is not None else None,
         strict=strict,
     )
     async with open_host(plan) as host:
@@ -260,6 +266,16 @@ def _approver(choice: Approver | Literal["allow", "deny"] | None) -> Approver | 
         return ApprovalAnswer(decision=choice, reason="on_approval says so for all calls")
 
     return same_for_all
+
+
+def _check_fallbacks(agents: Mapping[str, Agent], settings: Settings) -> None:
+    """An unknown provider is told now, and not when it is needed most; its key may come later."""
+    for agent in agents.values():
+        for choice in agent.fallbacks:
+            try:
+                check_provider(settings, choice)
+            except NotFoundError as error:
+                raise NotFoundError(f"A fallback of agent {agent.name!r}: {error}") from error
 
 
 def _agents(

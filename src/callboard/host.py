@@ -27,6 +27,7 @@ from .actors.tool_dispatcher import MAILBOX_CAPACITY as DISPATCHER_CAPACITY
 from .actors.tool_dispatcher import ToolDispatcher
 from .actors.tool_handles import OpenHandles
 from .config.settings import Limits, NetworkSettings
+from .providers.recording import Recorder
 from .runtime.address_guard import AddressGuard
 from .runtime.definitions import Agent
 from .runtime.http import HttpClient, open_http_client
@@ -66,6 +67,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         forbidden: Folders that no workspace may hold.
         limits: Bounds and deadlines.
         network: Where tools may connect.
+        recorder: Keeps the raw answers of providers, or `None`.
         strict: Turns the isolation of actors off: a crash ends the runtime.
     """
 
@@ -77,6 +79,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     forbidden: Sequence[Path] = ()
     limits: Limits = Limits()
     network: NetworkSettings = NetworkSettings()
+    recorder: Recorder | None = None
     strict: bool = False
 
 
@@ -157,6 +160,7 @@ class Host:
             models=plan.models,
             tools=plan.registry,
             agents=plan.agents,
+            recorder=plan.recorder,
             strict=plan.strict,
         )
         await supervisor.start(

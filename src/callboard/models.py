@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import trio
 
-from .providers.catalog import Wish, resolve_model, servers_to_ask
+from .providers.catalog import ResolvedModel, Wish, resolve_model, servers_to_ask
 from .providers.provider import Endpoint, ListedModel, LocalModel, ModelTarget
 from .runtime.errors import CallboardError, DeadlineError, NetworkError, ProviderError
 from .runtime.http import HttpClient
@@ -30,6 +30,7 @@ class ModelFinder:
         self._wish = wish
         self._listed: dict[str, tuple[str, ...] | None] = {}
         self._found: dict[str | None, ModelTarget] = {}
+        self._fallbacks: dict[str, ModelTarget] = {}
         self._is_decided = local is not None or bool(wish.choice or wish.base_url)
         self.reason = "because the program passed it"
         if local is not None:
@@ -52,6 +53,22 @@ class ModelFinder:
             choice = preferred
         if (found := self._found.get(choice)) is None:
             found = self._found[choice] = self._resolve(choice)
+        return found
+
+    def fallback(self, name: str) -> ModelTarget:
+        """The model of this `PROVIDER/MODEL`, for when another one fails.
+
+        It is at its own provider, also where the program's choice is a base URL.
+
+        Raises:
+            CallboardError: As `target`.
+        """
+        is_elsewhere = self._wish.base_url is not None
+        if not is_elsewhere or name.partition("/")[0] == self.target(None).provider:
+            return self.target(name)
+        if (found := self._fallbacks.get(name)) is None:
+            wish = msgspec.structs.replace(self._wish, base_url=None, choice=name)
+            found = self._fallbacks[name] = _target_of(resolve_model(wish))
         return found
 
     async def look_around(self, http: HttpClient) -> None:
@@ -81,17 +98,21 @@ class ModelFinder:
         resolved = resolve_model(wish, self._listed)
         if choice is None or choice == self._wish.choice:
             self.reason = resolved.reason
-        local = None
-        if resolved.endpoint is None:
-            from .providers.rehearsal import RehearsalModel  # here: a real model needs it not
+        return _target_of(resolved)
 
-            local = RehearsalModel()
-        return ModelTarget(
-            provider=resolved.provider,
-            model=resolved.model,
-            endpoint=resolved.endpoint,
-            local=local,
-        )
+
+def _target_of(resolved: ResolvedModel) -> ModelTarget:
+    local = None
+    if resolved.endpoint is None:
+        from .providers.rehearsal import RehearsalModel  # here: a real model needs it not
+
+        local = RehearsalModel()
+    return ModelTarget(
+        provider=resolved.provider,
+        model=resolved.model,
+        endpoint=resolved.endpoint,
+        local=local,
+    )
 
 
 async def _list_models(http: HttpClient, endpoint: Endpoint) -> list[ListedModel]:

@@ -58,6 +58,7 @@ class RuntimeOptions(TypedDict, total=False):
     policy: Preset | str | None
     settings: Settings | None
     environ: Mapping[str, str] | None
+    record: str | Path | None
     strict: bool
 
 

@@ -46,7 +46,7 @@ def value(store: KeyStore, provider: tuple[str, str]) -> str | None:
 
 def execute(store: KeyStore, sql: str, *values: object) -> None:
     connection = apsw.Connection(str(store.path))
-    connection.execute(sql, values)  # type: ignore[arg-type]
+    connection.execute(sql, values)
     connection.close()
 
 
@@ -354,14 +354,15 @@ def test_a_rotation_that_is_cut_off_anywhere_leaves_a_store_that_opens(
 ) -> None:
     store.put(*OPENAI, Secret(KEY))
     dying = KeyStore(data, lambda i: CrashingPlace(place_of(data, tmp_path)(i), at))
-    with monkeypatch.context() as patch, pytest.raises(CutOff):
+
+    def cut_off(*_: object) -> None:
+        raise CutOff
+
+    with monkeypatch.context() as patch:
         if at == "commit":
-
-            def cut_off(*_: object) -> None:
-                raise CutOff
-
             patch.setattr("callboard.config.key_store._set_active", cut_off)
-        dying.rotate_master()
+        with pytest.raises(CutOff):
+            dying.rotate_master()
     assert value(store, OPENAI) == KEY
     assert store.why_locked() is None
     store.put(*GROQ, Secret("groq-key"))  # with whichever key the other rows have

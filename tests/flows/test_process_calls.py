@@ -183,7 +183,8 @@ async def test_a_killed_runtime_takes_its_processes_along(tmp_path: Path) -> Non
     program = [sys.executable, "-c", PROGRAM, str(tmp_path), str(work), str(tmp_path / "data")]
 
     def run_and_kill() -> str:
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+        paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
         with subprocess.Popen(
             program, env=environment, stdout=subprocess.PIPE, text=True
         ) as process:

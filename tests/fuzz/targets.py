@@ -24,6 +24,7 @@ from callboard.providers.error_answer import (
     read_error_answer,
     read_error_event,
 )
+from callboard.providers.gemini import GEMINI
 from callboard.providers.openai_chat import OPENAI_CHAT
 from callboard.providers.provider import Dialect
 from callboard.providers.sse import SseParser
@@ -55,6 +56,11 @@ def fuzz_openai_chat(data: bytes) -> None:
 def fuzz_anthropic_messages(data: bytes) -> None:
     """The same in Anthropic's format."""
     _check_answer(ANTHROPIC, data)
+
+
+def fuzz_gemini(data: bytes) -> None:
+    """The same in Gemini's format."""
+    _check_answer(GEMINI, data)
 
 
 def _check_answer(dialect: Dialect, data: bytes) -> None:
@@ -156,6 +162,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
         fuzz_sse,
         fuzz_openai_chat,
         fuzz_anthropic_messages,
+        fuzz_gemini,
         fuzz_error_answer,
         fuzz_arguments,
         fuzz_toml,

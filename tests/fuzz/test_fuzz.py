@@ -16,6 +16,7 @@ from targets import (
     fuzz_anthropic_messages,
     fuzz_arguments,
     fuzz_error_answer,
+    fuzz_gemini,
     fuzz_openai_chat,
     fuzz_sse,
     fuzz_toml,
@@ -161,6 +162,48 @@ def test_anthropic_messages(data: bytes) -> None:
 @given(mix(MESSAGE_EVENTS))
 def test_anthropic_messages_with_whole_events(data: bytes) -> None:
     fuzz_anthropic_messages(data)
+
+
+def candidate(parts: bytes, more: bytes = b"") -> bytes:
+    return b'data: {"candidates":[{"content":{"parts":[%b]}%b}]}\r\n\r\n' % (parts, more)
+
+
+CANDIDATES = [
+    candidate(b'{"text":"x"}'),
+    candidate(b'{"text":"x","thoughtSignature":"s"},{"text":"\\ud83d"}'),
+    candidate(b'{"text":"r","thought":true},{"thought":true,"thoughtSignature":"s"}'),
+    candidate(b'{"functionCall":{"name":"f","args":{"a":1},"id":"i"},"thoughtSignature":"s"}'),
+    candidate(b'{"functionCall":{"name":"f","willContinue":true}}'),
+    candidate(b'{"functionCall":{}},{"functionCall":{"args":[1]}},{}'),
+    *(
+        candidate(b'{"functionCall":{"partialArgs":[%b],"willContinue":true}}' % value)
+        for value in (
+            b'{"jsonPath":"$.a","stringValue":"y","willContinue":true}',
+            b'{"jsonPath":"$.a[0].b","numberValue":1e400}',
+            b'{"jsonPath":"$.a[16][16][16]"},3',
+            b'{"jsonPath":"$..a","boolValue":true}',
+        )
+    ),
+    candidate(b'{"executableCode":{"code":"1"}},{"inlineData":null}'),
+    candidate(b"", b',"groundingMetadata":{"a":[1]},"finishReason":"STOP"'),
+    candidate(b"", b',"finishReason":"MALFORMED_FUNCTION_CALL","finishMessage":"m"'),
+    candidate(b"null", b',"index":1,"finishReason":"STOP"'),
+    b'data: {"promptFeedback":{"blockReason":"OTHER"}}\n\n',
+    b'data: {"usageMetadata":{"promptTokenCount":"7","thoughtsTokenCount":-1}}\n\n',
+    b'data: {"error":{"code":429,"details":[{"retryDelay":"1e999s"}]}}\n\n',
+    b'[{"candidates":[{"content":{"parts":[{"text":"x"}]}}]}\n,',
+    b'{"candidates":[{"finishReason":"STOP"}]}]',
+]
+
+
+@given(mix(CANDIDATES, JSON, SSE))
+def test_gemini(data: bytes) -> None:
+    fuzz_gemini(data)
+
+
+@given(mix(CANDIDATES))
+def test_gemini_with_whole_chunks(data: bytes) -> None:
+    fuzz_gemini(data)
 
 
 @given(mix(JSON, [b"\n", b"3", b"Wed, 21 Oct 2099 07:28:00 GMT", b"<title>", b'{"error":',

@@ -6,7 +6,7 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 
 class RequestType:
@@ -24,6 +24,10 @@ class RequestType:
 
 def _all(value: Any) -> Any:
     """The value with every iterable in it run through: those are validated when they are read."""
+    if isinstance(value, BaseModel):
+        # Anthropic's types also take a block back as the SDK itself read it.
+        assert not value.model_extra
+        return {name: _all(getattr(value, name)) for name in value.model_fields_set}
     if isinstance(value, Mapping):
         return {key: _all(item) for key, item in value.items()}
     if isinstance(value, list) or hasattr(value, "__next__"):

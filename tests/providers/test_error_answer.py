@@ -14,6 +14,7 @@ from callboard.providers.error_answer import (
     MAX_RETRY_AFTER_SECONDS,
     plain_line,
     read_error_answer,
+    read_error_event,
 )
 from callboard.providers.openai_chat import OPENAI_CHAT
 from callboard.runtime.redaction import redactor
@@ -33,7 +34,8 @@ def body(value: Any) -> bytes:
         (404, "provider", False, "Check the model's name"),
         (405, "provider", False, "base URL"),
         (408, "timeout", True, "took too long"),
-        (413, "provider", False, "refused the request"),
+        (402, "quota", False, "Check its plan"),
+        (413, "context_overflow", False, "too long for the model"),
         (422, "provider", False, "refused the request"),
         (429, "overloaded", True, "rate"),
         (500, "provider", True, "failed"),
@@ -96,8 +98,90 @@ def test_bodies_that_are_no_error_object(content: bytes, words: str) -> None:
 def test_an_account_without_quota_is_not_asked_again() -> None:
     quota = {"error": {"message": "You exceeded your quota", "code": "insufficient_quota"}}
     error = read_error_answer(429, {"retry-after": "1"}, body(quota))
-    assert (error.error_type, error.retryable) == ("provider", False)
+    assert (error.error_type, error.retryable) == ("quota", False)
     assert error.retry_after_seconds is None
+
+
+TOO_LONG: list[tuple[int, dict[str, Any]]] = [
+    # OpenAI, both formats
+    (400, {"error": {"message": "This model's maximum context length is 128000 tokens. However, "
+                     "your messages resulted in 140000 tokens.", "type": "invalid_request_error",
+                     "param": "messages", "code": "context_length_exceeded"}}),
+    (400, {"error": {"message": "Your input exceeds the context window of this model.",
+                     "type": "invalid_request_error", "code": None}}),
+    # Anthropic
+    (400, {"type": "error", "error": {"type": "invalid_request_error",
+                                      "message": "prompt is too long: 213423 tokens > 200000"}}),
+    (413, {"type": "error", "error": {"type": "request_too_large", "message": "Too large"}}),
+    # Gemini
+    (400, {"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": "The input token count "
+                     "(1200000) exceeds the maximum number of tokens allowed (1048576)."}}),
+    # llama.cpp
+    (400, {"error": {"code": 400, "message": "the request exceeds the available context size",
+                     "type": "exceed_context_size_error", "n_prompt_tokens": 9000, "n_ctx": 4096}}),
+    # vLLM, also as an object of its own kind
+    (400, {"object": "error", "message": "This model's maximum context length is 4096 tokens. "
+           "However, you requested 5000 tokens.", "type": "BadRequestError", "code": 400}),
+    # OpenRouter, in the upstream's own words
+    (400, {"error": {"code": 400, "message": "Provider returned error",
+                     "metadata": {"raw": '{"message":"Input is too long for requested model."}'}}}),
+    # xAI, Mistral, Moonshot, LM Studio
+    (400, {"code": "invalid argument",
+           "error": "This model's maximum prompt length is 131072 but the request contains 537812."}),
+    (422, {"detail": "Prompt is too long: it exceeds the context of 32768 tokens."}),
+    (400, {"error": {"message": "Your request exceeded model token limit: 262144", "type": "x"}}),
+    (500, {"error": "The number of tokens to keep is greater than the context length"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "value"), TOO_LONG)
+def test_a_conversation_that_is_too_long_is_known(status: int, value: dict[str, Any]) -> None:
+    for error in (read_error_answer(status, {"retry-after": "1"}, body(value)), read_error_event(value)):
+        if error.status is None and status == 413:
+            continue  # in a stream nothing but the words would say so
+        assert (error.error_type, error.retryable) == ("context_overflow", False)
+        assert error.retry_after_seconds is None
+        assert "too long for the model" in error.message
+        assert "new session" in error.message
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "error_type"),
+    [
+        (400, "max_tokens: 100000 > 64000, the maximum allowed number of output tokens", "provider"),
+        (400, "Unknown parameter: 'context_length'.", "provider"),
+        (400, "Invalid value for context window.", "provider"),
+        (429, "Rate limit reached: too many tokens per minute.", "overloaded"),
+        (429, "This model's maximum context length is fine, your rate is not.", "overloaded"),
+        (401, "prompt is too long", "auth"),
+        (429, "You exceeded your current quota, please check your plan and billing details.",
+         "overloaded"),
+        (403, "Credits to all contributors.", "auth"),
+    ],
+)  # fmt: skip
+def test_words_alone_don_t_make_it_so(status: int, message: str, error_type: str) -> None:
+    error = read_error_answer(status, {}, body({"error": {"message": message}}))
+    assert error.error_type == error_type
+
+
+WITHOUT_CREDIT: list[tuple[int, dict[str, Any]]] = [
+    (429, {"error": {"message": "You exceeded your current quota", "type": "insufficient_quota"}}),
+    (429, {"error": {"message": "Billing hard limit has been reached",
+                     "code": "billing_hard_limit_reached"}}),
+    (400, {"type": "error", "error": {"type": "invalid_request_error", "message": "Your credit "
+                                      "balance is too low to access the Anthropic API."}}),
+    (402, {"error": {"code": 402, "message": "Insufficient credits. Add more."}}),
+    (402, {"error": {"message": "Insufficient Balance", "type": "unknown_error"}}),
+    (403, {"code": "denied", "error": "Your team has either used all available credits or reached "
+           "its monthly spending limit."}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "value"), WITHOUT_CREDIT)
+def test_an_account_that_has_nothing_left_is_known(status: int, value: dict[str, Any]) -> None:
+    for error in (read_error_answer(status, {}, body(value)), read_error_event(value)):
+        assert (error.error_type, error.retryable) == ("quota", False)
+        assert "plan and billing" in error.message
 
 
 @pytest.mark.parametrize(

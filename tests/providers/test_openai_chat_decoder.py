@@ -213,6 +213,13 @@ SHAPES: dict[str, tuple[bytes, list[AnyStreamEvent]]] = {
         ),
         [TextDelta("a"), TextDelta("b"), END],
     ),
+    "a message that says more than the delta beside it": (
+        sse_body(
+            {"choices": [{"delta": {"content": "a"}, "message": {"content": "abc"}}]},
+            delta("stop"),
+        ),
+        [TextDelta("a"), TextDelta("bc"), END],
+    ),
     "a call that is signed": (
         sse_body(
             piece(0, "t", "{}", id="i"),

@@ -271,6 +271,23 @@ async def test_a_commit_in_a_cancelled_scope_is_stored_and_answered(tmp_path: Pa
     await (await open_disk_store(tmp_path)).aclose()
 
 
+async def test_a_cancelled_commit_that_waits_for_another_one_is_stored_too(tmp_path: Path) -> None:
+    store = await open_disk_store(tmp_path)
+    await put(store, CREATED)
+    blocker = apsw.Connection(str(tmp_path / "callboard.db"))
+    blocker.execute("begin immediate")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(put, store, said("first"))
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(put, store, said("second"))
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+        blocker.execute("commit")
+    assert await texts(tmp_path) == ["first", "second"]
+    blocker.close()
+    await store.aclose()
+
+
 async def test_a_cancelled_read_ends_in_the_middle_and_the_next_one_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

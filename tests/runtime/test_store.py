@@ -18,6 +18,7 @@ from callboard.runtime.events import (
     CallProposed,
     CallStarted,
     DurableEvent,
+    HistoryCompacted,
     InputAccepted,
     MessageCompleted,
     SessionCreated,
@@ -209,14 +210,34 @@ async def test_the_second_end_of_a_turn_is_left_out(store: Store) -> None:
     assert (await row(store)).head_seq == 3
 
 
+def numbered(number: int) -> list[DurableEvent]:
+    """Events with this number in each column that takes one from outside."""
+    usages = [{field: number} for field in Usage.__struct_fields__]
+    compacted = HistoryCompacted(turn_id="t1", rounds=1, summary="s", provider="p", model="m")
+    return [
+        *(answer(Text("x"), usage=Usage(**usage)) for usage in usages),
+        msgspec.structs.replace(answer(), duration_ms=number),
+        msgspec.structs.replace(compacted, usage=Usage(number)),
+        finished(duration_ms=number),
+    ]
+
+
 async def test_an_integer_beyond_64_bits_is_refused_alone(store: Store) -> None:
     await put(store, CREATED)
-    huge = answer(Text("x"), usage=Usage(input_tokens=10**30))
-    results = await store.commit(
-        [Append("s1", (said("lost"), huge)), Append("s1", (said("kept"),))]
-    )
-    assert isinstance(results[0], ValidationError)
-    assert [message.content for message in await store.messages("s1")] == ["kept"]
+    for huge in [*numbered(2**63), *numbered(-(10**30))]:
+        results = await store.commit(
+            [Append("s1", (said("lost"), huge)), Append("s1", (said("kept"),))]
+        )
+        assert isinstance(results[0], ValidationError)
+        assert "beyond 64 bits" in str(results[0])
+    contents = [message.content for message in await store.messages("s1")]
+    assert contents == ["kept"] * 2 * len(numbered(0))
+
+
+async def test_the_largest_integers_are_stored(store: Store) -> None:
+    await put(store, CREATED, *numbered(2**63 - 1))
+    assert max(row.reasoning_tokens or 0 for row in await store.usage("s1")) == 2**63 - 1
+    assert (await call(store)).duration_ms == 2**63 - 1
 
 
 async def test_a_crash_in_a_commit_changes_nothing(store: Store, clock: Clock) -> None:

@@ -223,11 +223,12 @@ async def test_a_command_that_is_killed_leaves_no_core(tmp_path: Path) -> None:
             )
             assert process.stdout is not None
             with trio.fail_after(PATIENCE_SECONDS):
-                seen = b""
+                seen = await process.stdout.receive_some()
                 while b"Thinking" not in seen:
                     seen += await process.stdout.receive_some()
-            limits = Path(f"/proc/{process.pid}/limits").read_text()
-            assert_absent(Path(f"/proc/{process.pid}/cmdline").read_bytes(), "argv")
+            running = trio.Path(f"/proc/{process.pid}")
+            limits = await (running / "limits").read_text()
+            assert_absent(await (running / "cmdline").read_bytes(), "argv")
             process.send_signal(signal.SIGABRT)
             await process.wait()
     [cores] = [line.split()[4:6] for line in limits.splitlines() if line.startswith("Max core")]

@@ -1,0 +1,63 @@
+"""What the command line changes of an agent, for one run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from ..config.settings import Settings
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Options of `callboard run`; what is left out is as the agent has it."""
+
+    fallback: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help="PROVIDER/MODEL that goes on when the model fails; more than once for more.",
+            negative=(),
+            show_default=False,
+        ),
+    ] = ()
+    thinking: Annotated[
+        Literal["off", "low", "medium", "high"] | None,
+        Parameter(help="How much the model reasons before it answers."),
+    ] = None
+    temperature: Annotated[float | None, Parameter(help="The sampling temperature.")] = None
+    max_tokens: Annotated[int | None, Parameter(help="The most tokens of one answer.")] = None
+
+    def mistake(self) -> str | None:
+        """What is wrong with the values, if something is."""
+        from ..runtime.definitions import MAX_OUTPUT_TOKENS, MAX_TEMPERATURE
+
+        for name in self.fallback:
+            provider, _, model = name.partition("/")
+            if not provider or not model:
+                return f"--fallback {name!r} is no PROVIDER/MODEL, as in openai/gpt-5-mini"
+        if self.temperature is not None and not 0 <= self.temperature <= MAX_TEMPERATURE:
+            return f"--temperature is between 0 and {MAX_TEMPERATURE:g}"
+        if self.max_tokens is not None and not 1 <= self.max_tokens <= MAX_OUTPUT_TOKENS:
+            return f"--max-tokens is between 1 and {MAX_OUTPUT_TOKENS}"
+        return None
+
+    def applied(self, settings: Settings, name: str) -> Settings:
+        """The settings with the agent of that name changed."""
+        import msgspec
+
+        from ..runtime.definitions import ThinkingEffort
+
+        given: dict[str, Any] = {
+            "fallbacks": self.fallback or None,
+            "thinking": ThinkingEffort(self.thinking) if self.thinking is not None else None,
+            "temperature": self.temperature,
+            "max_output_tokens": self.max_tokens,
+        }
+        changes = {field: value for field, value in given.items() if value is not None}
+        if not changes:
+            return settings
+        agent = msgspec.structs.replace(settings.agent(name), **changes)
+        return msgspec.structs.replace(settings, agents={**settings.agents, name: agent})

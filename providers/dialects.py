@@ -1,0 +1,34 @@
+"""The wire formats by name; each is imported when it is first used."""
+
+from __future__ import annotations
+
+from ..runtime.errors import NotFoundError
+from .provider import Dialect
+
+
+def dialect_named(name: str) -> Dialect:
+    """The wire format of that name.
+
+    Raises:
+        NotFoundError: There is none; the message lists those that exist.
+    """
+    match name:
+        case "openai_chat":
+            from .openai_chat import OPENAI_CHAT
+
+            return OPENAI_CHAT
+        case "openai_responses":
+            from .openai_responses import OPENAI_RESPONSES
+
+            return OPENAI_RESPONSES
+        case "anthropic":
+            from .anthropic_messages import ANTHROPIC
+
+            return ANTHROPIC
+        case "gemini":
+            from .gemini import GEMINI
+
+            return GEMINI
+        case _:
+            known = "openai_chat, openai_responses, anthropic, gemini"
+            raise NotFoundError(f"There is no wire format {name!r}. There are: {known}.")

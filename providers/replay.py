@@ -1,0 +1,73 @@
+"""A model that plays a recording back, through the same decoder that read it first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import trio
+
+from ..runtime.stream import StreamError
+from .dialects import dialect_named
+from .provider import Emit, ModelRequest
+from .recording import RecordedCall, read_recording
+
+PIECE_BYTES = 4096
+"""A recorded answer is played in pieces of this size, about what a network read brings."""
+
+
+class ReplayProvider:
+    """A `LocalModel` that answers its n-th request with the n-th recorded call.
+
+    Attributes:
+        requests: What was asked, in order; requests beyond the recording too.
+
+    Args:
+        path: A file that `callboard record` or `open_runtime(record=...)` wrote.
+
+    Example:
+        async with callboard.open_runtime(model=callboard.ReplayProvider(path)) as runtime:
+            session = await runtime.create_session()
+            print(await session.run("What was recorded."))
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+        self._calls = read_recording(self._path)
+        self._taken = 0
+        self.requests: list[ModelRequest] = []
+
+    def assert_complete(self) -> None:
+        """Raises `AssertionError` unless every call was played, and no request came beyond."""
+        if len(self.requests) != len(self._calls):
+            raise AssertionError(
+                f"the recording has {len(self._calls)} calls, and {len(self.requests)} "
+                f"requests came"
+            )
+
+    async def run(self, request: ModelRequest, emit: Emit) -> None:
+        """Plays the next call."""
+        self.requests.append(request)
+        if self._taken >= len(self._calls):
+            text = f"{self._path.name} has no call number {self._taken + 1}: it was recorded with "
+            text += "fewer. The program asks for more than it did then."
+            await emit([StreamError(error_type="provider", message=text)])
+            return
+        call = self._calls[self._taken]
+        self._taken += 1
+        await _play(call, emit)
+
+
+async def _play(call: RecordedCall, emit: Emit) -> None:
+    dialect = dialect_named(call.dialect)
+    answer = call.answer
+    if call.status != 200:
+        await emit([dialect.read_error(call.status, call.headers, answer)])
+        return
+    decoder = dialect.decoder(call.tool_names)
+    for start in range(0, len(answer), PIECE_BYTES):
+        events = decoder.feed(answer[start : start + PIECE_BYTES])
+        if events:
+            await emit(events)
+        await trio.lowlevel.checkpoint()
+    if events := decoder.finish():
+        await emit(events)
