@@ -60,7 +60,7 @@ class ProviderHealth:
         is_enough = record.failures >= FAILURES_BEFORE_SET_ASIDE or error.error_type in HOPELESS
         if not is_enough or self.is_set_aside(provider):
             return None
-        seconds = FIRST_SECONDS * 2**record.times_aside
+        seconds: float = FIRST_SECONDS * 2**record.times_aside
         record.times_aside = min(record.times_aside + 1, MOST_DOUBLINGS)
         # One failure more after the time sets it aside again.
         record.failures = FAILURES_BEFORE_SET_ASIDE - 1

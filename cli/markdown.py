@@ -10,10 +10,14 @@ import msgspec
 from ..runtime.definitions import CallStatus
 from ..runtime.events import (
     ApprovalAnswered,
+    AttemptFailed,
     CallFinished,
     CallProposed,
+    HistoryCompacted,
     InputAccepted,
     MessageCompleted,
+    ModelSwitched,
+    ProviderSetAside,
     Stored,
     TurnEnded,
 )
@@ -21,6 +25,7 @@ from ..runtime.history import Refusal, Text, Thinking
 from ..runtime.store import SessionRow
 from .escaping import safe_line, safe_text
 from .style import seconds
+from .trouble import trouble
 
 _TICKS = re.compile(r"`+")
 
@@ -69,6 +74,11 @@ class Markdown:
             case CallFinished() as finished:
                 self._finished[finished.call_id] = finished
                 return ""
+            case AttemptFailed() | ModelSwitched() | ProviderSetAside() as event:
+                return f"{self._take_calls()}\n*{safe_line(trouble(event))}*\n"
+            case HistoryCompacted() as event:
+                head = f"{self._take_calls()}\n*{safe_line(trouble(event))}*\n"
+                return f"{head}\n## Summary\n\n{safe_text(event.summary).rstrip()}\n"
             case TurnEnded() as ended:
                 return self._take_calls() + _turn_end(ended)
             case _:

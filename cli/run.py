@@ -116,9 +116,7 @@ class _Job:
                 data=self._data,
                 policy=options.policy,
                 on_approval=self._approver,
-                settings=_without_preferences(
-                    options.tuning.applied(self._settings, choice.agent)
-                ),
+                settings=_without_preferences(options.tuning.applied(self._settings, choice.agent)),
             ) as runtime,
         ):
             session = await self._session(runtime, choice)

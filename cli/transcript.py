@@ -10,18 +10,23 @@ from ..runtime.definitions import CallStatus
 from ..runtime.events import (
     ApprovalAnswered,
     ApprovalAsked,
+    AttemptFailed,
     CallFinished,
     CallProgress,
     CallProposed,
     DurableEvent,
+    HistoryCompacted,
     MessageCompleted,
     MessageDiscarded,
+    ModelSwitched,
+    ProviderSetAside,
     TurnEnded,
 )
 from ..runtime.stream import AnyStreamEvent, RefusalDelta, TextDelta, ThinkingDelta, Usage
 from .approvals import ANSWERED_BY
 from .escaping import safe_line, safe_text, shortened
 from .style import Style, counted, seconds
+from .trouble import trouble
 
 MAX_LINE_CHARS = 500
 """Of what a call or its output says in one line; `callboard show` has the whole."""
@@ -79,14 +84,15 @@ class Transcript:
                 self._answered_here.add(event.call_id)
             case CallFinished():
                 self._call(event)
-            case MessageCompleted(usage=Usage() as usage):
-                self._tokens_in = _sum(self._tokens_in, usage.input_tokens)
-                self._tokens_out = _sum(self._tokens_out, usage.output_tokens)
+            case MessageCompleted():
+                self._count(event.usage)
             case MessageDiscarded():
                 self._discarded()
-            case AttemptFailed() | ModelSwitched() | ProviderSetAside() | HistoryCompacted():
-                self._end_text()
-                self._line(self._style.paint(safe_line(shortened(trouble(event), MAX_LINE_CHARS)), "yellow"))
+            case AttemptFailed() | ModelSwitched() | ProviderSetAside():
+                self.notice(shortened(trouble(event), MAX_LINE_CHARS))
+            case HistoryCompacted():
+                self._count(event.usage)
+                self.notice(shortened(trouble(event), MAX_LINE_CHARS))
             case TurnEnded():
                 self._summary(event)
             case _:
@@ -121,6 +127,11 @@ class Transcript:
         self._is_in_text = self._is_thinking = False
 
     # ── lines ────────────────────────────────────────────────────────────────────────────────────
+
+    def _count(self, usage: Usage | None) -> None:
+        if usage is not None:
+            self._tokens_in = _sum(self._tokens_in, usage.input_tokens)
+            self._tokens_out = _sum(self._tokens_out, usage.output_tokens)
 
     def _call(self, call: CallFinished) -> None:
         self._calls += 1

@@ -29,6 +29,9 @@ from .gemini_wire import NOTHING, FunctionCall, partial_arguments, sound_json
 MAX_CALLS = 1024
 """Of one answer: four times what a response may run; more is a runaway stream."""
 
+MAX_PIECE_BYTES = 4 * MAX_ARGUMENT_BYTES
+"""Of a piece of streamed arguments: longer than the arguments may be; not worth decoding."""
+
 MAX_PATH_STEPS = 64
 """From the arguments down to a value; ten times what a schema that a provider takes allows."""
 
@@ -138,6 +141,10 @@ class _OpenCall:
 
     def add(self, call: FunctionCall) -> None:
         """Adds the arguments of a piece."""
+        size = len(memoryview(call.args)) + len(memoryview(call.partialArgs))
+        if size > MAX_PIECE_BYTES:
+            self._size_bytes += size
+            return
         whole = sound_json(call.args)
         if isinstance(whole, dict):
             self._values.update(whole)

@@ -106,7 +106,7 @@ class GeminiDecoder:
     def __init__(self, tool_names: Mapping[str, str] = NO_NAMES) -> None:
         self._body: SseParser | JsonDocuments | None = None
         self._calls = CallAssembly(NAME, tool_names)
-        self._beside: dict[str, list[object]] = {}
+        self._beside: dict[str, list[msgspec.Raw]] = {}
         # What came before it was clear what the body is; then, until an event, what may be a page.
         self._head: bytearray | None = bytearray()
         self._size_bytes = 0
@@ -265,24 +265,25 @@ class GeminiDecoder:
             if text:
                 events.append(TextDelta(text))
             if signature:
-                self._keep("text_signature", _text_signature(len(text), signature), events)
+                data = _text_signature(len(text), signature)
+                if self._has_room(data):
+                    events.append(OpaquePart(NAME, "text_signature", data))
 
     def _read_other(self, part: Part, raw: msgspec.Raw, events: list[AnyStreamEvent]) -> None:
+        if not self._has_room(raw):
+            return
         kind, data = other_part(raw)
         if kind:
             self._end_thinking(events)
             self._calls.end(events)
-            self._keep(kind, data, events)
+            events.append(OpaquePart(NAME, kind, data))
         elif part.thoughtSignature:
             self._read_part(msgspec.structs.replace(part, text=""), events)
 
-    def _keep(self, kind: str, data: msgspec.Raw, events: list[AnyStreamEvent]) -> None:
-        if self._has_room(data):
-            events.append(OpaquePart(NAME, kind, data))
-
     def _keep_beside(self, kind: str, raw: msgspec.Raw) -> None:
         if self._has_room(raw) and (value := sound_json(raw)) is not None:
-            self._beside.setdefault(kind, []).append(value)
+            # Encoded again: smaller than objects, and its text is sound.
+            self._beside.setdefault(kind, []).append(msgspec.Raw(_encode(value)))
 
     def _has_room(self, raw: msgspec.Raw) -> bool:
         size = len(memoryview(raw))

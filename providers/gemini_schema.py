@@ -172,7 +172,7 @@ def _reduced(schema: Any) -> dict[str, Any]:
 
 def _flat(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema with `allOf` merged into it, `const` as `enum`, and without what says nothing."""
-    flat = {
+    flat: dict[str, Any] = {
         key: value
         for key, value in schema.items()
         if key not in _SILENT and isinstance(value, _SHAPES.get(key, object)) and value != []
@@ -238,7 +238,8 @@ def _alternatives(flat: dict[str, Any], key: str) -> dict[str, Any]:
 def _is_null(item: Any) -> bool:
     """Whether a schema allows null and nothing else."""
     flat = _flat(item) if isinstance(item, Mapping) else {}
-    return types_of(flat) == ["null"] and flat.keys() <= _OF_NULL
+    is_null = types_of(flat) == ["null"] and None in flat.get("enum", [None])
+    return is_null and flat.keys() <= _OF_NULL
 
 
 def _for_type(name: str, flat: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ..runtime.stream import (
     ToolCallEnd,
     ToolCallStart,
 )
-from .openai_responses_wire import OutputItem
+from .openai_responses_wire import OutputItem, Shown
 
 RAW_INPUT = "_raw"
 """The one argument of a call of a custom tool."""
@@ -28,15 +28,15 @@ CALLS = frozenset({FUNCTION, CUSTOM})
 class OpenCall:
     """A call while its pieces come. It starts when its name is known, at the latest at its end."""
 
-    __slots__ = ("_is_custom", "_is_ended", "_pieces", "_room", "number")
+    __slots__ = ("_is_custom", "_is_ended", "_room", "_taken", "number")
 
     def __init__(self, kind: str) -> None:
         self.number: int | None = None
         self._is_custom = kind == CUSTOM
         self._is_ended = False
         self._room = MAX_ARGUMENT_BYTES
-        # As they came, to see at the end whether all did.
-        self._pieces: list[str] = []
+        # As it came, to see at the end whether all did; before the start, what waits for it.
+        self._taken = Shown()
 
     def start(
         self,
@@ -52,25 +52,22 @@ class OpenCall:
         events.append(ToolCallStart(number, call_id, tool_names.get(name, name)))
         if self._is_custom:
             self._pass_on(f'{{"{RAW_INPUT}":"', events)
-        for piece in self._pieces:
+        for piece in self._taken.pieces:
             self._pass_on(self._escaped(piece), events)
 
     def add(self, piece: str, events: list[AnyStreamEvent]) -> None:
         """A piece of the arguments."""
-        kept = sum(map(len, self._pieces)) if self.number is None else 0
-        if self._room < 0 or kept > MAX_ARGUMENT_BYTES:
+        if self._room < 0 or (self.number is None and self._taken.chars > MAX_ARGUMENT_BYTES):
             return
-        self._pieces.append(piece)
+        self._taken.pieces.append(piece)
         if self.number is not None:
             self._pass_on(self._escaped(piece), events)
 
     def complete(self, whole: str, events: list[AnyStreamEvent]) -> None:
         """Adds what the pieces lacked; where they differ otherwise, they stay."""
-        if self._room < 0:
-            return
-        shown = "".join(self._pieces)
-        if len(whole) > len(shown) and whole.startswith(shown):
-            self.add(whole[len(shown) :], events)
+        missing = self._taken.missing(whole) if self._room >= 0 else ""
+        if missing:
+            self.add(missing, events)
 
     def end(self, events: list[AnyStreamEvent]) -> None:
         """The arguments are complete."""
@@ -80,7 +77,6 @@ class OpenCall:
         if self._is_custom:
             self._pass_on('"}', events)
         events.append(ToolCallEnd(self.number))
-        self._pieces.clear()
 
     def _escaped(self, piece: str) -> str:
         return json.dumps(piece, ensure_ascii=False)[1:-1] if self._is_custom else piece
@@ -93,6 +89,5 @@ class OpenCall:
             # One character past the limit says that there was more; see MAX_ARGUMENT_BYTES.
             fitting = text.encode()[: self._room].decode(errors="ignore")
             text = text[: len(fitting) + 1]
-            self._pieces.clear()
         self._room -= size
         events.append(ToolCallDelta(self.number, text))

@@ -25,7 +25,14 @@ from ..runtime.stream import (
     ThinkingEnd,
 )
 from .openai_responses_calls import CALLS, FUNCTION, OpenCall
-from .openai_responses_wire import NAME, Event, OutputItem, read_item
+from .openai_responses_wire import (
+    NAME,
+    Event,
+    OutputItem,
+    Shown,
+    read_annotations,
+    read_item,
+)
 
 ANNOTATIONS = "annotations"
 """The kind of opaque part that holds the citations of a message, as a list."""
@@ -63,14 +70,21 @@ class OpenItem:
         self.place = place
         self.item_id = item_id
         self.is_done = False
-        # The pieces of each part of a message; of reasoning there is one part.
-        self.texts: dict[int, list[str]] = {}
+        # What was shown of each part of a message; of reasoning there is one part.
+        self.texts: dict[int, Shown] = {}
         self.annotations: list[msgspec.Raw] = []
         # Of reasoning: the paragraph to which the last piece belongs.
         self.section: tuple[str, int] | None = None
         self.call = OpenCall(kind) if kind in CALLS else None
         # Of an item of a server-side tool: its latest form.
         self.raw = msgspec.Raw()
+
+    def part(self, index: int = 0) -> Shown:
+        """What was shown of a part."""
+        shown = self.texts.get(index)
+        if shown is None:
+            shown = self.texts[index] = Shown()
+        return shown
 
 
 class ItemAssembly:
@@ -116,15 +130,15 @@ class ItemAssembly:
     def add_text(self, event: Event, events: list[AnyStreamEvent]) -> None:
         """A piece of a message's text."""
         if event.delta:
-            pieces = self._find(event, MESSAGE).texts.setdefault(event.content_index or 0, [])
-            self._show(pieces, event.delta, events)
-            self.hot = (event.output_index, event.content_index, pieces)
+            shown = self._find(event, MESSAGE).part(event.content_index or 0)
+            self._show(shown, event.delta, events)
+            self.hot = (event.output_index, event.content_index, shown.pieces)
 
     def add_refusal(self, event: Event, events: list[AnyStreamEvent]) -> None:
         """A piece of a message in which the model refuses."""
         if event.delta:
-            pieces = self._find(event, MESSAGE).texts.setdefault(event.content_index or 0, [])
-            self._show(pieces, event.delta, events, is_refusal=True)
+            shown = self._find(event, MESSAGE).part(event.content_index or 0)
+            self._show(shown, event.delta, events, is_refusal=True)
 
     def add_annotation(self, event: Event) -> None:
         """A citation, in case the end of its message lacks them."""
@@ -253,8 +267,7 @@ class ItemAssembly:
                 self._complete(known, index, part.text, events)
         if is_first and item.phase and known.texts:
             self._opaque(PHASE, msgspec.Raw(_encode(item.phase)), events)
-        cited = [_clean(each) for part in parts for each in part.annotations or ()]
-        cited = [each for each in cited or known.annotations if bytes(each)]
+        cited = [_clean(each) for each in read_annotations(parts)] or known.annotations
         if is_first and cited:
             self._opaque(ANNOTATIONS, msgspec.Raw(_encode(cited)), events)
         known.annotations.clear()
@@ -264,9 +277,8 @@ class ItemAssembly:
     ) -> None:
         parts = [*(item.summary or ()), *(item.content or ())]
         whole = "\n\n".join(part.text for part in parts if part.text)
-        shown = "".join(known.texts.get(0, ()))
-        if len(whole) > len(shown) and whole.startswith(shown):
-            self._think(known, whole[len(shown) :], events)
+        if missing := known.part().missing(whole):
+            self._think(known, missing, events)
         signature = item.encrypted_content or None
         if self._thinking is known:
             self._end_thinking(events, signature)
@@ -310,14 +322,13 @@ class ItemAssembly:
     ) -> None:
         """Shows what the pieces of a part lacked."""
         if whole:
-            pieces = known.texts.setdefault(part, [])
-            shown = "".join(pieces)
-            if len(whole) > len(shown) and whole.startswith(shown):
-                self._show(pieces, whole[len(shown) :], events, is_refusal=is_refusal)
+            shown = known.part(part)
+            if missing := shown.missing(whole):
+                self._show(shown, missing, events, is_refusal=is_refusal)
 
     def _show(
         self,
-        pieces: list[str],
+        shown: Shown,
         text: str,
         events: list[AnyStreamEvent],
         *,
@@ -325,7 +336,7 @@ class ItemAssembly:
     ) -> None:
         self._before(events)
         self._is_behind_thinking = False
-        pieces.append(text)
+        shown.pieces.append(text)
         if is_refusal:
             self.has_refused = True
             events.append(RefusalDelta(text))
@@ -346,7 +357,7 @@ class ItemAssembly:
         if None not in {known.section, section} and known.section != section:
             text = f"\n\n{text}"
         known.section = section
-        known.texts.setdefault(0, []).append(text)
+        known.part().pieces.append(text)
         events.append(ThinkingDelta(text))
 
     def _before(self, events: list[AnyStreamEvent]) -> None:

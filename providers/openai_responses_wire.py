@@ -24,6 +24,10 @@ MAX_ODD_BYTES = 4 * 1024 * 1024
 """Of what is read leniently: as plain objects its JSON takes up to 25 times the memory."""
 
 
+MAX_ANNOTATION_BYTES = 1024 * 1024
+"""Of the citations of one text: thousands of them."""
+
+
 class Event(msgspec.Struct):
     """One event of the stream."""
 
@@ -46,7 +50,7 @@ class ContentPart(msgspec.Struct):
     type: str = ""
     text: str | None = None
     refusal: str | None = None
-    annotations: list[msgspec.Raw] | None = None
+    annotations: msgspec.Raw = NOTHING
 
 
 class OutputItem(msgspec.Struct):
@@ -101,9 +105,35 @@ class Response(msgspec.Struct):
     error: msgspec.Raw = NOTHING
 
 
+class Shown:
+    """What of a text was shown, in the pieces in which it came."""
+
+    __slots__ = ("_chars", "_measured", "pieces")
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self._measured = 0
+        self._chars = 0
+
+    @property
+    def chars(self) -> int:
+        """Its length; costs no more than the pieces that came since it was last asked for."""
+        self._chars += sum(map(len, self.pieces[self._measured :]))
+        self._measured = len(self.pieces)
+        return self._chars
+
+    def missing(self, whole: str) -> str:
+        """What the whole text has behind what was shown; nothing where they differ otherwise."""
+        # A shorter one is not even compared: servers that repeat it would make that quadratic.
+        if len(whole) > self.chars and whole.startswith("".join(self.pieces)):
+            return whole[self._chars :]
+        return ""
+
+
 decode_event = msgspec.json.Decoder(Event).decode
 _decode_item = msgspec.json.Decoder(OutputItem).decode
 _decode_response = msgspec.json.Decoder(Response).decode
+_decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _FAULTS = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
@@ -169,6 +199,19 @@ def read_response(raw: msgspec.Raw | bytes) -> Response | None:
     )
 
 
+def read_annotations(parts: list[ContentPart] | None) -> list[msgspec.Raw]:
+    """The citations of a message; none when they are more than can be."""
+    found: list[msgspec.Raw] = []
+    for part in parts or ():
+        raw = memoryview(part.annotations)
+        if 2 < len(raw) <= MAX_ANNOTATION_BYTES:
+            try:
+                found += _decode_list(raw)
+            except _FAULTS:
+                continue
+    return found
+
+
 def read_value(raw: msgspec.Raw | bytes) -> Any:
     """Any JSON as plain values; `None` when it is none, or larger than it may be."""
     data = bytes(raw)
@@ -193,7 +236,7 @@ def _parts(value: Any) -> list[ContentPart] | None:
             type=_text(part.get("type")) or "",
             text=_text(part.get("text")),
             refusal=_text(part.get("refusal")),
-            annotations=_raws(part.get("annotations")),
+            annotations=_raw(part.get("annotations")),
         )
         for part in value
         if isinstance(part, dict)
@@ -234,10 +277,6 @@ def _clean(text: str) -> str:
         return text
     # Half of a surrogate pair, escaped on its own, is no text: nothing behind could encode it.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _raws(value: Any) -> list[msgspec.Raw] | None:
-    return [_raw(item) for item in value] if isinstance(value, list) else None
 
 
 def _raw(value: Any) -> msgspec.Raw:

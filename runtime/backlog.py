@@ -51,6 +51,7 @@ class Backlog:
         self._now_ms = now_ms
         self._heads: dict[str, _Head] = {}
         self._entries: list[Entry] = []
+        self._stored: dict[str, list[Stored]] = {}
         self._events = 0
         self._bytes = 0
 
@@ -67,7 +68,11 @@ class Backlog:
         """Makes the rows of all that waits; raises `StorageError` with all of it still waiting."""
         if self._entries:
             self._ledger.record(self._entries)
-            self._entries, self._events, self._bytes = [], 0, 0
+            self._entries, self._stored, self._events, self._bytes = [], {}, 0, 0
+
+    def waiting(self, session_id: str) -> list[Stored]:
+        """The events of a session that have no rows yet, in order, without making them."""
+        return self._stored.get(session_id, [])
 
     def _append(self, entry: Entry) -> CommitResult:
         head = self._heads.get(entry.session_id)
@@ -86,5 +91,6 @@ class Backlog:
                 self._bytes += len(data)
         if kept:
             self._entries.append(Entry(entry.session_id, entry.at_ms, kept))
+            self._stored.setdefault(entry.session_id, []).extend(stored)
             self._events += len(kept)
         return tuple(stored)

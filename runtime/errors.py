@@ -136,8 +136,9 @@ class ActorStopped(InternalError):
 def error_of(error_type: str, message: str) -> CallboardError:
     """The error for a `type` that was kept as a word; `InternalError` for an unknown one."""
     leaves = CallboardError.__subclasses__()
-    for leaf in leaves:
-        if leaf.type == error_type:
-            return leaf(message)
-        leaves.extend(leaf.__subclasses__())
+    while leaves:
+        for leaf in leaves:
+            if leaf.type == error_type:
+                return leaf(message)
+        leaves = [below for leaf in leaves for below in leaf.__subclasses__()]
     return InternalError(message)

@@ -55,7 +55,10 @@ class _MemoryStore:
     async def events(
         self, session_id: str, *, after_seq: int = 0, limit: int | None = None
     ) -> list[Stored]:
-        return self._settled().events(session_id, after_seq, limit)
+        # Every session reads its events when it begins: that makes no rows.
+        events = self._open().events(session_id, after_seq, limit)
+        events += [s for s in self._backlog.waiting(session_id) if s.seq > after_seq]
+        return events if limit is None else events[: max(limit, 0)]
 
     async def session(self, session_id: str) -> SessionRow | None:
         return self._settled().session(session_id)

@@ -183,10 +183,8 @@ class Projection:
                 self._status(event.call_id, CallStatus.WAITING, event.arguments)
             case ApprovalAnswered():
                 self._status(event.call_id, CallStatus.PENDING, event.arguments)
-            case SessionCreated() | InputCancelled():
-                pass  # `create` did the one; the other's message stays as it was said
-            case AttemptFailed() | ProviderSetAside():
-                pass  # for whoever reads the events
+            case SessionCreated() | InputCancelled() | AttemptFailed() | ProviderSetAside():
+                pass  # `create` did the first; what a cancelled input said stays
             case ModelSwitched():
                 text = f"Model: {event.provider}/{event.model}, because: {event.reason}"
                 self._message(f"model:{self.head_seq + 1}", "system", text)

@@ -26,6 +26,7 @@ from callboard.providers.error_answer import (
 )
 from callboard.providers.gemini import GEMINI
 from callboard.providers.openai_chat import OPENAI_CHAT
+from callboard.providers.openai_responses import OPENAI_RESPONSES
 from callboard.providers.provider import Dialect
 from callboard.providers.sse import SseParser
 from callboard.runtime.definitions import ErrorType, ToolFailure
@@ -51,6 +52,11 @@ def fuzz_sse(data: bytes) -> None:
 def fuzz_openai_chat(data: bytes) -> None:
     """Any bytes are events with one terminal event at the end, and what they make can be stored."""
     _check_answer(OPENAI_CHAT, data)
+
+
+def fuzz_openai_responses(data: bytes) -> None:
+    """The same in OpenAI's Responses format."""
+    _check_answer(OPENAI_RESPONSES, data)
 
 
 def fuzz_anthropic_messages(data: bytes) -> None:
@@ -161,6 +167,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     for target in (
         fuzz_sse,
         fuzz_openai_chat,
+        fuzz_openai_responses,
         fuzz_anthropic_messages,
         fuzz_gemini,
         fuzz_error_answer,

@@ -18,6 +18,7 @@ from targets import (
     fuzz_error_answer,
     fuzz_gemini,
     fuzz_openai_chat,
+    fuzz_openai_responses,
     fuzz_sse,
     fuzz_toml,
 )
@@ -104,6 +105,60 @@ def test_openai_chat_with_a_changed_answer(data: st.DataObject) -> None:
         at = data.draw(st.integers(0, len(answer) - 1))
         answer[at : at + data.draw(st.integers(0, 8))] = data.draw(st.binary(max_size=8))
     fuzz_openai_chat(bytes(answer))
+
+
+def response_event(kind: bytes, fields: bytes) -> bytes:
+    return b'event: response.%b\ndata: {"type":"response.%b",%b}\n\n' % (kind, kind, fields)
+
+
+OUTPUT_ITEMS = [
+    b'{"type":"message","id":"m","phase":"commentary","content":[{"type":"output_text",'
+    b'"text":"xy","annotations":[{"u":1}]},{"type":"refusal","refusal":"no"}]}',
+    b'{"type":"message","content":"\\ud83d"}',
+    b'{"type":"reasoning","summary":[{"text":"r"},{"text":"s"}],"encrypted_content":"e"}',
+    b'{"type":"function_call","call_id":"i","name":"f","arguments":"{}"}',
+    b'{"type":"function_call","arguments":{"a":1}}',
+    b'{"type":"custom_tool_call","call_id":"c","name":"g","input":"\\"z"}',
+    b'{"type":"web_search_call","id":"w","status":"completed","x":"\xff"}',
+    b'{"type":"novelty","x":1e999}',
+    b"7",
+]
+RESPONSE_EVENTS = [
+    *(
+        response_event(kind, b'"output_index":%d,"item":%b' % (place, item))
+        for kind in (b"output_item.added", b"output_item.done")
+        for place, item in enumerate(OUTPUT_ITEMS)
+    ),
+    *(
+        response_event(kind, b'"output_index":%b,"delta":"x"' % place)
+        for kind in (
+            b"output_text.delta",
+            b"reasoning_summary_text.delta",
+            b"refusal.delta",
+            b"function_call_arguments.delta",
+            b"custom_tool_call_input.delta",
+        )
+        for place in (b"0", b"3", b"null", b'"2"')
+    ),
+    response_event(b"output_text.annotation.added", b'"annotation":{"u":"\xff"}'),
+    response_event(b"output_text.done", b'"output_index":0,"text":"xyz"'),
+    response_event(b"function_call_arguments.done", b'"output_index":3,"arguments":"xyz"'),
+    response_event(b"completed", b'"response":{"output":[%b]}' % b",".join(OUTPUT_ITEMS)),
+    response_event(b"incomplete", b'"response":{"incomplete_details":{"reason":"r"}}'),
+    response_event(b"failed", b'"response":{"error":{"message":"m","code":"server_error"}}'),
+    b'event: error\ndata: {"message":"m"}\n\n',
+    b'{"status":"completed","output":[%b]}' % b",".join(OUTPUT_ITEMS),
+]
+
+
+@given(mix(RESPONSE_EVENTS, JSON, SSE))
+def test_openai_responses(data: bytes) -> None:
+    fuzz_openai_responses(data)
+
+
+@given(mix(RESPONSE_EVENTS))
+def test_openai_responses_with_whole_events(data: bytes) -> None:
+    fuzz_openai_responses(data)
 
 
 def message_event(kind: bytes, fields: bytes = b"") -> bytes:

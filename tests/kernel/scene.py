@@ -19,7 +19,7 @@ from callboard.config.settings import Limits
 from callboard.providers.provider import LocalModel, ModelTarget
 from callboard.providers.scripted import ScriptedModel
 from callboard.runtime.definitions import Agent, SessionKind
-from callboard.runtime.errors import CallboardError
+from callboard.runtime.errors import CallboardError, NotFoundError
 from callboard.runtime.events import (
     CallFinished,
     CallProgress,
@@ -103,16 +103,27 @@ class NoHandles:
 
 
 class OneModel:
-    """The same model for every turn; `failure` is raised in its place."""
+    """The same model for every turn; `failure` is raised in its place.
+
+    Attributes:
+        others: The models behind it, by `PROVIDER/MODEL`.
+    """
 
     def __init__(self, model: LocalModel) -> None:
         self.model = model
         self.failure: CallboardError | None = None
+        self.others: dict[str, LocalModel] = {}
 
     def target(self, choice: str | None, preferred: str | None = None) -> ModelTarget:
         if self.failure is not None:
             raise self.failure
         return ModelTarget(provider="local", model="scripted", local=self.model)
+
+    def fallback(self, name: str) -> ModelTarget:
+        provider, _, model = name.partition("/")
+        if name not in self.others:
+            raise NotFoundError(f"There is no {name}.")
+        return ModelTarget(provider=provider, model=model, local=self.others[name])
 
 
 class Scene:

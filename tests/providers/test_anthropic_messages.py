@@ -732,7 +732,7 @@ def test_a_body_that_is_no_list_of_models_is_an_error(body: bytes) -> None:
         (401, "authentication_error", "auth", False),
         (403, "permission_error", "auth", False),
         (404, "not_found_error", "provider", False),
-        (413, "request_too_large", "provider", False),
+        (413, "request_too_large", "context_overflow", False),
         (429, "rate_limit_error", "overloaded", True),
         (500, "api_error", "provider", True),
         (504, "timeout_error", "timeout", True),

@@ -10,7 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.providers import anthropic_messages_blocks, anthropic_messages_decoder, sse
+from callboard.providers import (
+    anthropic_messages_blocks,
+    anthropic_messages_decoder,
+    anthropic_messages_wire,
+    sse,
+)
 from callboard.providers.anthropic_messages_blocks import MAX_CALLS
 from callboard.providers.anthropic_messages_decoder import AnthropicMessagesDecoder
 from callboard.runtime.stream import (
@@ -615,7 +620,7 @@ def test_broken_answers_are_errors(body: bytes, error_type: str, words: str) -> 
         ("timeout_error", "provider", True),
         ("authentication_error", "auth", False),
         ("permission_error", "auth", False),
-        ("billing_error", "provider", False),
+        ("billing_error", "quota", False),
         ("invalid_request_error", "provider", False),
     ],
 )
@@ -624,3 +629,30 @@ def test_errors_in_the_middle_of_an_answer(code: str, error_type: str, retryable
     error = error_of(decode(sse_body(start(), text(0, "a"), value)))
     assert (error.error_type, error.retryable) == (error_type, retryable)
     assert "Words" in error.message
+
+
+def test_what_is_broken_inside_of_an_event_costs_no_more_than_itself() -> None:
+    broken_key = sse_body(begin(0, "novelty", KEY=1), piece(0, "novelty_delta", KEY=2, a="b"))
+    events = decode(
+        sse_body({"type": "message_start", "message": 7}, text(0, "a"))
+        + broken_key.replace(b"KEY", b"\xff")
+        + sse_body(begin(1, "novelty", a="a"))
+        + sse_body(piece(2, "novelty_delta", KEY=2)).replace(b"KEY", b"\xff")
+        + sse_body(STOP)
+    )
+    *parts, kept, last = events
+    assert parts == [TextDelta("a")]
+    assert value_of(kept) == {"type": "novelty", "a": "a"}
+    assert last == Done(StopReason.END)
+
+
+def test_an_error_whose_words_are_broken_is_an_error() -> None:
+    body = sse_body({"type": "error", "error": {"message": "X"}}).replace(b"X", b"\xff")
+    assert error_of(decode(body)).error_type == "provider"
+
+
+def test_a_large_event_in_an_odd_form_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = sse_body({**text(0, "x" * 100), "index": "0"})
+    assert TextDelta("x" * 100) in decode(sse_body(start()) + odd + sse_body(STOP))
+    monkeypatch.setattr(anthropic_messages_wire, "MAX_ODD_BYTES", 100)
+    assert "can't be read" in error_of(decode(sse_body(start()) + odd)).message

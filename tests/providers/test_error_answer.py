@@ -136,7 +136,10 @@ TOO_LONG: list[tuple[int, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("status", "value"), TOO_LONG)
 def test_a_conversation_that_is_too_long_is_known(status: int, value: dict[str, Any]) -> None:
-    for error in (read_error_answer(status, {"retry-after": "1"}, body(value)), read_error_event(value)):
+    for error in (
+        read_error_answer(status, {"retry-after": "1"}, body(value)),
+        read_error_event(value),
+    ):
         if error.status is None and status == 413:
             continue  # in a stream nothing but the words would say so
         assert (error.error_type, error.retryable) == ("context_overflow", False)

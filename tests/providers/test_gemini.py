@@ -526,8 +526,8 @@ def test_what_was_decoded_goes_back_as_it_came() -> None:
             "thoughtSignature": "czU=",
         },
     ]
-    chunks = [{"candidates": [{"content": {"role": "model", "parts": [part]}}]} for part in parts]
-    chunks.append({"candidates": [{"finishReason": "STOP"}]})
+    candidates: list[Any] = [{"content": {"role": "model", "parts": [part]}} for part in parts]
+    chunks = [{"candidates": [item]} for item in [*candidates, {"finishReason": "STOP"}]]
     body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks).encode()
     decoder = GeminiDecoder()
     answer = AnswerBuilder()

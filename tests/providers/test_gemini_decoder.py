@@ -358,7 +358,7 @@ def test_a_blocked_prompt_is_a_refusal() -> None:
     usage = {"usageMetadata": {"promptTokenCount": 4}}
     done = Done(StopReason.REFUSED, "PROHIBITED_CONTENT")
     assert decode(sse({**blocked, **usage})) == [Usage(4), done]
-    ratings = {"promptFeedback": {"safetyRatings": []}}
+    ratings: dict[str, Any] = {"promptFeedback": {"safetyRatings": []}}
     assert events_of({**chunk({"text": "a"}), **ratings}) == [TextDelta("a")]
 
 
@@ -366,7 +366,8 @@ def test_only_the_first_candidate_is_read() -> None:
     first, second = chunk({"text": "a"})["candidates"][0], chunk({"text": "b"})["candidates"][0]
     both = {"candidates": [{**second, "index": 1, "finishReason": "STOP"}, {**first, "index": 0}]}
     assert events_of(both) == [TextDelta("a")]
-    assert error_of({"candidates": [{**second, "index": 1, "finishReason": "STOP"}]})
+    error = error_of({"candidates": [{**second, "index": 1, "finishReason": "STOP"}]})
+    assert error.error_type == "network"
 
 
 OVERLOADED = {

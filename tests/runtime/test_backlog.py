@@ -28,6 +28,7 @@ from callboard.runtime.events import (
 )
 from callboard.runtime.history import Text
 from callboard.runtime.ledger import Ledger
+from callboard.runtime.memory_store import open_memory_store
 from callboard.runtime.migrations import migrate
 from callboard.runtime.store import Append, CommitResult
 from callboard.runtime.stream import Usage
@@ -134,6 +135,30 @@ def test_rows_are_made_when_they_are_asked_for(tables: Tables, backlog: Backlog)
     assert tables.count() == 3
     backlog.settle()
     assert tables.count() == 3
+
+
+async def test_events_are_paged_over_those_with_rows_and_those_without() -> None:
+    store = open_memory_store()
+    await store.commit([Append("a", (CREATED, said("1"), said("2"))), Append("b", (CREATED,))])
+    assert await store.session("a") is not None  # makes the rows of these
+    await store.commit([Append("b", (said("b"),)), Append("a", (said("3"), said("4"), said("5")))])
+    everything = await store.events("a")
+    assert [stored.seq for stored in everything] == [1, 2, 3, 4, 5, 6]
+    for after in range(8):
+        for limit in (None, -1, *range(8)):
+            expected = everything[after:][: None if limit is None else max(limit, 0)]
+            assert await store.events("a", after_seq=after, limit=limit) == expected
+    assert len(await store.messages("a")) == 5
+    assert await store.events("a") == everything
+    await store.aclose()
+
+
+def test_what_waits_is_given_without_making_rows(tables: Tables, backlog: Backlog) -> None:
+    backlog.commit([Append("a", (said("x"),)), Append("b", (CREATED,))])
+    assert [stored.seq for stored in backlog.waiting("a")] == [1, 2]
+    assert tables.count() == 0
+    backlog.settle()
+    assert backlog.waiting("a") == []
 
 
 @pytest.mark.parametrize(
