@@ -33,6 +33,8 @@ MAX_WAITING_BATCHES = 16
 """Batches ahead of the session before reading from the network pauses: 1 MiB of network reads."""
 MAX_ERROR_BODY_BYTES = 64 * 1024
 """What is read of an answer that refuses: enough for any message, not for a flood."""
+SETTLE_SECONDS = 1.0
+"""How long a whole answer waits for the end of its body, where that could still say more."""
 DRAIN_SECONDS = 0.1
 """How long the end of a body is waited for behind the terminal event, to reuse the connection. It
 usually came with it; a new connection is cheaper than a longer wait."""
@@ -162,6 +164,8 @@ class ModelStream:
                     recording.add(data)
                 events = decoder.feed(data)
                 watch.note(progressed=bool(events))
+                if decoder.is_whole:
+                    watch.settle()
                 if events:
                     # A deadline may lose this batch on its way up: then the answer is not whole.
                     watch.decoder = None
@@ -199,6 +203,10 @@ class _Watch:
         exact = min(self._idle_by, self._progress_by, self._end)
         if not -self._SLACK_SECONDS < self.scope.deadline - exact <= self._SLACK_SECONDS:
             self.scope.deadline = exact + self._SLACK_SECONDS
+
+    def settle(self) -> None:
+        """The answer is whole; only the end of its bytes is waited for."""
+        self.scope.deadline = min(self.scope.deadline, trio.current_time() + SETTLE_SECONDS)
 
     async def send(self, outlet: StreamOutlet, events: list[AnyStreamEvent]) -> None:
         """Hands a batch up; that its reader pauses is not the model's silence."""

@@ -15,9 +15,9 @@ from ..config.base_url import may_carry_key, origin
 from ..config.key_store import API_KEY, open_key_store
 from ..config.key_text import MAX_KEY_LENGTH, is_key
 from ..config.settings import Settings
-from ..providers.catalog import CUSTOM, CUSTOM_KEY, provider_named, providers_of
 from ..providers.known_providers import KnownProvider
 from ..providers.provider_keys import has_environment_key
+from ..providers.provider_table import CUSTOM, CUSTOM_KEY, provider_named, providers_of
 from ..runtime.errors import AuthError, NotFoundError, ValidationError
 from ..runtime.redaction import redactor
 from ..runtime.secrets import Secret
@@ -79,7 +79,8 @@ class KeyDesk:
         is_replaced = row.binding.version > 1
         print(f"{'Replaced' if is_replaced else 'Stored'} the key of {name} for {place}.")
         if self._is_in_environment(provider):
-            complain(f"{provider.key_env} is set too, and wins over the stored key.")
+            variable = provider.variable(self._environ)
+            complain(f"{variable} is set too, and wins over the stored key.")
         return ANSWERED
 
     def show(self, *, json: bool) -> int:
@@ -99,7 +100,8 @@ class KeyDesk:
         provider = providers_of(self._settings).get(name)
         in_environment = provider is not None and self._is_in_environment(provider)
         kept = (
-            f" {provider.key_env} is set in the environment, which is not callboard's to change."
+            f" {provider.variable(self._environ)} is set in the environment, which is not "
+            "callboard's to change."
             if provider is not None and in_environment
             else ""
         )
@@ -118,7 +120,7 @@ class KeyDesk:
         return ANSWERED
 
     def _is_in_environment(self, provider: KnownProvider) -> bool:
-        return has_environment_key(provider.key_env, self._environ)
+        return has_environment_key(provider.variable(self._environ), self._environ)
 
     def _stored(self) -> Iterator[KeyLine]:
         providers = providers_of(self._settings)
@@ -142,7 +144,7 @@ class KeyDesk:
 
     def _in_environment(self) -> Iterator[KeyLine]:
         places = [
-            (provider.name, origin(provider.base_url), provider.key_env)
+            (provider.name, origin(provider.base_url), provider.variable(self._environ))
             for provider in providers_of(self._settings).values()
         ]
         for name, place, variable in [*places, (CUSTOM, "--base-url", CUSTOM_KEY)]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import types
 import typing
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ import msgspec
 
 from ..runtime.definitions import Agent
 from ..runtime.errors import NotFoundError, StorageError, ValidationError
+from .prices import Price
 from .settings import ManagedSettings, ProviderSettings, Settings
 
 FILE_NAME = "callboard.toml"
@@ -91,10 +93,20 @@ def load_settings(path: Path | None = None) -> Settings:
         StorageError: The file exists and can't be read.
         ValidationError: It is not what a configuration looks like; names file, line and field.
     """
-    file = config_folder() / FILE_NAME if path is None else path
+    managed = config_file(path).with_name(MANAGED_NAME)
+    return _merged(load_own_settings(path), read_managed(managed))
+
+
+def load_own_settings(path: Path | None = None) -> Settings:
+    """What the operator's own file says, without what commands wrote; as `load_settings`."""
+    file = config_file(path)
     text = _read(file, required=path is not None)
-    settings = Settings() if text is None else parse_settings(text, file)
-    return _merged(settings, read_managed(file.with_name(MANAGED_NAME)))
+    return Settings() if text is None else parse_settings(text, file)
+
+
+def config_file(path: Path | None = None) -> Path:
+    """The operator's file: this one, else callboard.toml in `config_folder()`."""
+    return config_folder() / FILE_NAME if path is None else path
 
 
 def read_managed(file: Path) -> ManagedSettings:
@@ -121,9 +133,11 @@ def parse_settings(text: str, file: Path) -> Settings:
     """
     document, reader = _parsed(text, file)
     providers = _providers(reader, document)
-    settings = reader.convert({**document, "agents": {}, "providers": {}}, Settings, ())
+    prices = _prices(reader, document)
+    empty: dict[str, Any] = {"agents": {}, "providers": {}, "prices": {}}
+    settings = reader.convert({**document, **empty}, Settings, ())
     agents = reader.tables(document, "agents", Agent, {"policy": settings.policy})
-    return msgspec.structs.replace(settings, agents=agents, providers=providers)
+    return msgspec.structs.replace(settings, agents=agents, providers=providers, prices=prices)
 
 
 def _parsed(text: str, file: Path) -> tuple[dict[str, Any], _Reader]:
@@ -140,6 +154,23 @@ def _providers(reader: _Reader, document: Mapping[str, Any]) -> dict[str, Provid
     for name in RESERVED_PROVIDERS & providers.keys():
         raise reader.error(("providers", name), f"the name {name!r} is built in; choose another")
     return providers
+
+
+def _prices(reader: _Reader, document: Mapping[str, Any]) -> dict[str, Price]:
+    form = '[prices."PROVIDER/MODEL"]'
+    tables = document.get("prices", {})
+    if not isinstance(tables, dict):
+        raise reader.error(("prices",), f"expected tables like {form}")
+    prices: dict[str, Price] = {}
+    for name, table in tables.items():
+        provider, slash, model = name.partition("/")
+        if not (provider and slash and model):
+            problem = f"expected {form}, with the quotes, or {form.replace('MODEL', '*')} for all"
+            raise reader.error(("prices", name), problem)
+        if not isinstance(table, dict):
+            raise reader.error(("prices", name), f"expected a table {form}, got a single value")
+        prices[name] = reader.convert(table, Price, ("prices", name))
+    return prices
 
 
 def _merged(settings: Settings, managed: ManagedSettings) -> Settings:
@@ -262,7 +293,8 @@ def _choices(kind: Any, inner: tuple[str, ...]) -> list[str]:
 
 
 def _type_of(kind: Any, name: str) -> Any:
-    return next(field.type for field in msgspec.structs.fields(kind) if field.name == name)
+    found = next(field.type for field in msgspec.structs.fields(kind) if field.name == name)
+    return typing.get_args(found)[0] if isinstance(found, types.UnionType) else found
 
 
 def _line_of(text: str, path: tuple[str, ...]) -> int | None:

@@ -20,8 +20,9 @@ TOKENS_PER_PRICE = 1_000_000
 
 Dollars = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
 
-_VERSION = re.compile(r"(-latest|-\d{8}|-\d{4}-\d{2}-\d{2}|-preview.*|-\d{3}|:free)?")
-"""What a dated version adds to a model's name."""
+_VERSION = re.compile(r"-latest|-\d{8}|-\d{4}-\d{2}-\d{2}|-preview(-\d{2}-\d{2,4})?|-\d{3}")
+"""What a version adds to a model's name. No other word: `-mini`, `-audio` and `:free` have prices
+of their own."""
 
 
 class LongPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,11 +52,16 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     cache_write: Dollars | None = None
     above: LongPrice | None = None
 
+    @property
+    def is_free(self) -> bool:
+        """Whether calls cost nothing, whatever they take."""
+        return not any((self.input, self.output, self.cached_input, self.cache_write, self.above))
+
     def cost(self, usage: Usage) -> float | None:
-        """US dollars of one model call; `None` when its tokens were not counted."""
+        """US dollars of one model call; `None` when it costs and its tokens were not counted."""
         tokens_in, tokens_out = usage.input_tokens, usage.output_tokens
         if tokens_in is None or tokens_out is None:
-            return None
+            return 0.0 if self.is_free else None
         is_long = self.above is not None and tokens_in > self.above.tokens
         price = self.above if self.above is not None and is_long else self
         cached = min(usage.cached_tokens or 0, tokens_in)
@@ -68,6 +74,8 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 class PriceTable:
     """Finds the price of a model.
+
+    Those that ship are read from their file when a price is asked for that is not the operator's.
 
     Args:
         own: The operator's prices, by `PROVIDER/MODEL`; they win over those that ship.

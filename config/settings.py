@@ -7,6 +7,7 @@ They are frozen: a change of the configuration makes new ones.
 from __future__ import annotations
 
 import enum
+import re
 from typing import Annotated
 
 import msgspec
@@ -16,6 +17,7 @@ from ..runtime.definitions import Agent, Preset
 from ..runtime.errors import NotFoundError
 from ..runtime.stream import MAX_ARGUMENT_BYTES
 from .base_url import checked_base_url
+from .prices import Price
 
 MAX_COUNT = 100_000
 """No count of concurrent things is sensibly higher; it catches a slipped finger."""
@@ -29,16 +31,23 @@ MAX_SECONDS = 7 * 24 * 3600.0
 MAX_RETRIES = 20
 """No number of retries is sensibly higher: they wait longer each time."""
 
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+"""The name of an environment variable, as shells take it."""
+
 Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_COUNT)]
 Bytes = Annotated[int, msgspec.Meta(ge=1024, le=MAX_BYTES)]
 ArgumentBytes = Annotated[int, msgspec.Meta(ge=1024, le=MAX_ARGUMENT_BYTES)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=MAX_SECONDS)]
+ModelId = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 
 
 class DialectName(enum.StrEnum):
-    """The wire formats that a configured provider may speak."""
+    """The wire formats."""
 
     OPENAI_CHAT = "openai_chat"
+    OPENAI_RESPONSES = "openai_responses"
+    ANTHROPIC = "anthropic"
+    GEMINI = "gemini"
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -141,20 +150,26 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         name: The provider's name, as in `PROVIDER/MODEL`: the name of its table.
         base_url: Everything before the wire format's own path, for example
             `http://127.0.0.1:8000/v1`.
-        dialect: Its wire format.
+        dialect: Its wire format; `None` is the one of the built-in provider at this base URL, else
+            Chat Completions.
         key_env: The environment variable that holds its key, or `None` when it wants none. The key
             itself never stands in the configuration.
-        model: Its model when only the provider is named, or `None`.
+        model: Its model when only the provider is named; `None` is the first of `models`.
+        models: Models that it has, whether or not it lists them.
     """
 
     name: str
     base_url: str
-    dialect: DialectName = DialectName.OPENAI_CHAT
+    dialect: DialectName | None = None
     key_env: str | None = None
     model: str | None = None
+    models: tuple[ModelId, ...] = ()
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "base_url", checked_base_url(self.base_url))
+        if self.key_env is not None and VARIABLE.fullmatch(self.key_env) is None:
+            # Not repeated: somebody may have put the key itself there.
+            raise ValueError("key_env is the name of an environment variable, and never the key")
 
 
 class ManagedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -183,6 +198,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         inactive: Providers that are not to be used, by name; built-in ones too.
         providers: Configured providers, by name.
         agents: Configured agents, by name; `general` exists without being listed.
+        prices: What models cost, by `PROVIDER/MODEL`; they win over the prices that ship.
     """
 
     model: str | None = None
@@ -193,6 +209,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     inactive: tuple[str, ...] = ()
     providers: dict[str, ProviderSettings] = msgspec.field(default_factory=dict)
     agents: dict[str, Agent] = msgspec.field(default_factory=dict)
+    prices: dict[str, Price] = msgspec.field(default_factory=dict)
 
     def agent(self, name: str = "general") -> Agent:
         """The agent of that name.

@@ -81,6 +81,11 @@ class AnthropicMessagesDecoder:
         self._stop_reason: str | None = None
         self._ended = False
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether `message_stop` was seen, behind which only another message could follow."""
+        return self._has_stopped
+
     def feed(self, data: bytes) -> list[AnyStreamEvent]:
         """What these bytes complete; nothing after a terminal event. Never raises."""
         events: list[AnyStreamEvent] = []

@@ -1,4 +1,4 @@
-"""Which providers exist, and which model a session gets: pure decisions, no I/O.
+"""Which model a session gets: pure decisions, no I/O.
 
 The order: what the command names, what the agent prefers, what the configuration says, the first
 provider with a key, a server on this machine, and last the built-in rehearsal model. A decision
@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ..config.base_url import checked_base_url, origin
-from ..config.settings import ProviderSettings, Settings
+from ..config.settings import Settings
 from ..runtime.definitions import Agent
 from ..runtime.errors import AuthError, NotFoundError, ValidationError
 from ..runtime.secrets import Secret
-from .known_providers import FOREIGN_FORMATS, KEY_ORDER, KNOWN, LOCAL_ORDER, KnownProvider
+from .dialects import dialect_at
+from .known_providers import KEY_ORDER, LOCAL_ORDER, KnownProvider
 from .provider import Endpoint
 from .provider_keys import (
     StoredKeys,
@@ -28,12 +28,13 @@ from .provider_keys import (
     has_environment_key,
     no_stored_keys,
 )
-
-REHEARSAL = "rehearsal"
-CUSTOM = "custom"
-"""The provider of `--base-url`, when it points at no known provider's origin."""
-
-CUSTOM_KEY = "CALLBOARD_API_KEY"
+from .provider_table import (
+    REHEARSAL,
+    provider_at,
+    provider_named,
+    providers_of,
+    unknown_provider,
+)
 
 MAX_LISTED_MODELS = 20
 """How many models an error names: a screen of them; OpenRouter has hundreds."""
@@ -69,6 +70,8 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         choice: `--model`: `PROVIDER/MODEL`, or a provider's name alone.
         base_url: `--base-url`: any compatible server; `choice` is then the model's id there.
+        dialect: `--dialect`: the wire format of that server; else the one of the provider whose
+            origin it has, else Chat Completions.
         agent: The session's agent, whose preference counts next.
         settings: The configuration.
         environ: The environment, for keys.
@@ -79,6 +82,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     stored: StoredKeys = no_stored_keys
     choice: str | None = None
     base_url: str | None = None
+    dialect: str | None = None
     agent: Agent | None = None
     settings: Settings = Settings()
 
@@ -93,10 +97,10 @@ def servers_to_ask(wish: Wish) -> tuple[Endpoint, ...]:
         CallboardError: As `resolve_model`.
     """
     if wish.base_url is not None:
-        provider = _provider_at(wish, wish.base_url)
+        provider = provider_at(wish.settings, wish.base_url, wish.dialect)
         if wish.choice or provider.model:
             return ()
-        return (_endpoint(provider, wish),)
+        return (endpoint_of(_active(provider, wish), wish),)
     named = _named(wish)
     if named is None:
         return () if _with_key(wish) else _local(wish)
@@ -107,7 +111,7 @@ def servers_to_ask(wish: Wish) -> tuple[Endpoint, ...]:
     known = providers_of(wish.settings).get(name)
     if known is None:
         return _local(wish)
-    return () if known.model else (_endpoint(known, wish),)
+    return () if known.model else (endpoint_of(_active(known, wish), wish),)
 
 
 def resolve_model(wish: Wish, listed: Listed | None = None) -> ResolvedModel:
@@ -130,17 +134,33 @@ def resolve_model(wish: Wish, listed: Listed | None = None) -> ResolvedModel:
         return _by_name(wish, *named, listed)
     provider = _with_key(wish)
     if provider is not None and provider.model is not None:
-        is_set = has_environment_key(provider.key_env, wish.environ)
-        why = f"{provider.key_env} is set" if is_set else f"a key is stored for {provider.name}"
+        variable = provider.variable(wish.environ)
+        is_set = has_environment_key(variable, wish.environ)
+        why = f"{variable} is set" if is_set else f"a key is stored for {provider.name}"
         return _resolved(wish, provider, provider.model, f"because {why}")
     for endpoint in _local(wish):
-        model = _first_chat_model(listed.get(endpoint.base_url))
+        model = first_chat_model(listed.get(endpoint.base_url))
         if model is not None:
             reason = f"because a server answers at {endpoint.base_url}"
             return ResolvedModel(
                 provider=endpoint.name, model=model, endpoint=endpoint, reason=reason
             )
-    return _rehearsal("because no model is configured" + _unused_keys(wish.environ))
+    return _rehearsal("because no model is configured")
+
+
+def find_provider(wish: Wish, name: str) -> KnownProvider:
+    """The provider of that name: built in, configured, or the one of `--base-url`.
+
+    It may be inactive: it can be asked for its models and be tested.
+
+    Raises:
+        NotFoundError: There is none; lists those that exist.
+    """
+    if wish.base_url is not None:
+        there = provider_at(wish.settings, wish.base_url, wish.dialect)
+        if there.name == name:
+            return there
+    return provider_named(wish.settings, name)
 
 
 def unknown_model(provider: str, model: str, available: Sequence[str]) -> NotFoundError:
@@ -177,8 +197,8 @@ def _by_name(wish: Wish, text: str, reason: str, listed: Listed) -> ResolvedMode
                     return ResolvedModel(
                         provider=endpoint.name, model=text, endpoint=endpoint, reason=reason
                     )
-        raise _unknown_provider(wish.settings, text)
-    model = model or provider.model or _first_chat_model(listed.get(provider.base_url)) or ""
+        raise unknown_provider(wish.settings, text)
+    model = model or provider.model or first_chat_model(listed.get(provider.base_url)) or ""
     if not model:
         raise ValidationError(
             f"{name} needs the name of a model, as in {name}/MODEL: it has no default, and "
@@ -189,9 +209,9 @@ def _by_name(wish: Wish, text: str, reason: str, listed: Listed) -> ResolvedMode
 
 
 def _at_base_url(wish: Wish, base_url: str, listed: Listed) -> ResolvedModel:
-    provider = _provider_at(wish, base_url)
+    provider = provider_at(wish.settings, base_url, wish.dialect)
     model = (wish.choice or "").removeprefix(f"{provider.name}/")
-    model = model or provider.model or _first_chat_model(listed.get(provider.base_url)) or ""
+    model = model or provider.model or first_chat_model(listed.get(provider.base_url)) or ""
     if not model:
         raise ValidationError(
             f"--base-url {provider.base_url} needs --model MODEL: "
@@ -205,35 +225,6 @@ def _no_list(base_url: str, listed: Listed) -> str:
     if base_url in listed and listed[base_url] is None:
         return f"nothing answered at {base_url}. Is the server running?"
     return f"no list of models came from {base_url}."
-
-
-def _provider_at(wish: Wish, base_url: str) -> KnownProvider:
-    """The known provider whose origin the URL has, there; else the custom one, with its own key."""
-    try:
-        url = checked_base_url(base_url)
-    except ValueError as exc:
-        raise ValidationError(f"--base-url: {exc}.", field="base_url") from exc
-    for known in providers_of(wish.settings).values():
-        if origin(known.base_url) == origin(url):
-            return msgspec.structs.replace(known, base_url=url)
-    return KnownProvider(name=CUSTOM, base_url=url, key_env=CUSTOM_KEY, key_required=False)
-
-
-def providers_of(settings: Settings) -> dict[str, KnownProvider]:
-    """Every provider by name; a configured one hides the built-in one of its name."""
-    return {name: _configured(its) for name, its in settings.providers.items()} | {
-        name: known for name, known in KNOWN.items() if name not in settings.providers
-    }
-
-
-def _configured(settings: ProviderSettings) -> KnownProvider:
-    return KnownProvider(
-        name=settings.name,
-        base_url=settings.base_url,
-        key_env=settings.key_env,
-        key_required=settings.key_env is not None,
-        model=settings.model,
-    )
 
 
 def _with_key(wish: Wish) -> KnownProvider | None:
@@ -252,7 +243,7 @@ def _local(wish: Wish) -> tuple[Endpoint, ...]:
     """The servers of this machine that are not left without a key that they want."""
     providers = providers_of(wish.settings)
     return tuple(
-        _endpoint(provider, wish)
+        endpoint_of(provider, wish)
         for provider in (providers[name] for name in LOCAL_ORDER)
         if provider.name not in wish.settings.inactive
         and (not provider.key_required or _key(provider, wish) is not None)
@@ -260,12 +251,16 @@ def _local(wish: Wish) -> tuple[Endpoint, ...]:
 
 
 def _key(provider: KnownProvider, wish: Wish) -> Secret | None:
-    return find_key(provider.name, provider.base_url, provider.key_env, wish.environ, wish.stored)
+    variable = provider.variable(wish.environ)
+    return find_key(provider.name, provider.base_url, variable, wish.environ, wish.stored)
 
 
-def _endpoint(provider: KnownProvider, wish: Wish) -> Endpoint:
-    from .openai_chat import openai_chat_at  # here: the rehearsal model starts without it
+def endpoint_of(provider: KnownProvider, wish: Wish) -> Endpoint:
+    """The provider with its key and its wire format, which is imported with the first one.
 
+    Raises:
+        AuthError: Its key is missing, broken or locked, or would travel in clear text.
+    """
     key = _key(provider, wish)
     if key is None and provider.key_required:
         set_it = f"set {provider.key_env}, or " if provider.key_env else ""
@@ -274,21 +269,28 @@ def _endpoint(provider: KnownProvider, wish: Wish) -> Endpoint:
             f"`callboard keys set {provider.name}`."
         )
     if key is not None:
-        check_key_may_travel(provider.base_url, provider.key_env, wish.environ)
+        variable = provider.variable(wish.environ)
+        check_key_may_travel(provider.base_url, variable, wish.environ)
     return Endpoint(
         name=provider.name,
-        dialect=openai_chat_at(provider.base_url),
+        dialect=dialect_at(provider.dialect, provider.base_url),
         base_url=provider.base_url,
         key=key,
     )
 
 
-def _resolved(wish: Wish, provider: KnownProvider, model: str, reason: str) -> ResolvedModel:
+def _active(provider: KnownProvider, wish: Wish) -> KnownProvider:
     if provider.name in wish.settings.inactive:
+        name = provider.name
         raise NotFoundError(
-            f"The provider {provider.name} is deactivated. Activate it, or name another one."
+            f"The provider {name} is deactivated. `callboard providers activate {name}` activates "
+            "it; or name another one."
         )
-    endpoint = _endpoint(provider, wish)
+    return provider
+
+
+def _resolved(wish: Wish, provider: KnownProvider, model: str, reason: str) -> ResolvedModel:
+    endpoint = endpoint_of(_active(provider, wish), wish)
     return ResolvedModel(provider=provider.name, model=model, endpoint=endpoint, reason=reason)
 
 
@@ -296,52 +298,6 @@ def _rehearsal(reason: str) -> ResolvedModel:
     return ResolvedModel(provider=REHEARSAL, model=REHEARSAL, endpoint=None, reason=reason)
 
 
-def _unused_keys(environ: Mapping[str, str]) -> str:
-    """A remark about keys that are set and can't be used, else nothing."""
-    unused = [key for key in FOREIGN_FORMATS.values() if environ.get(key, "").strip()]
-    if not unused:
-        return ""
-    return f" ({' and '.join(unused)} can't be used: this version speaks OpenAI's format only)"
-
-
-def _first_chat_model(models: Sequence[str] | None) -> str | None:
+def first_chat_model(models: Sequence[str] | None) -> str | None:
     """The first listed model that answers; embedding models are listed beside them."""
     return next((model for model in models or () if "embed" not in model.lower()), None)
-
-
-def provider_named(settings: Settings, name: str) -> KnownProvider:
-    """The provider of that name, built in or configured; raises `NotFoundError`."""
-    provider = providers_of(settings).get(name)
-    if provider is None:
-        raise _unknown_provider(settings, f"{name}/MODEL")
-    return provider
-
-
-def check_provider(settings: Settings, choice: str) -> None:
-    """Raises `NotFoundError` when the provider of a `PROVIDER/MODEL` does not exist."""
-    name = choice.partition("/")[0]
-    if name not in {REHEARSAL, CUSTOM}:
-        provider_named(settings, name)
-
-
-def _unknown_provider(settings: Settings, text: str) -> NotFoundError:
-    name, slash, model = text.partition("/")
-    names = ", ".join([*providers_of(settings), REHEARSAL])
-    if name == CUSTOM:
-        return NotFoundError(
-            f"{text!r} is the model of a --base-url: give that URL again, or pass --model."
-        )
-    if name in FOREIGN_FORMATS:
-        return NotFoundError(
-            f"{name} speaks a wire format that this version does not. Use a compatible server, "
-            f"for example openrouter/{name}/{model or 'MODEL'}. Providers: {names}."
-        )
-    if not slash:
-        return NotFoundError(
-            f"{text!r} is no provider, and no server on this machine has a model of that name. "
-            f"Write PROVIDER/MODEL. Providers: {names}."
-        )
-    return NotFoundError(
-        f"There is no provider {name!r}. Providers: {names}. Others are configured as "
-        f"[providers.NAME] in callboard.toml, or reached with --base-url."
-    )

@@ -32,3 +32,16 @@ def dialect_named(name: str) -> Dialect:
         case _:
             known = "openai_chat, openai_responses, anthropic, gemini"
             raise NotFoundError(f"There is no wire format {name!r}. There are: {known}.")
+
+
+def dialect_at(name: str, base_url: str) -> Dialect:
+    """The wire format of that name, as the server at this base URL speaks it.
+
+    Raises:
+        NotFoundError: As `dialect_named`.
+    """
+    if name == "openai_chat":
+        from .openai_chat import openai_chat_at
+
+        return openai_chat_at(base_url)
+    return dialect_named(name)

@@ -117,6 +117,11 @@ class GeminiDecoder:
         self._is_blocked = False
         self._ended = False
 
+    @property
+    def is_whole(self) -> bool:
+        """From the first reason to end on; usage and citations may still follow."""
+        return bool(self._finish_reason) and self._finish_reason not in _FAILED
+
     def feed(self, data: bytes) -> list[AnyStreamEvent]:
         """What these bytes complete; nothing after a terminal event. Never raises."""
         events: list[AnyStreamEvent] = []

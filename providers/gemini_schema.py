@@ -207,23 +207,18 @@ def _alternatives(flat: dict[str, Any], key: str) -> dict[str, Any]:
         if name not in {key, "title", "description", "default"}
     }
     choices = [item for item in flat[key] if item is not False]
-    kept: list[dict[str, Any]] = []
-    for item in choices:
-        inner = _flat(item) if isinstance(item, Mapping) else {}
-        if _is_null(inner):
-            continue
-        both = merged(base, inner)
-        if both is None:
-            # Not to be said in each alternative: all of it is said once, beside the base.
-            reduced = _reduced({**notes, **base})
-            _describe(reduced, {key: choices})
-            return reduced
-        kept.append(both)
-    is_nullable = any(_is_null(item) for item in choices) and "null" in types_of(base)
-    if not kept:
-        return _reduced({**notes, **base, "type": "null"} if is_nullable else {**notes, **base})
+    inner = [_flat(item) if isinstance(item, Mapping) else {} for item in choices]
+    kept = [merged(base, item) for item in inner if not _is_null(item)]
+    is_nullable = len(kept) < len(inner) and "null" in types_of(base)
+    if not kept and is_nullable:
+        return _reduced({**notes, **default, **base, "type": "null"})
+    if not kept or None in kept or "allOf" in base:
+        # Not to be said in each alternative: all of it is said once, beside the base.
+        reduced = _reduced({**notes, **base})
+        _describe(reduced, {**default, key: choices})
+        return reduced
     if len(kept) == 1:
-        reduced = _reduced({**kept[0], **notes, **default})
+        reduced = _reduced(merged({**notes, **default}, kept[0] or {}))
     else:
         reduced = {**notes, "anyOf": [_reduced(item) for item in kept]}
         if key == "oneOf":

@@ -1,8 +1,13 @@
-"""The providers that need no configuration but their key: plain data."""
+"""The providers that need no configuration but their key: plain data, templates for others."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
+
+from ..config.settings import DialectName
+from .provider_keys import has_environment_key
 
 
 class KnownProvider(msgspec.Struct, frozen=True, kw_only=True):
@@ -11,16 +16,29 @@ class KnownProvider(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: As in `PROVIDER/MODEL`.
         base_url: Everything before the wire format's own path.
+        dialect: Its wire format.
         key_env: The environment variable of its key; `None` when it wants none.
+        other_key_env: A second name of that variable, looked at when the first is not set.
         key_required: Whether a request without a key is pointless.
         model: Its model when only the provider is named, or `None`.
+        models: Models that it was configured to have, beside those that it lists.
     """
 
     name: str
     base_url: str
+    dialect: DialectName = DialectName.OPENAI_CHAT
     key_env: str | None = None
+    other_key_env: str | None = None
     key_required: bool = True
     model: str | None = None
+    models: tuple[str, ...] = ()
+
+    def variable(self, environ: Mapping[str, str]) -> str | None:
+        """The environment variable that its key is in; when in none, the one to set."""
+        if has_environment_key(self.key_env, environ):
+            return self.key_env
+        other = self.other_key_env
+        return other if has_environment_key(other, environ) else self.key_env
 
 
 KNOWN = {
@@ -29,8 +47,24 @@ KNOWN = {
         KnownProvider(
             name="openai",
             base_url="https://api.openai.com/v1",
+            dialect=DialectName.OPENAI_RESPONSES,
             key_env="OPENAI_API_KEY",
-            model="gpt-5-mini",
+            model="gpt-6-luna",
+        ),
+        KnownProvider(
+            name="anthropic",
+            base_url="https://api.anthropic.com/v1",
+            dialect=DialectName.ANTHROPIC,
+            key_env="ANTHROPIC_API_KEY",
+            model="claude-sonnet-5-5",
+        ),
+        KnownProvider(
+            name="gemini",
+            base_url="https://generativelanguage.googleapis.com/v1beta",
+            dialect=DialectName.GEMINI,
+            key_env="GEMINI_API_KEY",
+            other_key_env="GOOGLE_API_KEY",
+            model="gemini-3.8-flash",
         ),
         KnownProvider(name="ollama", base_url="http://127.0.0.1:11434/v1", key_required=False),
         KnownProvider(name="llamacpp", base_url="http://127.0.0.1:8080/v1", key_required=False),
@@ -55,17 +89,18 @@ KNOWN = {
             name="deepseek",
             base_url="https://api.deepseek.com/v1",
             key_env="DEEPSEEK_API_KEY",
-            model="deepseek-chat",
+            model="deepseek-flash",
+        ),
+        KnownProvider(
+            name="mistral",
+            base_url="https://api.mistral.ai/v1",
+            key_env="MISTRAL_API_KEY",
+            model="mistral-medium-latest",
         ),
     )
 }
 
-FOREIGN_FORMATS = {"anthropic": "ANTHROPIC_API_KEY", "gemini": "GEMINI_API_KEY"}
-"""Known providers whose own wire format callboard does not speak, with the variables of their
-keys; their models answer through a compatible server such as OpenRouter.
-"""
-
-KEY_ORDER = ("openai",)
+KEY_ORDER = ("openai", "anthropic", "gemini")
 """Whose key is taken when nothing names a model."""
 
 LOCAL_ORDER = ("ollama", "llamacpp")

@@ -96,6 +96,11 @@ class OpenAiChatDecoder:
         self._finish_reason: str | None = None
         self._ended = False
 
+    @property
+    def is_whole(self) -> bool:
+        """Never ahead of the terminal event itself."""
+        return False
+
     def feed(self, data: bytes) -> list[AnyStreamEvent]:
         """What these bytes complete; nothing after a terminal event. Never raises."""
         events: list[AnyStreamEvent] = []

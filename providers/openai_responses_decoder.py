@@ -67,6 +67,11 @@ class OpenAiResponsesDecoder:
         self._size_bytes = 0
         self._ended = False
 
+    @property
+    def is_whole(self) -> bool:
+        """Never ahead of the terminal event itself."""
+        return False
+
     def feed(self, data: bytes) -> list[AnyStreamEvent]:
         """What these bytes complete; nothing after a terminal event. Never raises."""
         events: list[AnyStreamEvent] = []
@@ -249,6 +254,7 @@ class OpenAiResponsesDecoder:
             usage.output_tokens,
             read.cached_tokens if read is not None else None,
             written.reasoning_tokens if written is not None else None,
+            read.cache_write_tokens if read is not None else None,
         )
         events.append(Usage(*(n if n is not None and 0 <= n < MAX_COUNT else None for n in counts)))
 

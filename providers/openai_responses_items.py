@@ -30,6 +30,7 @@ from .openai_responses_wire import (
     Event,
     OutputItem,
     Shown,
+    is_object,
     read_annotations,
     read_item,
 )
@@ -142,10 +143,9 @@ class ItemAssembly:
 
     def add_annotation(self, event: Event) -> None:
         """A citation, in case the end of its message lacks them."""
-        annotation = _clean(event.annotation)
         annotations = self._find(event, MESSAGE).annotations
-        if bytes(annotation) and len(annotations) < MAX_ITEMS:
-            annotations.append(annotation)
+        if is_object(event.annotation) and len(annotations) < MAX_ITEMS:
+            annotations.append(_clean(event.annotation))
 
     def add_thinking(self, event: Event, events: list[AnyStreamEvent]) -> None:
         """A piece of reasoning, or of its summary."""

@@ -72,6 +72,7 @@ class InputDetails(msgspec.Struct, gc=False):
     """Of the tokens read."""
 
     cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
 
 
 class OutputDetails(msgspec.Struct, gc=False):
@@ -206,10 +207,15 @@ def read_annotations(parts: list[ContentPart] | None) -> list[msgspec.Raw]:
         raw = memoryview(part.annotations)
         if 2 < len(raw) <= MAX_ANNOTATION_BYTES:
             try:
-                found += _decode_list(raw)
+                found += filter(is_object, _decode_list(raw))
             except _FAULTS:
                 continue
     return found
+
+
+def is_object(raw: msgspec.Raw) -> bool:
+    """Whether it is a JSON object."""
+    return bytes(memoryview(raw)[:1]) == b"{"
 
 
 def read_value(raw: msgspec.Raw | bytes) -> Any:
@@ -249,7 +255,7 @@ def _usage(value: dict[str, Any]) -> UsageCount:
     return UsageCount(
         _count(value.get("input_tokens")),
         _count(value.get("output_tokens")),
-        InputDetails(_count(cached.get("cached_tokens"))),
+        InputDetails(*(_count(cached.get(k)) for k in ("cached_tokens", "cache_write_tokens"))),
         OutputDetails(_count(reasoning.get("reasoning_tokens"))),
     )
 

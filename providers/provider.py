@@ -104,7 +104,15 @@ class ModelPage(msgspec.Struct, frozen=True):
 
 
 class Decoder(Protocol):
-    """Turns the bytes of one answer into stream events; one object per answer, no I/O."""
+    """Turns the bytes of one answer into stream events; one object per answer, no I/O.
+
+    Attributes:
+        is_whole: Whether `finish` would find a whole answer now: then the rest of the bytes is not
+            waited for as long.
+    """
+
+    @property
+    def is_whole(self) -> bool: ...
 
     def feed(self, data: bytes) -> list[AnyStreamEvent]:
         """What these bytes complete. After a terminal event it returns nothing more.

@@ -150,6 +150,8 @@ class SseParser:
         if {line[:6] for line in values} - {_FIRST}:
             return None
         rest = b"\n".join(lines[end:])
+        if b"\n\n" in rest:
+            return None  # an event is complete in it
         if len(data) > MAX_EVENT_BYTES and any(
             len(line) > MAX_EVENT_BYTES for line in (*lines, rest)
         ):

@@ -1,8 +1,8 @@
 """The writing side of a store in memory: rows are made when somebody reads them.
 
-A run that keeps nothing seldom asks for its rows, and they cost ten times what it takes to number
-an event. So an event waits here, encoded and admitted; `settle` gives what waits to the ledger in
-one transaction. A store in a file can't do this: another program may read it at any time.
+A run that keeps nothing seldom asks for its rows, and making them in each commit costs four times
+the rest of it. So an event waits here, encoded and admitted; `settle` gives what waits to the ledger
+in one transaction. A store in a file can't do this: another program may read it at any time.
 """
 
 from __future__ import annotations

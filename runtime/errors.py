@@ -7,7 +7,9 @@ edge where they arrive.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
+
+NetworkStage = Literal["name", "connect", "tls", "http"]
 
 
 class CallboardError(Exception):
@@ -29,10 +31,19 @@ class CallboardError(Exception):
 
 
 class NetworkError(CallboardError):
-    """A connection could not be made, or broke."""
+    """A connection could not be made, or broke.
+
+    Attributes:
+        stage: What failed: `name` (it can't be resolved), `connect`, `tls`, `http` (another
+            protocol is spoken); `None` when a connection broke.
+    """
 
     type = "network"
     retryable = True
+
+    def __init__(self, message: str = "", *, stage: NetworkStage | None = None) -> None:
+        super().__init__(message)
+        self.stage = stage
 
 
 class AuthError(CallboardError):

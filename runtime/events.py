@@ -126,7 +126,13 @@ class ModelSwitched(Event, frozen=True, kw_only=True, tag="model_switched"):
 
 
 class ProviderSetAside(Event, frozen=True, kw_only=True, tag="provider_set_aside"):
-    """A provider keeps failing: turns that have another model leave it alone for some seconds."""
+    """A provider keeps failing: turns that have another model leave it alone for some seconds.
+
+    Example:
+        async for event in turn:
+            if isinstance(event, callboard.ProviderSetAside):
+                print(event.provider, f"is left alone for {event.seconds:.0f} s")
+    """
 
     turn_id: str
     provider: str
@@ -139,6 +145,11 @@ class HistoryCompacted(Event, frozen=True, kw_only=True, tag="history_compacted"
 
     `rounds` counts the finished rounds that it replaces, from the first on; the journal keeps them.
     `usage` is what the summary cost, and `provider` and `model` are who wrote it.
+
+    Example:
+        async for event in turn:
+            if isinstance(event, callboard.HistoryCompacted):
+                print(event.rounds, "rounds are now:", event.summary)
     """
 
     turn_id: str

@@ -149,10 +149,10 @@ class HttpConnection:
         except h11.RemoteProtocolError as fault:
             if "closed connection" in str(fault):
                 text = f"{self._host} closed the connection in the middle of its answer."
-            else:
-                what = str(fault)[:MAX_QUOTED_CHARS]
-                text = f"{self._host} does not speak HTTP as it should: {what}. Check the URL."
-            raise NetworkError(text) from fault
+                raise NetworkError(text) from fault
+            what = str(fault)[:MAX_QUOTED_CHARS]
+            text = f"{self._host} does not speak HTTP as it should: {what}. Check the URL."
+            raise NetworkError(text, stage="http") from fault
 
     async def _receive(self) -> None:
         """One network read."""
@@ -179,7 +179,7 @@ class HttpConnection:
         try:
             tcp = await self._connect_tcp(self._host, self.destination.port)
         except OSError as fault:
-            raise NetworkError(_why_no_connection(where, fault)) from fault
+            raise _no_connection(where, fault) from fault
         if self.destination.scheme != "https":
             return tcp
         tls = trio.SSLStream(tcp, self._tls(), server_hostname=self._host, https_compatible=True)
@@ -190,7 +190,8 @@ class HttpConnection:
             reason = getattr(fault.__cause__, "verify_message", "") or fault.__cause__ or "cut off"
             raise NetworkError(
                 f"No secure connection to {where}: {reason}. Check that the URL's https is right, "
-                f"and the server's certificate."
+                f"and the server's certificate.",
+                stage="tls",
             ) from fault
         except BaseException:
             await trio.aclose_forcefully(tcp)
@@ -235,15 +236,18 @@ class HttpConnection:
         return stream.socket
 
 
-def _why_no_connection(where: str, fault: OSError) -> str:
+def _no_connection(where: str, fault: OSError) -> NetworkError:
     faults = [fault, *_causes(fault)]
     if any(isinstance(each, socket.gaierror) for each in faults):
-        return f"The name of {where} can't be resolved. Check the URL and the network."
+        text = f"The name of {where} can't be resolved. Check the URL and the network."
+        return NetworkError(text, stage="name")
     if any(each.errno == errno.ECONNREFUSED for each in faults):
-        return f"{where} refused the connection. Is the server running there?"
-    if any(each.errno in {errno.ENETUNREACH, errno.EHOSTUNREACH} for each in faults):
-        return f"There is no way to {where}. Check the network."
-    return f"No connection to {where}: {faults[-1].strerror or faults[-1]}."
+        text = f"{where} refused the connection. Is the server running there?"
+    elif any(each.errno in {errno.ENETUNREACH, errno.EHOSTUNREACH} for each in faults):
+        text = f"There is no way to {where}. Check the network."
+    else:
+        text = f"No connection to {where}: {faults[-1].strerror or faults[-1]}."
+    return NetworkError(text, stage="connect")
 
 
 def _causes(fault: BaseException) -> Iterator[OSError]:

@@ -83,8 +83,15 @@ class _MemoryStore:
     ) -> list[CallRow]:
         return self._settled().calls(session_id, name, status, limit)
 
-    async def usage(self, session_id: str) -> list[UsageRow]:
-        return self._settled().usage(session_id)
+    async def usage(
+        self,
+        session_id: str | None = None,
+        *,
+        since_ms: int = 0,
+        after: int = 0,
+        limit: int | None = None,
+    ) -> list[UsageRow]:
+        return self._settled().usage(session_id, since_ms, after, limit)
 
     async def full_output(self, session_id: str, call_id: str) -> str | None:
         return self._settled().full_output(session_id, call_id)

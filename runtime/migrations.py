@@ -115,7 +115,9 @@ create table usage (
 create index usage_by_session on usage (session);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST,)
+_CACHE_WRITES = "alter table usage add column cache_write_tokens integer;"
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _CACHE_WRITES)
 """Step N brings a file from version N-1 to N."""
 
 

@@ -36,6 +36,7 @@ from .events import (
 )
 from .history import Refusal, Text, Thinking
 from .stream import Usage
+from .usage_table import add_usage
 
 MAX_TITLE_LENGTH = 60
 """What a list of sessions shows on one line of a terminal."""
@@ -209,7 +210,7 @@ class Projection:
 
     def _compacted(self, event: HistoryCompacted) -> None:
         self._message(f"summary:{self.head_seq + 1}", "system", f"Summary: {event.summary}")
-        self._usage(f"summary:{self.head_seq + 1}", event)
+        add_usage(self._connection, self.key, f"summary:{self.head_seq + 1}", event, self.now_ms)
 
     def _answer(self, event: MessageCompleted) -> None:
         usage = event.usage or _UNKNOWN
@@ -226,27 +227,7 @@ class Projection:
             provider=event.provider,
             duration_ms=event.duration_ms,
         )
-        self._usage(event.message_id, event)
-
-    def _usage(self, message_id: str, event: MessageCompleted | HistoryCompacted) -> None:
-        usage = event.usage or _UNKNOWN
-        self._connection.execute(
-            "insert into usage (session, turn_id, message_id, provider, model, input_tokens,"
-            " output_tokens, cached_tokens, reasoning_tokens, created_at_ms)"
-            " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                self.key,
-                event.turn_id,
-                message_id,
-                event.provider,
-                event.model,
-                usage.input_tokens,
-                usage.output_tokens,
-                usage.cached_tokens,
-                usage.reasoning_tokens,
-                self.now_ms,
-            ),
-        )
+        add_usage(self._connection, self.key, event.message_id, event, self.now_ms)
 
     def _proposed(self, event: CallProposed) -> None:
         self._connection.execute(

@@ -12,6 +12,7 @@ from .event_codec import decode_event
 from .events import CallFinished, Stored
 from .ledger import storage_error
 from .store import CallRow, MessageRow, OpenTurn, SessionRow, UsageRow
+from .usage_table import select_usage
 
 Row = TypeVar("Row", SessionRow, MessageRow, CallRow, UsageRow)
 
@@ -103,16 +104,12 @@ class Queries:
             (*map(str, filters.values()), _bound(limit)),
         )
 
-    def usage(self, session_id: str) -> list[UsageRow]:
+    def usage(
+        self, session_id: str | None, since_ms: int, after: int, limit: int | None
+    ) -> list[UsageRow]:
         """See `StoreReader.usage`."""
-        return self._structs(
-            UsageRow,
-            "select s.session_id, u.turn_id, u.message_id, u.provider, u.model, u.input_tokens,"
-            " u.output_tokens, u.cached_tokens, u.reasoning_tokens, u.created_at_ms"
-            " from usage u join sessions s on s.id = u.session where s.session_id = ?"
-            " order by u.id",
-            (session_id,),
-        )
+        query = select_usage(session_id, since_ms, after, _bound(limit))
+        return self._structs(UsageRow, *query)
 
     def full_output(self, session_id: str, call_id: str) -> str | None:
         """See `StoreReader.full_output`."""

@@ -144,8 +144,17 @@ class _DiskReader:
     ) -> list[CallRow]:
         return await self._read(lambda queries: queries.calls(session_id, name, status, limit))
 
-    async def usage(self, session_id: str) -> list[UsageRow]:
-        return await self._read(lambda queries: queries.usage(session_id))
+    async def usage(
+        self,
+        session_id: str | None = None,
+        *,
+        since_ms: int = 0,
+        after: int = 0,
+        limit: int | None = None,
+    ) -> list[UsageRow]:
+        return await self._read(
+            lambda queries: queries.usage(session_id, since_ms, after, limit)
+        )
 
     async def full_output(self, session_id: str, call_id: str) -> str | None:
         return await self._read(lambda queries: queries.full_output(session_id, call_id))

@@ -89,9 +89,14 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens of one model call."""
+    """Tokens of one model call; `None` is unknown, never zero.
 
+    `position` orders the calls of all sessions; `agent` is who the session is of now.
+    """
+
+    position: int
     session_id: str
+    agent: str
     turn_id: str
     message_id: str
     provider: str
@@ -100,6 +105,7 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens: int | None
     cached_tokens: int | None
     reasoning_tokens: int | None
+    cache_write_tokens: int | None
     created_at_ms: int
 
 
@@ -154,8 +160,18 @@ class StoreReader(Protocol):
         """Tool calls, the latest first."""
         ...
 
-    async def usage(self, session_id: str) -> list[UsageRow]:
-        """Tokens of each model call of a session, in order."""
+    async def usage(
+        self,
+        session_id: str | None = None,
+        *,
+        since_ms: int = 0,
+        after: int = 0,
+        limit: int | None = None,
+    ) -> list[UsageRow]:
+        """Tokens of each model call whose position is behind `after`, in order.
+
+        Of one session, or of all, deleted ones too; since a time in Unix milliseconds.
+        """
         ...
 
     async def full_output(self, session_id: str, call_id: str) -> str | None:

@@ -21,11 +21,11 @@ import callboard
 from callboard.actors import tool_dispatcher
 from callboard.config.settings import MAX_RETRIES, Limits, Settings
 from callboard.providers.provider import Emit, ModelRequest
-from callboard.providers.script import Reply, reply
+from callboard.providers.script import Reply, Step, fail, raw_events, reply
 from callboard.runtime.errors import DeadlineError
 from callboard.runtime.http import open_http_client
 from callboard.runtime.messages import ApprovalRequest
-from callboard.runtime.stream import MAX_ARGUMENT_BYTES, Done, StopReason
+from callboard.runtime.stream import MAX_ARGUMENT_BYTES, Done, StopReason, StreamError
 from callboard.tools.schema import WireName
 from callboard.tools.tool import Arguments, FunctionTool
 
@@ -40,6 +40,8 @@ DEFAULTS: dict[str, float] = {
     "idle_seconds": 60,
     "progress_seconds": 120,
     "model_call_seconds": 15 * 60,
+    "model_retries": 3,
+    "retry_wait_seconds": 60,
     "model_retries": 3,
     "retry_wait_seconds": 60,
     "max_tool_seconds": 600,
@@ -60,6 +62,7 @@ def test_constants_that_mean_the_same_are_the_same() -> None:
 BOUNDS: dict[str, tuple[float, float]] = {
     "calls": (1, 100_000),
     "repeats": (1, 100_000),
+    "retries": (0, 20),
     "retries": (0, MAX_RETRIES),
     "arguments_bytes": (1024, 1024 * 1024),
     "result_bytes": (1024, 256 * 1024 * 1024),
@@ -275,6 +278,41 @@ async def test_repeats(tmp_path: Path, count: int, outcome: str) -> None:
         played = await play(await runtime.create_session(), "Go.")
     assert played.ended.outcome == outcome
     assert len(played.results) == min(count, 3)
+
+
+# ── a model that fails ───────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("failures", "outcome"), [(1, "answered"), (2, "answered"), (3, "failed")])
+async def test_retries(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, failures: int, outcome: str
+) -> None:
+    busy = fail("Busy.", error_type="overloaded", retryable=True)
+    steps: list[Step] = [*[busy] * failures, *([reply("Here.")] if outcome == "answered" else [])]
+    async with open_local_stage(
+        tmp_path, steps, settings=Settings(limits=Limits(model_retries=2))
+    ) as (runtime, _):
+        played = await play(await runtime.create_session(), "Go.")
+    assert played.ended.outcome == outcome
+    failed = [event for event in played.events if isinstance(event, callboard.AttemptFailed)]
+    assert len(failed) == min(failures, 2)
+
+
+@pytest.mark.parametrize(("seconds", "waited"), [(9.9, True), (10, True), (10.1, False)])
+async def test_the_wait_before_a_retry(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, seconds: float, waited: bool
+) -> None:
+    busy = StreamError(
+        error_type="overloaded", message="Busy.", retryable=True, retry_after_seconds=seconds
+    )
+    steps: list[Step] = [raw_events(busy), *([reply("Here.")] if waited else [])]
+    async with open_local_stage(
+        tmp_path, steps, settings=Settings(limits=Limits(retry_wait_seconds=10))
+    ) as (runtime, _):
+        played = await play(await runtime.create_session(), "Go.")
+    assert played.ended.outcome == ("answered" if waited else "failed")
+    least, most = (seconds, 10) if waited else (0, 0)
+    assert least <= trio.current_time() <= most
 
 
 # ── a model's time ───────────────────────────────────────────────────────────────────────────────

@@ -32,12 +32,16 @@ if TYPE_CHECKING:
     from .runtime.definitions import ToolFailure as ToolFailure
     from .runtime.definitions import ToolResult as ToolResult
     from .runtime.errors import CallboardError as CallboardError
+    from .runtime.events import AttemptFailed as AttemptFailed
     from .runtime.events import CallFinished as CallFinished
     from .runtime.events import CallProgress as CallProgress
     from .runtime.events import CallProposed as CallProposed
     from .runtime.events import CallStarted as CallStarted
+    from .runtime.events import HistoryCompacted as HistoryCompacted
     from .runtime.events import MessageCompleted as MessageCompleted
     from .runtime.events import MessageDiscarded as MessageDiscarded
+    from .runtime.events import ModelSwitched as ModelSwitched
+    from .runtime.events import ProviderSetAside as ProviderSetAside
     from .runtime.events import TurnEnded as TurnEnded
     from .runtime.history import Attachment as Attachment
     from .runtime.messages import ApprovalAnswer as ApprovalAnswer
@@ -59,7 +63,7 @@ else:
         ".providers.scripted": "ScriptedModel",
         ".runtime.definitions": "Agent ErrorType Preset Tier ToolFailure ToolResult",
         ".runtime.errors": "CallboardError",
-        ".runtime.events": "CallFinished CallProgress CallProposed CallStarted MessageCompleted MessageDiscarded TurnEnded",
+        ".runtime.events": "AttemptFailed CallFinished CallProgress CallProposed CallStarted HistoryCompacted MessageCompleted MessageDiscarded ModelSwitched ProviderSetAside TurnEnded",
         ".runtime.history": "Attachment",
         ".runtime.messages": "ApprovalAnswer ApprovalRequest",
         ".runtime.stream": "TextDelta ThinkingDelta",

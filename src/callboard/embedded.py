@@ -16,9 +16,10 @@ from .config.files import config_folder
 from .config.settings import KeySettings, Settings
 from .host import Host, Plan, open_host
 from .models import ModelFinder
-from .providers.catalog import Wish, check_provider
+from .providers.catalog import Wish
 from .providers.provider import LocalModel
 from .providers.provider_keys import StoredKeys, no_stored_keys
+from .providers.provider_table import check_provider
 from .providers.recording import Recorder
 from .runtime.definitions import Agent, Preset, ToolDefinition
 from .runtime.errors import NotFoundError, ValidationError

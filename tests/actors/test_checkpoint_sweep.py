@@ -23,7 +23,9 @@ from callboard.actors.journal import Journal
 from callboard.actors.model_stream import ModelStream, StartModelCall
 from callboard.actors.permission_broker import PermissionBroker
 from callboard.actors.session import Session
+from callboard.config.settings import Limits
 from callboard.providers.provider import Emit, ModelRequest
+from callboard.providers.script import fail
 from callboard.providers.script import reply as answer
 from callboard.providers.scripted import ScriptedModel
 from callboard.runtime.definitions import Agent, Effect, Resource, Tier
@@ -375,6 +377,39 @@ def directory_scenario(side: str, make: type[Directory] = Directory) -> Scenario
     return scenario
 
 
+def trouble_scenario(side: str) -> Scenario:
+    """A turn with everything that a model can make necessary: waits, a summary, the next model."""
+
+    async def scenario(cut: Cut) -> None:
+        busy = fail("Busy.", error_type="overloaded", retryable=True, text="So")
+        too_long = fail("Too long.", error_type="context_overflow")
+        key = fail("The key is wrong.", error_type="auth")
+        tools = Tools()
+        model = ScriptedModel([answer("x" * 100), busy, too_long, busy, answer("Notes."), key])
+        scene = Scene(
+            tools=tools.all(), model=model, limits=Limits(), agents=[Agent(fallbacks=("b/m",))]
+        )
+        scene.models.others["b/m"] = Answering()
+        await scene.create()
+
+        async def talk() -> None:
+            await prompt(scene, "session", "s1", "first")
+            await prompt(scene, "session", "s1", "second")
+
+        async def stop_late() -> None:
+            await trio.sleep(60)
+            await scene.session.ask(StopSession(session_id="s1", reason="test"))
+
+        await play(cut, scene, "journal broker dispatcher session", side, talk, stop_late)
+        assert tools.running == 0
+        await assert_goes_on(scene.fake, "s1")
+        if not cut.happened:
+            tags = {type(event).__name__ for event in await scene.events()}
+            assert {"AttemptFailed", "HistoryCompacted", "ModelSwitched", "ProviderSetAside"} <= tags
+
+    return scenario
+
+
 # ── a whole runtime ──────────────────────────────────────────────────────────────────────────────
 
 
@@ -437,6 +472,7 @@ def consumer_scenario(folder: Path) -> Scenario:
         dispatcher_scenario,
         model_stream_scenario,
         session_scenario,
+        trouble_scenario,
         directory_scenario,
     ],
 )

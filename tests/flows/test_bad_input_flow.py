@@ -152,7 +152,7 @@ async def test_of_300_parallel_calls_256_run(tmp_path: Path, store: str) -> None
 
 
 async def test_arguments_are_cut_while_they_stream(tmp_path: Path) -> None:
-    huge = ("write_file", {"path": "huge", "content": "x" * (5 * MIB)})
+    huge = ("write_file", {"path": "huge", "content": "x" * (10 * MIB)})
     small = ("write_file", {"path": "small", "content": "x"})
     steps = [reply(calls=[huge, small]), reply("Too much.")]
     async with open_stage(tmp_path, steps, store="disk") as stage:

@@ -318,6 +318,17 @@ def test_usage_may_follow_the_end_and_several_chunks_may_end() -> None:
     ]
 
 
+def test_an_answer_is_whole_from_its_finish_reason_on() -> None:
+    decoder = GeminiDecoder()
+    decoder.feed(sse(chunk({"text": "a"})))
+    assert not decoder.is_whole
+    decoder.feed(sse(STOP))
+    assert decoder.is_whole
+    broken = GeminiDecoder()
+    broken.feed(sse(chunk(finishReason="MALFORMED_RESPONSE")))
+    assert not broken.is_whole
+
+
 @pytest.mark.parametrize(
     ("reason", "stop"),
     [

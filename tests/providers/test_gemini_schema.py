@@ -37,6 +37,17 @@ ANY = {
             {"type": "STRING", "nullable": True, "description": "D.\nDefault: null"},
         ),
         (
+            {"anyOf": [{"type": "string", "description": "E."}], "description": "D."},
+            {"type": "STRING", "description": "D.\nE."},
+        ),
+        (
+            {"type": "object", "anyOf": [{"type": "null"}], "default": 1},
+            {
+                "type": "OBJECT",
+                "description": ALSO + '{"anyOf":[{"type":"null"}]}\nDefault: 1',
+            },
+        ),
+        (
             {"type": ["string", "integer"], "minLength": 1, "minimum": 2, "description": "D."},
             {
                 "description": "D.",

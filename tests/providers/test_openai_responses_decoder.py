@@ -66,7 +66,7 @@ def ended(item: Value, place: Any = 0) -> Value:
     return event("output_item.done", output_index=place, item=item)
 
 
-def completed(*output: Value, status: str = "completed", **fields: Any) -> Value:
+def completed(*output: Any, status: str = "completed", **fields: Any) -> Value:
     response = {"id": "r", "object": "response", "status": status, "output": output, **fields}
     return event(status, response=response)
 
@@ -138,7 +138,7 @@ TOOLS = Done(StopReason.TOOL_CALLS, "completed")
 USAGE = {
     "input_tokens": 9,
     "output_tokens": 4,
-    "input_tokens_details": {"cached_tokens": 3},
+    "input_tokens_details": {"cached_tokens": 3, "cache_write_tokens": 1},
     "output_tokens_details": {"reasoning_tokens": 2},
     "total_tokens": 13,
 }
@@ -154,7 +154,7 @@ SHAPES: dict[str, tuple[bytes, list[Any]]] = {
             ended(message("éb")),
             completed(message("éb"), usage=USAGE, error=None, incomplete_details=None),
         ),
-        [TextDelta("é"), TextDelta("b"), Usage(9, 4, 3, 2), END],
+        [TextDelta("é"), TextDelta("b"), Usage(9, 4, 3, 2, 1), END],
     ),
     "a summary in paragraphs, signed": (
         sse_body(
@@ -676,7 +676,7 @@ def test_an_error_in_the_stream_is_an_error(
 def test_an_answer_that_failed_for_no_reason_is_an_error(status: str) -> None:
     error = error_of(decode(sse_body(text("a"), completed(status=status, usage=USAGE))))
     assert status in error.message
-    assert Usage(9, 4, 3, 2) in decode(sse_body(completed(status=status, usage=USAGE)))
+    assert Usage(9, 4, 3, 2, 1) in decode(sse_body(completed(status=status, usage=USAGE)))
 
 
 @pytest.mark.parametrize("payload", ["{", "nonsense", '{"type":', "[1]", "7", "\x00", "[DONE"])
@@ -721,7 +721,7 @@ def document(**fields: Any) -> bytes:
 
 def test_a_whole_answer_that_is_no_stream_is_read() -> None:
     body = document(usage=USAGE)
-    expected = [ThinkingDelta("a"), ThinkingEnd("e"), TextDelta("b"), Usage(9, 4, 3, 2), END]
+    expected = [ThinkingDelta("a"), ThinkingEnd("e"), TextDelta("b"), Usage(9, 4, 3, 2, 1), END]
     assert decode(body) == expected
     assert decode(body, *range(len(body))) == expected
     for at in range(len(body) - 1):

@@ -70,8 +70,8 @@ def like_last_event(parts: list[AnswerPart], recording: Recording) -> list[Answe
     changed: list[AnswerPart] = []
     for part in parts:
         if part["k"] == "thinking":
-            signature = part.get("sig")
-            changed.append({**part, "sig": renewed.get(signature, signature)})
+            signature = part.get("sig") or ""
+            changed.append({**part, "sig": renewed.get(signature, signature) or None})
         elif part == {"k": "text", "t": streamed} and "deltas!=final" in notes(recording):
             changed.append({"k": "text", "t": text_of(final)})
         else:

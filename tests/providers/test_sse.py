@@ -100,6 +100,18 @@ def test_any_split_gives_the_same_events(data: bytes, cuts: st.DataObject) -> No
     assert parse_named(data, *range(len(data))) == named
 
 
+@given(st.lists(PIECES, max_size=30).map(b"".join))
+def test_an_event_comes_out_with_the_byte_that_completes_it(data: bytes) -> None:
+    whole, pieces = SseParser(), SseParser()
+    events = [payload for at in range(len(data)) for payload in pieces.feed(data[at : at + 1])]
+    assert whole.feed(data) == events
+
+
+def test_an_event_without_a_name_comes_out_behind_named_ones() -> None:
+    data = b"event: x\ndata: a\n\ndata: b\n\n"
+    assert SseParser().feed(data) == [b"a", b"b"]
+
+
 NAMED: dict[str, tuple[bytes, list[tuple[bytes, bytes]]]] = {
     "usual blocks": (b"event: x\ndata: a\n\nevent: y\ndata: b\n\n", [(b"x", b"a"), (b"y", b"b")]),
     "no names": (b"data: a\n\ndata: b\n\n", [(b"", b"a"), (b"", b"b")]),

@@ -5,6 +5,7 @@ import pytest
 
 from callboard.runtime.errors import StorageError
 from callboard.runtime.migrations import APPLICATION_ID, MIGRATIONS, migrate
+from callboard.runtime.queries import Queries
 
 STEPS = ("create table a (x)", "create table b (x); insert into b values (1)")
 
@@ -56,3 +57,14 @@ def test_a_failing_step_undoes_all_of_them(connection: apsw.Connection) -> None:
     assert tables(connection) == {"a"}
     assert connection.pragma("user_version") == 1
     assert migrate(connection, "it", steps=STEPS) == (1, 2)
+
+
+def test_the_usage_of_the_first_format_is_kept(connection: apsw.Connection) -> None:
+    migrate(connection, "it", steps=MIGRATIONS[:1])
+    session = "'s1', '', 'general', 'main', '/work', null, null, 0, '', 0, 0, 0, 1, 1, null"
+    connection.execute(f"insert into sessions values (1, {session})")
+    connection.execute("insert into usage values (1, 1, 't1', 'm1', 'p', 'm', 10, 5, 3, null, 7)")
+    assert migrate(connection, "it") == (1, len(MIGRATIONS))
+    [row] = Queries(connection, "it").usage("s1", 0, 0, None)
+    assert (row.input_tokens, row.output_tokens, row.cached_tokens) == (10, 5, 3)
+    assert (row.cache_write_tokens, row.agent, row.created_at_ms) == (None, "general", 7)

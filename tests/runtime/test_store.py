@@ -460,15 +460,37 @@ async def test_the_whole_output_of_a_cut_result_is_kept(store: Store) -> None:
 
 
 async def test_usage_has_a_row_for_each_model_call(store: Store) -> None:
-    await put(store, CREATED, answer(usage=Usage(1, 2, 3, 4)), answer())
+    await put(store, CREATED, answer(usage=Usage(1, 2, 3, 4, 5)), answer())
     known = UsageRow(
-        session_id="s1", turn_id="t1", message_id="m1", provider="p", model="m", input_tokens=1,
-        output_tokens=2, cached_tokens=3, reasoning_tokens=4, created_at_ms=1_000,
+        position=1, session_id="s1", agent="general", turn_id="t1", message_id="m1", provider="p",
+        model="m", input_tokens=1, output_tokens=2, cached_tokens=3, reasoning_tokens=4,
+        cache_write_tokens=5, created_at_ms=1_000,
     )  # fmt: skip
     unknown = msgspec.structs.replace(
-        known, input_tokens=None, output_tokens=None, cached_tokens=None, reasoning_tokens=None
-    )
+        known, position=2, input_tokens=None, output_tokens=None, cached_tokens=None,
+        reasoning_tokens=None, cache_write_tokens=None,
+    )  # fmt: skip
     assert await store.usage("s1") == [known, unknown]
+
+
+async def test_usage_of_all_sessions_is_read_in_order_and_in_pages(
+    store: Store, clock: Clock
+) -> None:
+    await put(store, CREATED, answer(usage=Usage(1)), to="a")
+    await put(store, CREATED, answer(usage=Usage(2)), to="b")
+    clock.ms = 2_000
+    await put(store, answer(usage=Usage(3)), AgentSwitched(agent="coder"), to="a")
+    await put(store, SessionDeleted(), to="a")
+    rows = await store.usage()
+    assert [(row.session_id, row.agent, row.input_tokens) for row in rows] == [
+        ("a", "coder", 1), ("b", "general", 2), ("a", "coder", 3),
+    ]  # fmt: skip
+    assert await store.usage(limit=2) == rows[:2]
+    assert await store.usage(after=rows[1].position) == rows[2:]
+    assert await store.usage(since_ms=1_001) == rows[2:]
+    assert await store.usage("a", since_ms=1_000) == [rows[0], rows[2]]
+    assert await store.usage("a", after=rows[0].position, limit=1) == rows[2:]
+    assert await store.usage("none") == await store.usage("a", limit=0) == []
 
 
 async def test_open_turns_hold_their_open_calls_in_order(store: Store) -> None:
