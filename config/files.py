@@ -166,7 +166,9 @@ def _prices(reader: _Reader, document: Mapping[str, Any]) -> dict[str, Price]:
         provider, slash, model = name.partition("/")
         if not (provider and slash and model):
             problem = f"expected {form}, with the quotes, or {form.replace('MODEL', '*')} for all"
-            raise reader.error(("prices", name), problem)
+            # [prices.openai.gpt-5] is a table inside a table, and its line is that of the inner one.
+            inner = list(table)[:1] if isinstance(table, dict) else []
+            raise reader.error(("prices", name, *inner), problem)
         if not isinstance(table, dict):
             raise reader.error(("prices", name), f"expected a table {form}, got a single value")
         prices[name] = reader.convert(table, Price, ("prices", name))

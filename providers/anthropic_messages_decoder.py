@@ -252,7 +252,15 @@ class AnthropicMessagesDecoder:
             read += (total.cache_creation_input_tokens or 0) + (total.cache_read_input_tokens or 0)
         details = total.output_tokens_details
         thought = _count(details.thinking_tokens, None) if details is not None else None
-        events.append(Usage(read, total.output_tokens, total.cache_read_input_tokens, thought))
+        events.append(
+            Usage(
+                read,
+                total.output_tokens,
+                total.cache_read_input_tokens,
+                thought,
+                total.cache_creation_input_tokens,
+            )
+        )
 
     def _done(self, events: list[AnyStreamEvent]) -> None:
         self._ended = True

@@ -309,6 +309,7 @@ class OpenAiChatDecoder:
             usage.completion_tokens,
             read.cached_tokens if read is not None else None,
             written.reasoning_tokens if written is not None else None,
+            read.cache_write_tokens if read is not None else None,
         )
         events.append(Usage(*(n if n is not None and 0 <= n < MAX_COUNT else None for n in counts)))
 

@@ -64,6 +64,7 @@ class InputDetails(msgspec.Struct, gc=False):
     """Of the tokens read."""
 
     cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
 
 
 class OutputDetails(msgspec.Struct, gc=False):
@@ -218,7 +219,7 @@ def _usage(value: Any) -> UsageCount | None:
     return UsageCount(
         _count(value.get("prompt_tokens")),
         _count(value.get("completion_tokens")),
-        InputDetails(_count(cached.get("cached_tokens"))),
+        InputDetails(*(_count(cached.get(k)) for k in ("cached_tokens", "cache_write_tokens"))),
         OutputDetails(_count(reasoning.get("reasoning_tokens"))),
     )
 

@@ -17,6 +17,8 @@ import pytest
 import trio
 
 import callboard
+from callboard.config.settings import Limits, Settings
+from callboard.providers.script import fail
 from callboard.tools.tool import FunctionTool
 
 FRONT_DOOR = Path(callboard.__file__)
@@ -25,9 +27,17 @@ MAX_LINES = 10
 
 EVENTFUL = (
     callboard.reply("One moment.", thinking="Hm.", calls=[("work", {})]),
+    fail("This is more than I can read.", error_type="context_overflow"),
+    callboard.reply("A moment was asked for, and work was done."),
     callboard.reply("This answer breaks o", finish=None),
+    fail("The key was taken back.", error_type="auth"),
 )
-"""A turn in which everything happens that an event tells of: the second answer has no end."""
+"""A turn in which everything happens that an event tells of: it is summed up, breaks, and is ended
+by the rehearsal model."""
+EVENTFUL_SETTINGS = Settings(
+    limits=Limits(retry_wait_seconds=0.01),
+    agents={"general": callboard.Agent(fallbacks=("rehearsal/rehearsal",))},
+)
 
 
 @callboard.tool(tier="workspace")
@@ -107,7 +117,9 @@ async def run(code: Any, needed: set[str], names: dict[str, Any]) -> None:
     async with AsyncExitStack() as stack:
         if needed:
             model = callboard.ScriptedModel(EVENTFUL) if "turn" in needed else "rehearsal"
-            runtime = callboard.open_runtime(model=model, tools=[work], strict=True)
+            runtime = callboard.open_runtime(
+                model=model, tools=[work], settings=EVENTFUL_SETTINGS, strict=True
+            )
             names["runtime"] = await stack.enter_async_context(runtime)
             session = names["session"] = await names["runtime"].create_session()
             if "turn" in needed:

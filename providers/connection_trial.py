@@ -10,11 +10,12 @@ list alone proves little: many servers give it without a key, and accounts witho
 from __future__ import annotations
 
 import enum
+import re
 
 import msgspec
 import trio
 
-from ..runtime.errors import AuthError, CallboardError, DeadlineError, NetworkError, ProviderError
+from ..runtime.errors import AuthError, DeadlineError, NetworkError, ProviderError
 from ..runtime.history import Input, Round
 from ..runtime.http import HttpClient, open_http_client
 from ..runtime.stream import AnyStreamEvent, StreamError, Usage
@@ -25,16 +26,20 @@ from .model_lists import fetch_page
 from .provider import Endpoint, ModelPage, ModelRequest, ModelTarget
 from .provider_keys import has_environment_key
 
-TEST_SECONDS = 10.0
+TRIAL_SECONDS = 10.0
 """For all of it: RFC-000's figure."""
-CONNECT_SECONDS = 6.0
-"""Of these, how long the connection may take: the rest is for an answer."""
+CONNECT_SHARE = 0.6
+"""Of these, how much the connection may take: the rest is for an answer."""
 MAX_OUTPUT_TOKENS = 256
 """The test ends with the first word; some models refuse a limit that their reasoning exceeds."""
 PROMPT = "Answer with the word OK."
 
-_UNKNOWN_MODEL = frozenset({400, 403, 404, 422})
+_REFUSALS = frozenset({400, 403, 404, 422})
 """How providers answer to a model that they don't have, or not for this account."""
+_NO_SUCH = re.compile(r"\bnot (?:\w+ ){0,2}(?:found|exist|available|valid|supported|have access)")
+_NO_SUCH_MODEL = re.compile(
+    r"\b(?:invalid|unknown|no such|no access to) (?:the )?model", re.IGNORECASE
+)
 
 
 class ConnectionFault(enum.StrEnum):
@@ -90,40 +95,44 @@ class ConnectionReport(msgspec.Struct, frozen=True, kw_only=True):
     duration_ms: int
 
 
-async def test_connection(
-    provider: KnownProvider, wish: Wish, model: str | None = None
+async def try_connection(
+    provider: KnownProvider,
+    wish: Wish,
+    model: str | None = None,
+    seconds: float = TRIAL_SECONDS,
 ) -> ConnectionReport:
-    """Asks a provider for its models and a model for a word, within `TEST_SECONDS`.
+    """Asks a provider for its models and a model for a word, within a deadline.
 
-    A model that is asked costs some tokens.
+    The model that is asked costs some tokens.
 
     Args:
         provider: It may be inactive.
         wish: Where its key is looked up.
         model: The model that is asked; its default, else the first that it lists.
+        seconds: How long all of it may take.
     """
-    test = _Test(provider, wish, model)
+    trial = _Trial(provider, wish, model)
     began = trio.current_time()
     fault: _Fault | None = None
     try:
-        with trio.fail_after(TEST_SECONDS):
-            async with open_http_client(connect_seconds=CONNECT_SECONDS) as http:
-                await test.run(http)
+        with trio.fail_after(seconds):
+            async with open_http_client(connect_seconds=seconds * CONNECT_SHARE) as http:
+                await trial.run(http)
     except _Fault as found:
         fault = found
     except trio.TooSlowError:
-        fault = test.silence()
-    seconds = trio.current_time() - began
+        fault = trial.silence(seconds)
+    took = trio.current_time() - began
     return ConnectionReport(
         provider=provider.name,
         base_url=provider.base_url,
         dialect=provider.dialect,
-        model=test.model,
+        model=trial.model,
         works=fault is None,
         fault=fault.kind if fault is not None else None,
-        message=fault.message if fault is not None else test.success(seconds),
-        listed=len(test.page.models) if test.page is not None else None,
-        duration_ms=round(seconds * 1000),
+        message=fault.message if fault is not None else trial.success(took),
+        listed=len(trial.page.models) if trial.page is not None else None,
+        duration_ms=round(took * 1000),
     )
 
 
@@ -136,7 +145,7 @@ class _Fault(Exception):
         self.message = message
 
 
-class _Test:
+class _Trial:
     """One test.
 
     Attributes:
@@ -163,9 +172,11 @@ class _Test:
         except NetworkError as error:
             raise _Fault(_network_fault(error), str(error)) from error
         except DeadlineError as error:
-            raise _Fault(ConnectionFault.CONNECT, f"{error} Check the URL and firewalls.") from error
+            raise _Fault(
+                ConnectionFault.CONNECT, f"{error} Check the URL and the network."
+            ) from error
 
-    def silence(self) -> _Fault:
+    def silence(self, seconds: float) -> _Fault:
         """What it means that the time is up."""
         if self.page is None and not self._refusal:
             who = f"{self._provider.base_url} took the connection and said"
@@ -173,9 +184,7 @@ class _Test:
         else:
             who = f"{self._provider.name} answers, but its model {self.model} said"
             advice = "It may be loading or overloaded: try again, or --model another one."
-        return _Fault(
-            ConnectionFault.SILENT, f"{who} nothing within {TEST_SECONDS:g} s. {advice}"
-        )
+        return _Fault(ConnectionFault.SILENT, f"{who} nothing within {seconds:g} s. {advice}")
 
     def success(self, seconds: float) -> str:
         """What to say when all went well."""
@@ -253,18 +262,22 @@ class _Test:
                 return _Fault(ConnectionFault.BUSY, message)
         is_strange = error.status is None or error.status in {404, 405} or error.status < 400
         if is_strange and self.page is None:
-            return _Fault(ConnectionFault.NO_MODELS, f"{message} Is {self._where} its base URL?")
+            where = self._provider.base_url
+            return _Fault(ConnectionFault.NO_MODELS, f"{message} Is {where} its base URL?")
         return _Fault(ConnectionFault.PROVIDER, message)
 
     def _is_about_model(self, error: StreamError, model: str) -> bool:
-        if error.status not in _UNKNOWN_MODEL or error.error_type in {"quota", "context_overflow"}:
+        if error.status not in _REFUSALS or error.error_type in {"quota", "context_overflow"}:
             return False
-        if model in error.message and error.status != 403:
+        said = error.message
+        is_named = re.search(rf"(?<![\w.-]){re.escape(model)}(?![\w-])", said) is not None
+        if is_named and (_NO_SUCH.search(said) or _NO_SUCH_MODEL.search(said)):
             return True
-        if self.page is None or self.page.next_page:
+        if error.error_type == "auth" or self.page is None:
             return False
+        # What it does not list may be an alias, but not when it is refused too.
         is_listed = any(listed.model == model for listed in self.page.models)
-        return error.status == 404 or not is_listed
+        return error.status == 404 or not (is_listed or self.page.next_page)
 
     def _key_fault(self, error: StreamError) -> _Fault:
         name, variable = self._provider.name, self._provider.variable(self._wish.environ)
@@ -273,10 +286,6 @@ class _Test:
         else:
             source = f"`callboard keys set {name}` stores another one."
         return _Fault(ConnectionFault.KEY, f"{error.message} {source}")
-
-    @property
-    def _where(self) -> str:
-        return self._provider.base_url
 
 
 def _network_fault(error: NetworkError) -> ConnectionFault:
