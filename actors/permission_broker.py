@@ -7,7 +7,7 @@ from typing import assert_never
 
 import trio
 
-from ..config.policy import ruling
+from ..config.policy_preset import ruling
 from ..runtime.errors import CallboardError
 from ..runtime.events import ApprovalAnswered, ApprovalAsked
 from ..runtime.identity import new_id, now_ms

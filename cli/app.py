@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
-from . import key_commands
+from . import key_commands, model_commands, policy_commands, provider_commands
 from .complaint import complain
 from .exit_codes import ANSWERED, USAGE
-from .parameters import Config, Data, Json, data_path
+from .parameters import Config, Data, DialectOption, Json, data_path
 from .tuning import Tuning
 
 if TYPE_CHECKING:
     from .choice import RunOptions
+
+GROUPS = frozenset({"keys", "providers", "models", "policy"})
+"""Those with commands of their own."""
 
 COMMANDS = frozenset({"run", "tools", "sessions", "show"})
 """Those without commands of their own, whose options are looked through for a mistyped one."""
@@ -27,6 +30,11 @@ NO_KEY_ON_THE_LINE = (
     "`callboard keys set` takes the name of a provider, --config and --data, and never the key, "
     "which would stand in the shell's history and in the list of processes: it is asked for, or "
     "read from stdin."
+)
+
+KEY_ELSEWHERE = (
+    "there is one name, and options; a key is stored with `callboard keys set`, and never given "
+    "on the command line"
 )
 
 MIN_LIKENESS = 0.7
@@ -39,7 +47,7 @@ Prompt = Annotated[
     str, Parameter(help="What to do; - reads it from stdin.", allow_leading_hyphen=True)
 ]
 Model = Annotated[str | None, Parameter(help="PROVIDER/MODEL, or a provider's name.")]
-BaseUrl = Annotated[str | None, Parameter(help="A server that speaks OpenAI's chat format.")]
+BaseUrl = Annotated[str | None, Parameter(help="Any server that speaks one of the wire formats.")]
 Workspace = Annotated[
     Path | None, Parameter(help="The folder that tools may touch; by default this one.")
 ]
@@ -69,6 +77,9 @@ app = App(
     help_formatter="plain",
 )
 app.command(key_commands.keys)
+app.command(provider_commands.providers)
+app.command(model_commands.models)
+app.command(policy_commands.policy)
 
 
 @app.command
@@ -78,6 +89,7 @@ def run(
     *,
     model: Model = None,
     base_url: BaseUrl = None,
+    dialect: DialectOption = None,
     json: Json = False,
     workspace: Workspace = None,
     resume: Continue = False,
@@ -101,10 +113,13 @@ def run(
     tuning = tuning or Tuning()
     if mistake := tuning.mistake():
         return _wrong_usage(mistake, "run")
+    if dialect is not None and base_url is None:
+        return _wrong_usage("--dialect goes with --base-url: a provider has its own", "run")
     options = RunOptions(
         prompt=prompt,
         model=model,
         base_url=base_url,
+        dialect=dialect,
         workspace=workspace,
         resume=resume,
         policy=policy,
@@ -197,6 +212,8 @@ def _read_prompt() -> str:
 
 def _explained(error: CycloptsError, tokens: Sequence[str]) -> str:
     if isinstance(error, UnusedCliTokensError):
+        if tokens[0] == "providers" and len(tokens) > 2:
+            return KEY_ELSEWHERE  # one may be among the unused words
         extra = " ".join(error.unused_tokens or ())
         hint = "; a prompt of several words stands in quotes" if tokens[0] == "run" else ""
         return f"there is no place for {extra!r}{hint}"
@@ -234,7 +251,7 @@ def _closest(name: str, known: Sequence[str]) -> str | None:
 
 
 def _wrong_usage(message: str, command: str) -> int:
-    known = command if command.split(" ")[0] in COMMANDS | {"keys"} else ""
+    known = command if command.split(" ")[0] in COMMANDS | GROUPS else ""
     help_command = f"callboard {known} --help" if known else "callboard --help"
     end = "" if message.endswith(("?", ".")) else "."
     complain(f"{message}{end} See: {help_command}")

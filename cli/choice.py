@@ -27,6 +27,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     prompt: str
     model: str | None = None
     base_url: str | None = None
+    dialect: str | None = None
     workspace: Path | None = None
     resume: bool = False
     policy: str | None = None

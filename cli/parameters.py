@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 Json = Annotated[bool, Parameter(help="Print JSON, one object a line.", negative=())]
 Config = Annotated[Path | None, Parameter(help="A configuration file.")]
+DialectOption = Annotated[
+    Literal["openai_chat", "openai_responses", "anthropic", "gemini"] | None,
+    Parameter(help="The wire format that the server speaks; by default OpenAI's chat format."),
+]
 Data = Annotated[Path | None, Parameter(help="The data folder; by default the user's own.")]
 
 

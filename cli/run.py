@@ -112,6 +112,7 @@ class _Job:
             open_runtime(
                 model=choice.model,
                 base_url=options.base_url,
+                dialect=options.dialect,
                 workspace=options.workspace,
                 data=self._data,
                 policy=options.policy,

@@ -12,6 +12,7 @@ import re
 import types
 import typing
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,8 +20,10 @@ import msgspec
 
 from ..runtime.definitions import Agent
 from ..runtime.errors import NotFoundError, StorageError, ValidationError
+from .policy_tables import read_rules, without_rules
 from .prices import Price
 from .settings import ManagedSettings, ProviderSettings, Settings
+from .toml_lines import TomlLines
 
 FILE_NAME = "callboard.toml"
 
@@ -134,10 +137,14 @@ def parse_settings(text: str, file: Path) -> Settings:
     document, reader = _parsed(text, file)
     providers = _providers(reader, document)
     prices = _prices(reader, document)
-    empty: dict[str, Any] = {"agents": {}, "providers": {}, "prices": {}}
+    rules = read_rules(reader, document)
+    document = without_rules(document)
+    empty: dict[str, Any] = {"agents": {}, "providers": {}, "prices": {}, "rules": []}
     settings = reader.convert({**document, **empty}, Settings, ())
     agents = reader.tables(document, "agents", Agent, {"policy": settings.policy})
-    return msgspec.structs.replace(settings, agents=agents, providers=providers, prices=prices)
+    return msgspec.structs.replace(
+        settings, agents=agents, providers=providers, prices=prices, rules=rules
+    )
 
 
 def _parsed(text: str, file: Path) -> tuple[dict[str, Any], _Reader]:
@@ -212,6 +219,10 @@ class _Reader:
         self._text = text
         self._file = file
 
+    @cached_property
+    def _lines(self) -> TomlLines:
+        return TomlLines(self._text)
+
     def tables(
         self,
         document: Mapping[str, Any],
@@ -266,20 +277,30 @@ class _Reader:
 
     def error(self, path: tuple[str, ...], problem: str) -> ValidationError:
         """The error for the setting at `path`."""
-        line = _line_of(self._text, path)
+        line = self._lines.line_of(path)
         where = f"{self._file}, line {line}" if line else str(self._file)
-        field = ".".join(path)
+        field = _dotted(path)
         end = "" if problem.endswith("?") else "."
         return ValidationError(
             f"{where}: {field}: {problem}{end} Nothing of it was used.", field=field
         )
+
+    def place(self, path: tuple[str, ...]) -> str:
+        """Where the table at `path` stands, for people; the file by its name alone."""
+        line = self._lines.line_of(path)
+        where = f"{self._file.name}, line {line}" if line else self._file.name
+        return f"{_dotted(path)} ({where})"
+
+
+def _dotted(path: tuple[str, ...]) -> str:
+    return ".".join(path).replace(".[", "[")
 
 
 def _fields(kind: Any, inner: tuple[str, ...]) -> list[str]:
     """The names that a struct, or the struct inside it at `inner`, knows."""
     for name in inner:
         kind = _type_of(kind, name)
-    return [field.name for field in msgspec.structs.fields(kind)]
+    return [field.encode_name for field in msgspec.structs.fields(kind)]
 
 
 def _choices(kind: Any, inner: tuple[str, ...]) -> list[str]:
@@ -297,30 +318,3 @@ def _choices(kind: Any, inner: tuple[str, ...]) -> list[str]:
 def _type_of(kind: Any, name: str) -> Any:
     found = next(field.type for field in msgspec.structs.fields(kind) if field.name == name)
     return typing.get_args(found)[0] if isinstance(found, types.UnionType) else found
-
-
-def _line_of(text: str, path: tuple[str, ...]) -> int | None:
-    """The line where a setting, or the nearest table around it, stands in TOML text.
-
-    tomllib keeps no positions. This finds headers and `key =` lines, which is how people write
-    settings; what it misses (a table inside braces) is reported at the line of its outer key.
-    """
-    best, best_line = 0, None
-    table: tuple[str, ...] = ()
-    for number, line in enumerate(text.split("\n"), 1):
-        header = re.match(r"\s*\[([^\[\]]+)\]\s*(#.*)?$", line)
-        if header is not None:
-            table = found = _key(header[1])
-        elif assignment := re.match(r"\s*([A-Za-z0-9_.\"' -]+?)\s*=", line):
-            found = (*table, *_key(assignment[1]))
-        else:
-            continue
-        if len(found) > best and path[: len(found)] == found:
-            best, best_line = len(found), number
-    return best_line
-
-
-def _key(text: str) -> tuple[str, ...]:
-    """The parts of a dotted TOML key; a part in quotes may hold dots."""
-    parts = re.findall(r"\"([^\"]*)\"|'([^']*)'|([A-Za-z0-9_-]+)", text)
-    return tuple(a or b or c for a, b, c in parts)

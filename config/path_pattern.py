@@ -13,8 +13,8 @@ from functools import cached_property
 
 MAX_PATH_CHARS = 4096
 """Linux's PATH_MAX; a longer path can't be opened."""
-MAX_WILDCARDS = 16
-"""Far above what people write; with it, a pattern's cost is bounded by the path's length."""
+MAX_WILDCARDS = 32
+"""Characters `*` and `?` of one pattern: far above what people write. It bounds what a path costs."""
 
 _REFUSED = re.compile(r"[\[\]{}\\\x00-\x1f\ud800-\udfff]")
 _UNJUDGED = re.compile(r"[\x00\ud800-\udfff]")
@@ -28,7 +28,7 @@ def judged_path(text: str) -> str | None:
     """
     if text.startswith("/") or len(text) > MAX_PATH_CHARS or _UNJUDGED.search(text):
         return None
-    if "//" not in text and "." not in text and not text.endswith("/"):
+    if not (text.startswith(".") or text.endswith("/") or "/." in text or "//" in text):
         return text
     names = [name for name in text.split("/") if name not in {"", "."}]
     return None if ".." in names else "/".join(names)
@@ -65,6 +65,11 @@ class PathPattern:
         is_below = fixed == len(names) - 1 and names[-1] == "**"
         self._below = "/".join((*self._names[:-1], "")) if is_below and fixed else None
 
+    def expression(self, *, reaching: bool) -> str:
+        """What it matches, as a regular expression; with `reaching`, the folders above too."""
+        whole = f"(?:{_sequence(self._names)})"
+        return f"{whole}|{self._folders}" if reaching else whole
+
     def matches(self, path: str) -> bool:
         """Whether it is about this path (a `judged_path`)."""
         if self._literal is not None:
@@ -86,11 +91,15 @@ class PathPattern:
 
     @cached_property
     def _above(self) -> re.Pattern[str]:
+        return re.compile(self._folders)
+
+    @property
+    def _folders(self) -> str:
         end = self._names.index("**") if "**" in self._names else len(self._names) - 1
         nested = ""
         for name in reversed(self._names[:end]):
             nested = _name(name) + (f"(?:/{nested})?" if nested else "")
-        return re.compile(rf"(?:{nested})\Z")
+        return rf"(?:{nested})\Z"
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -112,7 +121,7 @@ def _names(text: str) -> tuple[str, ...]:
         if name in {"", "."} or (name == "**" and names[-1:] == ["**"]):
             continue
         names.append(name)
-    if sum(name.count("*") + name.count("?") for name in names) > 2 * MAX_WILDCARDS:
+    if sum(name.count("*") + name.count("?") for name in names) > MAX_WILDCARDS:
         raise ValueError(f"path: {text!r} has more than {MAX_WILDCARDS} wildcards")
     return tuple(names)
 

@@ -1,50 +1,225 @@
-"""Which calls run, and which ask a person first: pure rules, no state.
+"""The policy of a session: which calls run, which ask a person first, and which never run.
 
-A call's verdict follows from three things: the preset, the tier of the call, and whether the
-tool's own `approval` found a reason to ask. Each preset asks whenever a laxer one does.
+A layer is a preset and the rules of one owner: an agent, a channel. In a layer the strictest rule
+that matches wins, and a rule that allows speaks only where none asks or denies: it then answers
+what the preset would have asked. A policy is the layers that hold for a session (its own, its
+parent's); the strictest of them wins, so that each can only narrow the others. All of it is pure.
 """
 
 from __future__ import annotations
 
-import enum
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
-from ..runtime.definitions import Preset, Tier
+from ..runtime.definitions import Agent, Preset, SessionKind, Tier, ToolDefinition
+from ..runtime.errors import ValidationError
+from .policy_index import RuleIndex
+from .policy_match import CallArguments, CompiledRule, advice
+from .policy_preset import Ruling, ruling
+from .policy_rules import PlacedRule, Verdict
+
+MAX_CACHED_TOOLS = 512
+"""Tools whose rules a layer keeps at hand: more than a runtime sensibly has. For names beyond that,
+which a model made up, all rules are looked through each time."""
+
+MAX_CACHED_LAYERS = 256
+"""Agents times kinds times channels; beyond it the cache starts anew rather than grow."""
 
 
-class Verdict(enum.StrEnum):
-    """What the policy says about a call, from lax to strict."""
+class PolicyQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """One call, as far as the policy depends on it.
 
-    ALLOW = "allow"
-    ASK = "ask"
-    DENY = "deny"
+    Attributes:
+        tool: The name that the model said.
+        definition: The tool's definition; `None` when there is no such tool.
+        tier: The call's own tier; `None` when nobody said.
+        arguments: Canonical JSON of an object.
+        approval_reason: The tool's own word, or `None`.
+    """
+
+    tool: str
+    definition: ToolDefinition | None
+    tier: Tier | None
+    arguments: str
+    approval_reason: str | None = None
+
+    @property
+    def final_tier(self) -> Tier:
+        """The tier that counts: elevated when it or the tool is unknown, never below the tool's."""
+        if self.definition is None or self.tier is None:
+            return Tier.ELEVATED
+        least = self.definition.tier
+        return least if self.tier is least or self.tier.rank < least.rank else self.tier
+
+    @property
+    def is_raised(self) -> bool:
+        """Whether the arguments made the call more dangerous than its tool is by itself."""
+        return self.definition is None or self.final_tier is not self.definition.tier
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """The tool's parameters."""
+        return {} if self.definition is None else self.definition.parameters.get("properties", {})
 
 
-class Ruling(msgspec.Struct, frozen=True):
-    """A verdict with the rule that decided it, in words for a person."""
-
-    verdict: Verdict
-    reason: str
-
-
-def ruling(preset: Preset, tier: Tier, approval_reason: str | None) -> Ruling:
-    """Applies the presets to one call.
+class PolicyLayer:
+    """A preset and rules: what one owner says.
 
     Args:
-        preset: The agent's.
-        tier: The call's own, which may be higher than its tool's.
-        approval_reason: Why the tool's `approval` asks for a person, or `None` when it doesn't.
+        owner: Whose it is, for people: `agent general`.
+        preset: Its preset; `None` for an owner who only has rules, and asks for nothing else.
+        rules: In any order.
     """
-    if tier is Tier.ELEVATED:
-        return Ruling(Verdict.ASK, "elevated calls ask in every preset")
-    if preset is not Preset.AUTO and approval_reason is not None:
-        return Ruling(Verdict.ASK, f"{preset} asks: {approval_reason}")
-    if preset is Preset.STRICT and tier is not Tier.READ_ONLY:
-        return Ruling(Verdict.ASK, f"strict asks for every {tier} call")
-    return Ruling(Verdict.ALLOW, f"{preset} lets {tier} calls run")
+
+    def __init__(
+        self, owner: str, preset: Preset | None, rules: Iterable[CompiledRule] = ()
+    ) -> None:
+        self.owner = owner
+        self.preset = preset
+        self.rules = tuple(rules)
+        self._by_tool: dict[str, Mapping[Verdict, RuleIndex]] = {}
+        self.version = _digest([owner, preset, sorted({_canonical(rule) for rule in self.rules})])
+
+    def ruling(self, question: PolicyQuestion, arguments: CallArguments) -> Ruling:
+        """What this layer alone says."""
+        tier = question.final_tier
+        about = self._rules_about(question.tool)
+        for verdict in (Verdict.DENY, Verdict.ASK):
+            if verdict not in about:
+                continue
+            for rule in about[verdict].candidates(arguments):
+                if rule.matches(tier, arguments):
+                    return _ruling_of(rule, question, advice(rule.rule, arguments))
+        found = self._by_preset(question, tier)
+        if found.verdict is Verdict.ASK and Verdict.ALLOW in about:
+            for rule in about[Verdict.ALLOW].candidates(arguments):
+                if rule.matches(tier, arguments) and rule.answers(
+                    tier, arguments, is_raised=question.is_raised
+                ):
+                    return _ruling_of(rule, question)
+        return found
+
+    def _by_preset(self, question: PolicyQuestion, tier: Tier) -> Ruling:
+        if self.preset is None:
+            return Ruling(Verdict.ALLOW, f"no rule of {self.owner} is against it", "no rule")
+        return ruling(self.preset, tier, question.approval_reason)
+
+    def _rules_about(self, tool: str) -> Mapping[Verdict, RuleIndex]:
+        found = self._by_tool.get(tool)
+        if found is None:
+            rules = [rule for rule in self.rules if rule.is_about_tool(tool)]
+            found = {
+                verdict: RuleIndex(rule for rule in rules if rule.verdict is verdict)
+                for verdict in {rule.verdict for rule in rules}
+            }
+            if len(self._by_tool) < MAX_CACHED_TOOLS:
+                self._by_tool[tool] = found
+        return found
 
 
-def verdict(preset: Preset, tier: Tier, approval_reason: str | None) -> Verdict:
-    """The verdict of `ruling` alone."""
-    return ruling(preset, tier, approval_reason).verdict
+class Policy:
+    """What holds for one session: the strictest word of its layers.
+
+    Attributes:
+        layers: Each of them once, in an order that follows from what they say.
+        version: A digest of all that verdicts follow from; approvals bind to it.
+    """
+
+    def __init__(self, layers: Iterable[PolicyLayer]) -> None:
+        unique = {layer.version: layer for layer in layers}
+        self.layers = tuple(unique[version] for version in sorted(unique))
+        if not self.layers:
+            raise ValueError("a policy without a layer would allow everything")
+        self.version = _digest([layer.version for layer in self.layers])
+
+    def ruling(self, question: PolicyQuestion) -> Ruling:
+        """The verdict about one call, why, and what decided."""
+        arguments = CallArguments(question.arguments, question.properties)
+        if len(self.layers) == 1:
+            return self.layers[0].ruling(question, arguments)
+        said = [(layer.ruling(question, arguments), layer.owner) for layer in self.layers]
+        found, owner = max(said, key=lambda word: word[0].verdict.rank)
+        return msgspec.structs.replace(found, rule=f"{found.rule}, by the policy of {owner}")
+
+    def meet(self, other: Policy) -> Policy:
+        """The policy under which both hold: what either asks or denies is asked or denied."""
+        return Policy((*self.layers, *other.layers))
+
+
+class PolicyBook:
+    """All rules of a configuration, and the policies that they make.
+
+    Raises:
+        ValidationError: An example of a rule is wrong.
+    """
+
+    def __init__(self, rules: Iterable[PlacedRule] = ()) -> None:
+        self._rules = tuple(map(compiled, rules))
+        self._layers: dict[tuple[str, Preset, SessionKind, str | None], PolicyLayer] = {}
+
+    def policy(
+        self,
+        agent: Agent,
+        *,
+        kind: SessionKind = SessionKind.MAIN,
+        channel: str | None = None,
+        parent: Policy | None = None,
+    ) -> Policy:
+        """The policy of a session.
+
+        Args:
+            agent: Whose session it is; its preset is the layer's.
+            kind: The session's kind.
+            channel: Where its people are; `None` when nowhere.
+            parent: The policy of the session that started it. It holds here as it holds there:
+                with the rules for the parent's agent, kind and channel.
+        """
+        key = agent.name, agent.policy, kind, channel
+        layer = self._layers.get(key)
+        if layer is None:
+            if len(self._layers) >= MAX_CACHED_LAYERS:
+                self._layers.clear()
+            rules = [r for r in self._rules if r.is_about_session(agent.name, kind, channel)]
+            layer = self._layers[key] = PolicyLayer(f"agent {agent.name}", agent.policy, rules)
+        own = Policy((layer,))
+        return own if parent is None else parent.meet(own)
+
+
+def compiled(placed: PlacedRule) -> CompiledRule:
+    """The rule, ready to be asked; raises `ValidationError` when one of its examples is wrong."""
+    try:
+        return CompiledRule(placed)
+    except ValueError as error:
+        raise ValidationError(f"{placed.place}: {error}") from error
+
+
+def _ruling_of(rule: CompiledRule, question: PolicyQuestion, hint: str = "") -> Ruling:
+    words = {
+        Verdict.ALLOW: "lets it run",
+        Verdict.ASK: "asks for such calls",
+        Verdict.DENY: "denies such calls",
+    }
+    reason = rule.rule.reason or f"a rule about {question.tool} {words[rule.verdict]}"
+    return Ruling(rule.verdict, reason + hint, rule.place)
+
+
+def _canonical(rule: CompiledRule) -> str:
+    """What its verdicts follow from: no place, no words, no examples, and in no order."""
+    its = rule.rule
+    conditions = {
+        name: [sorted(c.paths), sorted(c.argvs), sorted(c.hosts), sorted(map(_json, c.values))]
+        for name, c in its.arguments.items()
+    }
+    tiers = None if its.tiers is None else sorted(its.tiers)
+    return _json([its.verdict, sorted(set(its.tools)), tiers, conditions])
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(_json(value).encode()).hexdigest()
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value, order="deterministic", enc_hook=str).decode()

@@ -64,6 +64,8 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 "a condition says exactly one of path, argv, host and is, and not nothing; "
                 "write a rule for each when several are meant"
             )
+        if self.is_ == []:
+            raise ValueError("is: an empty list is no value, and would never match")
         for pattern in self.paths:
             PathPattern(pattern)
         for words in self.argvs:

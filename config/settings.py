@@ -17,6 +17,7 @@ from ..runtime.definitions import Agent, Preset
 from ..runtime.errors import NotFoundError
 from ..runtime.stream import MAX_ARGUMENT_BYTES
 from .base_url import checked_base_url
+from .policy_rules import PlacedRule
 from .prices import Price
 
 MAX_COUNT = 100_000
@@ -199,6 +200,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         providers: Configured providers, by name.
         agents: Configured agents, by name; `general` exists without being listed.
         prices: What models cost, by `PROVIDER/MODEL`; they win over the prices that ship.
+        rules: The policy's rules, those of agents too, each with its place in the file.
     """
 
     model: str | None = None
@@ -210,6 +212,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     providers: dict[str, ProviderSettings] = msgspec.field(default_factory=dict)
     agents: dict[str, Agent] = msgspec.field(default_factory=dict)
     prices: dict[str, Price] = msgspec.field(default_factory=dict)
+    rules: tuple[PlacedRule, ...] = ()
 
     def agent(self, name: str = "general") -> Agent:
         """The agent of that name.

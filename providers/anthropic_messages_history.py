@@ -310,6 +310,6 @@ def _base64(attachment: Attachment, kind: str) -> Block:
 
 
 def _document(attachment: Attachment, source: Block) -> Block:
-    title = " ".join(attachment.name.split())[:MAX_TITLE_CHARS]
+    title = attachments.file_name(attachment)[:MAX_TITLE_CHARS]
     block = {"type": "document", "source": source}
     return {**block, "title": title} if title else block

@@ -54,7 +54,13 @@ def as_base64(attachment: Attachment) -> str:
     return base64.b64encode(attachment.data).decode("ascii")
 
 
+def file_name(attachment: Attachment) -> str:
+    """Its name on one line, without what a terminal or a parser would obey; may be empty."""
+    visible = (char if char.isprintable() else " " for char in attachment.name)
+    return " ".join("".join(visible).split())
+
+
 def label(attachment: Attachment) -> str:
     """Its name, type and size on one line."""
-    name = " ".join(attachment.name.split()) or "without a name"
+    name = file_name(attachment) or "without a name"
     return f"{name} ({media_type(attachment) or 'unknown type'}, {len(attachment.data)} bytes)"

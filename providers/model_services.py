@@ -24,8 +24,6 @@ from .provider_table import REHEARSAL
 
 LIST_SECONDS = 10.0
 """For all pages of a list: as long as a test of the connection."""
-COMPLETE_SECONDS = 30.0
-"""For a text of some lines; a model that takes longer is the wrong one for it."""
 
 
 class ModelSource(enum.StrEnum):
@@ -141,7 +139,7 @@ class ModelServices:
         system: str = "",
         max_output_tokens: int | None = None,
         thinking: ThinkingEffort | None = ThinkingEffort.OFF,
-        seconds: float = COMPLETE_SECONDS,
+        seconds: float,
     ) -> Completion:
         """A short text from a prompt, without tools and outside every session: a title, a summary.
 

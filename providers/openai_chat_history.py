@@ -91,7 +91,7 @@ class ChatHistory:
             return {"type": "image_url", "image_url": {"url": url}}
         if kind == attachments.PDF and self._server.takes_files:
             file = {
-                "filename": attachment.name or "file.pdf",
+                "filename": attachments.file_name(attachment) or "file.pdf",
                 "file_data": attachments.as_data_url(attachment),
             }
             return {"type": "file", "file": file}

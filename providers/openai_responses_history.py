@@ -165,7 +165,7 @@ def _attachment(attachment: Attachment) -> InputItem:
         return {"type": "input_image", "image_url": url, "detail": "auto"}
     if kind == attachments.PDF:
         # The name is required beside the data, although the types don't say so.
-        name = attachment.name or "file.pdf"
+        name = attachments.file_name(attachment) or "file.pdf"
         url = attachments.as_data_url(attachment)
         return {"type": "input_file", "filename": name, "file_data": url}
     is_text = attachments.is_text(attachment)

@@ -14,7 +14,6 @@ from ..runtime.history import Round
 from ..runtime.secrets import Secret
 from ..runtime.stream import AnyStreamEvent, StreamError
 
-
 NO_NAMES: Mapping[str, str] = MappingProxyType({})
 """No tool of a request had to be renamed, which is the usual case."""
 
@@ -112,7 +111,9 @@ class Decoder(Protocol):
     """
 
     @property
-    def is_whole(self) -> bool: ...
+    def is_whole(self) -> bool:
+        """See above."""
+        ...
 
     def feed(self, data: bytes) -> list[AnyStreamEvent]:
         """What these bytes complete. After a terminal event it returns nothing more.

@@ -1,41 +1,59 @@
 """Recordings of a provider's raw answers: one JSON line a model call, to read and to replay.
 
-What was asked and what came is kept as text, with every known secret masked; headers that carry a
-key are never among it.
+What was asked and what came is kept as text, with every known secret masked, and whatever looks
+like a key; headers that carry a key are never among it. (A key that a model spells out in several
+pieces of a stream stays in these pieces.)
 """
 
 from __future__ import annotations
 
 import base64
+import binascii
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 import trio
 
-from ..runtime.errors import NotFoundError, ValidationError
+from ..runtime.errors import NotFoundError, StorageError, ValidationError
 from ..runtime.identity import now_ms
-from ..runtime.redaction import redact
+from ..runtime.redaction import mask, redact, redacting_logger
 from .provider import Endpoint, HttpRequest, ModelRequest
 
-MAX_RECORDED_BYTES = 64 * 1024 * 1024
-"""Of one answer; a longer one is kept up to here and marked as cut."""
+logger = redacting_logger(__name__)
+
+MAX_RECORDED_BYTES = 16 * 1024 * 1024
+"""Of one answer: far above what models write; a longer one is kept up to here, marked as cut."""
+MAX_REQUEST_BYTES = 1024 * 1024
+"""Of one request, which people read and nobody replays. Each holds the whole history again, and
+may hold megabytes of attachments."""
+MAX_SECRET_BYTES = 4096
+"""How much is looked at behind the end of what is kept, so that no part of a secret stays there."""
+MAX_WRITERS = 4
+"""Threads that write at once; one that hangs on a disk does not hold up the others."""
 WRITE_SECONDS = 5.0
-"""How long a cancelled call waits until what came of it is written."""
-KEPT_HEADERS = ("content-type", "retry-after", "request-id", "x-request-id")
+"""How long a call waits until what came of it is written, also when it was cancelled."""
+KEPT_HEADERS = (
+    "content-type", "date", "retry-after", "retry-after-ms", "request-id", "x-request-id",
+)  # fmt: skip
 """Of an answer: what explains it, and nothing that could name an account."""
+
+_PIECES = re.compile(r'(?s:.{1,65536})[^"]*"?')
+"""No key goes beyond a quotation mark, and no search takes long: other threads run in between."""
 
 
 class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
     """One model call as it went over the wire.
 
     Attributes:
+        dialect: Its wire format.
         provider: The provider's name.
         model: The model's id there.
-        dialect: Its wire format.
         at_ms: When it began, in Unix milliseconds.
         request: The body that was sent, secrets masked.
+        is_request_cut: Whether there was more than `MAX_REQUEST_BYTES` of it.
         status: The HTTP status of the answer; 0 when there was none.
         headers: Those of `KEPT_HEADERS` that came.
         body: What came, secrets masked; in base64 when `is_base64`, as it was no UTF-8.
@@ -44,11 +62,12 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
         tool_names: The tools that were renamed: our name by the sent one.
     """
 
-    provider: str
-    model: str
     dialect: str
-    at_ms: int
-    request: str
+    provider: str = ""
+    model: str = ""
+    at_ms: int = 0
+    request: str = ""
+    is_request_cut: bool = False
     status: int = 0
     headers: dict[str, str] = {}
     body: str = ""
@@ -56,27 +75,38 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
     is_cut: bool = False
     tool_names: dict[str, str] = {}
 
+    def __post_init__(self) -> None:
+        try:
+            _ = self.answer
+        except binascii.Error:
+            raise ValueError("its body is no base64") from None
+
     @property
     def answer(self) -> bytes:
         """The bytes of the answer."""
-        return base64.b64decode(self.body) if self.is_base64 else self.body.encode()
+        return base64.b64decode(self.body, validate=True) if self.is_base64 else self.body.encode()
 
 
 class Recording:
     """One model call while it is recorded."""
 
     def __init__(
-        self, path: Path, endpoint: Endpoint, request: ModelRequest, post: HttpRequest
+        self,
+        path: Path,
+        endpoint: Endpoint,
+        request: ModelRequest,
+        post: HttpRequest,
+        writers: trio.CapacityLimiter,
     ) -> None:
         self._path = path
+        self._writers = writers
         self._provider, self._dialect = endpoint.name, endpoint.dialect.name
         self._model, self._post = request.model, post
         self._at_ms = now_ms()
         self._status = 0
         self._headers: dict[str, str] = {}
         self._pieces: list[bytes] = []
-        self._room = MAX_RECORDED_BYTES
-        self._is_cut = False
+        self._room = MAX_RECORDED_BYTES + MAX_SECRET_BYTES
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
         """The head of the answer came."""
@@ -85,35 +115,45 @@ class Recording:
 
     def add(self, data: bytes) -> None:
         """A piece of the answer came."""
-        self._is_cut = self._is_cut or len(data) > self._room
-        self._pieces.append(data[: self._room])
-        self._room -= len(self._pieces[-1])
+        if self._room:
+            self._pieces.append(data[: self._room])
+            self._room -= len(self._pieces[-1])
 
     async def write(self) -> None:
-        """Appends the call to its file; bounded, and not interrupted by a cancellation."""
-        line = msgspec.json.encode(self._call()) + b"\n"
-        with trio.move_on_after(WRITE_SECONDS, shield=True):
-            await trio.to_thread.run_sync(_append, self._path, line)
+        """Appends the call to its file; bounded, and not interrupted by a cancellation.
+
+        A disk that fails is logged: the answer itself was received, and the turn goes on.
+        """
+        with trio.move_on_after(WRITE_SECONDS, shield=True) as scope:
+            try:
+                # Abandoned, it still writes its whole line, or none, when the disk answers.
+                await trio.to_thread.run_sync(
+                    self._write, abandon_on_cancel=True, limiter=self._writers
+                )
+            except OSError as error:
+                logger.warning("a model call was not recorded in %s: %s", self._path, error)
+        if scope.cancelled_caught:
+            logger.warning("a model call was not recorded in %s in time", self._path)
+
+    def _write(self) -> None:
+        _append(self._path, msgspec.json.encode(self._call()) + b"\n")
 
     def _call(self) -> RecordedCall:
         data = b"".join(self._pieces)
-        try:
-            body, is_base64 = redact(data.decode()), False
-        except UnicodeDecodeError:
-            # A key is plain text: masked as such, the rest keeps its bytes.
-            masked = redact(data.decode("latin-1")).encode("latin-1")
-            body, is_base64 = base64.b64encode(masked).decode(), True
+        body, is_base64 = _scrubbed(data, MAX_RECORDED_BYTES)
+        sent = self._post.body[: MAX_REQUEST_BYTES + MAX_SECRET_BYTES].decode(errors="replace")
         return RecordedCall(
+            dialect=self._dialect,
             provider=self._provider,
             model=self._model,
-            dialect=self._dialect,
             at_ms=self._at_ms,
-            request=redact(self._post.body.decode(errors="replace")),
+            request=_masked(sent)[:MAX_REQUEST_BYTES],
+            is_request_cut=len(self._post.body) > MAX_REQUEST_BYTES,
             status=self._status,
             headers={name: redact(value) for name, value in self._headers.items()},
             body=body,
             is_base64=is_base64,
-            is_cut=self._is_cut,
+            is_cut=len(data) > MAX_RECORDED_BYTES,
             tool_names=dict(self._post.tool_names),
         )
 
@@ -122,11 +162,12 @@ class Recorder:
     """Keeps the model calls of each session in a file of its own.
 
     Args:
-        folder: Where `SESSION_ID.jsonl` files go; made when it is missing, for this user alone.
+        folder: Where `SESSION_ID.jsonl` files go.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._writers = trio.CapacityLimiter(MAX_WRITERS)
 
     def path(self, session_id: str) -> Path:
         """The file of a session; exists once something was recorded."""
@@ -136,20 +177,38 @@ class Recorder:
         self, session_id: str, endpoint: Endpoint, request: ModelRequest, post: HttpRequest
     ) -> Recording:
         """For a call that begins now."""
-        return Recording(self.path(session_id), endpoint, request, post)
+        return Recording(self.path(session_id), endpoint, request, post, self._writers)
+
+
+async def open_recorder(folder: Path) -> Recorder:
+    """A recorder for a folder, which is made for this user alone if it is missing.
+
+    Raises:
+        StorageError: It can't be made, or is none.
+    """
+    try:
+        await trio.Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"{folder} can't hold recordings: {error.strerror}. Name another folder."
+        ) from error
+    return Recorder(folder)
 
 
 def read_recording(path: Path) -> list[RecordedCall]:
-    """The calls of a recording, in their order.
+    """The calls of a recording, in their order; blocks on the disk.
 
     Raises:
         NotFoundError: There is no such file.
+        StorageError: It can't be read.
         ValidationError: A line of it is no recorded call.
     """
     try:
         lines = path.read_bytes().splitlines()
     except FileNotFoundError:
         raise NotFoundError(f"There is no recording {path}.") from None
+    except OSError as error:
+        raise StorageError(f"{path} can't be read: {error.strerror}.") from error
     calls: list[RecordedCall] = []
     for number, line in enumerate(lines, 1):
         try:
@@ -159,8 +218,35 @@ def read_recording(path: Path) -> list[RecordedCall]:
     return calls
 
 
+def _scrubbed(data: bytes, limit: int) -> tuple[str, bool]:
+    """Bytes as text without secrets, up to a limit; and whether that is base64."""
+    try:
+        return _masked(data.decode()).encode()[:limit].decode(), False
+    except UnicodeDecodeError:
+        # A key is plain text: masked as such, the rest keeps its bytes.
+        masked = _masked(data.decode("latin-1")).encode("latin-1")
+        return base64.b64encode(masked[:limit]).decode(), True
+
+
+def _masked(text: str) -> str:
+    return "".join(redact(piece) for piece in _PIECES.findall(mask(text)))
+
+
 def _append(path: Path, line: bytes) -> None:
+    """Adds a line to a file, wholly or not at all."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(path, flags, 0o600), "ab") as file:
-        file.write(line)
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size and os.pread(descriptor, 1, size - 1) != b"\n":
+            line = b"\n" + line  # a crash cut the last one off
+        try:
+            rest = memoryview(line)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+        except OSError:
+            os.ftruncate(descriptor, size)
+            raise
+    finally:
+        os.close(descriptor)

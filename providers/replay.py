@@ -6,7 +6,7 @@ from pathlib import Path
 
 import trio
 
-from ..runtime.stream import StreamError
+from ..runtime.stream import Done, StreamError
 from .dialects import dialect_named
 from .provider import Emit, ModelRequest
 from .recording import RecordedCall, read_recording
@@ -18,16 +18,25 @@ PIECE_BYTES = 4096
 class ReplayProvider:
     """A `LocalModel` that answers its n-th request with the n-th recorded call.
 
+    What failed fails again, and what was cut off breaks off.
+
     Attributes:
         requests: What was asked, in order; requests beyond the recording too.
 
     Args:
-        path: A file that `callboard record` or `open_runtime(record=...)` wrote.
+        path: A file that `callboard record` or `open_runtime(record=...)` wrote. One that is
+            written by hand needs no more than what the example has.
 
     Example:
-        async with callboard.open_runtime(model=callboard.ReplayProvider(path)) as runtime:
+        import json
+        from pathlib import Path
+
+        body = 'data: {"choices":[{"delta":{"content":"Hi."},"finish_reason":"stop"}]}\\n\\n'
+        call = {"dialect": "openai_chat", "status": 200, "body": body + "data: [DONE]\\n\\n"}
+        Path("hello.jsonl").write_text(json.dumps(call))
+        async with callboard.open_runtime(model=callboard.ReplayProvider("hello.jsonl")) as runtime:
             session = await runtime.create_session()
-            print(await session.run("What was recorded."))
+            print(await session.run("Hello."))
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -60,6 +69,10 @@ class ReplayProvider:
 async def _play(call: RecordedCall, emit: Emit) -> None:
     dialect = dialect_named(call.dialect)
     answer = call.answer
+    if call.status == 0:
+        text = "The provider gave no answer when this call was recorded."
+        await emit([StreamError(error_type="network", message=text, retryable=True)])
+        return
     if call.status != 200:
         await emit([dialect.read_error(call.status, call.headers, answer)])
         return
@@ -68,6 +81,7 @@ async def _play(call: RecordedCall, emit: Emit) -> None:
         events = decoder.feed(answer[start : start + PIECE_BYTES])
         if events:
             await emit(events)
+            if isinstance(events[-1], Done | StreamError):
+                return
         await trio.lowlevel.checkpoint()
-    if events := decoder.finish():
-        await emit(events)
+    await emit(decoder.finish())

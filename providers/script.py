@@ -9,13 +9,14 @@ with the request and gives the step, so that an answer can depend on what was as
         lambda request: reply(text=f"It has {len(last_result(request))} characters."),
     ]
 
-`ScriptedModel` plays it in the process, `open_scripted_server` over a socket in a real wire format;
-faults that only a wire can have are marked so.
+`ScriptedModel` plays it in the process, `open_scripted_server` over a socket in a real wire format,
+whichever of them it is asked in; faults that only a wire can have are marked so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -40,6 +41,10 @@ from .provider import ModelRequest
 SOME_USAGE = Usage(10, 5, 0, 0)
 """What an answer reports unless told otherwise."""
 
+ARGUMENT_PIECE_CHARS = 16
+"""Arguments come in pieces, as models write them; long ones in at most `MAX_PIECES` pieces."""
+MAX_PIECES = 256
+
 
 class ScriptedCall(msgspec.Struct, frozen=True):
     """A call that the model asks for; `arguments` is its text, of any kind."""
@@ -55,11 +60,14 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         text: The text, in the pieces in which it comes.
         thinking: The reasoning before it, in pieces.
+        signature: What proves the reasoning to its provider, wherever its wire format has that;
+            a server makes one up for reasoning that has none.
         refusal: Text in which the model refuses.
         calls: What it asks for.
         usage: The tokens that are reported, or `None` for no report.
-        finish: The provider's word for the reason to stop; `None` leaves the end away, so that
-            the answer is cut off.
+        finish: The reason to stop, in the provider's word or in Chat Completions' (`stop`,
+            `tool_calls`, `length`, `content_filter`); `None` leaves the end away, so that the
+            answer is cut off.
         delay_seconds: Before the first byte.
         piece_seconds: Before each further piece.
         chunk: How a server writes it: `event` (an HTTP chunk for each event, as gateways do),
@@ -68,6 +76,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
     text: tuple[str, ...] = ()
     thinking: tuple[str, ...] = ()
+    signature: str = ""
     refusal: tuple[str, ...] = ()
     calls: tuple[ScriptedCall, ...] = ()
     usage: Usage | None = None
@@ -85,9 +94,9 @@ class Fail(msgspec.Struct, frozen=True):
 
 
 class Stall(msgspec.Struct, frozen=True):
-    """The model says this and then nothing more, for ever."""
+    """The model says this, which may be whole, and then nothing more, for ever."""
 
-    text: str = ""
+    reply: Reply
 
 
 class Events(msgspec.Struct, frozen=True):
@@ -97,11 +106,15 @@ class Events(msgspec.Struct, frozen=True):
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """An answer with this status and body. Servers only."""
+    """An answer with this status and body; with a `message`, an error in the format's own shape.
+
+    Servers only.
+    """
 
     status: int
     body: bytes
     headers: tuple[tuple[str, str], ...] = ()
+    message: str = ""
 
 
 class Drip(msgspec.Struct, frozen=True):
@@ -139,6 +152,7 @@ def reply(
     *,
     calls: Sequence[ScriptedCall | tuple[str, Any]] = (),
     thinking: str | Sequence[str] = (),
+    signature: str = "",
     refusal: str | Sequence[str] = (),
     usage: Usage | None = SOME_USAGE,
     finish: str | None = "",
@@ -165,6 +179,7 @@ def reply(
     return Reply(
         text=_pieces(text),
         thinking=_pieces(thinking),
+        signature=signature,
         refusal=_pieces(refusal),
         calls=wanted,
         usage=usage,
@@ -178,13 +193,13 @@ def reply(
 def fail(
     message: str, *, error_type: str = "provider", retryable: bool = False, text: str = ""
 ) -> Fail:
-    """An error in the middle of an answer."""
+    """An error in the middle of an answer; its type is told as far as the format has a word for it."""
     return Fail(StreamError(error_type=error_type, message=message, retryable=retryable), text)
 
 
-def stall(text: str = "") -> Stall:
-    """Says this and then nothing more, for ever."""
-    return Stall(text)
+def stall(said: str | Reply = "") -> Stall:
+    """Says this, and then nothing more, for ever; behind a whole reply the connection stays open."""
+    return Stall(said if isinstance(said, Reply) else Reply(text=_pieces(said)))
 
 
 def raw_events(*events: AnyStreamEvent) -> Events:
@@ -192,14 +207,20 @@ def raw_events(*events: AnyStreamEvent) -> Events:
     return Events(events)
 
 
-def status(code: int, body: str | bytes | dict[str, Any] = b"", **headers: str) -> Answered:
-    """An answer with an error status; `retry_after="3"` becomes the header `retry-after`."""
+def status(
+    code: int, body: str | bytes | dict[str, Any] = b"", *, message: str = "", **headers: str
+) -> Answered:
+    """An answer with an error status; `retry_after="3"` becomes the header `retry-after`.
+
+    The body is sent as it is; a `message` instead goes in the body that the wire format of the
+    request has for errors.
+    """
     if isinstance(body, dict):
         body = msgspec.json.encode(body)
         headers.setdefault("content_type", "application/json")
     content = body.encode() if isinstance(body, str) else body
     named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
-    return Answered(code, content, named)
+    return Answered(code, content, named, message)
 
 
 def html(code: int = 200) -> Answered:
@@ -236,8 +257,8 @@ def garbage() -> Broken:
 def events_of(answer: Reply) -> list[AnyStreamEvent]:
     """The stream events of a reply, as its decoder would give them."""
     events: list[AnyStreamEvent] = [ThinkingDelta(piece) for piece in answer.thinking]
-    if answer.thinking:
-        events.append(ThinkingEnd())
+    if answer.thinking or answer.signature:
+        events.append(ThinkingEnd(answer.signature or None))
     events += [TextDelta(piece) for piece in answer.text]
     events += [RefusalDelta(piece) for piece in answer.refusal]
     for index, call in enumerate(answer.calls):
@@ -250,6 +271,24 @@ def events_of(answer: Reply) -> list[AnyStreamEvent]:
     if answer.finish is not None:
         events.append(Done(_stop_reason(answer), answer.finish))
     return events
+
+
+def argument_pieces(arguments: str) -> Iterator[str]:
+    """The arguments of a call in the pieces in which a server writes them."""
+    size = max(ARGUMENT_PIECE_CHARS, -(-len(arguments) // MAX_PIECES))
+    return (arguments[at : at + size] for at in range(0, len(arguments), size))
+
+
+def signature_of(answer: Reply, number: int) -> str:
+    """What proves the reasoning of the n-th answer; empty where there is nothing to prove."""
+    made_up = base64.b64encode(b"the proof of answer %d" % number).decode()
+    return answer.signature or (made_up if answer.thinking else "")
+
+
+def status_of(error: StreamError) -> int:
+    """The status with which a server would give this error ahead of its answer."""
+    known = {"overloaded": 503, "auth": 401, "quota": 402, "timeout": 504}
+    return known.get(error.error_type, 500 if error.retryable else 400)
 
 
 def last_result(request: ModelRequest) -> str:

@@ -85,8 +85,8 @@ async def _play(step: Step, emit: Emit) -> None:
                 await emit([event])
         case Fail(error, text):
             await emit([*_text(text), error])
-        case Stall(text):
-            await emit(_text(text))
+        case Stall(reply):
+            await emit(events_of(reply))
             await trio.sleep_forever()
         case Events(events):
             await emit(list(events))

@@ -1,11 +1,12 @@
-"""A model server that follows a script: the real wire format over a real socket.
+"""A model server that follows a script: the real wire formats over a real socket.
 
     async with open_scripted_server([reply("Hello.")]) as server:
-        ...  # point a provider's base URL at server.base_url
+        ...  # point a provider's base URL at server.base_url, whatever its dialect
     server.assert_complete()
 
-Listens on 127.0.0.1 at a port of its own. The n-th request to `/chat/completions` gets the n-th
-step, whichever connection it comes over. It also lists its models at `/models`.
+Listens on 127.0.0.1 at a port of its own. The n-th request for an answer gets the n-th step, in the
+wire format that its path names (`scripted_wires`), whichever connection it comes over. It also
+lists its models at `/models`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from typing import Any, assert_never
 import msgspec
 import trio
 
-from . import scripted_wire as wire
 from .script import (
     Answered,
     Broken,
@@ -33,6 +33,7 @@ from .script import (
     Step,
     status,
 )
+from .scripted_wires import ScriptedWire, dialect_of, wire_named
 
 MAX_HEAD_BYTES = 64 * 1024
 """Of a request; our client sends a few hundred bytes."""
@@ -43,12 +44,26 @@ _Gone = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 class ScriptedRequest(msgspec.Struct, frozen=True):
-    """A request as it came. `headers` have lower-case names; `body` is the decoded JSON, if any."""
+    """A request as it came.
+
+    Attributes:
+        method: `GET` or `POST`.
+        path: With its query.
+        headers: By lower-case name.
+        body: The decoded JSON; `None` where there is none.
+        dialect: The wire format that it was made in; empty for addresses where nothing is served.
+    """
 
     method: str
     path: str
     headers: Mapping[str, str]
     body: Any
+    dialect: str = ""
+
+    @property
+    def wire(self) -> ScriptedWire:
+        """How it is answered; OpenAI's way where nothing is served."""
+        return wire_named(self.dialect or "openai_chat")
 
 
 ServerStep = Step | Callable[[ScriptedRequest], Step]
@@ -94,20 +109,23 @@ class ScriptedServer:
     async def _answer(self, connection: _Connection, request: ScriptedRequest) -> bool:
         """Whether the connection may take another request."""
         await trio.lowlevel.checkpoint()
-        if request.method == "GET" and request.path == "/v1/models":
-            return await connection.send_whole(status(200, wire.model_list(self._models)))
-        if request.path != "/v1/chat/completions":
-            text = f"Nothing is served at {request.path}."
-            return await connection.send_whole(status(404, wire.error_body(text)))
+        wire = request.wire
+        if not request.dialect:
+            text = f"Nothing is served at {request.method} {request.path}."
+            return await connection.send_whole(status(404, message=text), wire)
+        if request.method == "GET":
+            return await connection.send_whole(status(200, wire.model_list(self._models)), wire)
         if not isinstance(request.body, dict):
-            return await connection.send_whole(status(400, wire.error_body("The body is no JSON.")))
+            refusal = status(400, message="The body is no JSON object.")
+            return await connection.send_whole(refusal, wire)
         self.requests.append(request)
         number = len(self.requests)
         if number > len(self._steps):
             text = f"The script of this server has {len(self._steps)} steps: one request too many."
-            return await connection.send_whole(status(400, wire.error_body(text)))
+            return await connection.send_whole(status(400, message=text), wire)
         step = self._steps[number - 1]
-        return await _play(step if isinstance(step, Step) else step(request), connection, number)
+        step = step if isinstance(step, Step) else step(request)
+        return await _Play(connection, wire, number).play(step)
 
 
 @asynccontextmanager
@@ -173,7 +191,8 @@ class _Connection:
             await self._receive_more()
         body = bytes(self._buffer[:size])
         del self._buffer[:size]
-        return ScriptedRequest(method, path, headers, _decode(body))
+        dialect = dialect_of(method, path, headers)
+        return ScriptedRequest(method, path, headers, _decode(body), dialect)
 
     async def send(self, data: bytes) -> None:
         """Sends bytes as they are."""
@@ -195,11 +214,12 @@ class _Connection:
         """Sends one HTTP chunk; an empty one ends the body."""
         await self.send(b"%x\r\n%b\r\n" % (len(data), data))
 
-    async def send_whole(self, answer: Answered) -> bool:
+    async def send_whole(self, answer: Answered, wire: ScriptedWire) -> bool:
         """Sends an answer that is no stream."""
+        body = wire.error_body(answer.status, answer.message) if answer.message else answer.body
         headers = {"content-type": "application/json", **dict(answer.headers)}
-        await self.send_head(answer.status, {**headers, "content-length": str(len(answer.body))})
-        await self.send(answer.body)
+        await self.send_head(answer.status, {**headers, "content-length": str(len(body))})
+        await self.send(body)
         return True
 
     async def wait_gone(self) -> None:
@@ -241,82 +261,93 @@ def _decode(body: bytes) -> Any:
         return None
 
 
-async def _play(step: Step, connection: _Connection, number: int) -> bool:
-    """Whether the connection may take another request."""
-    await trio.lowlevel.checkpoint()
-    match step:
-        case Reply():
-            await _play_reply(step, connection, number)
-            return True
-        case Fail(error, text):
-            await connection.send_stream_head()
-            start = wire.text_event(text) if text else b""
-            await connection.send_chunk(start + wire.error_event(error) + wire.DONE)
-            await connection.send_chunk(b"")
-            return True
-        case Answered():
-            return await connection.send_whole(step)
-        case Stall(text):
-            await connection.send_stream_head()
-            if text:
-                await connection.send_chunk(wire.text_event(text))
-            await connection.wait_gone()
-        case Drip(interval_seconds):
-            await connection.send_stream_head()
-            while True:
-                await connection.send_chunk(wire.PING)
-                await trio.sleep(interval_seconds)
-        case CutAfter():
-            await _play_cut(step, connection, number)
-        case Broken(how):
-            await _play_broken(how, connection)
-        case Events():
-            raise ValueError("a scripted server can't play raw stream events")
-        case _:
-            assert_never(step)
-    return False
+class _Play:
+    """The n-th answer, over one connection in one wire format."""
 
+    def __init__(self, connection: _Connection, wire: ScriptedWire, number: int) -> None:
+        self._connection = connection
+        self._wire = wire
+        self._number = number
 
-async def _play_reply(step: Reply, connection: _Connection, number: int) -> None:
-    await trio.sleep(step.delay_seconds)
-    await connection.send_stream_head()
-    for index, chunk in enumerate(_chunks(step, number)):
-        if index:
-            await trio.sleep(step.piece_seconds)
-        await connection.send_chunk(chunk)
-    await connection.send_chunk(b"")
+    async def play(self, step: Step) -> bool:
+        """Whether the connection may take another request."""
+        await trio.lowlevel.checkpoint()
+        match step:
+            case Reply():
+                await self._send_reply(step)
+                await self._connection.send_chunk(b"")
+                return True
+            case Fail():
+                await self._fail(step)
+                return True
+            case Answered():
+                return await self._connection.send_whole(step, self._wire)
+            case Stall(reply):
+                await self._send_reply(reply)
+                await self._connection.wait_gone()
+            case Drip(interval_seconds):
+                await self._connection.send_stream_head()
+                while True:
+                    await self._connection.send_chunk(self._wire.PING)
+                    await trio.sleep(interval_seconds)
+            case CutAfter():
+                await self._cut(step)
+            case Broken(how):
+                await self._break(how)
+            case Events():
+                raise ValueError("a scripted server can't play raw stream events")
+            case _:
+                assert_never(step)
+        return False
 
+    async def _send_reply(self, reply: Reply) -> None:
+        """All of it but the end of the body."""
+        await trio.sleep(reply.delay_seconds)
+        await self._connection.send_stream_head()
+        for index, chunk in enumerate(self._chunks(reply)):
+            if index:
+                await trio.sleep(reply.piece_seconds)
+            await self._connection.send_chunk(chunk)
 
-def _chunks(step: Reply, number: int) -> Iterator[bytes]:
-    events = wire.reply_events(step, number)
-    if step.chunk == "event":
-        yield from events
-        return
-    body = b"".join(events)
-    kind, _, size = step.chunk.partition(":")
-    if step.chunk != "all" and (kind != "bytes" or not size.isdigit() or not int(size)):
-        raise ValueError(f"chunk is `event`, `all` or `bytes:N`, not {step.chunk!r}")
-    width = int(size) if size else len(body)
-    for at in range(0, len(body), width):
-        yield body[at : at + width]
+    async def _fail(self, step: Fail) -> None:
+        await self._connection.send_stream_head()
+        begun = self._events(Reply(text=(step.text,))) if step.text else []
+        events = [*begun, *self._wire.error_events(step.error)]
+        await self._connection.send_chunk(b"".join(events))
+        await self._connection.send_chunk(b"")
 
+    async def _cut(self, step: CutAfter) -> None:
+        body = b"".join(self._events(step.reply))[: step.size_bytes]
+        if step.clean:
+            # Without a length, the end of the connection is the end of the body.
+            headers = {"content-type": "text/event-stream", "connection": "close"}
+            await self._connection.send_head(200, headers)
+            await self._connection.send(body)
+        else:
+            await self._connection.send_stream_head()
+            if body:
+                await self._connection.send_chunk(body)
 
-async def _play_cut(step: CutAfter, connection: _Connection, number: int) -> None:
-    body = b"".join(wire.reply_events(step.reply, number))[: step.size_bytes]
-    if step.clean:
-        # Without a length, the end of the connection is the end of the body.
-        headers = {"content-type": "text/event-stream", "connection": "close"}
-        await connection.send_head(200, headers)
-        await connection.send(body)
-    else:
-        await connection.send_stream_head()
-        if body:
-            await connection.send_chunk(body)
+    async def _break(self, how: str) -> None:
+        await trio.lowlevel.checkpoint()
+        if how == "garbage":
+            await self._connection.send(b"SSH-2.0-scripted\r\n\x00\xff\r\n\r\n")
+        elif how == "reset":
+            self._connection.reset()
 
+    def _events(self, reply: Reply) -> list[bytes]:
+        return self._wire.reply_events(reply, self._number)
 
-async def _play_broken(how: str, connection: _Connection) -> None:
-    await trio.lowlevel.checkpoint()
-    if how == "garbage":
-        await connection.send(b"SSH-2.0-scripted\r\n\x00\xff\r\n\r\n")
-    elif how == "reset":
-        connection.reset()
+    def _chunks(self, reply: Reply) -> Iterator[bytes]:
+        # One that says nothing has not begun.
+        events = self._events(reply) if reply != Reply() else []
+        if reply.chunk == "event":
+            yield from events
+            return
+        body = b"".join(events)
+        kind, _, size = reply.chunk.partition(":")
+        if reply.chunk != "all" and (kind != "bytes" or not size.isdigit() or not int(size)):
+            raise ValueError(f"chunk is `event`, `all` or `bytes:N`, not {reply.chunk!r}")
+        width = int(size) if size else len(body)
+        for at in range(0, len(body), width):
+            yield body[at : at + width]

@@ -1,24 +1,31 @@
-"""A scripted answer in the bytes of Chat Completions, as OpenAI sends it."""
+"""A scripted answer in the bytes of Chat Completions, as OpenAI sends it.
+
+Its reasoning is the `reasoning_content` of compatible servers, which has no signature.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from ..runtime.stream import StreamError, Usage
-from .script import Reply, ScriptedCall
-
-ARGUMENT_PIECE_CHARS = 16
-"""Arguments come in pieces, as models write them; long ones in at most `MAX_PIECES` pieces."""
-MAX_PIECES = 256
+from .script import Reply, ScriptedCall, argument_pieces, status_of
 
 _HEAD = {
     "id": "chatcmpl-scripted",
     "object": "chat.completion.chunk",
     "created": 1,
     "model": "scripted",
+}
+_ERRORS = {
+    401: ("invalid_request_error", "invalid_api_key"),
+    402: ("insufficient_quota", "insufficient_quota"),
+    404: ("invalid_request_error", "model_not_found"),
+    429: ("requests", "rate_limit_exceeded"),
+    503: ("service_unavailable_error", "server_is_overloaded"),
+    529: ("service_unavailable_error", "server_is_overloaded"),
 }
 _encode = msgspec.json.Encoder().encode
 
@@ -42,25 +49,24 @@ def reply_events(reply: Reply, number: int) -> list[bytes]:
     return [*events, DONE]
 
 
-def text_event(text: str) -> bytes:
-    """One piece of text."""
-    return _delta(content=text)
-
-
-def error_event(error: StreamError) -> bytes:
+def error_events(error: StreamError) -> list[bytes]:
     """An error in the middle of a stream."""
-    word = {"overloaded": "overloaded_error", "auth": "authentication_error"}
-    default = "server_error" if error.retryable else "invalid_request_error"
-    kind = word.get(error.error_type, default)
-    return _event({"error": {"message": error.message, "type": kind, "code": None}})
+    return [b"data: " + error_body(status_of(error), error.message) + b"\n\n", DONE]
 
 
-def error_body(message: str, kind: str = "invalid_request_error") -> bytes:
-    """The body of an answer with an error status."""
-    return _encode({"error": {"message": message, "type": kind, "param": None, "code": None}})
+def error_body(status: int, message: str) -> bytes:
+    """The body of an answer with an error status; OpenAI's Responses have the same."""
+    kind, code = error_words(status)
+    return _encode({"error": {"message": message, "type": kind, "param": None, "code": code}})
 
 
-def model_list(models: tuple[str, ...]) -> bytes:
+def error_words(status: int) -> tuple[str, str | None]:
+    """An error's type and code."""
+    default = "server_error" if status >= 500 else "invalid_request_error"
+    return _ERRORS.get(status, (default, None))
+
+
+def model_list(models: Sequence[str]) -> bytes:
     """The body of `GET /models`."""
     data = [
         {"id": model, "object": "model", "created": 1, "owned_by": "script"} for model in models
@@ -72,20 +78,26 @@ def _call(index: int, call: ScriptedCall, call_id: str) -> Iterator[bytes]:
     function = {"name": call.name, "arguments": ""}
     start = {"index": index, "id": call_id, "type": "function", "function": function}
     yield _delta(tool_calls=[start])
-    size = max(ARGUMENT_PIECE_CHARS, -(-len(call.arguments) // MAX_PIECES))
-    for at in range(0, len(call.arguments), size):
-        piece = {"arguments": call.arguments[at : at + size]}
-        yield _delta(tool_calls=[{"index": index, "function": piece}])
+    for piece in argument_pieces(call.arguments):
+        yield _delta(tool_calls=[{"index": index, "function": {"arguments": piece}}])
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
+    cached, reasoned = usage.cached_tokens, usage.reasoning_tokens
     return {
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,
         "total_tokens": (usage.input_tokens or 0) + (usage.output_tokens or 0),
-        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "prompt_tokens_details": known_counts(
+            cached_tokens=cached, cache_write_tokens=usage.cache_write_tokens
+        ),
+        "completion_tokens_details": known_counts(reasoning_tokens=reasoned),
     }
+
+
+def known_counts(**counts: int | None) -> dict[str, int]:
+    """Counts without those that are unknown."""
+    return {name: count for name, count in counts.items() if count is not None}
 
 
 def _delta(**delta: Any) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from .errors import ValidationError
-from .events import DurableEvent, MessageCompleted
+from .events import DurableEvent, InputAccepted, MessageCompleted
 from .history import Opaque
 from .redaction import mask, redactor
 
@@ -32,12 +32,16 @@ def encode_event(event: DurableEvent) -> tuple[DurableEvent, bytes]:
     Raises:
         ValidationError: It is too large, or an opaque part of it is not JSON.
     """
+    has_files = isinstance(event, InputAccepted) and bool(event.attachments)
+    if has_files:
+        event = _with_files(event, redactor.mask_file)
     try:
         data = _ENCODER.encode(event)
     except UnicodeEncodeError:
         event = _with_texts(event, _without_surrogates)
         data = _ENCODER.encode(event)
-    if redactor.finds(data):
+    # Base64 is not searched: the files in it have been, and megabytes take long.
+    if redactor.finds(_ENCODER.encode(_with_files(event, _emptied)) if has_files else data):
         event = _with_texts(event, mask)
         data = _ENCODER.encode(event)
     if len(data) > MAX_EVENT_BYTES:
@@ -79,6 +83,18 @@ def _check_opaque_parts(message: MessageCompleted) -> None:
                     f"An opaque part of message {message.message_id} is not JSON: {error}",
                     field="parts",
                 ) from error
+
+
+def _with_files(event: DurableEvent, change: Callable[[bytes], bytes]) -> DurableEvent:
+    assert isinstance(event, InputAccepted)
+    files = tuple(
+        msgspec.structs.replace(file, data=change(file.data)) for file in event.attachments
+    )
+    return msgspec.structs.replace(event, attachments=files)
+
+
+def _emptied(_: bytes) -> bytes:
+    return b""
 
 
 def _without_surrogates(text: str) -> str:

@@ -43,6 +43,7 @@ class Redactor:
         self._pattern: re.Pattern[str] | None = None
         self._forms: tuple[str, ...] = ()
         self._encoded: tuple[bytes, ...] = ()
+        self._byte_forms: tuple[bytes, ...] = ()
 
     @property
     def secrets(self) -> frozenset[Secret]:
@@ -71,6 +72,13 @@ class Redactor:
             return text
         return self._pattern.sub(MASK, text)
 
+    def mask_file(self, data: bytes) -> bytes:
+        """A file's bytes with asterisks for each secret, as many: places in it stay where they are."""
+        if not any(form in data for form in self._byte_forms):
+            return data
+        pattern = b"|".join(map(re.escape, self._byte_forms))
+        return re.sub(pattern, lambda match: b"*" * len(match[0]), data)
+
     def redact(self, text: str) -> str:
         """The text with `***` in place of each secret, and of what looks like a key."""
         text = self.mask(text)
@@ -82,6 +90,7 @@ class Redactor:
         ordered = sorted(forms, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
         self._forms = tuple(ordered)
+        self._byte_forms = tuple(form.encode() for form in ordered)
         self._encoded = tuple({form.encode() for text in forms for form in _json_forms(text)})
 
 

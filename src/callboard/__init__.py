@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from . import aio as aio
+    from .config.usage_sums import UsageReport as UsageReport
+    from .config.usage_sums import UsageSum as UsageSum
     from .embedded import Runtime as Runtime
     from .embedded import Session as Session
     from .embedded import open_runtime as open_runtime
@@ -56,6 +58,7 @@ else:
     # Each name is imported when it is first used: the commands start and fail without the runtime,
     # and a Trio program never pays for asyncio.
     _MODULES = {
+        ".config.usage_sums": "UsageReport UsageSum",
         ".embedded": "Runtime Session open_runtime",
         ".plain": "start_in_thread",
         ".providers.replay": "ReplayProvider",

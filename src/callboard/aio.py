@@ -24,9 +24,10 @@ from contextlib import suppress
 from functools import partial, wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, Unpack
 
 from . import embedded
+from .config.usage_sums import UsageBy, UsageReport
 from .event_loop import EventLoop
 from .portal import (
     CLOSE_SECONDS,
@@ -42,6 +43,10 @@ from .runtime.history import Attachment
 from .runtime.messages import ApprovalAnswer, ApprovalRequest
 from .runtime.store import SessionRow, StoreReader
 from .turn_handle import TurnEvent
+
+if TYPE_CHECKING:
+    from .providers.connection_trial import ConnectionReport
+    from .providers.model_services import ModelList
 
 LoopApprover = Callable[
     [ApprovalRequest], Awaitable[ApprovalAnswer | str | bool] | ApprovalAnswer | str | bool
@@ -159,6 +164,33 @@ class Runtime(RuntimeHandle):
         """Sessions on record, the latest activity first."""
         return await _call(self._portal, partial(self._runtime.sessions, limit=limit))
 
+    async def usage(self, *, by: UsageBy = "session", since_ms: int = 0) -> UsageReport:
+        """What all sessions took and cost, as `callboard.Runtime.usage` gives it."""
+        return await _call(self._portal, partial(self._runtime.usage, by=by, since_ms=since_ms))
+
+    async def list_models(self, provider: str, *, refresh: bool = False) -> ModelList:
+        """The models of a provider, as `callboard.Runtime.list_models` gives them."""
+        ask = partial(self._runtime.list_models, provider, refresh=refresh)
+        return await _call(self._portal, ask)
+
+    async def test_provider(self, provider: str, *, model: str | None = None) -> ConnectionReport:
+        """Whether a provider answers, as `callboard.Runtime.test_provider` finds it out."""
+        ask = partial(self._runtime.test_provider, provider, model=model)
+        return await _call(self._portal, ask)
+
+    async def complete(
+        self,
+        prompt: str,
+        *,
+        model: str | None = None,
+        system: str = "",
+        seconds: float = embedded.COMPLETE_SECONDS,
+    ) -> str:
+        """A short text outside every session, as `callboard.Runtime.complete` gives it."""
+        complete = self._runtime.complete
+        ask = partial(complete, prompt, model=model, system=system, seconds=seconds)
+        return await _call(self._portal, ask)
+
     async def aclose(self) -> None:
         """Ends all turns, closes the store and ends the thread. Idempotent; a cancel comes later.
 
@@ -199,6 +231,10 @@ class Session:
             CallboardError: The turn was not answered; the error's type says why.
         """
         return await _call(self._portal, partial(self._session.run, text, attachments))
+
+    async def usage(self, *, by: UsageBy = "turn") -> UsageReport:
+        """What this session took and cost, as `callboard.Session.usage` gives it."""
+        return await _call(self._portal, partial(self._session.usage, by=by))
 
 
 class Turn(TurnHandle):

@@ -6,21 +6,23 @@ import os
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import trio
 
 from .actors.permission_broker import Approver
 from .config.files import config_folder
+from .config.prices import PriceTable
 from .config.settings import KeySettings, Settings
+from .config.usage_sums import UsageBy, UsageReport, UsageSums, read_usage
 from .host import Host, Plan, open_host
 from .models import ModelFinder
 from .providers.catalog import Wish
 from .providers.provider import LocalModel
 from .providers.provider_keys import StoredKeys, no_stored_keys
 from .providers.provider_table import check_provider
-from .providers.recording import Recorder
+from .providers.recording import open_recorder
 from .runtime.definitions import Agent, Preset, ToolDefinition
 from .runtime.errors import NotFoundError, ValidationError
 from .runtime.events import SessionCreated
@@ -33,12 +35,20 @@ from .tools.tool import Tool
 from .tools.workspace import open_workspace
 from .turn_handle import Turn
 
+if TYPE_CHECKING:
+    from .providers.connection_trial import ConnectionReport
+    from .providers.model_services import ModelList, ModelServices
+
+COMPLETE_SECONDS = 30.0
+"""For a text of some lines; a model that takes longer is the wrong one for it."""
+
 
 @asynccontextmanager
 async def open_runtime(
     *,
     model: str | LocalModel | None = None,
     base_url: str | None = None,
+    dialect: str | None = None,
     workspace: str | Path | None = None,
     data: str | Path | None = None,
     tools: Sequence[Tool] = (),
@@ -59,6 +69,8 @@ async def open_runtime(
             configured default, a provider whose key is in the environment, a server on this
             machine, and last the built-in rehearsal model.
         base_url: Any server that speaks a known wire format; `model` is then its model's id.
+        dialect: The wire format of `base_url`: `openai_chat`, `openai_responses`, `anthropic` or
+            `gemini`. By default the one of the provider whose origin it has, else `openai_chat`.
         workspace: The folder that sessions work in; the current one by default.
         data: The folder of the store and of stored keys; `None` keeps everything in memory.
         tools: Own tools beside the built-in ones.
@@ -76,13 +88,15 @@ async def open_runtime(
     Raises:
         NotFoundError: The model or its provider does not exist.
         ConflictError: Another process writes to `data`.
-        ValidationError: `tools`, `policy` or `on_approval` is not what it may be.
+        ValidationError: `tools`, `policy`, `dialect` or `on_approval` is not what it may be.
 
     Example:
         async with callboard.open_runtime(model="rehearsal", workspace=".") as runtime:
             session = await runtime.create_session()
             print(await session.run("What time is it in Tokyo?"))
     """
+    if dialect is not None and base_url is None:
+        raise ValidationError("dialect goes with base_url: a provider has its own", field="dialect")
     settings = settings or Settings()
     environ = os.environ if environ is None else environ
     registry = ToolRegistry([*builtin_tools(), *map(_checked_tool, tools)])
@@ -90,10 +104,16 @@ async def open_runtime(
     _check_fallbacks(known, settings)
     stored = _stored_keys(data, settings.keys, environ)
     choice, local = (None, model) if isinstance(model, LocalModel) else (model, None)
-    wish = Wish(choice=choice, base_url=base_url, settings=settings, environ=environ, stored=stored)
+    wish = Wish(
+        choice=choice,
+        base_url=base_url,
+        dialect=dialect,
+        settings=settings,
+        environ=environ,
+        stored=stored,
+    )
     finder = ModelFinder(wish, local=local)
     plan = Plan(
-        store=await _open_store(data),
         models=finder,
         registry=registry,
         agents=known,
@@ -101,13 +121,16 @@ async def open_runtime(
         forbidden=() if data is None else (_folder(data), config_folder(environ)),
         limits=settings.limits,
         network=settings.network,
-        recorder=Recorder(_folder(record)) if record is not None else None,
+        recorder=None if record is None else await open_recorder(_folder(record)),
+        prices=PriceTable(settings.prices),
         strict=strict,
+        store=await _open_store(data),  # the last one: what fails before leaves nothing open
     )
     async with open_host(plan) as host:
         await finder.look_around(host.http)
         finder.target(None)
-        yield Runtime(host, _folder(workspace or "."), finder)
+        lists = None if data is None else _folder(data)
+        yield Runtime(host, _folder(workspace or "."), finder, lists)
 
 
 class Runtime:
@@ -121,10 +144,18 @@ class Runtime:
         print(await same.run("What time is it in Tokyo?"))
     """
 
-    def __init__(self, host: Host, workspace: Path, models: ModelFinder) -> None:
+    def __init__(
+        self,
+        host: Host,
+        workspace: Path,
+        models: ModelFinder,
+        data: Path | None = None,
+    ) -> None:
         self._host = host
         self._workspace = workspace
         self._models = models
+        self._data = data
+        self._services: ModelServices | None = None
 
     @property
     def store(self) -> StoreReader:
@@ -192,6 +223,74 @@ class Runtime:
         """Sessions on record, the latest activity first."""
         return await self.store.sessions(limit=limit)
 
+    async def usage(self, *, by: UsageBy = "session", since_ms: int = 0) -> UsageReport:
+        """What all sessions on record took, and what that costs at present prices.
+
+        Args:
+            by: What makes one sum: `call`, `turn`, `session`, `agent`, `model` or `day`.
+            since_ms: Only what was stored since, in Unix milliseconds.
+        """
+        sums = UsageSums(by, self._host.plan.prices)
+        return await read_usage(self.store, sums, since_ms=since_ms)
+
+    async def list_models(self, provider: str, *, refresh: bool = False) -> ModelList:
+        """The models of a provider: those that it listed last, or lists now to `refresh`.
+
+        When it can't be asked, those that callboard knows of; `problem` says why.
+
+        Raises:
+            NotFoundError: There is no such provider.
+            CallboardError: It can't be asked, and none of its models are known.
+        """
+        return await self._model_services().list_models(provider, refresh=refresh)
+
+    async def test_provider(self, provider: str, *, model: str | None = None) -> ConnectionReport:
+        """Whether a provider answers, and when not, what of it fails; ten seconds at most.
+
+        A model is asked for a word, which costs some tokens.
+
+        Args:
+            provider: Its name.
+            model: The model that is asked; its default, else the first that it lists.
+
+        Raises:
+            NotFoundError: There is no such provider.
+        """
+        return await self._model_services().test_provider(provider, model)
+
+    async def complete(
+        self,
+        prompt: str,
+        *,
+        model: str | None = None,
+        system: str = "",
+        seconds: float = COMPLETE_SECONDS,
+    ) -> str:
+        """A short text outside every session: a title, a summary. Nothing of it is recorded.
+
+        Args:
+            prompt: What to write.
+            model: `PROVIDER/MODEL`; the runtime's by default. It reasons as little as it can.
+            system: The system prompt.
+            seconds: How long it may take.
+
+        Raises:
+            DeadlineError: It took longer.
+            CallboardError: The call failed, or the model refused or wrote nothing.
+        """
+        target = self._models.target(model)
+        services = self._model_services()
+        return (await services.complete(target, prompt, system=system, seconds=seconds)).text
+
+    def _model_services(self) -> ModelServices:
+        from .providers.model_cache import ModelCache  # here: most programs ask for none of it
+        from .providers.model_services import ModelServices
+
+        if self._services is None:
+            cache = ModelCache(self._data)
+            self._services = ModelServices(self._models.wish, self._host.http, cache)
+        return self._services
+
 
 class Session:
     """One conversation; made by `Runtime`. A handle: dropping it ends nothing.
@@ -222,6 +321,11 @@ class Session:
         """
         async with self.prompt(text, attachments) as turn:
             return await turn.answer()
+
+    async def usage(self, *, by: UsageBy = "turn") -> UsageReport:
+        """What this session took, as `Runtime.usage` gives it for all."""
+        sums = UsageSums(by, self._host.plan.prices)
+        return await read_usage(self._host.plan.store, sums, session_id=self.session_id)
 
 
 async def _open_store(data: str | Path | None) -> Store:

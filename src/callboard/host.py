@@ -26,6 +26,7 @@ from .actors.session_services import Models, SessionServices
 from .actors.tool_dispatcher import MAILBOX_CAPACITY as DISPATCHER_CAPACITY
 from .actors.tool_dispatcher import ToolDispatcher
 from .actors.tool_handles import OpenHandles
+from .config.prices import PriceTable
 from .config.settings import Limits, NetworkSettings
 from .providers.recording import Recorder
 from .runtime.address_guard import AddressGuard
@@ -68,6 +69,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         limits: Bounds and deadlines.
         network: Where tools may connect.
         recorder: Keeps the raw answers of providers, or `None`.
+        prices: What models cost.
         strict: Turns the isolation of actors off: a crash ends the runtime.
     """
 
@@ -80,6 +82,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     network: NetworkSettings = NetworkSettings()
     recorder: Recorder | None = None
+    prices: PriceTable = PriceTable()
     strict: bool = False
 
 

@@ -6,16 +6,13 @@ import msgspec
 import trio
 
 from .providers.catalog import ResolvedModel, Wish, resolve_model, servers_to_ask
-from .providers.provider import Endpoint, ListedModel, LocalModel, ModelTarget
-from .runtime.errors import CallboardError, DeadlineError, NetworkError, ProviderError
+from .providers.model_lists import fetch_models
+from .providers.provider import Endpoint, LocalModel, ModelTarget
+from .runtime.errors import CallboardError, DeadlineError, NetworkError
 from .runtime.http import HttpClient
 
 PROBE_SECONDS = 2.0
 """How long a server on this machine may take to list its models before it counts as absent."""
-MAX_LIST_BYTES = 4 * 1024 * 1024
-"""Of a list of models: OpenRouter's is 0.5 MB."""
-MAX_PAGES = 10
-"""Of a list of models: the longest has 50 models in a page."""
 
 
 class ModelFinder:
@@ -24,10 +21,13 @@ class ModelFinder:
     Args:
         wish: What decides when a session names no model itself.
         local: A model object of the embedding program, which then answers every session.
+
+    Attributes:
+        reason: Why the default is that one, for a person.
     """
 
     def __init__(self, wish: Wish, local: LocalModel | None = None) -> None:
-        self._wish = wish
+        self.wish = wish
         self._listed: dict[str, tuple[str, ...] | None] = {}
         self._found: dict[str | None, ModelTarget] = {}
         self._fallbacks: dict[str, ModelTarget] = {}
@@ -63,11 +63,11 @@ class ModelFinder:
         Raises:
             CallboardError: As `target`.
         """
-        is_elsewhere = self._wish.base_url is not None
+        is_elsewhere = self.wish.base_url is not None
         if not is_elsewhere or name.partition("/")[0] == self.target(None).provider:
             return self.target(name)
         if (found := self._fallbacks.get(name)) is None:
-            wish = msgspec.structs.replace(self._wish, base_url=None, choice=name)
+            wish = msgspec.structs.replace(self.wish, base_url=None, choice=name)
             found = self._fallbacks[name] = _target_of(resolve_model(wish))
         return found
 
@@ -75,7 +75,7 @@ class ModelFinder:
         """Asks the servers whose lists of models the default depends on; usually none."""
         if None in self._found:
             return
-        endpoints = servers_to_ask(self._wish)  # ahead of the nursery: it may refuse the wish
+        endpoints = servers_to_ask(self.wish)  # ahead of the nursery: it may refuse the wish
         async with trio.open_nursery() as nursery:
             for endpoint in endpoints:
                 nursery.start_soon(self._ask, http, endpoint, name=f"models of {endpoint.name}")
@@ -83,7 +83,7 @@ class ModelFinder:
     async def _ask(self, http: HttpClient, endpoint: Endpoint) -> None:
         try:
             with trio.fail_after(PROBE_SECONDS):
-                models = await _list_models(http, endpoint)
+                models = await fetch_models(http, endpoint)
         except (NetworkError, DeadlineError, trio.TooSlowError):
             self._listed[endpoint.base_url] = None
             return
@@ -92,11 +92,11 @@ class ModelFinder:
         self._listed[endpoint.base_url] = tuple(listed.model for listed in models)
 
     def _resolve(self, choice: str | None) -> ModelTarget:
-        wish = self._wish
+        wish = self.wish
         if choice is not None:
             wish = msgspec.structs.replace(wish, choice=choice)
         resolved = resolve_model(wish, self._listed)
-        if choice is None or choice == self._wish.choice:
+        if choice is None or choice == self.wish.choice:
             self.reason = resolved.reason
         return _target_of(resolved)
 
@@ -113,24 +113,3 @@ def _target_of(resolved: ResolvedModel) -> ModelTarget:
         endpoint=resolved.endpoint,
         local=local,
     )
-
-
-async def _list_models(http: HttpClient, endpoint: Endpoint) -> list[ListedModel]:
-    """The models that a server lists, all pages of them."""
-    dialect = endpoint.dialect
-    key = dialect.auth_headers(endpoint.key.reveal()) if endpoint.key else {}
-    models: list[ListedModel] = []
-    page = ""
-    for _ in range(MAX_PAGES):
-        request = dialect.list_models(page)
-        url, headers = endpoint.base_url + request.path, {**request.headers, **key}
-        async with http.stream_get(url, headers) as answer:
-            content = await answer.read_all(MAX_LIST_BYTES)
-            if answer.status != 200:
-                raise ProviderError(dialect.read_error(answer.status, {}, content).message)
-        listed = dialect.read_models(content)
-        models += listed.models
-        page = listed.next_page
-        if not page:
-            break
-    return models

@@ -18,18 +18,23 @@ from contextlib import suppress
 from functools import partial, wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, ParamSpec, Self, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Literal, ParamSpec, Self, TypeVar, Unpack, cast
 
 import trio
 
 from . import embedded
 from .actors.permission_broker import Approver
+from .config.usage_sums import UsageBy, UsageReport
 from .portal import Portal, RuntimeHandle, RuntimeOptions, TurnHandle
 from .runtime.errors import ActorStopped
 from .runtime.history import Attachment
 from .runtime.messages import ApprovalAnswer, ApprovalRequest
 from .runtime.store import SessionRow, StoreReader
 from .turn_handle import TurnEvent
+
+if TYPE_CHECKING:
+    from .providers.connection_trial import ConnectionReport
+    from .providers.model_services import ModelList
 
 MAX_APPROVAL_THREADS = 64
 """Questions that wait for a person at once; more wait for their turn, or expire."""
@@ -116,6 +121,32 @@ class Runtime(RuntimeHandle):
         """Sessions on record, the latest activity first."""
         return self._portal.call(partial(self._runtime.sessions, limit=limit))
 
+    def usage(self, *, by: UsageBy = "session", since_ms: int = 0) -> UsageReport:
+        """What all sessions took and cost, as `callboard.Runtime.usage` gives it."""
+        return self._portal.call(partial(self._runtime.usage, by=by, since_ms=since_ms))
+
+    def list_models(self, provider: str, *, refresh: bool = False) -> ModelList:
+        """The models of a provider, as `callboard.Runtime.list_models` gives them."""
+        ask = partial(self._runtime.list_models, provider, refresh=refresh)
+        return self._portal.call(ask)
+
+    def test_provider(self, provider: str, *, model: str | None = None) -> ConnectionReport:
+        """Whether a provider answers, as `callboard.Runtime.test_provider` finds it out."""
+        return self._portal.call(partial(self._runtime.test_provider, provider, model=model))
+
+    def complete(
+        self,
+        prompt: str,
+        *,
+        model: str | None = None,
+        system: str = "",
+        seconds: float = embedded.COMPLETE_SECONDS,
+    ) -> str:
+        """A short text outside every session, as `callboard.Runtime.complete` gives it."""
+        complete = self._runtime.complete
+        ask = partial(complete, prompt, model=model, system=system, seconds=seconds)
+        return self._portal.call(ask)
+
     def close(self) -> None:
         """Ends all turns, closes the store and ends the thread. Idempotent.
 
@@ -165,6 +196,10 @@ class Session:
             CallboardError: The turn was not answered; the error's type says why.
         """
         return self._portal.call(partial(self._session.run, text, attachments))
+
+    def usage(self, *, by: UsageBy = "turn") -> UsageReport:
+        """What this session took and cost, as `callboard.Session.usage` gives it."""
+        return self._portal.call(partial(self._session.usage, by=by))
 
 
 class Turn(TurnHandle):

@@ -51,6 +51,7 @@ class RuntimeOptions(TypedDict, total=False):
 
     model: str | LocalModel | None
     base_url: str | None
+    dialect: str | None
     workspace: str | Path | None
     data: str | Path | None
     tools: Sequence[Tool]

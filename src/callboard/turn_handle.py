@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
@@ -12,6 +11,7 @@ from typing import Self
 import trio
 
 from .host import Host
+from .runtime.attachment_rules import checked_attachments
 from .runtime.errors import CallboardError, ConflictError, ValidationError, error_of
 from .runtime.events import (
     CallProgress,
@@ -23,19 +23,11 @@ from .runtime.events import (
     StreamBatch,
     TurnEnded,
 )
-from .runtime.history import (
-    MAX_ATTACHED_BYTES,
-    MAX_ATTACHMENTS,
-    Attachment,
-    Refusal,
-    Text,
-)
+from .runtime.history import Attachment, Refusal, Text
 from .runtime.mailbox import Reply
 from .runtime.messages import CancelTurn, InputTicket, SubmitInput
 from .runtime.stream import AnyStreamEvent
 from .runtime.subscription import Subscription
-
-MEDIA_TYPE = re.compile(r"[a-z]+/[a-z0-9][a-z0-9.+-]{0,100}")
 
 LEAVE_SECONDS = 15.0
 """How long leaving a turn's block waits for the turn to be gone, even when itself cancelled."""
@@ -75,7 +67,7 @@ class Turn:
     ) -> None:
         if not isinstance(text, str) or not text.strip():
             raise ValidationError(f"a prompt is a text, and not empty; this is {text!r:.80}")
-        self._attachments = _checked(attachments)
+        self._attachments = checked_attachments(attachments)
         self._host = host
         self._session_id = session_id
         self._text = text
@@ -212,27 +204,3 @@ class Turn:
 def _error_of(ended: TurnEnded) -> CallboardError:
     text = ended.message or f"the turn ended: {ended.outcome}"
     return error_of(ended.error_type or "conflict", text)
-
-
-def _checked(attachments: Iterable[Attachment]) -> tuple[Attachment, ...]:
-    """The attachments, unless they are too many, too large, or no attachments."""
-    given = tuple(attachments)
-    for each in given:
-        if not isinstance(each, Attachment) or not isinstance(each.data, bytes):
-            raise ValidationError(
-                f"an attachment is a callboard.Attachment with bytes; this is {each!r:.80}",
-                field="attachments",
-            )
-        if not MEDIA_TYPE.fullmatch(each.media_type):
-            raise ValidationError(
-                f"{each.media_type!r:.80} is no media type, like image/png or text/plain",
-                field="attachments",
-            )
-    size = sum(len(each.data) for each in given)
-    if len(given) > MAX_ATTACHMENTS or size > MAX_ATTACHED_BYTES:
-        raise ValidationError(
-            f"{len(given)} attachments of {size} bytes are too much for one prompt; "
-            f"{MAX_ATTACHMENTS} and {MAX_ATTACHED_BYTES} bytes are the most",
-            field="attachments",
-        )
-    return given

@@ -125,7 +125,7 @@ async def test_what_a_model_says_can_not_command_the_terminal(command: Command) 
     ids=["web page", "wrong key", "cut off", "max tokens", "refused"],
 )
 async def test_a_failure_is_one_line(command: Command, step: Step, outcome: str, said: str) -> None:
-    async with open_scripted_server([step]) as server:
+    async with open_scripted_server([step, step]) as server:  # what breaks off is asked for twice
         done = await command("run", *at(server), "Go")
     assert done.code == 1
     assert done.err.startswith("callboard: ")

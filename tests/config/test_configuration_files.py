@@ -95,7 +95,19 @@ def test_an_empty_file_is_the_defaults() -> None:
             "[providers.p]\nbase_url = 'http://h'\ndialect = 'soap'",
             3,
             "providers.p.dialect",
-            "invalid enum value 'soap'; choices: openai_chat.",
+            "invalid enum value 'soap'; choices: openai_chat, openai_responses, anthropic, gemini.",
+        ),
+        (
+            "[providers.p]\nbase_url = 'http://h'\nkey_env = 'sk-hunter2'",
+            1,
+            "providers.p",
+            "is the name of an environment variable, and never the key",
+        ),
+        (
+            "[providers.p]\nbase_url = 'http://h'\nmodels = ['']",
+            3,
+            "providers.p.models",
+            "length >= 1",
         ),
         (
             "[providers.rehearsal]\nbase_url = 'http://h'",
@@ -112,6 +124,7 @@ def test_a_wrong_setting_is_named_with_its_line_and_what_was_expected(
         parse_settings(text, FILE)
     assert caught.value.field == field
     assert problem in str(caught.value)
+    assert "hunter2" not in str(caught.value)
     assert str(caught.value).startswith(f"callboard.toml, line {line}: {field}: ")
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from callboard.models import MAX_PAGES, ModelFinder, _list_models
+from callboard.models import ModelFinder
 from callboard.providers.catalog import Wish
+from callboard.providers.model_lists import MAX_PAGES, fetch_models
 from callboard.providers.openai_chat import OpenAiChat
-from callboard.providers.provider import Endpoint, ModelPage
+from callboard.providers.provider import Endpoint, ListedModel, ModelPage
 from callboard.providers.scripted_server import open_scripted_server
 from callboard.runtime.errors import ProviderError, ValidationError
 from callboard.runtime.http import open_http_client
@@ -39,18 +40,22 @@ async def test_a_server_that_lists_none_is_told_from_one_that_is_not_there() -> 
 
 
 class InPages(OpenAiChat):
-    """A format whose list never ends."""
+    """A format whose list never ends; each page has models of its own, and one of the last."""
+
+    pages = 0
 
     def read_models(self, body: bytes) -> ModelPage:
-        return msgspec.structs.replace(super().read_models(body), next_page="more")
+        self.pages += 1
+        names = [f"model-{number}" for number in (self.pages - 1, self.pages)]
+        return ModelPage(tuple(ListedModel(model=name) for name in names), next_page="more")
 
 
 async def test_pages_of_a_list_are_asked_for_up_to_a_bound() -> None:
     async with open_scripted_server([], models=("a", "b")) as server, open_http_client() as http:
         endpoint = Endpoint(name="p", dialect=OpenAiChat(), base_url=server.base_url)
-        assert [m.model for m in await _list_models(http, endpoint)] == ["a", "b"]
+        assert [m.model for m in await fetch_models(http, endpoint)] == ["a", "b"]
         endpoint = msgspec.structs.replace(endpoint, dialect=InPages())
-        assert len(await _list_models(http, endpoint)) == 2 * MAX_PAGES
+        assert len(await fetch_models(http, endpoint)) == MAX_PAGES + 1
         endpoint = msgspec.structs.replace(endpoint, base_url=f"{server.base_url}/elsewhere")
         with pytest.raises(ProviderError, match="404"):
-            await _list_models(http, endpoint)
+            await fetch_models(http, endpoint)

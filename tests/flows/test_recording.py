@@ -11,7 +11,7 @@ from stage import Stage, open_stage, play
 
 import callboard
 from callboard.providers.recording import read_recording
-from callboard.providers.script import cut_after, reply, stall, status
+from callboard.providers.script import Step, cut_after, reply, stall, status
 from callboard.runtime.errors import NotFoundError, ValidationError
 from callboard.runtime.redaction import redactor
 from callboard.runtime.secrets import Secret
@@ -54,7 +54,10 @@ async def test_nothing_is_recorded_unless_it_is_asked_for(tmp_path: Path) -> Non
 
 async def test_a_key_is_in_no_recording(tmp_path: Path) -> None:
     redactor.add(Secret(KEY))
-    steps = [reply(f"The key is {KEY}."), status(401, {"error": {"message": f"bad key {KEY}"}})]
+    steps: list[Step] = [
+        reply(f"The key is {KEY}."),
+        status(401, {"error": {"message": f"bad key {KEY}"}}),
+    ]
     async with open_stage(tmp_path, steps, record=tmp_path / "recordings") as stage:
         said = await recorded(tmp_path, stage, f"Is {KEY} a key?")
         refused = await recorded(tmp_path, stage, "Again.")
@@ -66,7 +69,7 @@ async def test_a_key_is_in_no_recording(tmp_path: Path) -> None:
 
 
 async def test_what_came_of_a_broken_or_cancelled_call_is_recorded(tmp_path: Path) -> None:
-    steps = [cut_after(40, reply("never whole " * 20)), stall("Half a ")]
+    steps: list[Step] = [cut_after(40, reply("never whole " * 20)), stall("Half a ")]
     async with open_stage(tmp_path, steps, record=tmp_path / "recordings") as stage:
         broken = await recorded(tmp_path, stage, "Go.")
         session = await stage.runtime.create_session()

@@ -151,7 +151,7 @@ SHAPES: dict[str, tuple[bytes, list[AnyStreamEvent]]] = {
             ),
             STOP,
         ),
-        [Usage(432, 1, 400), Usage(433, 7, 400, 5), END],
+        [Usage(432, 1, 400, None, 30), Usage(433, 7, 400, 5, 30), END],
     ),
     "usage that is none": (
         sse_body(

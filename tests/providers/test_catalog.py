@@ -3,9 +3,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
-from callboard.config.settings import ProviderSettings, Settings
+from callboard.config.settings import DialectName, ProviderSettings, Settings
 from callboard.providers.catalog import (
     ResolvedModel,
     Wish,
@@ -13,7 +14,8 @@ from callboard.providers.catalog import (
     servers_to_ask,
     unknown_model,
 )
-from callboard.providers.known_providers import KNOWN
+from callboard.providers.known_providers import KEY_ORDER, KNOWN
+from callboard.providers.preset_models import PRESET_MODELS
 from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import AuthError, CallboardError, NotFoundError, ValidationError
 from callboard.runtime.secrets import Secret
@@ -65,7 +67,7 @@ def test_the_strongest_wish_decides() -> None:
         ("ollama/named", "because --model says so"),
         ("ollama/agents", "because agent 'writer' prefers it"),
         ("ollama/configured", "because it is the configured default"),
-        ("openai/gpt-5-mini", "because OPENAI_API_KEY is set"),
+        ("openai/gpt-6-luna", "because OPENAI_API_KEY is set"),
         ("ollama/found", "because a server answers at http://127.0.0.1:11434/v1"),
         ("llamacpp/other", "because a server answers at http://127.0.0.1:8080/v1"),
         ("rehearsal/rehearsal", "because no model is configured"),
@@ -88,7 +90,7 @@ def test_servers_are_asked_only_when_their_answer_decides() -> None:
 
 
 def test_a_provider_alone_gets_its_default_or_the_first_model_that_it_lists() -> None:
-    assert resolve("openai", environ=KEY).model == "gpt-5-mini"
+    assert resolve("openai", environ=KEY).model == "gpt-6-luna"
     listed = {OLLAMA: ["nomic-embed-text", "llama3.2", "qwen3"]}
     assert resolve("ollama", listed=listed).model == "llama3.2"
     with pytest.raises(ValidationError, match="ollama needs the name of a model"):
@@ -114,12 +116,99 @@ def test_an_unknown_provider_is_answered_with_those_that_exist() -> None:
         assert name in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["anthropic", "gemini"])
-def test_a_provider_of_another_wire_format_says_so(name: str) -> None:
-    with pytest.raises(NotFoundError, match=f"{name} speaks a wire format.*openrouter/{name}/m"):
-        resolve(f"{name}/m", environ={"ANTHROPIC_API_KEY": "k", "GEMINI_API_KEY": "k"})
-    reason = resolve(environ={f"{name.upper()}_API_KEY": "k"}).reason
-    assert f"{name.upper()}_API_KEY can't be used" in reason
+def test_keys_decide_in_their_order() -> None:
+    environ = {"GOOGLE_API_KEY": "google", "GROQ_API_KEY": "groq"}
+    found = resolve(environ=environ)
+    assert (found.choice, key_of(found)) == ("gemini/gemini-3.8-flash", "google")
+    assert found.reason == "because GOOGLE_API_KEY is set"
+    environ["GEMINI_API_KEY"] = "gemini"
+    assert key_of(resolve(environ=environ)) == "gemini"
+    environ["ANTHROPIC_API_KEY"] = "anthropic"
+    assert resolve(environ=environ).choice == "anthropic/claude-sonnet-5-5"
+    assert resolve(environ={**environ, **KEY}).provider == "openai"
+    assert resolve(environ={"GROQ_API_KEY": "groq"}).provider == "rehearsal"
+
+
+def dialect_of(resolved: ResolvedModel) -> str:
+    assert resolved.endpoint is not None
+    return resolved.endpoint.dialect.name
+
+
+@pytest.mark.parametrize(
+    ("name", "dialect"),
+    [
+        ("openai", "openai_responses"),
+        ("anthropic", "anthropic"),
+        ("gemini", "gemini"),
+        ("deepseek", "openai_chat"),
+        ("ollama", "openai_chat"),
+    ],
+)
+def test_each_provider_speaks_its_own_wire_format(name: str, dialect: str) -> None:
+    known = KNOWN[name]
+    environ = {known.key_env: "k"} if known.key_env else {}
+    assert known.dialect == dialect == dialect_of(resolve(f"{name}/m", environ=environ))
+    # Under another name at the same address, it still does.
+    mine = ProviderSettings(name="mine", base_url=known.base_url)
+    assert dialect_of(resolve("mine/m", settings=Settings(providers={"mine": mine}))) == dialect
+
+
+def test_a_configured_provider_may_speak_any_wire_format() -> None:
+    for dialect in DialectName:
+        mine = ProviderSettings(
+            name="mine", base_url="https://models.example/v1", dialect=dialect, models=("a", "b")
+        )
+        resolved = resolve("mine", settings=Settings(providers={"mine": mine}))
+        assert (dialect_of(resolved), resolved.model) == (dialect, "a")
+
+
+@pytest.mark.parametrize(
+    ("base_url", "dialect", "spoken"),
+    [
+        ("http://127.0.0.1:9/v1", None, "openai_chat"),
+        ("http://127.0.0.1:9/v1", "anthropic", "anthropic"),
+        ("https://api.anthropic.com/v1", None, "anthropic"),
+        ("https://api.openai.com/v1/", None, "openai_responses"),
+        ("https://api.openai.com/v1", "openai_chat", "openai_chat"),
+        ("https://generativelanguage.googleapis.com/v1", None, "gemini"),
+        ("https://generativelanguage.googleapis.com/v1beta/openai", None, "openai_chat"),
+    ],
+)
+def test_a_base_url_speaks_what_is_said_or_what_its_origin_does(
+    base_url: str, dialect: str | None, spoken: str
+) -> None:
+    environ = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k", "GEMINI_API_KEY": "k"}
+    wish = Wish(choice="m", base_url=base_url, dialect=dialect, environ=environ)
+    assert dialect_of(resolve_model(wish)) == spoken
+
+
+def test_a_wire_format_that_does_not_exist_is_refused() -> None:
+    wish = Wish(choice="m", base_url="http://127.0.0.1:9/v1", dialect="grpc", environ={})
+    with pytest.raises(ValidationError, match="no wire format 'grpc'; there are: openai_chat"):
+        resolve_model(wish)
+
+
+def test_changing_a_built_in_provider_leaves_what_it_knows_of_its_keys() -> None:
+    gemini = ProviderSettings(
+        name="gemini", base_url=KNOWN["gemini"].base_url, key_env="GEMINI_API_KEY", model="m"
+    )
+    vllm = ProviderSettings(name="vllm", base_url=KNOWN["vllm"].base_url, key_env="VLLM_API_KEY")
+    settings = Settings(providers={"gemini": gemini, "vllm": vllm})
+    found = resolve("gemini", settings=settings, environ={"GOOGLE_API_KEY": "google"})
+    assert (found.model, key_of(found)) == ("m", "google")
+    assert key_of(resolve("vllm/m", settings=settings)) is None
+    elsewhere = msgspec.structs.replace(vllm, base_url="https://models.example/v1")
+    with pytest.raises(AuthError, match="vllm needs a key"):
+        resolve("vllm/m", settings=Settings(providers={"vllm": elsewhere}))
+
+
+def test_every_default_model_is_among_those_that_are_known() -> None:
+    for name, presets in PRESET_MODELS.items():
+        ids = [preset.model for preset in presets]
+        assert len(ids) == len(set(ids))
+        assert KNOWN[name].model in {None, *ids}
+    for name in KEY_ORDER:
+        assert all(preset.context_tokens for preset in PRESET_MODELS[name])
 
 
 def test_an_unknown_model_is_answered_with_those_that_exist() -> None:
@@ -201,7 +290,7 @@ def test_a_stored_key_is_taken_for_its_origin_when_the_environment_has_none() ->
     assert key_of(resolved("openai/gpt-5")) == "stored-key"
     assert key_of(resolved("openai/gpt-5", environ=KEY)) == "sk-hunter2"
     default = resolved()
-    assert (default.choice, key_of(default)) == ("openai/gpt-5-mini", "stored-key")
+    assert (default.choice, key_of(default)) == ("openai/gpt-6-luna", "stored-key")
     assert default.reason == "because a key is stored for openai"
     assert key_of(resolved("m", base_url="https://api.openai.com/other")) == "stored-key"
     assert key_of(resolved("m", base_url="https://evil.example/v1")) is None
@@ -232,6 +321,9 @@ def test_a_provider_that_is_inactive_is_not_used() -> None:
     for choice in ("openai/gpt-5", "ollama/llama3.2"):
         with pytest.raises(NotFoundError, match="deactivated"):
             resolve(choice, settings=settings, environ=KEY)
+        # Nor is it asked for a model of which nothing would be used.
+        with pytest.raises(NotFoundError, match="deactivated"):
+            servers_to_ask(Wish(choice="ollama", settings=settings, environ={}))
         assert resolve(choice, environ=KEY).choice == choice
 
 

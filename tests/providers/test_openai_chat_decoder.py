@@ -110,13 +110,13 @@ SHAPES: dict[str, tuple[bytes, list[AnyStreamEvent]]] = {
                 "usage": {
                     "prompt_tokens": 9,
                     "completion_tokens": 4,
-                    "prompt_tokens_details": {"cached_tokens": 3},
+                    "prompt_tokens_details": {"cached_tokens": 3, "cache_write_tokens": 1},
                     "completion_tokens_details": {"reasoning_tokens": 2},
                 },
             },
             DONE,
         ),
-        [TextDelta("a"), Usage(9, 4, 3, 2), END],
+        [TextDelta("a"), Usage(9, 4, 3, 2, 1), END],
     ),
     "usage with the choices": (
         sse_body({**delta("stop"), "usage": {"prompt_tokens": 9, "completion_tokens": 4}}, DONE),

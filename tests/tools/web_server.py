@@ -1,4 +1,7 @@
-"""A web server by hand: each path has its answer as bytes, and every request is kept."""
+"""A web server by hand: each path has its answer as bytes, and every request is kept.
+
+A path with its query may have an answer of its own.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,9 @@ def page(
     named.update({name.replace("_", "-"): value for name, value in headers.items()})
     head = "".join(f"{name}: {value}\r\n" for name, value in named.items())
     return f"HTTP/1.1 {status}\r\n{head}\r\n".encode() + content
+
+
+NOTHING = page(status="404 No")
 
 
 def redirect(target: str, status: int = 302) -> bytes:
@@ -70,7 +76,8 @@ class WebServer:
         try:
             while request := await self._receive(stream):
                 self.requests.append(request)
-                answer = self.answers.get(request.target.partition("?")[0], page(status="404 No"))
+                path = request.target.partition("?")[0]
+                answer = self.answers.get(request.target) or self.answers.get(path, NOTHING)
                 if not isinstance(answer, bytes):
                     await answer(stream)
                     break
