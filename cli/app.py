@@ -14,7 +14,8 @@ from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 from . import key_commands, model_commands, policy_commands, provider_commands
 from .complaint import complain
 from .exit_codes import ANSWERED, USAGE
-from .parameters import Config, Data, DialectOption, Json, data_path
+from .manner import Manner
+from .parameters import Config, Data, Json, data_path
 from .tuning import Tuning
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 GROUPS = frozenset({"keys", "providers", "models", "policy"})
 """Those with commands of their own."""
 
-COMMANDS = frozenset({"run", "tools", "sessions", "show"})
+COMMANDS = frozenset({"run", "record", "tools", "sessions", "show", "usage"})
 """Those without commands of their own, whose options are looked through for a mistyped one."""
 
 NO_KEY_ON_THE_LINE = (
@@ -46,22 +47,21 @@ MAX_PROMPT_BYTES = 4 * 1024 * 1024
 Prompt = Annotated[
     str, Parameter(help="What to do; - reads it from stdin.", allow_leading_hyphen=True)
 ]
-Model = Annotated[str | None, Parameter(help="PROVIDER/MODEL, or a provider's name.")]
-BaseUrl = Annotated[str | None, Parameter(help="Any server that speaks one of the wire formats.")]
-Workspace = Annotated[
-    Path | None, Parameter(help="The folder that tools may touch; by default this one.")
-]
-Continue = Annotated[
-    bool, Parameter(name="--continue", help="Go on with the last session.", negative=())
-]
-Policy = Annotated[
-    Literal["auto", "balanced", "strict"] | None, Parameter(help="How much runs without asking.")
-]
-Agent = Annotated[str | None, Parameter(help="A configured agent; general by default.")]
+How = Annotated[Manner | None, Parameter(name="*")]
 Verbose = Annotated[bool, Parameter(help="Print the log to stderr.", negative=())]
 Tune = Annotated[Tuning | None, Parameter(name="*")]
 Limit = Annotated[int, Parameter(help="How many, the latest first.")]
+By = Annotated[
+    Literal["call", "turn", "session", "agent", "model", "day"] | None,
+    Parameter(help="What makes one sum: session, and turn for one session, by default."),
+]
+Since = Annotated[
+    str | None, Parameter(help="Only since then: 30d, 12h, 2w, or a day like 2026-01-31.")
+]
 SessionName = Annotated[str, Parameter(help="Its id, the beginning of it, or last.")]
+SessionChoice = Annotated[
+    str | None, Parameter(help="One session: its id, the beginning of it, or last.")
+]
 
 
 def _version() -> str:
@@ -87,14 +87,7 @@ def run(
     prompt: Prompt,
     /,
     *,
-    model: Model = None,
-    base_url: BaseUrl = None,
-    dialect: DialectOption = None,
-    json: Json = False,
-    workspace: Workspace = None,
-    resume: Continue = False,
-    policy: Policy = None,
-    agent: Agent = None,
+    manner: How = None,
     tuning: Tune = None,
     config: Config = None,
     data: Data = None,
@@ -105,29 +98,28 @@ def run(
     Exits with 0 when it was answered, 1 when it failed, 2 when the command line can't
     be read, and 130 when it was interrupted.
     """
-    from .choice import RunOptions
+    options = _options("run", prompt, manner, tuning)
+    return options if isinstance(options, int) else _run(options, config, data, verbose)
 
-    prompt = _read_prompt() if prompt == "-" else prompt
-    if not prompt.strip():
-        return _wrong_usage("the prompt is empty: say what to do", "run")
-    tuning = tuning or Tuning()
-    if mistake := tuning.mistake():
-        return _wrong_usage(mistake, "run")
-    if dialect is not None and base_url is None:
-        return _wrong_usage("--dialect goes with --base-url: a provider has its own", "run")
-    options = RunOptions(
-        prompt=prompt,
-        model=model,
-        base_url=base_url,
-        dialect=dialect,
-        workspace=workspace,
-        resume=resume,
-        policy=policy,
-        agent=agent,
-        tuning=tuning,
-        json=json,
-    )
-    return _run(options, config, data, verbose)
+
+@app.command
+def record(
+    prompt: Prompt,
+    /,
+    *,
+    manner: How = None,
+    tuning: Tune = None,
+    config: Config = None,
+    data: Data = None,
+    verbose: Verbose = False,
+) -> int:
+    """Do as run does, and keep what providers answer, in DATA/recordings/SESSION.jsonl.
+
+    What was asked and what came stands in that file in clear, but for keys, which are masked.
+    Exits as run does.
+    """
+    options = _options("record", prompt, manner, tuning)
+    return options if isinstance(options, int) else _run(options, config, data, verbose)
 
 
 @app.command
@@ -156,6 +148,30 @@ def show(session: SessionName, /, *, json: Json = False, data: Data = None) -> i
     return show_session(data_path(data), session, json=json)
 
 
+@app.command
+def usage(
+    session: SessionChoice = None,
+    /,
+    *,
+    by: By = None,
+    since: Since = None,
+    json: Json = False,
+    config: Config = None,
+    data: Data = None,
+) -> int:
+    """Sum up what model calls took, in tokens, and cost, at present prices."""
+    from ..config.files import load_settings
+    from ..runtime.errors import ValidationError
+    from .usage import begin_of, show_usage
+
+    try:
+        since_ms = begin_of(since)
+    except ValidationError as error:
+        return _wrong_usage(str(error), "usage")
+    settings = load_settings(config)
+    return show_usage(data_path(data), settings, session, by=by, since_ms=since_ms, json=json)
+
+
 def execute(tokens: Sequence[str]) -> int:
     """Parses a command line and runs its command; gives the exit code.
 
@@ -171,11 +187,40 @@ def execute(tokens: Sequence[str]) -> int:
         message = _unknown_option(tokens) or _explained(error, tokens)
         return _wrong_usage(message.replace("?.", "?"), tokens[0] if tokens else "")
     # cyclopts takes any word in the prompt's place; a mistyped option is no prompt.
-    is_option = command is run and bound.args[0].startswith("-")
+    is_option = command in {run, record} and bound.args[0].startswith("-")
     if is_option and (unknown := _unknown_option(tokens)):
-        return _wrong_usage(unknown, "run")
+        return _wrong_usage(unknown, tokens[0])
     code = command(*bound.args, **bound.kwargs)
     return code if isinstance(code, int) else ANSWERED
+
+
+def _options(
+    command: str, prompt: str, manner: Manner | None, tuning: Tuning | None
+) -> RunOptions | int:
+    """What the command line says, or the exit code when it can't be."""
+    from .attached_files import read_attachments
+    from .choice import RunOptions
+
+    prompt = _read_prompt() if prompt == "-" else prompt
+    if not prompt.strip():
+        return _wrong_usage("the prompt is empty: say what to do", command)
+    manner, tuning = manner or Manner(), tuning or Tuning()
+    if mistake := manner.mistake() or tuning.mistake():
+        return _wrong_usage(mistake, command)
+    return RunOptions(
+        prompt=prompt,
+        model=manner.model,
+        base_url=manner.base_url,
+        dialect=manner.dialect,
+        workspace=manner.workspace,
+        resume=manner.resume,
+        policy=manner.policy,
+        agent=manner.agent,
+        tuning=tuning,
+        json=manner.json,
+        attachments=read_attachments(manner.attach),
+        is_recorded=command == "record",
+    )
 
 
 def _run(options: RunOptions, config: Path | None, data: Path | None, verbose: bool) -> int:
@@ -215,7 +260,9 @@ def _explained(error: CycloptsError, tokens: Sequence[str]) -> str:
         if tokens[0] == "providers" and len(tokens) > 2:
             return KEY_ELSEWHERE  # one may be among the unused words
         extra = " ".join(error.unused_tokens or ())
-        hint = "; a prompt of several words stands in quotes" if tokens[0] == "run" else ""
+        hint = (
+            "; a prompt of several words stands in quotes" if tokens[0] in {"run", "record"} else ""
+        )
         return f"there is no place for {extra!r}{hint}"
     return str(error)
 
@@ -239,7 +286,7 @@ def _unknown_option(tokens: Sequence[str]) -> str | None:
     message = f'Unknown option: "{name}".'
     if close := _closest(name, known):
         return f'{message} Did you mean "{close}"?'
-    if tokens[0] == "run":
+    if tokens[0] in {"run", "record"}:
         return f"{message} A prompt that begins with a hyphen stands behind --."
     return message
 

@@ -10,6 +10,7 @@ from ..config.settings import Settings
 from ..runtime.definitions import SessionKind
 from ..runtime.errors import NotFoundError, ValidationError
 from ..runtime.events import TurnStarted
+from ..runtime.history import Attachment
 from ..runtime.store import SessionRow, StoreReader
 from .tuning import Tuning
 
@@ -22,7 +23,7 @@ PAGE_EVENTS = 200
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The command line of `callboard run`."""
+    """The command line of `callboard run`, and of `callboard record`, which is recorded."""
 
     prompt: str
     model: str | None = None
@@ -34,6 +35,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     agent: str | None = None
     tuning: Tuning = Tuning()
     json: bool = False
+    attachments: tuple[Attachment, ...] = ()
+    is_recorded: bool = False
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ from ..runtime.events import (
 from ..runtime.history import Refusal, Text, Thinking
 from ..runtime.store import SessionRow
 from .escaping import safe_line, safe_text
-from .style import seconds
+from .style import counted, seconds
 from .trouble import trouble
 
 _TICKS = re.compile(r"`+")
@@ -61,8 +61,8 @@ class Markdown:
     def add(self, stored: Stored) -> str:
         """What this event adds to the text; it may be nothing yet."""
         match stored.event:
-            case InputAccepted(text=text):
-                return f"\n## You\n\n{safe_text(text).rstrip()}\n"
+            case InputAccepted() as said:
+                return _input(said)
             case MessageCompleted() as message:
                 return self._take_calls() + _message(message)
             case CallProposed() as call:
@@ -95,6 +95,15 @@ class Markdown:
         )
         self._calls, self._finished, self._answers = {}, {}, {}
         return text
+
+
+def _input(said: InputAccepted) -> str:
+    files = "".join(
+        f"\n*attached: {safe_line(file.name) or 'without a name'} "
+        f"({safe_line(file.media_type)}, {counted(len(file.data), 'byte')})*\n"
+        for file in said.attachments
+    )
+    return f"\n## You\n\n{safe_text(said.text).rstrip()}\n{files}"
 
 
 def _message(message: MessageCompleted) -> str:

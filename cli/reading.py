@@ -44,7 +44,7 @@ def show_session(data: Path, name: str, *, json: bool) -> int:
 async def _show_sessions(data: Path, limit: int, json: bool) -> int:
     rows: list[SessionRow] = []
     try:
-        async with _reader(data) as reader:
+        async with open_record(data) as reader:
             rows = await reader.sessions(limit=limit)
     except NotFoundError as nothing:
         complain(str(nothing))
@@ -54,8 +54,8 @@ async def _show_sessions(data: Path, limit: int, json: bool) -> int:
 
 
 async def _show_session(data: Path, name: str, json: bool) -> int:
-    async with _reader(data) as reader:
-        row = await _find(reader, name)
+    async with open_record(data) as reader:
+        row = await find_session(reader, name)
         markdown = Markdown(row)
         if not json:
             sys.stdout.write(markdown.head())
@@ -70,7 +70,8 @@ async def _show_session(data: Path, name: str, json: bool) -> int:
 
 
 @asynccontextmanager
-async def _reader(data: Path) -> AsyncGenerator[StoreReader, None]:
+async def open_record(data: Path) -> AsyncGenerator[StoreReader, None]:
+    """A reader of the store in a data folder, for the block; takes no lock."""
     reader = await open_reader(data)
     try:
         yield reader
@@ -78,7 +79,13 @@ async def _reader(data: Path) -> AsyncGenerator[StoreReader, None]:
         await reader.aclose()
 
 
-async def _find(reader: StoreReader, name: str) -> SessionRow:
+async def find_session(reader: StoreReader, name: str) -> SessionRow:
+    """The session of this id, or the one whose id begins so; `last` is the latest.
+
+    Raises:
+        NotFoundError: There is none.
+        ValidationError: There are several.
+    """
     if name == "last":
         return await last_session(reader)
     if (row := await reader.session(name)) is not None:

@@ -16,8 +16,10 @@ from pathlib import Path
 import msgspec
 import trio
 
+from ..config.prices import PriceTable
 from ..config.settings import Settings
 from ..embedded import Runtime, Session, open_runtime
+from ..providers.recording import recording_path
 from ..runtime.errors import CallboardError, ValidationError
 from ..runtime.events import ApprovalAsked, Event, TurnEnded
 from ..turn_handle import Turn
@@ -28,6 +30,9 @@ from .exit_codes import ANSWERED, FAILED, INTERRUPTED
 from .output import Output
 from .style import style_of
 from .view import JsonView, TextView, View
+
+RECORDINGS = "recordings"
+"""Where recordings lie in the data folder."""
 
 GRACE_SECONDS = 2.0
 """How long a cancelled turn's summary may take to be printed: its reader may be stopped."""
@@ -68,11 +73,12 @@ class _Job:
         self._options = options
         self._settings = settings
         self._data = data
+        self._recordings = data / RECORDINGS if options.is_recorded else None
         self._output = Output(1)
         self._view: View = (
             JsonView(self._output.write)
             if options.json
-            else TextView(self._output.write, style_of(sys.stdout))
+            else TextView(self._output.write, style_of(sys.stdout), PriceTable(settings.prices))
         )
         asking = _asking_screen(self._output, is_json=options.json)
         self._approver = TerminalApprover(0, asking) if asking is not None else None
@@ -80,6 +86,7 @@ class _Job:
         self._scope = trio.CancelScope()
         self._turn: Turn | None = None
         self._stopped: int | None = None
+        self._session_id = ""
 
     async def run(self) -> int:
         """Runs it; errors are reported here, behind the output that came before them."""
@@ -92,6 +99,7 @@ class _Job:
                 error = str(failure)
                 if _is_unfit_workspace(failure):
                     error += " --workspace DIR says which."
+            self._tell_recording()
             await self._output.drain()
         if self._stopped is not None:
             code = self._stopped
@@ -102,6 +110,16 @@ class _Job:
         if error and code not in {ANSWERED, INTERRUPTED}:
             complain(error)
         return code
+
+    def _tell_recording(self) -> None:
+        if self._recordings is None or not self._session_id:
+            return
+        path = recording_path(self._recordings, self._session_id)
+        self._view.notice(
+            f"recorded in {path}"
+            if path.exists()
+            else "nothing was recorded: no provider was asked over the network"
+        )
 
     # ── the turn ─────────────────────────────────────────────────────────────────────────────────
 
@@ -117,11 +135,12 @@ class _Job:
                 data=self._data,
                 policy=options.policy,
                 on_approval=self._approver,
+                record=self._recordings,
                 settings=_without_preferences(options.tuning.applied(self._settings, choice.agent)),
             ) as runtime,
         ):
             session = await self._session(runtime, choice)
-            async with session.prompt(options.prompt) as turn:
+            async with session.prompt(options.prompt, options.attachments) as turn:
                 self._turn = turn
                 await self._follow(turn)
             return turn.ended
@@ -145,6 +164,7 @@ class _Job:
         else:
             session = await runtime.create_session(agent=choice.agent)
             begun = await runtime.store.events(session.session_id)
+        self._session_id = session.session_id
         view.begin(session.session_id, runtime.model, choice.reason or runtime.model_reason, begun)
         return session
 

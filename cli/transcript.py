@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from ..config.prices import PriceTable
 from ..runtime.definitions import CallStatus
 from ..runtime.events import (
     ApprovalAnswered,
@@ -22,8 +23,9 @@ from ..runtime.events import (
     ProviderSetAside,
     TurnEnded,
 )
-from ..runtime.stream import AnyStreamEvent, RefusalDelta, TextDelta, ThinkingDelta, Usage
+from ..runtime.stream import AnyStreamEvent, RefusalDelta, TextDelta, ThinkingDelta
 from .approvals import ANSWERED_BY
+from .cost import dollars
 from .escaping import safe_line, safe_text, shortened
 from .style import Style, counted, seconds
 from .trouble import trouble
@@ -41,10 +43,18 @@ class Transcript:
         write: Takes pieces of text.
         style: What can be shown.
         session_id: Ends the summary.
+        prices: What the turn's cost in the summary is made of.
     """
 
-    def __init__(self, write: Callable[[str], None], style: Style, session_id: str = "") -> None:
+    def __init__(
+        self,
+        write: Callable[[str], None],
+        style: Style,
+        session_id: str = "",
+        prices: PriceTable | None = None,
+    ) -> None:
         self.session_id = session_id
+        self._prices = prices or PriceTable()
         self._write = write
         self._style = style
         self._names: dict[str, str] = {}
@@ -56,6 +66,8 @@ class Transcript:
         self._failed_calls = 0
         self._tokens_in: int | None = None
         self._tokens_out: int | None = None
+        self._cost = 0.0
+        self._lacks_cost = False
 
     def header(self, model: str, reason: str) -> None:
         """The first line: which model answers, and why."""
@@ -85,13 +97,13 @@ class Transcript:
             case CallFinished():
                 self._call(event)
             case MessageCompleted():
-                self._count(event.usage)
+                self._count(event)
             case MessageDiscarded():
                 self._discarded()
             case AttemptFailed() | ModelSwitched() | ProviderSetAside():
                 self.notice(shortened(trouble(event), MAX_LINE_CHARS))
             case HistoryCompacted():
-                self._count(event.usage)
+                self._count(event)
                 self.notice(shortened(trouble(event), MAX_LINE_CHARS))
             case TurnEnded():
                 self._summary(event)
@@ -128,10 +140,15 @@ class Transcript:
 
     # ── lines ────────────────────────────────────────────────────────────────────────────────────
 
-    def _count(self, usage: Usage | None) -> None:
+    def _count(self, event: MessageCompleted | HistoryCompacted) -> None:
+        usage = event.usage
         if usage is not None:
             self._tokens_in = _sum(self._tokens_in, usage.input_tokens)
             self._tokens_out = _sum(self._tokens_out, usage.output_tokens)
+        # Without tokens there is no cost to know, and no table to read.
+        cost = self._prices.cost(event.provider, event.model, usage) if usage is not None else None
+        self._cost += cost or 0.0
+        self._lacks_cost = self._lacks_cost or cost is None
 
     def _call(self, call: CallFinished) -> None:
         self._calls += 1
@@ -153,6 +170,8 @@ class Transcript:
             parts.append(counted(self._calls, "call") + failed)
         known = (("tokens in", self._tokens_in), ("tokens out", self._tokens_out))
         parts += [f"{count} {name}" for name, count in known if count is not None]
+        if self._cost:
+            parts.append(f"{'at least ' if self._lacks_cost else ''}{dollars(self._cost)}")
         parts.append(self.session_id)
         self._end_text()
         dot = " · " if self._style.signs else ", "

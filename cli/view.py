@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from ..config.prices import PriceTable
 from ..runtime.events import Stored
 from .complaint import complain
 from .json_lines import EventLine, json_line, stored_line
@@ -31,8 +32,8 @@ class View(Protocol):
 class TextView:
     """The transcript."""
 
-    def __init__(self, write: Callable[[str], None], style: Style) -> None:
-        self._transcript = Transcript(write, style)
+    def __init__(self, write: Callable[[str], None], style: Style, prices: PriceTable) -> None:
+        self._transcript = Transcript(write, style, prices=prices)
 
     def begin(self, session_id: str, model: str, reason: str, begun: Sequence[Stored]) -> None:
         """Prints the first line."""

@@ -83,7 +83,7 @@ class PathPattern:
 
         It knows this of the names before `**`: those behind it may be anywhere.
         """
-        return not path or self._above.match(path) is not None
+        return self._above.match(path) is not None
 
     @cached_property
     def _regex(self) -> re.Pattern[str]:
@@ -99,7 +99,7 @@ class PathPattern:
         nested = ""
         for name in reversed(self._names[:end]):
             nested = _name(name) + (f"(?:/{nested})?" if nested else "")
-        return rf"(?:{nested})\Z"
+        return rf"(?:{nested})?\Z"
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -152,6 +152,8 @@ def _sequence(names: tuple[str, ...]) -> str:
 
 def _name(name: str) -> str:
     """A regular expression for one whole name."""
+    if name == "*":
+        return r"[^/]+(?=/|\Z)"
     fixed = ["".join("[^/]" if c == "?" else re.escape(c) for c in s) for s in name.split("*")]
     if len(fixed) == 1:
         return rf"{fixed[0]}(?=/|\Z)"

@@ -169,15 +169,17 @@ class Recorder:
         self._folder = folder
         self._writers = trio.CapacityLimiter(MAX_WRITERS)
 
-    def path(self, session_id: str) -> Path:
-        """The file of a session; exists once something was recorded."""
-        return self._folder / f"{session_id}.jsonl"
-
     def recording(
         self, session_id: str, endpoint: Endpoint, request: ModelRequest, post: HttpRequest
     ) -> Recording:
         """For a call that begins now."""
-        return Recording(self.path(session_id), endpoint, request, post, self._writers)
+        path = recording_path(self._folder, session_id)
+        return Recording(path, endpoint, request, post, self._writers)
+
+
+def recording_path(folder: Path, session_id: str) -> Path:
+    """The file of a session in a folder of recordings; it exists once something was recorded."""
+    return folder / f"{session_id}.jsonl"
 
 
 async def open_recorder(folder: Path) -> Recorder:

@@ -320,6 +320,22 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 raise ValueError(f"fallbacks: {choice!r} is no PROVIDER/MODEL, {example}")
 
 
+class Binding(msgspec.Struct, frozen=True, kw_only=True):
+    """Which calls of a tool a remembered answer covers; every argument is bound by one of these.
+
+    Attributes:
+        arguments: Canonical JSON of the arguments that must be equal; the others may not be said.
+        paths: Patterns of paths in the workspace, by argument.
+        hosts: Hosts of URLs, by argument.
+        free: Arguments that may be anything.
+    """
+
+    arguments: str
+    paths: dict[str, str] = {}
+    hosts: dict[str, str] = {}
+    free: tuple[str, ...] = ()
+
+
 class Resource(msgspec.Struct, frozen=True, order=True):
     """A key on which parallel calls must not overlap: a path in the tree of one workspace.
 

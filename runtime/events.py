@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import msgspec
 
-from .definitions import Artifact, CallStatus, SessionKind, Tier
+from .definitions import Artifact, CallStatus, SessionKind
+from .durable_event import Event as Event
 from .history import Attachment, Part
+from .permission_events import ApprovalAnswered as ApprovalAnswered
+from .permission_events import ApprovalAsked as ApprovalAsked
+from .permission_events import GrantGiven as GrantGiven
+from .permission_events import GrantRevoked as GrantRevoked
+from .permission_events import SessionTainted as SessionTainted
 from .stream import AnyStreamEvent, Usage
-
-
-class Event(
-    msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True, gc=False
-):
-    """The base of all durable events.
-
-    Not tracked by the garbage collector (`gc=False`): what is frozen can't be part of a cycle, and a
-    wave of calls makes hundreds of them.
-    """
 
 
 class SessionCreated(Event, frozen=True, kw_only=True, tag="session_created"):
@@ -177,50 +173,11 @@ class CallProposed(Event, frozen=True, kw_only=True, tag="call_proposed"):
     arguments: str
 
 
-class ApprovalAsked(Event, frozen=True, kw_only=True, tag="approval_asked"):
-    """A person was asked about a call.
-
-    Attributes:
-        approval_id: Names the question.
-        arguments: The canonical JSON of the final arguments.
-        digest: SHA-256 over what the approval binds to.
-        preview: What would happen, for a person; may be empty.
-        expires_at_ms: When silence becomes a denial, in Unix milliseconds.
-    """
-
-    approval_id: str
-    turn_id: str
-    call_id: str
-    name: str
-    tier: Tier
-    reason: str
-    arguments: str
-    digest: str
-    preview: str = ""
-    expires_at_ms: int = 0
-
-
-class ApprovalAnswered(Event, frozen=True, kw_only=True, tag="approval_answered"):
-    """A question has its answer.
-
-    Attributes:
-        decision: `allow`, `deny` or `expired`.
-        answered_by: Who: `terminal`, `application`, or a credential's name.
-        arguments: The canonical JSON of the changed arguments, when they were changed.
-        remember: The scope for which it is remembered, when it is.
-    """
-
-    approval_id: str
-    call_id: str
-    decision: str
-    answered_by: str
-    reason: str = ""
-    arguments: str | None = None
-    remember: str | None = None
-
-
 class CallStarted(Event, frozen=True, kw_only=True, tag="call_started"):
     """A call is about to have its effect; committed before it does, unless it only reads.
+
+    A call that a person allowed names the approval, which the store admits once and for this
+    `digest` alone.
 
     Example:
         async for event in turn:
@@ -230,6 +187,8 @@ class CallStarted(Event, frozen=True, kw_only=True, tag="call_started"):
 
     turn_id: str
     call_id: str
+    approval_id: str = ""
+    digest: str = ""
 
 
 class CallFinished(Event, frozen=True, kw_only=True, tag="call_finished"):
@@ -287,6 +246,32 @@ class TurnEnded(Event, frozen=True, kw_only=True, tag="turn_ended"):
     duration_ms: int = 0
 
 
+class TurnSuspended(Event, frozen=True, kw_only=True, tag="turn_suspended"):
+    """The process ended while calls of the turn had questions; it goes on when it is resumed.
+
+    `call_ids` are the calls that have no result yet.
+    """
+
+    turn_id: str
+    call_ids: tuple[str, ...]
+
+
+class TurnResumed(Event, frozen=True, kw_only=True, tag="turn_resumed"):
+    """A suspended turn goes on: its open calls first, then the model.
+
+    `approval_ids` are the questions that still wait, and are asked again.
+
+    Example:
+        turn = await session.resume()
+        if turn is not None:
+            async with turn:
+                print(await turn.answer())
+    """
+
+    turn_id: str
+    approval_ids: tuple[str, ...] = ()
+
+
 class AgentSwitched(Event, frozen=True, kw_only=True, tag="agent_switched"):
     """From here on, another agent's configuration holds."""
 
@@ -320,8 +305,13 @@ DurableEvent = (
     | CallProposed
     | ApprovalAsked
     | ApprovalAnswered
+    | GrantGiven
+    | GrantRevoked
+    | SessionTainted
     | CallStarted
     | CallFinished
+    | TurnSuspended
+    | TurnResumed
     | TurnEnded
     | AgentSwitched
     | TitleSet

@@ -9,7 +9,8 @@ Every commit pays for an index, in CPU and in a page of the log, so there is non
 runtime itself asks: lists of sessions and of calls look through the table, the latest first.
 
 Large texts are stored once: the rows of `messages` for calls and results hold the call's id, and
-the arguments and the result come from `tool_calls`; a whole output that was cut is in its event.
+the arguments and the result come from `tool_calls`; a whole output that was cut is in its event, and
+so are the words of a question, of its answer and of a grant.
 """
 
 from __future__ import annotations
@@ -117,7 +118,39 @@ create index usage_by_session on usage (session);
 
 _CACHE_WRITES = "alter table usage add column cache_write_tokens integer;"
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _CACHE_WRITES)
+_PERMISSIONS = """
+alter table sessions add column is_tainted integer not null default 0;
+alter table turns add column is_suspended integer not null default 0;
+
+create table approvals (
+  id integer primary key,
+  session integer not null references sessions (id),
+  approval_id text not null,
+  turn_id text not null,
+  call_id text not null,
+  digest text not null,
+  state text not null,
+  asked_seq integer not null,
+  answered_seq integer,
+  asked_at_ms integer not null,
+  ends_at_ms integer,
+  unique (approval_id, session)
+) strict;
+create index approvals_open on approvals (session) where state in ('waiting', 'allowed');
+
+create table grants (
+  id integer primary key,
+  session integer not null references sessions (id),
+  grant_id text not null,
+  scope text not null,
+  turn_id text not null,
+  given_seq integer not null,
+  revoked_at_ms integer,
+  unique (grant_id, session)
+) strict;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _CACHE_WRITES, _PERMISSIONS)
 """Step N brings a file from version N-1 to N."""
 
 

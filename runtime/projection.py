@@ -21,6 +21,8 @@ from .events import (
     CallProposed,
     CallStarted,
     DurableEvent,
+    GrantGiven,
+    GrantRevoked,
     HistoryCompacted,
     InputAccepted,
     InputCancelled,
@@ -30,11 +32,15 @@ from .events import (
     SessionCreated,
     SessionDeleted,
     SessionRestored,
+    SessionTainted,
     TitleSet,
     TurnEnded,
+    TurnResumed,
     TurnStarted,
+    TurnSuspended,
 )
 from .history import Refusal, Text, Thinking
+from .permission_table import PermissionRows
 from .stream import Usage
 from .usage_table import add_usage
 

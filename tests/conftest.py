@@ -16,7 +16,7 @@ settings.register_profile("default", deadline=None, derandomize=True, max_exampl
 settings.register_profile("soak", deadline=None, max_examples=5_000, print_blob=True)
 settings.load_profile("soak" if os.environ.get("CALLBOARD_SOAK") else "default")
 
-pytest.register_assert_rewrite("recordings")
+pytest.register_assert_rewrite("recordings", "request_rules")
 
 
 @pytest.hookimpl(wrapper=True)

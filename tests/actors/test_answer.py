@@ -170,3 +170,9 @@ def test_arguments_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = AnswerBuilder()
     answer.add([start(0), ToolCallDelta(0, "x" * 47)])
     assert answer.error is not None
+
+
+def test_two_blocks_of_reasoning_without_text_keep_a_signature_each() -> None:
+    answer = AnswerBuilder()
+    answer.add([ThinkingEnd("first"), ThinkingEnd("second"), Done(StopReason.END)])
+    assert answer.parts() == (Thinking("", "first"), Thinking("", "second"))

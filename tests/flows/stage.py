@@ -1,7 +1,8 @@
 """What the flows share: a runtime before a scripted server, and what must hold when it closes.
 
 Whatever a flow does, at its end every session's record is sound and every request that was sent
-holds a history that providers accept; `open_stage` checks both.
+holds a history that providers accept, by their own types and rules; `open_stage` checks both. What
+a model in the process was asked is checked as each wire format would have sent it.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from request_rules import check_request
 
 import callboard
-from callboard.config.settings import Limits, Settings
+from callboard.config.settings import DialectName, Limits, Settings
+from callboard.providers.dialects import dialect_named
 from callboard.providers.openai_chat import OPENAI_CHAT
 from callboard.providers.provider import ModelRequest
 from callboard.providers.scripted import ScriptedModel, ScriptStep
@@ -35,6 +38,8 @@ from callboard.runtime.history import Refusal, Text
 on_both_stores = pytest.mark.parametrize("store", ["memory", "disk"])
 
 NO_RETRIES = Settings(limits=Limits(model_retries=0))
+
+DIALECTS = tuple(DialectName)
 
 Messages = list[dict[str, Any]]
 
@@ -84,8 +89,7 @@ async def open_stage(
             stage = Stage(runtime, server, workspace)
             yield stage  # ruff: ignore[fallible-context-manager] a flow that failed needs no more
             await check_records(runtime)
-        for messages in stage.sent:
-            check_messages(messages)
+        check_sent(server)
         if complete:
             server.assert_complete()
 
@@ -103,6 +107,8 @@ async def open_local_stage(
         await check_records(runtime)
     for request in model.requests:
         check_messages(messages_of(request))
+        for name in DIALECTS:
+            check_request(name, json.loads(dialect_named(name).build(request).body))
 
 
 def make_workspace(folder: Path) -> Path:
@@ -203,6 +209,14 @@ def check_record(record: Iterable[Stored]) -> None:
             case _:
                 pass
     assert open_turn is None
+
+
+def check_sent(server: ScriptedServer) -> None:
+    """Every request that came is one that its provider would accept."""
+    for request in server.requests:
+        check_request(request.dialect, request.body)
+        if request.dialect == DialectName.OPENAI_CHAT:
+            check_messages(request.body["messages"])
 
 
 def check_messages(messages: Messages) -> None:

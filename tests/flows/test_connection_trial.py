@@ -276,7 +276,7 @@ async def test_a_model_that_says_nothing() -> None:
 
 async def test_a_host_that_takes_no_connection() -> None:
     trio.socket.set_custom_hostname_resolver(NoNames(answers=False))
-    report = await tried(wish_for("http://nowhere.example/v1"), seconds=SHORT_SECONDS)
+    report = await tried(wish_for("https://nowhere.example/v1"), seconds=SHORT_SECONDS)
     assert report.fault is ConnectionFault.CONNECT
     assert "did not take the connection within" in report.message
 
@@ -300,6 +300,12 @@ async def test_a_key_that_can_not_be_used(stored: StoredKeys, said: str) -> None
     assert report.fault is ConnectionFault.KEY
     assert said in report.message
     assert server.requests == []
+
+
+async def test_a_key_in_clear_text_is_not_sent() -> None:
+    report = await tried(wish_for("http://10.0.0.5:8000/v1"))
+    assert report.fault is ConnectionFault.KEY
+    assert "HOUSE_KEY is not sent to 10.0.0.5:8000" in report.message
 
 
 async def test_an_inactive_provider_can_be_tested() -> None:

@@ -282,7 +282,7 @@ class AllHere(trio.abc.HostnameResolver):
 
 @pytest.mark.parametrize("entry", ["127.0.0.1", "http://a:80", "*:80", "a:0", ".0.0.1:80"])
 def test_a_wrong_entry_is_named_with_its_line(entry: str) -> None:
-    with pytest.raises(ValidationError, match=r"line 1: network: allow: .* HOST:PORT"):
+    with pytest.raises(ValidationError, match=r"line \d: network.allow: .* HOST:PORT"):
         parse_settings(f'[network]\nallow = ["a.test:80", "{entry}"]\n', Path("callboard.toml"))
     given = '[network]\nallow = ["A.test.:80", ".Bücher.test:443"]\n'
     settings = parse_settings(given, Path("callboard.toml"))

@@ -241,6 +241,8 @@ def check_gemini_types(body: Any) -> None:
 
 
 def check_gemini_rules(body: Any) -> None:
+    declared = [each for tool in body.get("tools", ()) for each in tool["function_declarations"]]
+    check_tool_names(body, (each["name"] for each in declared))
     contents = body["contents"]
     assert [c["role"] for c in contents] == ["user", "model"] * (len(contents) // 2) + ["user"]
     for before, after in zip([{"parts": []}, *contents], [*contents, {"parts": []}], strict=True):

@@ -1,0 +1,102 @@
+"""What happens about permissions in a session: questions, their answers, grants, the taint."""
+
+from __future__ import annotations
+
+from .definitions import Binding, Tier
+from .durable_event import Event
+
+
+class ApprovalAsked(Event, frozen=True, kw_only=True, tag="approval_asked"):
+    """A person was asked about a call.
+
+    Attributes:
+        approval_id: Names the question.
+        arguments: The canonical JSON of the final arguments.
+        digest: SHA-256 over what the approval binds to.
+        preview: What would happen, for a person; may be empty.
+        expires_at_ms: When silence becomes a denial, in Unix milliseconds.
+        policy_version: The version of the policy that wanted the question.
+        same_as: The question of another call of this answer that asks the same; its answer is
+            this one's too, and nobody is asked twice.
+    """
+
+    approval_id: str
+    turn_id: str
+    call_id: str
+    name: str
+    tier: Tier
+    reason: str
+    arguments: str
+    digest: str
+    preview: str = ""
+    expires_at_ms: int = 0
+    policy_version: str = ""
+    same_as: str = ""
+
+
+class ApprovalAnswered(Event, frozen=True, kw_only=True, tag="approval_answered"):
+    """A question has its answer; the store refuses a second one.
+
+    Attributes:
+        decision: `allow`, `deny`, `expired`, `revised` (the changed arguments want a question of
+            their own), `withdrawn` (it is no longer asked) or `void` (an allowed call that did not
+            start: it may not start any more).
+        answered_by: Who: `terminal`, `application`, `grant ID`, or a credential's name.
+        arguments: The canonical JSON of the changed arguments, when they were changed.
+        remember: The scope for which it is remembered, when it is.
+        digest: What it binds to with the changed arguments, when they were changed.
+    """
+
+    approval_id: str
+    call_id: str
+    decision: str
+    answered_by: str
+    reason: str = ""
+    arguments: str | None = None
+    remember: str | None = None
+    digest: str | None = None
+
+
+class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given"):
+    """An answer is remembered: such calls need no question for as long as it holds.
+
+    Attributes:
+        verdict: `allow`, or `deny` for "don't ask again".
+        scope: `turn`, `session`, `agent` or `always`.
+        tool: The tool's name; `definition` is the hash of its definition.
+        tier: No call of a higher tier is covered.
+        binding: Which calls of the tool.
+        agent, turn_id: Whose, as far as the scope says so.
+        approval_id: The question whose answer it was.
+        given_by: Who answered.
+    """
+
+    grant_id: str
+    verdict: str
+    scope: str
+    tool: str
+    definition: str
+    tier: Tier
+    binding: Binding
+    agent: str
+    turn_id: str
+    approval_id: str
+    given_by: str
+    reason: str = ""
+
+
+class GrantRevoked(Event, frozen=True, kw_only=True, tag="grant_revoked"):
+    """A grant holds no longer, for queued calls too."""
+
+    grant_id: str
+    revoked_by: str
+
+
+class SessionTainted(Event, frozen=True, kw_only=True, tag="session_tainted"):
+    """The session has read what strangers may have written, and is marked for good.
+
+    `source` says what it was: a tool's name.
+    """
+
+    source: str
+    call_id: str = ""

@@ -1,0 +1,295 @@
+"""The tables `approvals` and `grants`: their rows, and what the store refuses about them.
+
+Here it is decided who answered first: an answer changes a row only while it waits, a start only
+while it is allowed. Both happen inside the store's transaction, so they hold for all processes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import apsw
+
+from .events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    CallStarted,
+    DurableEvent,
+    GrantGiven,
+    GrantRevoked,
+    SessionTainted,
+    TurnResumed,
+    TurnSuspended,
+)
+
+LASTING_SCOPES = frozenset({"agent", "always"})
+"""What outlives its session; a tainted one can neither give nor use it."""
+
+_GUARDED = frozenset(
+    {ApprovalAnswered, ApprovalAsked, GrantGiven, GrantRevoked, TurnResumed, TurnSuspended}
+)
+
+_STATES = {
+    "allow": ("waiting", "allowed"),
+    "deny": ("waiting", "denied"),
+    "revised": ("waiting", "revised"),
+    "expired": ("waiting", "expired"),
+    "withdrawn": ("waiting", "withdrawn"),
+    "void": ("allowed", "void"),
+}
+"""By decision: the state that it needs, and the state that it makes."""
+
+_BY_A_PERSON = frozenset({"allow", "deny", "revised"})
+
+_OPEN = "state in ('waiting', 'allowed')"
+
+_TIMES = """
+select max(seen) from (
+  select max(asked_at_ms) as seen from approvals where state in ('waiting', 'allowed')
+  union all
+  select max(at_ms) from events where id >= (
+    select min(e.id) from approvals a join events e on e.session = a.session and e.seq = a.asked_seq
+    where a.state in ('waiting', 'allowed')))
+"""
+
+
+def is_guarded(event: DurableEvent) -> bool:
+    """Whether an append with this event needs a `PermissionCheck`, and rows that are up to date."""
+    kind = type(event)
+    if kind is CallStarted:
+        return event.approval_id != ""  # type: ignore[union-attr]
+    return kind in _GUARDED
+
+
+class LedgerClock:
+    """The time that expiries are held against: it never goes back, whatever the wall clock does.
+
+    It goes on with the wall clock, and by itself where that stands still or jumps back; from one
+    process to the next too, as far as what is stored since a question was asked tells.
+    """
+
+    def __init__(
+        self, connection: apsw.Connection, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._connection = connection
+        self._monotonic = monotonic
+        self._read_at = 0.0
+        self._latest_ms: int | None = None
+
+    def read(self, wall_ms: int) -> int:
+        """The time, given what the wall clock says."""
+        now = self._monotonic()
+        if self._latest_ms is None:
+            self._latest_ms = seen_at_ms(self._connection)
+        else:
+            self._latest_ms += int((now - self._read_at) * 1000)
+        self._read_at = now
+        self._latest_ms = max(self._latest_ms, wall_ms)
+        return self._latest_ms
+
+
+def seen_at_ms(connection: apsw.Connection) -> int:
+    """The latest time on record since the first question that is open was asked; 0 without one."""
+    return int(connection.execute(_TIMES).get or 0)
+
+
+class _Approval(NamedTuple):
+    state: str
+    call_id: str
+    digest: str
+    ends_at_ms: int | None
+
+
+class PermissionCheck:
+    """Whether an append may be stored, looked at before it writes anything.
+
+    Args:
+        connection: In the transaction that stores it.
+        session: The key of the session's row; `None` for one that the append begins.
+        now_ms: The ledger's clock.
+    """
+
+    def __init__(self, connection: apsw.Connection, session: int | None, now_ms: int) -> None:
+        self._connection = connection
+        self._session = session
+        self._now_ms = now_ms
+        self._known: dict[str, _Approval | None] = {}
+        self._is_tainted: bool | None = None
+
+    def problem(self, events: Iterable[DurableEvent]) -> str | None:
+        """Why these can't be stored, one behind the other; `None` when they can."""
+        for event in events:
+            match event:
+                case ApprovalAsked():
+                    found = self._asked(event)
+                case ApprovalAnswered():
+                    found = self._answered(event)
+                case CallStarted(approval_id=approval_id) if approval_id:
+                    found = self._started(event)
+                case GrantGiven():
+                    found = self._given(event)
+                case GrantRevoked():
+                    found = self._revoked(event)
+                case SessionTainted():
+                    self._is_tainted = True
+                    continue
+                case _:
+                    continue
+            if found is not None:
+                return found
+        return None
+
+    def _asked(self, event: ApprovalAsked) -> str | None:
+        if self._find(event.approval_id) is not None:
+            return f"The question {event.approval_id} was asked already."
+        # Nothing is answered behind its end within one append.
+        self._known[event.approval_id] = _Approval("waiting", event.call_id, event.digest, None)
+        return None
+
+    def _answered(self, event: ApprovalAnswered) -> str | None:
+        approval = self._find(event.approval_id)
+        if approval is None or approval.call_id != event.call_id:
+            return f"The call {event.call_id} has no question {event.approval_id}."
+        needed, made = _STATES.get(event.decision, ("", ""))
+        if not made:
+            return f"{event.decision!r} is no answer to a question."
+        if approval.state != needed:
+            return f"The question {event.approval_id} is not open: it is {approval.state}."
+        ends = approval.ends_at_ms
+        if event.decision in _BY_A_PERSON and ends is not None and self._now_ms >= ends:
+            return f"The question {event.approval_id} has expired."
+        digest = event.digest or approval.digest
+        self._known[event.approval_id] = approval._replace(state=made, digest=digest)
+        return None
+
+    def _started(self, event: CallStarted) -> str | None:
+        approval = self._find(event.approval_id)
+        if approval is None or approval.call_id != event.call_id:
+            return f"The call {event.call_id} was not asked about as {event.approval_id}."
+        if approval.state != "allowed":
+            return f"The question {event.approval_id} is {approval.state}, and allows nothing."
+        if approval.digest != event.digest:
+            return "What would run is not what was allowed."
+        if self._is_over(event.call_id):
+            return f"The call {event.call_id} has started or ended already."
+        self._known[event.approval_id] = approval._replace(state="used")
+        return None
+
+    def _given(self, event: GrantGiven) -> str | None:
+        if event.verdict == "allow" and event.scope in LASTING_SCOPES and self._tainted():
+            return f"A session that has read untrusted content can't allow for {event.scope!r}."
+        return None
+
+    def _revoked(self, event: GrantRevoked) -> str | None:
+        row = self._connection.execute(
+            "select revoked_at_ms from grants where grant_id = ? and session = ?",
+            (event.grant_id, self._session),
+        ).fetchone()
+        if row is None:
+            return f"There is no grant {event.grant_id}."
+        return f"The grant {event.grant_id} is revoked already." if row[0] is not None else None
+
+    def _find(self, approval_id: str) -> _Approval | None:
+        if approval_id not in self._known:
+            row = self._connection.execute(
+                "select state, call_id, digest, ends_at_ms from approvals"
+                " where approval_id = ? and session = ?",
+                (approval_id, self._session),
+            ).fetchone()
+            self._known[approval_id] = None if row is None else _Approval(*row)
+        return self._known[approval_id]
+
+    def _is_over(self, call_id: str) -> bool:
+        return bool(
+            self._connection.execute(
+                "select exists (select 1 from tool_calls where session = ? and call_id = ?"
+                " and (started_at_ms is not null or finished_at_ms is not null))",
+                (self._session, call_id),
+            ).get
+        )
+
+    def _tainted(self) -> bool:
+        if self._is_tainted is None:
+            self._is_tainted = bool(
+                self._connection.execute(
+                    "select is_tainted from sessions where id = ?", (self._session,)
+                ).get
+            )
+        return self._is_tainted
+
+
+class PermissionRows:
+    """Writes the rows of one session; what `PermissionCheck` refuses never comes here."""
+
+    __slots__ = ("_connection", "_session")
+
+    def __init__(self, connection: apsw.Connection, session: int) -> None:
+        self._connection = connection
+        self._session = session
+
+    def ask(self, event: ApprovalAsked, seq: int, at_ms: int, clock_ms: int) -> None:
+        """A question begins to wait; its time runs by the ledger's clock."""
+        lasts_ms = event.expires_at_ms - at_ms
+        self._connection.execute(
+            "insert into approvals (session, approval_id, turn_id, call_id, digest, state,"
+            " asked_seq, asked_at_ms, ends_at_ms) values (?, ?, ?, ?, ?, 'waiting', ?, ?, ?)",
+            (
+                self._session,
+                event.approval_id,
+                event.turn_id,
+                event.call_id,
+                event.digest,
+                seq,
+                clock_ms,
+                clock_ms + lasts_ms if event.expires_at_ms else None,
+            ),
+        )
+
+    def answer(self, event: ApprovalAnswered, seq: int) -> None:
+        """A question has its answer."""
+        needed, made = _STATES[event.decision]
+        self._connection.execute(
+            "update approvals set state = ?, digest = coalesce(?, digest),"
+            " answered_seq = coalesce(answered_seq, ?)"
+            " where approval_id = ? and session = ? and state = ?",
+            (made, event.digest, seq, event.approval_id, self._session, needed),
+        )
+
+    def use(self, approval_id: str) -> None:
+        """An allowed call starts: once."""
+        self._connection.execute(
+            "update approvals set state = 'used' where approval_id = ? and session = ?",
+            (approval_id, self._session),
+        )
+
+    def end_call(self, call_id: str) -> None:
+        """A call ended without running: its question is no longer asked."""
+        self._end("call_id", call_id)
+
+    def end_turn(self, turn_id: str) -> None:
+        """A turn is over: nothing of it is asked or allowed any more."""
+        self._end("turn_id", turn_id)
+
+    def give(self, event: GrantGiven, seq: int) -> None:
+        """An answer is remembered."""
+        self._connection.execute(
+            "insert into grants (session, grant_id, scope, turn_id, given_seq)"
+            " values (?, ?, ?, ?, ?)",
+            (self._session, event.grant_id, event.scope, event.turn_id, seq),
+        )
+
+    def revoke(self, event: GrantRevoked, at_ms: int) -> None:
+        """A grant holds no longer."""
+        self._connection.execute(
+            "update grants set revoked_at_ms = ? where grant_id = ? and session = ?",
+            (at_ms, event.grant_id, self._session),
+        )
+
+    def _end(self, column: str, name: str) -> None:
+        self._connection.execute(
+            "update approvals set state = iif(state = 'waiting', 'withdrawn', 'void')"
+            f" where session = ? and {_OPEN} and {column} = ?",
+            (self._session, name),
+        )
