@@ -14,6 +14,8 @@ from ..runtime.events import (
     CallFinished,
     CallProposed,
     CallStarted,
+    GrantGiven,
+    GrantRevoked,
     HistoryCompacted,
     InputAccepted,
     InputCancelled,
@@ -23,10 +25,13 @@ from ..runtime.events import (
     SessionCreated,
     SessionDeleted,
     SessionRestored,
+    SessionTainted,
     Stored,
     TitleSet,
     TurnEnded,
+    TurnResumed,
     TurnStarted,
+    TurnSuspended,
 )
 from ..runtime.history import Answer, Input, Item, Result, Round, is_error, repair_history
 
@@ -40,7 +45,8 @@ class Conversation:
     Attributes:
         agent, model, workspace, kind: As the session was created or switched since.
         head_seq: The `seq` of the last event folded; 0 for an unknown session.
-        turn_id: The turn that has not ended, or `None`.
+        turn_id: The turn that has not ended, or `None`; `turn_inputs` are the latest turn's.
+        is_tainted: Whether it has read what strangers may have written.
         message_id: The latest answer's.
         open_calls: Its calls without a result, in their order.
         waiting_inputs: Accepted inputs whose turn has not started, in their order.
@@ -54,6 +60,8 @@ class Conversation:
         self.kind = SessionKind.MAIN
         self.head_seq = 0
         self.turn_id: str | None = None
+        self.turn_inputs: tuple[str, ...] = ()
+        self.is_tainted = False
         self.message_id = ""
         self.open_calls: dict[str, CallProposed] = {}
         self.waiting_inputs: dict[str, Input] = {}
@@ -91,8 +99,12 @@ class Conversation:
             case CallProposed():
                 self.open_calls[event.call_id] = event
                 self.call_ids.add(event.call_id)
-            case CallStarted() | ApprovalAsked() | ApprovalAnswered():
+            case CallStarted() | ApprovalAsked() | ApprovalAnswered() | GrantGiven():
                 pass
+            case GrantRevoked() | TurnSuspended() | TurnResumed():
+                pass
+            case SessionTainted():
+                self.is_tainted = True
             case AttemptFailed() | ModelSwitched() | ProviderSetAside():
                 pass
             case HistoryCompacted():
@@ -104,7 +116,7 @@ class Conversation:
             case InputCancelled():
                 del self.waiting_inputs[event.input_id]
             case TurnStarted():
-                self.turn_id = event.turn_id
+                self.turn_id, self.turn_inputs = event.turn_id, event.input_ids
                 self._tail += [self.waiting_inputs.pop(name) for name in event.input_ids]
             case TurnEnded():
                 self.turn_id = None

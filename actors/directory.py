@@ -14,6 +14,7 @@ from ..runtime.messages import (
     CancelTurn,
     CreateSession,
     DirectoryMessage,
+    ResumeTurn,
     SessionMessage,
     StopSession,
     StopSessions,
@@ -39,8 +40,8 @@ LiveSessions = dict[str, Mailbox[SessionMessage]]
 class Directory:
     """Routes what is meant for a session to it, loading it when it is not live.
 
-    Receives: `CreateSession`, `SubmitInput`, `CancelTurn`, `StopSessions`.
-    Sends: `SubmitInput`, `CancelTurn`, `StopSession` to sessions, `AppendEvents` to the journal.
+    Receives: `CreateSession`, `SubmitInput`, `ResumeTurn`, `CancelTurn`, `StopSessions`.
+    Sends: `SubmitInput`, `ResumeTurn`, `CancelTurn`, `StopSession` to sessions, `AppendEvents` to the journal.
     Owns: which sessions are live. As the only sender to their mailboxes it unloads without losing
         a prompt.
     Ends: when cancelled.
@@ -57,7 +58,7 @@ class Directory:
         self._services = services
         self._supervisor = supervisor
         self._live = live
-        self._unloading: dict[str, list[SubmitInput | CancelTurn]] = {}
+        self._unloading: dict[str, list[SubmitInput | ResumeTurn | CancelTurn]] = {}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves until cancelled."""
@@ -69,7 +70,7 @@ class Directory:
                     match message:
                         case CreateSession():
                             nursery.start_soon(self._create, message, name="create session")
-                        case SubmitInput() | CancelTurn():
+                        case SubmitInput() | ResumeTurn() | CancelTurn():
                             self._route(message)
                         case StopSessions():
                             nursery.start_soon(self._stop_all, message, name="stop sessions")
@@ -88,7 +89,7 @@ class Directory:
                 return
             message.reply.send(session_id)
 
-    def _route(self, message: SubmitInput | CancelTurn) -> None:
+    def _route(self, message: SubmitInput | ResumeTurn | CancelTurn) -> None:
         """Delivers; what comes while a session unloads waits until it has, or has not."""
         if (held := self._unloading.get(message.session_id)) is not None:
             held.append(message)

@@ -156,25 +156,42 @@ class ModelStream:
                 content = await body.read_all(MAX_ERROR_BODY_BYTES)
                 if recording is not None:
                     recording.add(content)
+                    await recording.write()
                 await _send(outlet, [dialect.read_error(body.status, body.headers, content)])
                 return
-            decoder = watch.decoder = dialect.decoder(post.tool_names)
-            while data := await body.read_some():
-                if recording is not None:
-                    recording.add(data)
-                events = decoder.feed(data)
-                watch.note(progressed=bool(events))
-                if decoder.is_whole:
-                    watch.settle()
-                if events:
-                    # A deadline may lose this batch on its way up: then the answer is not whole.
-                    watch.decoder = None
-                    await watch.send(outlet, events)
-                    watch.decoder = decoder
-                    if isinstance(events[-1], Done | StreamError):
-                        await _drain(body)
-                        return
-            await _send(outlet, decoder.finish())
+            watch.decoder = dialect.decoder(post.tool_names)
+            await _listen(body, watch.decoder, outlet, watch, recording)
+
+
+async def _listen(
+    body: BodyStream,
+    decoder: Decoder,
+    outlet: StreamOutlet,
+    watch: _Watch,
+    recording: Recording | None,
+) -> None:
+    """Reads the answer to its end, and hands it up as it comes."""
+    while data := await body.read_some():
+        if recording is not None:
+            recording.add(data)
+        events = decoder.feed(data)
+        watch.note(progressed=bool(events))
+        if decoder.is_whole:
+            watch.settle()
+        if events:
+            is_end = isinstance(events[-1], Done | StreamError)
+            if is_end and recording is not None:
+                await recording.write()  # ahead of the turn's end, for who reads it then
+            # A deadline may lose this batch on its way up: then the answer is not whole.
+            watch.decoder = None
+            await watch.send(outlet, events)
+            watch.decoder = decoder
+            if is_end:
+                await _drain(body)
+                return
+    if recording is not None:
+        await recording.write()
+    await _send(outlet, decoder.finish())
 
 
 class _Watch:

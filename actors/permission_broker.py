@@ -2,36 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from typing import assert_never
 
+import msgspec
 import trio
 
-from ..config.policy_preset import ruling
-from ..runtime.errors import CallboardError
-from ..runtime.events import ApprovalAnswered, ApprovalAsked
+from ..config.policy import Policy, PolicyQuestion
+from ..config.policy_rules import Verdict
+from ..runtime.definitions import Agent, ErrorType, SessionKind, ToolFailure
+from ..runtime.errors import CallboardError, ConflictError, StorageError, ValidationError
+from ..runtime.events import DurableEvent
 from ..runtime.identity import new_id, now_ms
-from ..runtime.mailbox import Mailbox, Reply
+from ..runtime.mailbox import Mailbox
 from ..runtime.messages import (
     AnswerApproval,
-    AppendEvents,
     ApprovalAnswer,
-    ApprovalRequest,
     AskPerson,
     BrokerMessage,
+    CallPlace,
     CheckPermissions,
     Decision,
     JournalMessage,
+    PermissionQuestion,
+    Resolution,
+    RevokeGrant,
 )
+from ..runtime.permission_rows import given_grant
 from ..runtime.redaction import redacting_logger
+from ..runtime.store import ApprovalRow, GrantRow
+from .approval_record import ApprovalRecord, Approver, BrokerServices
+from .grant_book import GrantBook, decided_by_grant, is_covered, is_suspended
+from .open_question import (
+    OpenQuestion,
+    as_answer,
+    checked_answer,
+    stored_resolution,
+    without_memory,
+)
 
 logger = redacting_logger(__name__)
 
 MAILBOX_CAPACITY = 256
 """Batches that wait for a verdict: more than sessions can have at once without being queued."""
-
-Approver = Callable[[ApprovalRequest], Awaitable[ApprovalAnswer | str | bool]]
-"""Asks a person, or answers for them: `allow`, `deny`, a bool, or a whole answer."""
+MAX_CACHED_POLICIES = 256
+"""Agents times kinds; beyond it the cache starts anew rather than grow."""
 
 NOBODY = ApprovalAnswer(
     decision="deny",
@@ -39,169 +55,328 @@ NOBODY = ApprovalAnswer(
     "pass on_approval",
     answered_by="callboard",
 )
+EXPIRED = ApprovalAnswer(
+    decision="expired", reason="nobody answered in time", answered_by="callboard"
+)
 
 
 class PermissionBroker:
-    """Decides about every call, by preset, tier and the tool's own word.
+    """Decides about every call: by policy, then by what a person had remembered, then by asking.
 
-    Receives: `CheckPermissions`, `AskPerson`, `AnswerApproval`.
-    Sends: `AppendEvents` to the journal.
-    Owns: the questions that wait for a person.
-    Ends: when cancelled; questions still open are denied by their turn's end.
+    Receives: `CheckPermissions`, `AskPerson`, `AnswerApproval`, `RevokeGrant`.
+    Sends: `AppendEvents` to the journal: each question before anybody hears it, each answer before
+        anything follows from it. Who answered first is decided there.
+    Owns: the questions that are open in this process, the grants that hold.
+    Ends: when cancelled; what is open then waits on record.
     """
 
     def __init__(
         self,
         mailbox: Mailbox[BrokerMessage],
         journal: Mailbox[JournalMessage],
-        approver: Approver | None,
-        approval_seconds: float,
+        services: BrokerServices,
     ) -> None:
         self._mailbox = mailbox
-        self._journal = journal
-        self._approver = approver
-        self._approval_seconds = approval_seconds
-        self._waiting: dict[str, Reply[ApprovalAnswer]] = {}
+        self._record = ApprovalRecord(journal, services)
+        self._services = services
+        self._book = GrantBook()
+        self._questions: dict[str, OpenQuestion] = {}
+        self._policies: dict[tuple[Agent, SessionKind], Policy] = {}
+        self._nursery: trio.Nursery
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves until cancelled."""
+        for grant in await self._services.store.grants():
+            self._book.add(grant)
         with self._mailbox.open() as messages:
             async with trio.open_nursery() as nursery:
+                self._nursery = nursery
                 task_status.started()
                 async for message in messages:
                     match message:
                         case CheckPermissions():
                             with message.reply:
-                                message.reply.send(_decide(message))
+                                policy = self._policy(message.place)
+                                message.reply.send(_decide(message, policy, self._book))
                         case AskPerson():
-                            nursery.start_soon(
-                                self._ask, message, name=f"question {message.question.call_id}"
-                            )
+                            name = f"question {message.question.call_id}"
+                            nursery.start_soon(self._ask, message, name=name)
                         case AnswerApproval():
-                            with message.reply:
-                                message.reply.send(self._answer(message))
+                            nursery.start_soon(self._take_answer, message, name="answer")
+                        case RevokeGrant():
+                            nursery.start_soon(self._revoke, message, name="revoke")
                         case _:
                             assert_never(message)
 
-    def _answer(self, message: AnswerApproval) -> bool:
-        waiting = self._waiting.get(message.approval_id)
-        if waiting is None or waiting.is_done:
-            return False
-        waiting.send(message.answer)
-        return True
+    def _policy(self, place: CallPlace) -> Policy:
+        key = place.agent, place.session_kind
+        policy = self._policies.get(key)
+        if policy is None:
+            if len(self._policies) >= MAX_CACHED_POLICIES:
+                self._policies.clear()
+            policy = self._services.policies.policy(place.agent, kind=place.session_kind)
+            self._policies[key] = policy
+        return policy
+
+    # ── asking ───────────────────────────────────────────────────────────────────────────────────
 
     async def _ask(self, message: AskPerson) -> None:
         with message.reply, message.scope:
-            request = self._request(message)
             try:
-                await self._record(message, _asked(request))
-                answer = await self._wait_answer(request)
-                await self._record(message, _answered(request, answer))
+                resolution = await self._resolve(message)
             except CallboardError as error:
                 # What can't be recorded isn't allowed.
                 message.reply.fail(error)
                 return
-            message.reply.send(answer)
+            message.reply.send(resolution)
 
-    def _request(self, message: AskPerson) -> ApprovalRequest:
-        question = message.question
-        return ApprovalRequest(
-            approval_id=new_id("approval"),
-            session_id=message.session_id,
-            turn_id=message.turn_id,
-            call_id=question.call_id,
-            tool=question.name,
-            tier=question.tier,
+    async def _resolve(self, message: AskPerson) -> Resolution:
+        """One question from its record to its answer's."""
+        known = await self._record.still_asked(message.known, message.digest)
+        question = self._opened(message, known)
+        twin = self._twin(question)
+        self._questions[question.approval_id] = question
+        try:
+            if known is None:
+                same_as = twin.approval_id if twin is not None else ""
+                await self._record.append(question, question.asked(same_as))
+            elif (row := await self._record.row(question)).state != "waiting":
+                return stored_resolution(row)  # it was answered while nobody here listened
+            await self._find_answer(question, twin)
+            return await question.outcome.wait()
+        finally:
+            if self._questions.get(question.approval_id) is question:
+                del self._questions[question.approval_id]
+            question.outcome.abandon()
+            for follower in question.followers:
+                follower.outcome.abandon()
+
+    def _opened(self, message: AskPerson, known: ApprovalRow | None) -> OpenQuestion:
+        expires_at_ms = now_ms() + int(self._services.approval_seconds * 1000)
+        return OpenQuestion(
+            known.approval_id if known is not None else new_id("approval"),
+            message.place,
+            message.call,
+            message.question,
             reason=message.reason,
-            arguments=question.arguments,
             digest=message.digest,
-            expires_at_ms=now_ms() + int(self._approval_seconds * 1000),
+            policy_version=message.policy_version,
+            expires_at_ms=known.expires_at_ms if known is not None else expires_at_ms,
+            is_tainted=message.is_tainted,
         )
 
-    async def _record(self, message: AskPerson, event: ApprovalAsked | ApprovalAnswered) -> None:
-        await self._journal.ask(AppendEvents(session_id=message.session_id, events=(event,)))
+    def _twin(self, question: OpenQuestion) -> OpenQuestion | None:
+        """A question of the same answer that asks the same, and is put to a person."""
+        for other in self._questions.values():
+            if other.digest == question.digest and other.place.turn_id == question.place.turn_id:
+                return other
+        return None
 
-    async def _wait_answer(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """The first answer of whoever gives one; a denial when nobody does in time."""
-        if self._approver is None:
-            return NOBODY
-        reply: Reply[ApprovalAnswer] = Reply()
-        self._waiting[request.approval_id] = reply
-        try:
-            with reply, trio.move_on_after(self._approval_seconds):
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(
-                        self._call_approver, request, reply, name=f"approver {request.approval_id}"
-                    )
-                    answer = await reply.wait()
-                    nursery.cancel_scope.cancel(reason="answered")
-                return answer
-            return ApprovalAnswer(
-                decision="expired", reason="nobody answered in time", answered_by="callboard"
+    async def _find_answer(self, question: OpenQuestion, twin: OpenQuestion | None) -> None:
+        """Sees to it that the question is settled: by a grant, with its twin, or by a person."""
+        grant = self._book.find(question.place, question.question, is_tainted=question.is_tainted)
+        if grant is not None:
+            await self._settle_or_learn(question, _said_by(grant))
+        elif twin is not None and not twin.outcome.is_done:
+            twin.followers.append(question)
+        elif twin is not None:
+            await self._settle_or_learn(
+                question, without_memory((await twin.outcome.wait()).answer)
             )
-        finally:
-            del self._waiting[request.approval_id]
+        elif self._services.approver is None:
+            await self._settle_or_learn(question, NOBODY)
+        else:
+            await self._ask_person(question, self._services.approver)
 
-    async def _call_approver(self, request: ApprovalRequest, reply: Reply[ApprovalAnswer]) -> None:
-        assert self._approver is not None
+    async def _ask_person(self, question: OpenQuestion, approver: Approver) -> None:
+        """Until somebody has answered: the approver, a client, a grant, or the time."""
+        left = question.expires_at_ms - now_ms()
+        with trio.move_on_after(max(0.0, min(left / 1000, self._services.approval_seconds))):
+            async with trio.open_nursery() as nursery:
+                name = f"approver {question.approval_id}"
+                nursery.start_soon(self._call_approver, question, approver, name=name)
+                await question.outcome.wait()
+                nursery.cancel_scope.cancel(reason="answered")
+            return
+        await self._settle_or_learn(question, EXPIRED)
+
+    async def _call_approver(self, question: OpenQuestion, approver: Approver) -> None:
         try:
-            answer = _as_answer(await self._approver(request))
+            answer = as_answer(await approver(question.request()))
         except Exception:  # the application's code: whatever it raises, the answer is no
-            logger.exception("on_approval raised for %s; the call is denied", request.tool)
+            tool = question.question.name
+            logger.exception("on_approval raised for %s; the call is denied", tool)
             answer = ApprovalAnswer(
                 decision="deny", reason="the approval handler failed", answered_by="callboard"
             )
-        if not reply.is_done:
-            reply.send(answer)
+        await self._settle_or_learn(question, answer)
 
+    # ── answers ──────────────────────────────────────────────────────────────────────────────────
 
-def _decide(message: CheckPermissions) -> tuple[Decision, ...]:
-    decisions = []
-    for question in message.questions:
-        found = ruling(message.agent.policy, question.tier, question.approval_reason)
-        decisions.append(Decision(verdict=found.verdict, reason=found.reason))
-    return tuple(decisions)
+    async def _take_answer(self, message: AnswerApproval) -> None:
+        """An answer by id, to a question that is open here or only on record."""
+        with message.reply:
+            try:
+                answer = checked_answer(message.answer)
+                question = self._questions.get(message.approval_id)
+                if question is None or question.outcome.is_done:
+                    question = await self._record.question(message.approval_id)
+                await self._settle(question, answer)
+            except ToolFailure as failure:
+                message.reply.fail(ValidationError(f"arguments: {failure}", field="arguments"))
+            except CallboardError as error:
+                message.reply.fail(error)
+            else:
+                message.reply.send(None)
 
+    async def _settle_or_learn(self, question: OpenQuestion, answer: ApprovalAnswer) -> None:
+        """Settles a question with this answer, or with the one that was first."""
+        try:
+            if not await self._is_first(question, answer):
+                await self._learn(question)
+        except CallboardError as error:
+            if not question.outcome.is_done:
+                question.outcome.fail(error)
 
-def _as_answer(answer: object) -> ApprovalAnswer:
-    """What an application may say, as an answer; anything unknown is a denial."""
-    match answer:
-        case ApprovalAnswer(decision="allow" | "deny"):
-            return answer
-        case True | "allow":
-            return ApprovalAnswer(decision="allow")
-        case False | "deny":
-            return ApprovalAnswer(decision="deny")
-        case _:
-            return ApprovalAnswer(
-                decision="deny",
-                reason=f"the approval handler answered {answer!r}, not allow or deny",
-                answered_by="callboard",
+    async def _is_first(self, question: OpenQuestion, answer: ApprovalAnswer) -> bool:
+        try:
+            try:
+                await self._settle(question, answer)
+            except ToolFailure as failure:  # what the person made of the arguments can't be
+                denial = msgspec.structs.replace(
+                    without_memory(answer), decision="deny", reason=str(failure)
+                )
+                await self._settle(question, denial, failure)
+            except ValidationError as problem:  # it holds for this call, and is not remembered
+                logger.warning("an answer about %s: %s", question.question.name, problem)
+                await self._settle(question, without_memory(answer))
+        except ConflictError:
+            return False
+        return True
+
+    async def _settle(
+        self, question: OpenQuestion, answer: ApprovalAnswer, failure: ToolFailure | None = None
+    ) -> None:
+        """Makes an answer count: on record first, where only one is taken.
+
+        Raises:
+            ConflictError: Somebody was first, or it has expired.
+            ToolFailure: What the person changed can't be.
+            ValidationError: What they want remembered can't be.
+        """
+        resolution = self._with_changes(question, answer, failure)
+        given = None if self._book.is_full else question.grant(resolution)
+        events: list[DurableEvent] = [question.answered(resolution)]
+        await self._record.append(question, *events, *([given] if given is not None else []))
+        if not question.outcome.is_done:
+            question.outcome.send(resolution)
+        if given is not None:
+            grant = given_grant(given, question.place.session_id, now_ms())
+            self._book.add(grant)
+            self._answer_by(grant)
+        for follower in question.followers:
+            settle = partial(self._settle_or_learn, follower, without_memory(answer))
+            self._nursery.start_soon(settle, name=f"answer {follower.approval_id}")
+
+    def _with_changes(
+        self, question: OpenQuestion, answer: ApprovalAnswer, failure: ToolFailure | None
+    ) -> Resolution:
+        """What an answer makes of the question: changed arguments are judged like the model's."""
+        unchanged = question.resolution(answer)
+        if failure is not None:
+            return msgspec.structs.replace(unchanged, failure=failure)
+        if answer.decision != "allow" or answer.arguments is None:
+            return unchanged
+        place = question.place
+        changed = self._services.preparation.ready(place, question.call, answer.arguments)
+        check = CheckPermissions(
+            place=place, questions=(changed.question,), is_tainted=question.is_tainted
+        )
+        (decision,) = _decide(check, self._policy(place), self._book)
+        if decision.verdict == "deny":
+            raise ToolFailure(
+                ErrorType.PERMISSION_DENIED,
+                f"Not run: {decision.reason}",
+                tier=changed.tier,
+                reason=decision.reason,
             )
+        is_higher = changed.tier.rank > question.question.tier.rank
+        if is_higher:
+            answer = without_memory(msgspec.structs.replace(answer, decision="revised"))
+        return Resolution(
+            approval_id=question.approval_id,
+            answer=answer,
+            arguments=changed.arguments.canonical,
+            digest=changed.digest(place, decision.policy_version),
+        )
+
+    async def _learn(self, question: OpenQuestion) -> None:
+        """Somebody else was first, or the store's clock says that the time is over."""
+        row = await self._record.row(question)
+        if row.state == "waiting":
+            with suppress(ConflictError):
+                await self._settle(question, EXPIRED)
+                return
+            row = await self._record.row(question)
+        if not question.outcome.is_done:
+            question.outcome.send(stored_resolution(row))
+
+    def _answer_by(self, grant: GrantRow) -> None:
+        """A new grant answers what waits for the same permission."""
+        for other in list(self._questions.values()):
+            if (
+                not other.outcome.is_done
+                and not is_suspended(grant, is_tainted=other.is_tainted)
+                and is_covered(grant, other.place, other.question)
+            ):
+                settle = partial(self._settle_or_learn, other, _said_by(grant))
+                self._nursery.start_soon(settle, name=f"answer {other.approval_id}")
+
+    async def _revoke(self, message: RevokeGrant) -> None:
+        """At once, for calls that are queued too; it holds again only when that can't be stored."""
+        with message.reply:
+            try:
+                grant = await self._record.grant(message.grant_id)
+                self._book.remove(grant)
+                try:
+                    await self._record.revoke(grant, message.revoked_by)
+                except StorageError:
+                    self._book.add(grant)
+                    raise
+            except CallboardError as error:
+                message.reply.fail(error)
+            else:
+                message.reply.send(None)
 
 
-def _asked(request: ApprovalRequest) -> ApprovalAsked:
-    return ApprovalAsked(
-        approval_id=request.approval_id,
-        turn_id=request.turn_id,
-        call_id=request.call_id,
-        name=request.tool,
-        tier=request.tier,
-        reason=request.reason,
-        arguments=request.arguments,
-        digest=request.digest,
-        preview=request.preview,
-        expires_at_ms=request.expires_at_ms,
+def _decide(message: CheckPermissions, policy: Policy, book: GrantBook) -> tuple[Decision, ...]:
+    """The verdicts: the policy's, then what a person had remembered; a denial of either wins."""
+    return tuple(_decided(message, question, policy, book) for question in message.questions)
+
+
+def _decided(
+    message: CheckPermissions, question: PermissionQuestion, policy: Policy, book: GrantBook
+) -> Decision:
+    found = policy.ruling(
+        PolicyQuestion(
+            tool=question.name,
+            definition=question.definition,
+            tier=question.tier,
+            arguments=question.arguments,
+            approval_reason=question.approval_reason,
+        )
     )
+    verdict = found.verdict
+    decision = Decision(verdict=verdict, reason=found.reason, policy_version=policy.version)
+    if verdict is Verdict.DENY or not book.has(question.name):
+        return decision
+    grant = book.find(message.place, question, is_tainted=message.is_tainted)
+    if grant is None or (verdict is Verdict.ALLOW and grant.verdict == "allow"):
+        return decision
+    return decided_by_grant(grant, decision)
 
 
-def _answered(request: ApprovalRequest, answer: ApprovalAnswer) -> ApprovalAnswered:
-    return ApprovalAnswered(
-        approval_id=request.approval_id,
-        call_id=request.call_id,
-        decision=answer.decision,
-        answered_by=answer.answered_by,
-        reason=answer.reason,
-        arguments=answer.arguments,
-        remember=answer.remember,
-    )
+def _said_by(grant: GrantRow) -> ApprovalAnswer:
+    """A grant's answer to a question that waits."""
+    by = f"grant {grant.grant_id}"
+    return ApprovalAnswer(decision=grant.verdict, reason=grant.reason, answered_by=by)

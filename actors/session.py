@@ -12,18 +12,16 @@ import trio
 from ..runtime.errors import (
     ActorStopped,
     CallboardError,
+    ConflictError,
     NotFoundError,
     OverloadedError,
 )
 from ..runtime.events import (
-    CallProgress,
     DurableEvent,
     InputAccepted,
     InputCancelled,
     LiveEvent,
     Stored,
-    TurnEnded,
-    TurnStarted,
 )
 from ..runtime.identity import new_id, now_ms
 from ..runtime.inbox import EventInbox
@@ -32,21 +30,22 @@ from ..runtime.messages import (
     AppendEvents,
     CancelTurn,
     InputTicket,
+    ResumeTurn,
     SessionMessage,
     StopSession,
     SubmitInput,
 )
 from ..runtime.recovery import closing_events
 from ..runtime.redaction import redacting_logger
-from ..runtime.subscription import Subscription
+from ..runtime.store import OpenTurn
 from ..runtime.supervisor import Supervisor
+from .audience import Audience
 from .conversation import Conversation
-from .model_caller import ModelCaller
-from .model_choice import ModelChoice
 from .model_stream import MAILBOX_CAPACITY as MODEL_STREAM_CAPACITY
 from .model_stream import ModelStream, StartModelCall
 from .session_services import SessionServices
 from .turn import Turn
+from .turn_maker import make_turn
 
 logger = redacting_logger(__name__)
 
@@ -59,7 +58,7 @@ MAX_WAITING_INPUTS = 256
 class Session:
     """One conversation.
 
-    Receives: `SubmitInput`, `CancelTurn`, `StopSession`.
+    Receives: `SubmitInput`, `ResumeTurn`, `CancelTurn`, `StopSession`.
     Sends: `AppendEvents` to the journal, `StartModelCall` to its model stream, `RunCalls` to the
         dispatcher; updates into subscriptions, without waiting.
     Owns: the conversation, the turn, the queue of inputs, its subscriptions.
@@ -77,11 +76,11 @@ class Session:
         self._inbox = EventInbox()
         self._turn: Turn | None = None
         self._turn_runs = False
+        self._cant_go_on: CallboardError | None = None
         self._turns_gone = trio.Event()
         self._is_stopping = False
         self._queue: deque[str] = deque()
-        self._hearing: tuple[str, ...] = ()
-        self._listeners: dict[str, Subscription] = {}
+        self._audience = Audience()
         self._cancels: list[Reply[bool]] = []
         self._model_stream: Mailbox[StartModelCall] = Mailbox(
             f"model stream of {session_id}", MODEL_STREAM_CAPACITY
@@ -124,19 +123,39 @@ class Session:
         return ModelStream(self._model_stream, services.http, services.limits, record)
 
     async def _serve(self, nursery: trio.Nursery) -> None:
-        await self._resume(nursery)
         with self._mailbox.open() as messages:
+            first = None
+            with suppress(trio.WouldBlock):
+                first = messages.receive_nowait()
+            if isinstance(first, ResumeTurn) and self.conversation.turn_id is not None:
+                # It is why the session was loaded, and hears the turn from the beginning.
+                self._audience.add(self.conversation.turn_inputs[0], first.subscription)
+            try:
+                await self._resume(nursery)
+            except BaseException:
+                if first is not None:
+                    first.abandon()
+                raise
+            if first is not None and await self._handle(first, nursery):
+                return
             async for message in messages:
-                match message:
-                    case SubmitInput():
-                        await self._submit(message, nursery)
-                    case CancelTurn():
-                        await self._cancel(message)
-                    case StopSession():
-                        if await self._stop(message):
-                            return
-                    case _:
-                        assert_never(message)
+                if await self._handle(message, nursery):
+                    return
+
+    async def _handle(self, message: SessionMessage, nursery: trio.Nursery) -> bool:
+        """Does what a message says; whether the session ends by that."""
+        match message:
+            case SubmitInput():
+                await self._submit(message, nursery)
+            case ResumeTurn():
+                self._listen(message)
+            case CancelTurn():
+                await self._cancel(message)
+            case StopSession():
+                return await self._stop(message)
+            case _:
+                assert_never(message)
+        return False
 
     # ── the record ───────────────────────────────────────────────────────────────────────────────
 
@@ -165,34 +184,11 @@ class Session:
             if stored.seq <= self.conversation.head_seq:
                 continue  # committed while the journal was read: the load has folded it
             self.conversation.fold(stored)
-            event = stored.event
-            if isinstance(event, InputAccepted | InputCancelled):
-                self._tell((event.input_id,), stored)
-            else:
-                if isinstance(event, TurnStarted):
-                    self._hearing = event.input_ids
-                self._tell(self._hearing, stored)
-            if isinstance(event, InputCancelled):
-                self._end_listening((event.input_id,))
-            elif isinstance(event, TurnEnded):
-                self._end_listening(self._hearing)
+            self._audience.tell(stored)
 
     def publish(self, update: LiveEvent) -> None:
         """Tells the listeners of the running turn."""
-        self._tell(self._hearing, update)
-
-    def _tell(self, input_ids: tuple[str, ...], update: Stored | LiveEvent) -> None:
-        for input_id in input_ids:
-            if (listener := self._listeners.get(input_id)) is None:
-                continue
-            # Who does not keep up misses progress, rather than gathers it without bound.
-            if listener.has_room or not isinstance(update, CallProgress):
-                listener.put(update)
-
-    def _end_listening(self, input_ids: tuple[str, ...]) -> None:
-        for input_id in input_ids:
-            if (listener := self._listeners.pop(input_id, None)) is not None:
-                listener.close()
+        self._audience.publish(update)
 
     async def _load(self) -> None:
         """Folds the journal."""
@@ -212,26 +208,58 @@ class Session:
                 message.reply.fail(error)
 
     async def _resume(self, nursery: trio.Nursery) -> None:
-        """Ends what a predecessor left open, and goes on with the inputs that wait.
+        """Ends, or goes on with, what a predecessor left open; then with the inputs that wait.
 
         What can't be done now is tried again with the next prompt, which is told why it failed.
         """
         try:
-            await self._close_left_open()
-            turn = await self._next_turn()
+            turn = await self._take_up_left_open() or await self._next_turn()
         except CallboardError as error:
             logger.error("%s can't go on where it was: %s", self.session_id, error)
-            self._turn = None
+            self._turn, self._cant_go_on = None, error
             self._hang_up(error)
         else:
+            self._cant_go_on = None
             self._start_turns(nursery, turn)
 
-    async def _close_left_open(self) -> None:
+    async def _take_up_left_open(self) -> Turn | None:
+        """The turn that waited for a person's answer, if one did."""
+        found = await self._close_left_open()
+        if found is None:
+            return None
+        turn = self._turn = self._make_turn(self.conversation.turn_inputs[0], found)
+        self._audience.attend(self.conversation.turn_inputs)
+        await self._append(turn.resumed())
+        return turn
+
+    async def _close_left_open(self) -> OpenTurn | None:
+        """Closes a turn without an end; one that waits for a person's answer stays open."""
+        found = await self._left_open()
+        closing = closing_events(found, now_ms()) if found is not None else ()
+        if not closing:
+            return found
+        await self._append(*closing)
+        return await self._left_open()
+
+    async def _left_open(self) -> OpenTurn | None:
         if self.conversation.turn_id is None:
-            return
-        for turn in await self._services.store.open_turns():
-            if turn.session_id == self.session_id:
-                await self._append(*closing_events(turn, now_ms()))
+            return None
+        turns = await self._services.store.open_turns()
+        return next((turn for turn in turns if turn.session_id == self.session_id), None)
+
+    def _listen(self, message: ResumeTurn) -> None:
+        """Hears a turn that was suspended."""
+        turn = self._turn
+        with message.reply:
+            if turn is None or not turn.is_resumed:
+                error = self._cant_go_on or ConflictError(
+                    f"no turn of {self.session_id} is suspended"
+                )
+                message.subscription.close(error)
+                message.reply.fail(error)
+                return
+            self._audience.add(turn.input_id, message.subscription)
+            message.reply.send(InputTicket(turn.input_id, self.conversation.head_seq))
 
     # ── inputs ───────────────────────────────────────────────────────────────────────────────────
 
@@ -239,7 +267,7 @@ class Session:
         """Stores an input, with its turn's start when none runs; acknowledged only then."""
         input_id = new_id("input")
         if message.subscription is not None:
-            self._listeners[input_id] = message.subscription
+            self._audience.add(input_id, message.subscription)
         with message.reply:
             try:
                 stored = await self._accept(
@@ -248,7 +276,7 @@ class Session:
                     )
                 )
             except CallboardError as error:
-                self._listeners.pop(input_id, None)
+                self._audience.remove(input_id)
                 if message.subscription is not None:
                     message.subscription.close(error)
                 message.reply.fail(error)
@@ -265,11 +293,10 @@ class Session:
             raise OverloadedError(
                 f"{MAX_WAITING_INPUTS} inputs wait already in {self.session_id}; try later"
             )
-        if self._turn is not None:
+        if self._turn is not None or await self._close_left_open() is not None:
             (stored,) = await self._append(accepted)
             self._queue.append(accepted.input_id)
             return stored
-        await self._close_left_open()
         turn = self._make_turn(accepted.input_id)
         stored, _ = await self._append(accepted, turn.started())
         self._turn = turn
@@ -355,41 +382,11 @@ class Session:
             raise
         return turn
 
-    def _make_turn(self, input_id: str) -> Turn:
-        services = self._services
-        agent = services.agents.get(self.conversation.agent)
-        if agent is None:
-            known = ", ".join(sorted(services.agents))
-            raise NotFoundError(
-                f"there is no agent {self.conversation.agent!r}; there are: {known}"
-            )
-        models = services.models
-        choice = ModelChoice(
-            models.target(self.conversation.model, agent.model),
-            [partial(models.fallback, name) for name in agent.fallbacks],
-            services.health,
-        )
-        return Turn(
-            self,
-            input_id,
-            agent=agent,
-            caller=lambda turn_id: ModelCaller(
-                self,
-                turn_id,
-                choice=choice,
-                mailbox=self._model_stream,
-                pacer=self._listeners.get(input_id),
-                limits=services.limits,
-                health=services.health,
-            ),
-            tools=services.tools.definitions(agent.tools, self.conversation.kind),
-            dispatcher=services.dispatcher,
-            limits=services.limits,
-        )
+    def _make_turn(self, input_id: str, suspended: OpenTurn | None = None) -> Turn:
+        pacer = self._audience.get(input_id)
+        return make_turn(self, self._services, self._model_stream, input_id, pacer, suspended)
 
     def _hang_up(self, error: Exception | None = None) -> None:
         """Ends all subscriptions with an error: this session can't serve them any more."""
-        error = error or ActorStopped(f"session {self.session_id} has ended; load it again")
-        listeners, self._listeners = self._listeners, {}
-        for listener in listeners.values():
-            listener.close(error)
+        gone = ActorStopped(f"session {self.session_id} has ended; load it again")
+        self._audience.hang_up(error or gone)

@@ -23,8 +23,9 @@ from ..runtime.definitions import (
     ToolResult,
 )
 from ..runtime.history import Call
-from ..runtime.messages import ApprovalAnswer, Decision, PermissionQuestion
+from ..runtime.messages import ApprovalAnswer, CallPlace, Decision, PermissionQuestion
 from ..runtime.redaction import redact, redacting_logger
+from ..tools.call_rules import keys_of
 from ..tools.registry import ToolRegistry
 from ..tools.tool import Arguments, Tool, ToolContext
 
@@ -71,15 +72,20 @@ class ReadyCall(msgspec.Struct, frozen=True, kw_only=True):
             tier=self.tier,
             arguments=self.arguments.canonical,
             approval_reason=self.context.approval_reason,
+            definition=self.tool.definition,
         )
 
-    def digest(self, workspace: str, policy: str) -> str:
-        """What an approval binds to: tool, final arguments, policy and working directory."""
+    def digest(self, place: CallPlace, policy_version: str) -> str:
+        """What an approval binds to: tool, final arguments, policy, session and folder."""
         bound = [
             self.tool.definition.digest,
             self.arguments.canonical,
-            policy,
-            workspace,
+            self.tier,
+            policy_version,
+            place.session_id,
+            place.session_kind,
+            place.agent.name,
+            place.workspace,
         ]
         return hashlib.sha256(msgspec.json.encode(bound)).hexdigest()
 
@@ -117,7 +123,7 @@ def make_ready(tool: Tool, call: Call, arguments: str, context: ToolContext) -> 
             context=context,
             tier=tool.tier(decoded),
             effect=tool.effect(decoded),
-            resources=tool.resources(decoded),
+            resources=keys_of(tool.resources(decoded)),
         )
     except ToolFailure:
         raise
@@ -218,6 +224,16 @@ def decided_by(answer: ApprovalAnswer) -> Decision:
             return Decision(verdict="expired", reason=f"nobody answered in time{said}")
         case _:
             return Decision(verdict="deny", reason=f"denied by {answer.answered_by}{said}")
+
+
+def with_arguments(outcome: Outcome, arguments: str, max_bytes: int) -> Outcome:
+    """The outcome, told with the arguments that a person put in the place of the model's."""
+    note = "A person changed the arguments; the call ran with these."
+    if len(arguments) > max_bytes:
+        note = "A person changed the arguments; the call ran with others, too long to show here."
+        arguments = "null"
+    added = f',"arguments":{arguments},"note":{_json(note)}}}'
+    return msgspec.structs.replace(outcome, content=outcome.content[:-1] + added)
 
 
 def failure_outcome(

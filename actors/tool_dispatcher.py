@@ -4,34 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from typing import Protocol
 from weakref import WeakValueDictionary
 
+import msgspec
 import trio
 
 from ..config.settings import Limits
-from ..runtime.definitions import Capability, Effect, ErrorType, SessionKind, ToolFailure
-from ..runtime.errors import ActorStopped, CallboardError
-from ..runtime.events import CallFinished, CallProgress, CallStarted, DurableEvent
-from ..runtime.handles import ArtifactReader, Network, ReadableFiles, WritableFiles
+from ..runtime.definitions import Capability, Effect, ErrorType, ToolFailure
+from ..runtime.errors import ActorStopped, CallboardError, ConflictError
+from ..runtime.events import (
+    CallFinished,
+    CallProgress,
+    CallStarted,
+    DurableEvent,
+    SessionTainted,
+)
 from ..runtime.history import Call
 from ..runtime.mailbox import Mailbox
 from ..runtime.messages import (
     AppendEvents,
-    ApprovalAnswer,
     AskPerson,
     BrokerMessage,
     CheckPermissions,
     Decision,
     DispatcherMessage,
     JournalMessage,
+    Resolution,
     RunCalls,
 )
+from ..runtime.permission_table import REFUSED
 from ..runtime.redaction import mask, redacting_logger
 from ..runtime.resource_locks import ResourceLocks
-from ..tools.registry import ToolRegistry
-from ..tools.tool import ToolContext
 from .admission import Admission, Permit
+from .call_preparation import CallPreparation
 from .tool_call import (
     Outcome,
     ReadyCall,
@@ -39,8 +44,7 @@ from .tool_call import (
     denied,
     execute,
     failed,
-    find_tool,
-    make_ready,
+    with_arguments,
 )
 
 logger = redacting_logger(__name__)
@@ -48,27 +52,6 @@ logger = redacting_logger(__name__)
 MAILBOX_CAPACITY = 256
 """Batches that wait; a session has one at a time."""
 BROKER_GONE = Decision(verdict="deny", reason="the permission broker failed; nothing was asked")
-
-
-class ToolHandles(Protocol):
-    """Where the dispatcher gets what tools act through; it hands out what the kind allows."""
-
-    @property
-    def network(self) -> Network | None:
-        """The way out; all kinds of sessions have it, and tiers say who may use what."""
-        ...
-
-    def files_read(self, workspace: str) -> ReadableFiles:
-        """The workspace without a way to write; raises `ToolFailure` when it can't be opened."""
-        ...
-
-    def files_write(self, workspace: str) -> WritableFiles:
-        """The whole workspace; raises `ToolFailure` when it can't be opened."""
-        ...
-
-    def artifacts(self, session_id: str) -> ArtifactReader:
-        """The outputs of the session's calls that were too large for the model."""
-        ...
 
 
 class ToolDispatcher:
@@ -85,15 +68,13 @@ class ToolDispatcher:
         mailbox: Mailbox[DispatcherMessage],
         journal: Mailbox[JournalMessage],
         broker: Mailbox[BrokerMessage],
-        registry: ToolRegistry,
-        handles: ToolHandles,
+        preparation: CallPreparation,
         limits: Limits,
     ) -> None:
         self._mailbox = mailbox
         self.journal = journal
         self.broker = broker
-        self.registry = registry
-        self.handles = handles
+        self.preparation = preparation
         self.limits = limits
         self.slots = trio.CapacityLimiter(limits.max_calls_per_runtime)
         # By workspace, as long as a batch has them.
@@ -105,7 +86,9 @@ class ToolDispatcher:
             async with trio.open_nursery() as nursery:
                 task_status.started()
                 async for request in messages:
-                    nursery.start_soon(self._run_batch, request, name=f"calls of {request.turn_id}")
+                    nursery.start_soon(
+                        self._run_batch, request, name=f"calls of {request.place.turn_id}"
+                    )
 
     async def _run_batch(self, request: RunCalls) -> None:
         # The outlet ends whatever happens here: the turn waits for that.
@@ -123,8 +106,12 @@ class _Batch:
     def __init__(self, dispatcher: ToolDispatcher, request: RunCalls) -> None:
         self._dispatcher = dispatcher
         self._request = request
+        self._place = request.place
+        self._known = {approval.call_id: approval for approval in request.approvals}
+        self._is_tainted = request.is_tainted
         slots = trio.CapacityLimiter(dispatcher.limits.max_calls_per_session)
-        self._admission = Admission(dispatcher.locks(request.workspace), (slots, dispatcher.slots))
+        locks = dispatcher.locks(request.place.workspace)
+        self._admission = Admission(locks, (slots, dispatcher.slots))
         self._proposed_at = trio.current_time()
 
     async def run(self) -> None:
@@ -136,8 +123,8 @@ class _Batch:
             for call, decision in zip(ready, await self._check(ready), strict=True):
                 if decision.verdict == "deny":
                     finished.append(self._finished(call.call, denied(decision, call.tier), call))
-                elif decision.verdict == "ask":
-                    waiting.append((call, decision, None))
+                elif decision.verdict == "ask" or self._is_asked(call, decision):
+                    waiting.append((call, _asking(decision), None))
                 elif permit := self._admission.admit_nowait(call.resources):
                     starting.append((call, permits.enter_context(permit)))
                 else:
@@ -179,56 +166,38 @@ class _Batch:
                         f"Not run: one answer may ask for {most} calls, and this "
                         f"was number {index + 1}. Ask again in the next answer.",
                     )
-                ready.append(self._ready(call, call.arguments))
+                known = self._known.get(call.call_id)
+                ready.append(self._ready(call, known.arguments if known else call.arguments))
             except ToolFailure as failure:
                 finished.append(self._finished(call, failed(failure)))
         return ready, finished
 
-    def _ready(self, call: Call, arguments: str) -> ReadyCall:
-        request = self._request
-        tool = find_tool(self._dispatcher.registry, call.name, request.agent, request.session_kind)
-        most = self._dispatcher.limits.max_arguments_bytes
-        if len(arguments) > most or len(arguments.encode(errors="replace")) > most:
-            text = f"{call.name}: the arguments are larger than {most} bytes; send less at once."
-            raise ToolFailure(ErrorType.VALIDATION_ERROR, text)
-        return make_ready(tool, call, arguments, self._context(call, tool.definition.needs))
+    def _is_asked(self, ready: ReadyCall, decision: Decision) -> bool:
+        """Whether the question of an earlier process still decides: a person's no always does."""
+        known = self._known.get(ready.call.call_id)
+        if known is None:
+            return False
+        return known.state in REFUSED or known.policy_version == decision.policy_version
 
-    def _context(self, call: Call, needs: tuple[Capability, ...]) -> ToolContext:
-        """The handles that the tool needs and the session kind allows; others are not opened."""
-        request, handles = self._request, self._dispatcher.handles
-        writes = Capability.FILES_WRITE in needs
-        may_write = request.session_kind is not SessionKind.WORKER
+    def _ready(self, call: Call, arguments: str) -> ReadyCall:
+        outlet = self._request.outlet
 
         def on_progress(text: str) -> None:
             # Progress is live only: who can't keep up misses some, and gets the whole result.
             with suppress(trio.WouldBlock, trio.BrokenResourceError, trio.ClosedResourceError):
-                request.outlet.send_nowait(CallProgress(call.call_id, mask(text)))
+                outlet.send_nowait(CallProgress(call.call_id, mask(text)))
 
-        return ToolContext(
-            session_id=request.session_id,
-            turn_id=request.turn_id,
-            call_id=call.call_id,
-            session_kind=request.session_kind,
-            agent=request.agent,
-            files_read=handles.files_read(request.workspace)
-            if writes or Capability.FILES_READ in needs
-            else None,
-            files_write=handles.files_write(request.workspace) if writes and may_write else None,
-            network=handles.network if Capability.NETWORK in needs else None,
-            artifacts=handles.artifacts(request.session_id),
-            on_progress=on_progress,
-        )
+        return self._dispatcher.preparation.ready(self._place, call, arguments, on_progress)
 
     async def _check(self, calls: Sequence[ReadyCall]) -> tuple[Decision, ...]:
         if not calls:
             return ()
-        request = self._request
         try:
             return await self._dispatcher.broker.ask(
                 CheckPermissions(
-                    session_id=request.session_id,
-                    agent=request.agent,
+                    place=self._place,
                     questions=tuple(call.question for call in calls),
+                    is_tainted=self._is_tainted,
                 )
             )
         except ActorStopped:
@@ -237,68 +206,129 @@ class _Batch:
     # ── waiting, and the effect ──────────────────────────────────────────────────────────────────
 
     async def _run_later(self, ready: ReadyCall, decision: Decision, permit: Permit | None) -> None:
-        """A call that has to wait: for a person, for a key, or for a slot."""
-        if decision.verdict == "ask":
-            try:
-                ready, decision = await self._ask_person(ready, decision)
-            except ToolFailure as failure:
-                await self._record(self._finished(ready.call, failed(failure), ready))
-                return
-            if decision.verdict != "allow":
-                await self._record(self._finished(ready.call, denied(decision, ready.tier), ready))
-                return
-        with permit or self._admission.enqueue(ready.resources) as permit:
-            await self._admission.admit(permit)
-            reads = ready.effect is Effect.READ
-            if reads or await self._record(self._started(ready)):
-                await self._execute(ready, permit)
+        """A call that has to wait: for a person, for a key, or for a slot.
 
-    async def _ask_person(self, ready: ReadyCall, decision: Decision) -> tuple[ReadyCall, Decision]:
+        What was decided before it waited for a key or a slot is decided again behind that: a grant
+        may be revoked by then.
+        """
+        while decision.verdict != "deny":
+            if decision.verdict == "ask":
+                await self._run_asked(ready, decision)
+                return
+            with permit or self._admission.enqueue(ready.resources) as permit:
+                await self._admission.admit(permit)
+                (decision,) = await self._check((ready,))
+                if decision.verdict == "allow":
+                    reads = ready.effect is Effect.READ
+                    if reads or await self._record(self._started(ready)):
+                        await self._execute(ready, permit)
+                    return
+            permit = None  # who waits for a person holds none
+        await self._record(self._finished(ready.call, denied(decision, ready.tier), ready))
+
+    async def _run_asked(self, ready: ReadyCall, decision: Decision) -> None:
+        """A call that a person is asked about runs as they allowed it, or has its result."""
+        try:
+            ready, resolution = await self._ask_person(ready, decision)
+            if resolution.answer.decision != "allow":
+                raise resolution.failure or _denial(decided_by(resolution.answer), ready)
+            version = decision.policy_version
+            with self._admission.enqueue(ready.resources) as permit:
+                await self._admission.admit(permit)
+                await self._run_allowed(ready, resolution, version, permit)
+        except ToolFailure as failure:
+            await self._record(self._finished(ready.call, failed(failure), ready))
+
+    async def _run_allowed(
+        self, ready: ReadyCall, resolution: Resolution, version: str, permit: Permit
+    ) -> None:
+        # Made anew from the text that was allowed: whatever happened to objects meanwhile, what
+        # runs is what this digest says, and the store admits no other.
+        final = self._ready(ready.call, resolution.arguments)
+        final.context.approval_reason = ready.context.approval_reason
+        started = CallStarted(
+            turn_id=self._place.turn_id,
+            call_id=ready.call.call_id,
+            approval_id=resolution.approval_id,
+            digest=final.digest(self._place, version),
+        )
+        try:
+            await self._append(started)
+        except ConflictError as refused:
+            raise _denial(Decision(verdict="deny", reason=str(refused)), ready) from None
+        except CallboardError as error:
+            self._give_up(error)
+        else:
+            await self._execute(final, permit, is_changed=self._is_changed(final))
+
+    async def _ask_person(
+        self, ready: ReadyCall, decision: Decision
+    ) -> tuple[ReadyCall, Resolution]:
         """Asks until there is an answer about the arguments that will run."""
         while True:
-            answer = await self._wait_answer(ready, decision)
-            decided = decided_by(answer)
-            if decided.verdict != "allow" or answer.arguments is None:
-                return ready, decided
-            changed = self._ready(ready.call, answer.arguments)
-            (decision,) = await self._check((changed,))
-            if decision.verdict == "deny":
-                return changed, decision
-            if changed.tier.rank <= ready.tier.rank:
-                return changed, decided
-            ready = changed
+            resolution = await self._resolution(ready, decision)
+            decided = resolution.answer.decision
+            if decided == "allow" or decided == "revised":
+                tier = ready.tier
+                if resolution.arguments != ready.arguments.canonical:
+                    ready = self._ready(ready.call, resolution.arguments)
+            if decided != "revised":
+                return ready, resolution
+            # Of a higher tier than what was asked about: that is another question.
+            self._known.pop(ready.call.call_id, None)
+            reason = f"a person changed the arguments, which made it {ready.tier} instead of {tier}"
+            decision = msgspec.structs.replace(decision, reason=reason)
 
-    async def _wait_answer(self, ready: ReadyCall, decision: Decision) -> ApprovalAnswer:
-        request = self._request
+    async def _resolution(self, ready: ReadyCall, decision: Decision) -> Resolution:
         scope = trio.CancelScope()
         try:
             return await self._dispatcher.broker.ask(
                 AskPerson(
-                    session_id=request.session_id,
-                    turn_id=request.turn_id,
+                    place=self._place,
+                    call=ready.call,
                     question=ready.question,
                     reason=decision.reason,
-                    digest=ready.digest(request.workspace, request.agent.policy),
+                    digest=ready.digest(self._place, decision.policy_version),
+                    policy_version=decision.policy_version,
+                    is_tainted=self._is_tainted,
+                    known=self._known.get(ready.call.call_id),
                     scope=scope,
                 )
             )
         except CallboardError as error:
-            return ApprovalAnswer(decision="deny", reason=str(error), answered_by="callboard")
+            reason = f"denied by callboard: {error}"
+            raise _denial(Decision(verdict="deny", reason=reason), ready) from None
         finally:
             scope.cancel(reason="the answer is no longer needed")
 
-    async def _execute(self, ready: ReadyCall, permit: Permit) -> None:
+    def _is_changed(self, ready: ReadyCall) -> bool:
+        """Whether other arguments run than the model asked for."""
+        try:
+            asked = ready.tool.decode(ready.call.arguments)
+        except ToolFailure:
+            return True
+        return asked.canonical != ready.arguments.canonical
+
+    async def _execute(self, ready: ReadyCall, permit: Permit, *, is_changed: bool = False) -> None:
         started_at = trio.current_time()
         with permit:
             outcome = await execute(ready, self._dispatcher.limits)
+        if is_changed:
+            most = self._dispatcher.limits.max_result_bytes
+            outcome = with_arguments(outcome, ready.arguments.canonical, most)
+        finished = self._finished(ready.call, outcome, ready, started_at)
         # No checkpoint between the tool's return and the journal's mailbox: a cancel that comes
         # now can't turn what has happened into "cancelled".
-        await self._record(self._finished(ready.call, outcome, ready, started_at))
+        if self._is_tainted or Capability.NETWORK not in ready.tool.definition.needs:
+            await self._record(finished)
+            return
+        self._is_tainted = True
+        await self._record(SessionTainted(source=ready.name, call_id=ready.call.call_id), finished)
 
     # ── the record ───────────────────────────────────────────────────────────────────────────────
 
     def _started(self, ready: ReadyCall) -> CallStarted:
-        return CallStarted(turn_id=self._request.turn_id, call_id=ready.call.call_id)
+        return CallStarted(turn_id=self._place.turn_id, call_id=ready.call.call_id)
 
     def _finished(
         self,
@@ -309,7 +339,7 @@ class _Batch:
     ) -> CallFinished:
         since = self._proposed_at if started_at is None else started_at
         return CallFinished(
-            turn_id=self._request.turn_id,
+            turn_id=self._place.turn_id,
             call_id=call.call_id,
             name=call.name,
             status=outcome.status,
@@ -323,13 +353,34 @@ class _Batch:
 
     async def _record(self, *events: DurableEvent) -> bool:
         """Stores events; when that fails the batch is over, since nothing more may happen."""
-        request = self._request
         try:
-            await self._dispatcher.journal.ask(
-                AppendEvents(session_id=request.session_id, events=events)
-            )
+            await self._append(*events)
         except CallboardError as error:
-            logger.error("calls of %s end: %s", request.turn_id, error)
-            request.scope.cancel(reason="the journal failed")
+            self._give_up(error)
             return False
         return True
+
+    async def _append(self, *events: DurableEvent) -> None:
+        await self._dispatcher.journal.ask(
+            AppendEvents(session_id=self._place.session_id, events=events)
+        )
+
+    def _give_up(self, error: CallboardError) -> None:
+        logger.error("calls of %s end: %s", self._place.turn_id, error)
+        self._request.scope.cancel(reason="the journal failed")
+
+
+def _asking(decision: Decision) -> Decision:
+    """A call that a person was asked about keeps its question, whatever the policy says now."""
+    return msgspec.structs.replace(decision, verdict="ask")
+
+
+def _denial(decision: Decision, ready: ReadyCall) -> ToolFailure:
+    """What the model hears of a call that was not allowed."""
+    expired = decision.verdict == "expired"
+    return ToolFailure(
+        ErrorType.APPROVAL_EXPIRED if expired else ErrorType.PERMISSION_DENIED,
+        f"Not run: {decision.reason}",
+        tier=ready.tier,
+        reason=decision.reason,
+    )

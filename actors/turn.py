@@ -26,12 +26,14 @@ from ..runtime.events import (
     LiveEvent,
     MessageCompleted,
     TurnEnded,
+    TurnResumed,
     TurnStarted,
 )
 from ..runtime.history import Call
 from ..runtime.identity import new_id
 from ..runtime.mailbox import Mailbox
-from ..runtime.messages import DispatcherMessage, RunCalls
+from ..runtime.messages import CallPlace, DispatcherMessage, RunCalls
+from ..runtime.store import ApprovalRow, OpenTurn
 from ..runtime.stream import StopReason, StreamError
 from ..tools.left_running import left_running
 from .answer import AnswerBuilder
@@ -81,8 +83,10 @@ class Turn:
         tools: tuple[ToolDefinition, ...],
         dispatcher: Mailbox[DispatcherMessage],
         limits: Limits,
+        suspended: OpenTurn | None = None,
     ) -> None:
-        self.turn_id = new_id("turn")
+        self.turn_id = suspended.turn_id if suspended is not None else new_id("turn")
+        self._suspended = suspended
         self._caller = caller(self.turn_id)
         self.input_id = input_id
         self._scope = trio.CancelScope()
@@ -94,7 +98,7 @@ class Turn:
         self._max_repeats = limits.max_repeats
         self._started_at = trio.current_time()
         self._repeats: Counter[tuple[str, str, str]] = Counter()
-        self._asked: MessageCompleted | None = None
+        self._asked = self._recorded() if suspended is not None else None
         self._asked_at = self._started_at
         self._unreaped: list[str] = []
 
@@ -106,6 +110,17 @@ class Turn:
             provider=self._caller.target.provider,
             model=self._caller.target.model,
         )
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether it was suspended, and goes on."""
+        return self._suspended is not None
+
+    def resumed(self) -> TurnResumed:
+        """The event with which it goes on, stored before `run`."""
+        assert self._suspended is not None
+        waiting = [a.approval_id for a in self._suspended.approvals if a.state == "waiting"]
+        return TurnResumed(turn_id=self.turn_id, approval_ids=tuple(waiting))
 
     def cancel(self, reason: str) -> None:
         """Cancels it, now or as soon as it runs; the first reason is the one on record."""
@@ -133,6 +148,8 @@ class Turn:
 
     async def _converse(self) -> list[DurableEvent]:
         """Alternates model and tools until there is an end; gives the turn's last events."""
+        if self._suspended is not None and (ended := await self._go_on(self._suspended)):
+            return [ended]
         while True:
             # An input may be cancelled while it waits: then no model is asked.
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -147,12 +164,23 @@ class Turn:
                 proposed = self._proposed(message, calls)
                 cut_off = [self._cancelled(call, "the answer was cut off") for call in calls]
                 return [message, *proposed, *cut_off, self._ended(_OUTCOMES[stop])]
-            store_failed = await self._run_calls(message, calls)
-            if not self._is_settled(message):
-                return [self._failed(_STORE_FAILED if store_failed else _DISPATCHER_FAILED)]
-            if name := self._repeated_call(calls):
-                text = f"{name} was called {self._max_repeats} times with the same result."
-                return [self._ended("loop_guard", message=text)]
+            if ended := await self._run_calls(message, calls, self._proposed(message, calls)):
+                return [ended]
+
+    def _recorded(self) -> MessageCompleted:
+        """Stands for the answer of a suspended turn, of which nothing but its id is asked."""
+        message_id = self._host.conversation.message_id
+        return MessageCompleted(
+            turn_id=self.turn_id, message_id=message_id, parts=(), provider="", model=""
+        )
+
+    async def _go_on(self, suspended: OpenTurn) -> TurnEnded | None:
+        """Runs the calls that were open when the process ended, under the questions they had."""
+        conversation = self._host.conversation
+        open_calls = conversation.open_calls.values()
+        calls = tuple(Call(each.call_id, each.name, each.arguments) for each in open_calls)
+        assert self._asked is not None
+        return await self._run_calls(self._asked, calls, None, suspended.approvals)
 
     # ── the model ────────────────────────────────────────────────────────────────────────────────
 
@@ -203,29 +231,33 @@ class Turn:
 
     # ── the tools ────────────────────────────────────────────────────────────────────────────────
 
-    async def _run_calls(self, message: MessageCompleted, calls: tuple[Call, ...]) -> bool:
+    async def _run_calls(
+        self,
+        message: MessageCompleted,
+        calls: tuple[Call, ...],
+        proposed: tuple[CallProposed, ...] | None,
+        approvals: tuple[ApprovalRow, ...] = (),
+    ) -> TurnEnded | None:
         """Hands the calls to the dispatcher and waits until all of them are gone.
 
-        Says whether the dispatcher ended the batch itself, which it does when the store fails.
+        Without `proposed` the answer is on record already. Gives the turn's end, if this is it.
         """
         host = self._host
         self._asked, self._asked_at = message, trio.current_time()
-        outlet, progress = trio.open_memory_channel[CallProgress](MAX_WAITING_PROGRESS)
         scope = trio.CancelScope()
+        outlet, progress = trio.open_memory_channel[CallProgress](MAX_WAITING_PROGRESS)
+        request = RunCalls(
+            place=self._place,
+            calls=calls,
+            preamble=(message, *proposed) if proposed is not None else (),
+            outlet=outlet,
+            scope=scope,
+            # The last one of a call decides; those before it were revised or void.
+            approvals=tuple({a.call_id: a for a in approvals}.values()),
+            is_tainted=host.conversation.is_tainted,
+        )
         with progress:
-            await self._dispatcher.tell(
-                RunCalls(
-                    session_id=host.session_id,
-                    turn_id=self.turn_id,
-                    agent=self._agent,
-                    session_kind=host.conversation.kind,
-                    workspace=host.conversation.workspace,
-                    calls=calls,
-                    preamble=(message, *self._proposed(message, calls)),
-                    outlet=outlet,
-                    scope=scope,
-                )
-            )
+            await self._dispatcher.tell(request)
             try:
                 async for line in progress:
                     host.publish(line)
@@ -238,7 +270,24 @@ class Turn:
                     self._unreaped.append("tool calls")
                 raise
         host.fold_committed()
-        return scope.cancel_called
+        if not self._is_settled(message):
+            # The dispatcher ends the batch itself when the store fails.
+            return self._failed(_STORE_FAILED if scope.cancel_called else _DISPATCHER_FAILED)
+        if name := self._repeated_call(calls):
+            text = f"{name} was called {self._max_repeats} times with the same result."
+            return self._ended("loop_guard", message=text)
+        return None
+
+    @property
+    def _place(self) -> CallPlace:
+        conversation = self._host.conversation
+        return CallPlace(
+            session_id=self._host.session_id,
+            turn_id=self.turn_id,
+            agent=self._agent,
+            session_kind=conversation.kind,
+            workspace=conversation.workspace,
+        )
 
     def _proposed(
         self, message: MessageCompleted, calls: tuple[Call, ...]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import mimetypes
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..runtime.attachment_rules import MAX_NAME_CHARS, checked_attachments, media_type_of
 from ..runtime.errors import NotFoundError, ValidationError
-from ..runtime.history import MAX_ATTACHED_BYTES, Attachment
+from ..runtime.history import MAX_ATTACHED_BYTES, MAX_ATTACHMENTS, Attachment
 
 _TYPES = {
     ".jsonl": "application/x-ndjson",
@@ -23,42 +23,42 @@ _TYPES = {
 """What Python's own table lacks, or has from a version on."""
 
 
-def read_attachments(paths: Iterable[Path]) -> tuple[Attachment, ...]:
+def read_attachments(paths: Sequence[Path]) -> tuple[Attachment, ...]:
     """The files as attachments.
 
     Raises:
         NotFoundError: There is no such file.
         ValidationError: It can't be read, is no regular file, or they are too many or too large.
     """
-    return checked_attachments([_attachment(path) for path in paths])
+    if len(paths) > MAX_ATTACHMENTS:
+        raise _refusal(f"{len(paths)} files are too many; {MAX_ATTACHMENTS} are the most")
+    found: list[Attachment] = []
+    room = MAX_ATTACHED_BYTES
+    for path in paths:
+        data = _content(path, room)
+        room -= len(data)
+        found.append(Attachment(_media_type(path, data), data, name=path.name[:MAX_NAME_CHARS]))
+    return checked_attachments(found)
 
 
-def _attachment(path: Path) -> Attachment:
-    data = _content(path)
-    return Attachment(_media_type(path, data), data, name=path.name[:MAX_NAME_CHARS])
-
-
-def _content(path: Path) -> bytes:
+def _content(path: Path, room: int) -> bytes:
     try:
         # Without O_NONBLOCK, opening a pipe would wait for somebody who writes to it.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise _refusal(f"{path} is no regular file")
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                data = file.read(room + 1)
+        finally:
+            os.close(descriptor)
     except FileNotFoundError:
         raise NotFoundError(f"There is no file {path} to attach.") from None
     except OSError as error:
         raise _refusal(f"{path} can't be read: {error.strerror}") from error
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise _refusal(f"{path} is no regular file")
-        if found.st_size > MAX_ATTACHED_BYTES:
-            raise _refusal(
-                f"{path} has {found.st_size} bytes; {MAX_ATTACHED_BYTES} are the most that a "
-                "prompt takes"
-            )
-        try:
-            return file.read(MAX_ATTACHED_BYTES + 1)  # it may grow meanwhile
-        except OSError as error:
-            raise _refusal(f"{path} can't be read: {error.strerror}") from error
+    if len(data) > room:
+        raise _refusal(f"{path} is too large: a prompt takes {MAX_ATTACHED_BYTES} bytes of files")
+    return data
 
 
 def _media_type(path: Path, data: bytes) -> str:

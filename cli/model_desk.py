@@ -222,7 +222,7 @@ def _row(model: OfferedModel) -> str:
     reads = _tokens(model.context_tokens)
     writes = _tokens(model.max_output_tokens)
     title = shortened(safe_line(model.title), MAX_TITLE_CHARS)
-    source = "" if model.source is ModelSource.LIVE else f"  ({model.source.replace('_', '-')})"
+    source = "" if model.source is ModelSource.LISTED else f"  ({model.source.replace('_', '-')})"
     return f"{safe_line(model.choice):44}  {reads:>6} in  {writes:>6} out  {title}{source}\n"
 
 

@@ -174,7 +174,7 @@ def _prices(reader: _Reader, document: Mapping[str, Any]) -> dict[str, Price]:
         if not (provider and slash and model):
             problem = f"expected {form}, with the quotes, or {form.replace('MODEL', '*')} for all"
             # [prices.openai.gpt-5] is a table inside a table, and its line is that of the inner one.
-            inner = list(table)[:1] if isinstance(table, dict) else []
+            inner = list(table)[:1] if isinstance(table, dict) and not slash else []
             raise reader.error(("prices", name, *inner), problem)
         if not isinstance(table, dict):
             raise reader.error(("prices", name), f"expected a table {form}, got a single value")

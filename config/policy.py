@@ -141,7 +141,7 @@ class Policy:
         if len(self.layers) == 1:
             return self.layers[0].ruling(question, arguments)
         said = [(layer.ruling(question, arguments), layer.owner) for layer in self.layers]
-        found, owner = min(said, key=lambda word: word[0].verdict.rank)
+        found, owner = max(said, key=lambda word: word[0].verdict.rank)
         return msgspec.structs.replace(found, rule=f"{found.rule}, by the policy of {owner}")
 
     def meet(self, other: Policy) -> Policy:

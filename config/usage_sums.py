@@ -155,8 +155,8 @@ class UsageSums:
             case "model":
                 return f"{row.provider}/{row.model}"
             case "day":
-                began = datetime.fromtimestamp(row.created_at_ms / 1000, self._zone)
-                return f"{began:%Y-%m-%d}"
+                pass
+        return f"{datetime.fromtimestamp(row.created_at_ms / 1000, self._zone):%Y-%m-%d}"
 
 
 class _Sum:

@@ -86,6 +86,12 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     agent: Agent | None = None
     settings: Settings = Settings()
 
+    def __post_init__(self) -> None:
+        if self.dialect is not None and self.base_url is None:
+            raise ValidationError(
+                "dialect goes with base_url: a provider has its own", field="dialect"
+            )
+
 
 def servers_to_ask(wish: Wish) -> tuple[Endpoint, ...]:
     """The servers whose lists of models `resolve_model` wants; usually none.

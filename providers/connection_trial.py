@@ -15,7 +15,13 @@ import re
 import msgspec
 import trio
 
-from ..runtime.errors import AuthError, DeadlineError, NetworkError, ProviderError
+from ..runtime.errors import (
+    AuthError,
+    DeadlineError,
+    NetworkError,
+    NetworkStage,
+    ProviderError,
+)
 from ..runtime.history import Input, Round
 from ..runtime.http import HttpClient, open_http_client
 from ..runtime.stream import AnyStreamEvent, StreamError, Usage
@@ -67,6 +73,15 @@ class ConnectionFault(enum.StrEnum):
     """It limits the rate of requests, or is overloaded; it may work a little later."""
     PROVIDER = "provider"
     """It failed, or refused the request."""
+
+
+_STAGES: dict[NetworkStage | None, ConnectionFault] = {
+    "name": ConnectionFault.NAME,
+    "connect": ConnectionFault.CONNECT,
+    "tls": ConnectionFault.TLS,
+    "http": ConnectionFault.NO_MODELS,
+    None: ConnectionFault.BROKEN,
+}
 
 
 class ConnectionReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,7 +185,7 @@ class _Trial:
             await self._fetch_list(http, endpoint)
             await self._ask(http, endpoint, self._chosen())
         except NetworkError as error:
-            raise _Fault(_network_fault(error), str(error)) from error
+            raise _Fault(_STAGES[error.stage], str(error)) from error
         except DeadlineError as error:
             raise _Fault(
                 ConnectionFault.CONNECT, f"{error} Check the URL and the network."
@@ -286,17 +301,3 @@ class _Trial:
         else:
             source = f"`callboard keys set {name}` stores another one."
         return _Fault(ConnectionFault.KEY, f"{error.message} {source}")
-
-
-def _network_fault(error: NetworkError) -> ConnectionFault:
-    match error.stage:
-        case "name":
-            return ConnectionFault.NAME
-        case "connect":
-            return ConnectionFault.CONNECT
-        case "tls":
-            return ConnectionFault.TLS
-        case "http":
-            return ConnectionFault.NO_MODELS
-        case None:
-            return ConnectionFault.BROKEN

@@ -115,6 +115,9 @@ class GeminiDecoder:
         self._finish_reason = ""
         self._finish_message = ""
         self._is_blocked = False
+        self._has_begun = False
+        # A whole document that is no part of an answer, in case nothing else comes.
+        self._stray = b""
         self._ended = False
 
     @property
@@ -161,14 +164,20 @@ class GeminiDecoder:
             return events
         if self._finish_reason:
             self._done(events)
-        elif self._head and not _begins_answer(self._head):
+        elif stray := self._no_answer():
             self._ended = True
-            error = read_error_answer(200, {}, bytes(self._head))
+            error = read_error_answer(200, {}, stray)
             events.append(msgspec.structs.replace(error, status=None))
         else:
             text = "The connection ended before the answer was complete. Try again."
             self._fail(events, "network", text, retryable=True)
         return events
+
+    def _no_answer(self) -> bytes:
+        """The body, or its beginning, when it is something else than an answer; else nothing."""
+        if self._head and not _begins_answer(self._head):
+            return bytes(self._head)
+        return b"" if self._has_begun else self._stray
 
     def _read(self, payload: bytes, events: list[AnyStreamEvent]) -> None:
         try:
@@ -208,6 +217,8 @@ class GeminiDecoder:
         elif chunk.block_reason:
             self._is_blocked = True
             self._finish_reason = chunk.block_reason
+        elif chunk.candidate is None and isinstance(self._body, JsonDocuments):
+            self._stray = self._stray or payload[:MAX_HEAD_BYTES]
 
     def _read_candidate(
         self,
@@ -217,6 +228,7 @@ class GeminiDecoder:
         events: list[AnyStreamEvent],
     ) -> None:
         """Reads a candidate; `source` is its chunk, or its parts, for those of other kinds."""
+        self._has_begun = True
         parts = candidate.content.parts if candidate.content is not None else None
         if parts:
             try:

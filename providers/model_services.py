@@ -15,10 +15,10 @@ from ..runtime.http import HttpClient
 from .catalog import Wish, endpoint_of, find_provider
 from .completion import Completion, complete
 from .connection_trial import ConnectionReport, try_connection
+from .known_models import KNOWN_MODELS
 from .known_providers import KNOWN, KnownProvider
 from .model_cache import CachedList, ModelCache
 from .model_lists import fetch_models
-from .preset_models import PRESET_MODELS
 from .provider import ListedModel, ModelRequest, ModelTarget
 from .provider_table import REHEARSAL
 
@@ -29,9 +29,9 @@ LIST_SECONDS = 10.0
 class ModelSource(enum.StrEnum):
     """How a model is known."""
 
-    LIVE = "live"
+    LISTED = "listed"
     """Its provider lists it."""
-    PRESET = "preset"
+    KNOWN = "known"
     """callboard knows that the provider has it."""
     MANUAL = "manual"
     """The configuration names it."""
@@ -196,11 +196,11 @@ _REHEARSAL_MODEL = OfferedModel(
 
 
 def _listed(provider: KnownProvider, found: CachedList, *, is_cached: bool = False) -> ModelList:
-    presets = {model.model: model for model in _presets(provider)}
-    live = [_completed(model, presets.get(model.model)) for model in found.models]
+    known = {model.model: model for model in _known_models(provider)}
+    listed = [_completed(model, known.get(model.model)) for model in found.models]
     return ModelList(
         provider=provider.name,
-        models=tuple(_offered(provider, live, ModelSource.LIVE)),
+        models=tuple(_offered(provider, listed, ModelSource.LISTED)),
         listed_at_ms=found.listed_at_ms,
         is_cached=is_cached,
     )
@@ -212,26 +212,26 @@ def _fallback(provider: KnownProvider, before: CachedList | None, problem: str) 
         return msgspec.structs.replace(found, problem=problem)
     return ModelList(
         provider=provider.name,
-        models=tuple(_offered(provider, _presets(provider), ModelSource.PRESET)),
+        models=tuple(_offered(provider, _known_models(provider), ModelSource.KNOWN)),
         problem=problem,
     )
 
 
-def _presets(provider: KnownProvider) -> tuple[ListedModel, ...]:
+def _known_models(provider: KnownProvider) -> tuple[ListedModel, ...]:
     """Those of the built-in provider at the same base URL, whatever this one is called."""
     twins = (name for name, known in KNOWN.items() if known.base_url == provider.base_url)
-    return PRESET_MODELS.get(next(twins, ""), ())
+    return KNOWN_MODELS.get(next(twins, ""), ())
 
 
-def _completed(model: ListedModel, preset: ListedModel | None) -> ListedModel:
+def _completed(model: ListedModel, known: ListedModel | None) -> ListedModel:
     """The model with what its provider does not say of it: OpenAI lists ids alone."""
-    if preset is None:
+    if known is None:
         return model
     return ListedModel(
         model=model.model,
-        title=model.title or preset.title,
-        context_tokens=model.context_tokens or preset.context_tokens,
-        max_output_tokens=model.max_output_tokens or preset.max_output_tokens,
+        title=model.title or known.title,
+        context_tokens=model.context_tokens or known.context_tokens,
+        max_output_tokens=model.max_output_tokens or known.max_output_tokens,
     )
 
 

@@ -107,6 +107,7 @@ class Recording:
         self._headers: dict[str, str] = {}
         self._pieces: list[bytes] = []
         self._room = MAX_RECORDED_BYTES + MAX_SECRET_BYTES
+        self._is_written = False
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
         """The head of the answer came."""
@@ -120,18 +121,22 @@ class Recording:
             self._room -= len(self._pieces[-1])
 
     async def write(self) -> None:
-        """Appends the call to its file; bounded, and not interrupted by a cancellation.
+        """Appends the call to its file, once; bounded, and not interrupted by a cancellation.
 
         A disk that fails is logged: the answer itself was received, and the turn goes on.
         """
-        with trio.move_on_after(WRITE_SECONDS, shield=True) as scope:
-            try:
+        if self._is_written:
+            return
+        self._is_written = True
+        try:
+            with trio.move_on_after(WRITE_SECONDS, shield=True) as scope:
                 # Abandoned, it still writes its whole line, or none, when the disk answers.
                 await trio.to_thread.run_sync(
                     self._write, abandon_on_cancel=True, limiter=self._writers
                 )
-            except OSError as error:
-                logger.warning("a model call was not recorded in %s: %s", self._path, error)
+        except OSError as error:
+            logger.warning("a model call was not recorded in %s: %s", self._path, error)
+            return
         if scope.cancelled_caught:
             logger.warning("a model call was not recorded in %s in time", self._path)
 

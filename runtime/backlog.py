@@ -2,13 +2,15 @@
 
 A run that keeps nothing seldom asks for its rows, and making them in each commit costs four times
 the rest of it. So an event waits here, encoded and admitted; `settle` gives what waits to the ledger
-in one transaction. A store in a file can't do this: another program may read it at any time.
+in one transaction. What the permission tables decide about does not wait: one source of truth. A store
+in a file can't do any of this: another program may read it at any time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from .errors import ValidationError
 from .events import CallFinished, DurableEvent, Stored, TurnEnded
 from .ledger import Entry, Ledger, prepare, refusal
 from .store import Append, CommitResult
@@ -57,12 +59,13 @@ class Backlog:
 
     def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
         """See `Store.commit`."""
-        if self._events > MAX_WAITING_EVENTS or self._bytes > MAX_WAITING_BYTES:
+        entries = prepare(appends, self._now_ms())
+        is_guarded = any(isinstance(entry, Entry) and entry.is_guarded for entry in entries)
+        if is_guarded or self._events > MAX_WAITING_EVENTS or self._bytes > MAX_WAITING_BYTES:
             self.settle()  # first, as it may fail
-        return [
-            self._append(entry) if isinstance(entry, Entry) else entry
-            for entry in prepare(appends, self._now_ms())
-        ]
+        if is_guarded:
+            return self._record(entries)
+        return [self._append(entry) if isinstance(entry, Entry) else entry for entry in entries]
 
     def settle(self) -> None:
         """Makes the rows of all that waits; raises `StorageError` with all of it still waiting."""
@@ -73,6 +76,16 @@ class Backlog:
     def waiting(self, session_id: str) -> list[Stored]:
         """The events of a session that have no rows yet, in order, without making them."""
         return self._stored.get(session_id, [])
+
+    def _record(self, entries: list[Entry | ValidationError]) -> list[CommitResult]:
+        """What depends on rows (an answer, the start of an allowed call) makes its own at once."""
+        results = self._ledger.record(entries)
+        for result in results:
+            for stored in result if isinstance(result, tuple) else ():
+                head = self._heads.setdefault(stored.session_id, _Head())
+                head.seq = stored.seq
+                head.admits(stored.event)
+        return results
 
     def _append(self, entry: Entry) -> CommitResult:
         head = self._heads.get(entry.session_id)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from .errors import ToolError
+from .errors import ToolError, ValidationError
 
 
 class Tier(enum.StrEnum):
@@ -178,9 +178,12 @@ class ToolFailure(ToolError):
     """A tool's own, expected failure: raise it inside a tool to give the model a typed error.
 
     Args:
-        error_type: Which kind of failure.
+        error_type: Which kind of failure; its word does too.
         message: What happened, to what, and what to do.
         details: More for the model, as JSON values (`field`, `tier`, `reason`, …).
+
+    Raises:
+        ValidationError: There is no such error type.
 
     Example:
         @callboard.tool
@@ -193,9 +196,16 @@ class ToolFailure(ToolError):
             return stock[article]
     """
 
-    def __init__(self, error_type: ErrorType, message: str, **details: Any) -> None:
+    def __init__(self, error_type: ErrorType | str, message: str, **details: Any) -> None:
         super().__init__(message)
-        self.error_type = error_type
+        try:
+            self.error_type = ErrorType(error_type)
+        except ValueError:
+            raise ValidationError(
+                f"{error_type!r} is no error type of a ToolFailure (it says: {message}). There "
+                f"are: {', '.join(ErrorType)}.",
+                field="error_type",
+            ) from None
         self.details = details
 
 
@@ -339,9 +349,41 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
 class Resource(msgspec.Struct, frozen=True, order=True):
     """A key on which parallel calls must not overlap: a path in the tree of one workspace.
 
-    `""` is the root and overlaps everything. Readers share; a writer is alone on the path, all that
-    lies under it and all that it lies under.
+    Readers share; a writer is alone on the path, all that lies under it and all that it lies under.
+
+    Attributes:
+        path: Names with slashes in between, as in `a/b`; `""` is the root and overlaps everything.
+        write: Whether the call changes what is there.
+
+    Raises:
+        ValidationError: `path` is no such path.
+
+    Example:
+        def keys(arguments):
+            return [callboard.Resource(arguments.path, write=False)]
+
+        @callboard.tool(needs=["files.read"], resources=keys)
+        def count_bytes(path: str, context: callboard.ToolContext) -> int:
+            '''Counts the bytes of a file.'''
+            return context.files_read.read(path, limit=1).info.size_bytes
     """
 
     path: str
     write: bool = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, str) or not isinstance(self.write, bool):
+            given = f"path={self.path!r}, write={self.write!r}"
+            raise ValidationError(
+                f"Resource({given}): the path is a text, and write is true or false.", field="path"
+            )
+        if self.path and not _NO_NAMES.isdisjoint(self.path.split("/")):
+            raise ValidationError(
+                f"{self.path[:100]!r} can't be a key of parallel calls: write it like `a/b`, with no "
+                "slash at either end, no empty name, no `.` and no `..`.",
+                field="path",
+            )
+
+
+_NO_NAMES = frozenset({"", ".", ".."})
+"""Between the slashes of a path they would make two keys of one place."""

@@ -132,6 +132,7 @@ class WebAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         url: Where it comes from.
+        method: What was asked there: a redirect turns a POST into a GET.
         status: Any status: an error page is an answer.
         reason: The status in words.
         headers: By lower-case name; several of one name are joined by commas (cookies by lines).
@@ -141,6 +142,7 @@ class WebAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     url: str
+    method: str
     status: int
     reason: str
     headers: Mapping[str, str]

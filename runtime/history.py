@@ -73,8 +73,8 @@ class Attachment(msgspec.Struct, frozen=True):
         name: The file's name, for the model and for people; may be empty.
 
     Example:
-        image = callboard.Attachment("image/png", b"the file's bytes", name="chart.png")
-        print(await session.run("What does this chart show?", attachments=[image]))
+        notes = callboard.Attachment("text/plain", b"Milk, bread.", name="list.txt")
+        print(await session.run("What is on the list?", attachments=[notes]))
     """
 
     media_type: str

@@ -22,6 +22,7 @@ from .events import (
     SessionCreated,
     Stored,
 )
+from .permission_table import LedgerClock, PermissionCheck, is_guarded
 from .projection import Projection
 from .store import Append, CommitResult
 from .stream import Usage
@@ -37,11 +38,15 @@ Projections = dict[str, Projection]
 
 
 class Entry(NamedTuple):
-    """The events of one append, with the bytes that are kept of them."""
+    """The events of one append, with the bytes that are kept of them.
+
+    `is_guarded` says that the permission tables decide whether it may be stored.
+    """
 
     session_id: str
     at_ms: int
     events: list[tuple[DurableEvent, bytes]]
+    is_guarded: bool = False
 
 
 def wall_clock_ms() -> int:
@@ -92,6 +97,7 @@ class Ledger:
         self._connection = connection
         self._name = name
         self._now_ms = now_ms
+        self._clock = LedgerClock(connection)
 
     def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
         """See `Store.commit`."""
@@ -125,12 +131,14 @@ class Ledger:
 
     def _append(self, entry: Entry, projections: Projections) -> CommitResult:
         """Appends of one session share its projection, which is saved once, behind the last."""
-        session_id, at_ms, events = entry
+        session_id, at_ms, events, is_guarded = entry
         projection = projections.get(session_id)
         if projection is None:
             projection = Projection.load(self._connection, session_id, at_ms)
         # A refusal comes before the first write, so that there is nothing to take back.
         refused = refusal(entry, exists=projection is not None)
+        if refused is None and is_guarded:
+            refused = self._guard(entry, projection)
         if refused is not None:
             return refused
         if projection is None:
@@ -138,12 +146,21 @@ class Ledger:
             assert isinstance(created, SessionCreated)
             projection = Projection.create(self._connection, session_id, created, at_ms)
         projection.now_ms = at_ms
+        projection.clock_ms = self._clock.read(at_ms) if is_guarded else at_ms
         projections[session_id] = projection
         return tuple(
             Stored(session_id, projection.head_seq, at_ms, event)
             for event, data in events
             if projection.apply(event) and projection.keep(data)
         )
+
+    def _guard(self, entry: Entry, projection: Projection | None) -> ConflictError | None:
+        """What answers, starts and grants may not do: see `PermissionCheck`."""
+        key, is_tainted = (projection.key, projection.is_tainted) if projection else (None, 0)
+        now_ms = self._clock.read(entry.at_ms)
+        check = PermissionCheck(self._connection, key, now_ms, is_tainted=bool(is_tainted))
+        problem = check.problem(event for event, _ in entry.events)
+        return ConflictError(problem) if problem is not None else None
 
 
 def prepare(appends: Sequence[Append], at_ms: int) -> list[Entry | ValidationError]:
@@ -176,7 +193,7 @@ def _prepare(append: Append, at_ms: int) -> Entry | ValidationError:
                 f"An event of session {session_id} can't be stored: it holds an integer beyond 64 "
                 "bits."
             )
-    return Entry(session_id, at_ms, events)
+    return Entry(session_id, at_ms, events, any(is_guarded(event) for event, _ in events))
 
 
 def _fits(event: DurableEvent) -> bool:

@@ -15,8 +15,10 @@ from .migrations import migrate
 from .queries import Queries
 from .store import (
     Append,
+    ApprovalRow,
     CallRow,
     CommitResult,
+    GrantRow,
     MessageRow,
     OpenTurn,
     SessionRow,
@@ -92,6 +94,21 @@ class _MemoryStore:
         limit: int | None = None,
     ) -> list[UsageRow]:
         return self._settled().usage(session_id, since_ms, after, limit)
+
+    async def approvals(
+        self,
+        *,
+        session_id: str | None = None,
+        approval_id: str | None = None,
+        state: str | None = None,
+        limit: int = 100,
+    ) -> list[ApprovalRow]:
+        return self._settled().approvals(session_id, approval_id, state, limit)
+
+    async def grants(
+        self, *, grant_id: str | None = None, include_ended: bool = False, limit: int | None = None
+    ) -> list[GrantRow]:
+        return self._settled().grants(grant_id, include_ended, limit)
 
     async def full_output(self, session_id: str, call_id: str) -> str | None:
         return self._settled().full_output(session_id, call_id)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import msgspec
 import trio
 
-from .definitions import Agent, SessionKind, Tier
+from .definitions import Agent, SessionKind, Tier, ToolDefinition, ToolFailure
 from .events import CallProgress, DurableEvent, SessionCreated, Stored
 from .history import Attachment, Call
 from .mailbox import Message, Request
+from .store import ApprovalRow
 from .subscription import Subscription
 
 # ── journal ──────────────────────────────────────────────────────────────────────────────────────
@@ -30,10 +31,21 @@ JournalMessage = AppendEvents
 # ── permission broker ────────────────────────────────────────────────────────────────────────────
 
 
+class CallPlace(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Where calls are made: what a permission depends on besides the call."""
+
+    session_id: str
+    turn_id: str
+    agent: Agent
+    session_kind: SessionKind = SessionKind.MAIN
+    workspace: str
+
+
 class PermissionQuestion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One call, as far as a permission depends on it.
 
-    `arguments` is canonical JSON; `approval_reason` is the tool's own word, or `None`.
+    `arguments` is canonical JSON; `approval_reason` is the tool's own word, or `None`; `definition`
+    is `None` for a tool that nobody knows.
     """
 
     call_id: str
@@ -41,23 +53,32 @@ class PermissionQuestion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tier: Tier
     arguments: str
     approval_reason: str | None
+    definition: ToolDefinition | None = None
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The broker's answer: `verdict` is `allow`, `ask` or `deny`; `reason` says which rule."""
+    """The broker's answer: `verdict` is `allow`, `ask` or `deny`; `reason` says which rule.
+
+    `grant_id` names the remembered answer that decided, if one did.
+    """
 
     verdict: str
     reason: str
+    policy_version: str = ""
+    grant_id: str = ""
 
 
 class CheckPermissions(
     Request[tuple[Decision, ...]], frozen=True, kw_only=True, tag="check_permissions"
 ):
-    """Decide about these calls of one batch, in order; asks nobody."""
+    """Decide about these calls of one batch, in order; asks nobody.
 
-    session_id: str
-    agent: Agent
+    `is_tainted` says that the session has read untrusted content.
+    """
+
+    place: CallPlace
     questions: tuple[PermissionQuestion, ...]
+    is_tainted: bool = False
 
 
 class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +89,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
         reason: Why this call asks.
         preview: What would happen (a diff, a command line); may be empty.
         expires_at_ms: When silence becomes a denial, in Unix milliseconds.
+        scopes: For what an answer may be remembered: `call`, `turn`, `session`, `agent`, `always`.
 
     Example:
         async def ask(request: callboard.ApprovalRequest) -> bool:
@@ -90,6 +112,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     expires_at_ms: int
     preview: str = ""
+    scopes: tuple[str, ...] = ()
 
 
 class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +121,8 @@ class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         decision: `allow` or `deny` (`expired` comes from the broker alone).
         arguments: Other arguments, as a JSON object, when the person changed them.
-        remember: The scope for which to remember it, when it is to be remembered.
+        remember: The scope for which to remember it: one of the question's `scopes`.
+        pattern: With `remember`, a pattern of paths in the place of the one that was asked about.
         reason: Why, for the model.
         answered_by: Who said it.
 
@@ -117,31 +141,66 @@ class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True):
     remember: str | None = None
     reason: str = ""
     answered_by: str = "application"
+    pattern: str | None = None
 
 
-class AskPerson(Request[ApprovalAnswer], frozen=True, kw_only=True, tag="ask_person"):
-    """Ask a person about this call; answered when they have, or it expired.
+class Resolution(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a question.
 
-    `digest` names what the answer binds to. The sender cancels `scope` when it no longer needs the
-    answer, which withdraws the question.
+    Attributes:
+        approval_id: The question, which the call's start must name.
+        answer: Who said what. Its decision may also be `expired`, or `revised`: the changed
+            arguments want a question of their own.
+        arguments: The canonical JSON of the arguments that were decided about.
+        digest: What the answer binds to.
+        failure: Why changed arguments can't be, when that is the reason of the denial.
     """
 
-    session_id: str
-    turn_id: str
+    approval_id: str
+    answer: ApprovalAnswer
+    arguments: str
+    digest: str
+    failure: ToolFailure | None = None
+
+
+class AskPerson(Request[Resolution], frozen=True, kw_only=True, tag="ask_person"):
+    """Ask a person about this call; answered when they have, or it expired.
+
+    `digest` names what the answer binds to. `known` is the question as it was asked before the
+    process ended; it keeps its id. The sender cancels `scope` when it no longer needs the answer,
+    which withdraws the question.
+    """
+
+    place: CallPlace
+    call: Call
     question: PermissionQuestion
     reason: str
     digest: str
+    policy_version: str
     scope: trio.CancelScope
+    is_tainted: bool = False
+    known: ApprovalRow | None = None
 
 
-class AnswerApproval(Request[bool], frozen=True, kw_only=True, tag="answer_approval"):
-    """A person answers; the reply says whether this answer was the first."""
+class AnswerApproval(Request[None], frozen=True, kw_only=True, tag="answer_approval"):
+    """A person answers; replied to once it is on record.
+
+    Fails with `NotFoundError`, with `ConflictError` when somebody was first or it has expired, and
+    with `ValidationError` when the answer can't be taken: the question stays open then.
+    """
 
     approval_id: str
     answer: ApprovalAnswer
 
 
-BrokerMessage = CheckPermissions | AskPerson | AnswerApproval
+class RevokeGrant(Request[None], frozen=True, kw_only=True, tag="revoke_grant"):
+    """A remembered answer holds no longer; replied to once that is on record."""
+
+    grant_id: str
+    revoked_by: str
+
+
+BrokerMessage = CheckPermissions | AskPerson | AnswerApproval | RevokeGrant
 
 # ── tool dispatcher ──────────────────────────────────────────────────────────────────────────────
 
@@ -154,17 +213,17 @@ class RunCalls(Message, frozen=True, kw_only=True, tag="run_calls"):
         outlet: Progress comes up here; its end says that every task of the batch is gone. The
             results are in the journal, one `CallFinished` a call.
         scope: The sender cancels it to end the batch.
+        approvals: What was asked about these calls before the process ended, in order.
+        is_tainted: Whether the session has read untrusted content.
     """
 
-    session_id: str
-    turn_id: str
-    agent: Agent
-    session_kind: SessionKind
-    workspace: str
+    place: CallPlace
     calls: tuple[Call, ...]
     preamble: tuple[DurableEvent, ...]
     outlet: trio.MemorySendChannel[CallProgress]
     scope: trio.CancelScope
+    approvals: tuple[ApprovalRow, ...] = ()
+    is_tainted: bool = False
 
     def abandon(self) -> None:
         """Ends the outlet: the turn finds its calls without a result."""
@@ -207,6 +266,21 @@ class SubmitInput(Request[InputTicket], frozen=True, kw_only=True, tag="submit_i
         self.reply.abandon()
 
 
+class ResumeTurn(Request[InputTicket], frozen=True, kw_only=True, tag="resume_turn"):
+    """Load the session, whose suspended turn goes on by that, and listen to it.
+
+    Answered with the ticket of the turn's input; `ConflictError` when no turn of it was suspended.
+    """
+
+    session_id: str
+    subscription: Subscription
+
+    def abandon(self) -> None:
+        """Ends the subscription too: nothing will come."""
+        self.subscription.close()
+        self.reply.abandon()
+
+
 class CancelTurn(Request[bool], frozen=True, kw_only=True, tag="cancel_turn"):
     """Cancel the running turn; answered when everything of it is gone (False: none ran).
 
@@ -226,7 +300,7 @@ class StopSession(Request[bool], frozen=True, kw_only=True, tag="stop_session"):
     only_idle: bool = False
 
 
-SessionMessage = SubmitInput | CancelTurn | StopSession
+SessionMessage = SubmitInput | ResumeTurn | CancelTurn | StopSession
 
 
 class StopSessions(Request[None], frozen=True, kw_only=True, tag="stop_sessions"):
@@ -235,4 +309,4 @@ class StopSessions(Request[None], frozen=True, kw_only=True, tag="stop_sessions"
     reason: str
 
 
-DirectoryMessage = CreateSession | SubmitInput | CancelTurn | StopSessions
+DirectoryMessage = CreateSession | SubmitInput | ResumeTurn | CancelTurn | StopSessions

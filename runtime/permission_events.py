@@ -67,6 +67,7 @@ class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given"):
         tier: No call of a higher tier is covered.
         binding: Which calls of the tool.
         agent, turn_id: Whose, as far as the scope says so.
+        workspace: Where it holds.
         approval_id: The question whose answer it was.
         given_by: Who answered.
     """
@@ -80,6 +81,7 @@ class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given"):
     binding: Binding
     agent: str
     turn_id: str
+    workspace: str
     approval_id: str
     given_by: str
     reason: str = ""

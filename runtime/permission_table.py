@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import apsw
 
+from .definitions import CallStatus
 from .events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -26,6 +27,12 @@ from .events import (
 
 LASTING_SCOPES = frozenset({"agent", "always"})
 """What outlives its session; a tainted one can neither give nor use it."""
+
+REFUSED = frozenset({"denied", "expired"})
+"""States of a question in which the call may not run, whatever has changed since."""
+
+NEVER_RAN = frozenset({CallStatus.DENIED, CallStatus.CANCELLED, CallStatus.INTERRUPTED})
+"""How calls end whose question may still be open."""
 
 _GUARDED = frozenset(
     {ApprovalAnswered, ApprovalAsked, GrantGiven, GrantRevoked, TurnResumed, TurnSuspended}
@@ -45,7 +52,7 @@ _BY_A_PERSON = frozenset({"allow", "deny", "revised"})
 
 _OPEN = "state in ('waiting', 'allowed')"
 
-_TIMES = """
+SEEN_AT_MS = """
 select max(seen) from (
   select max(asked_at_ms) as seen from approvals where state in ('waiting', 'allowed')
   union all
@@ -53,6 +60,7 @@ select max(seen) from (
     select min(e.id) from approvals a join events e on e.session = a.session and e.seq = a.asked_seq
     where a.state in ('waiting', 'allowed')))
 """
+"""The latest time on record since the first question that is open was asked; null without one."""
 
 
 def is_guarded(event: DurableEvent) -> bool:
@@ -82,17 +90,12 @@ class LedgerClock:
         """The time, given what the wall clock says."""
         now = self._monotonic()
         if self._latest_ms is None:
-            self._latest_ms = seen_at_ms(self._connection)
+            self._latest_ms = self._connection.execute(SEEN_AT_MS).get or 0
         else:
             self._latest_ms += int((now - self._read_at) * 1000)
         self._read_at = now
         self._latest_ms = max(self._latest_ms, wall_ms)
         return self._latest_ms
-
-
-def seen_at_ms(connection: apsw.Connection) -> int:
-    """The latest time on record since the first question that is open was asked; 0 without one."""
-    return int(connection.execute(_TIMES).get or 0)
 
 
 class _Approval(NamedTuple):
@@ -109,14 +112,22 @@ class PermissionCheck:
         connection: In the transaction that stores it.
         session: The key of the session's row; `None` for one that the append begins.
         now_ms: The ledger's clock.
+        is_tainted: Whether the session is.
     """
 
-    def __init__(self, connection: apsw.Connection, session: int | None, now_ms: int) -> None:
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        session: int | None,
+        now_ms: int,
+        *,
+        is_tainted: bool = False,
+    ) -> None:
         self._connection = connection
         self._session = session
         self._now_ms = now_ms
         self._known: dict[str, _Approval | None] = {}
-        self._is_tainted: bool | None = None
+        self._is_tainted = is_tainted
 
     def problem(self, events: Iterable[DurableEvent]) -> str | None:
         """Why these can't be stored, one behind the other; `None` when they can."""
@@ -178,7 +189,7 @@ class PermissionCheck:
         return None
 
     def _given(self, event: GrantGiven) -> str | None:
-        if event.verdict == "allow" and event.scope in LASTING_SCOPES and self._tainted():
+        if event.verdict == "allow" and event.scope in LASTING_SCOPES and self._is_tainted:
             return f"A session that has read untrusted content can't allow for {event.scope!r}."
         return None
 
@@ -209,15 +220,6 @@ class PermissionCheck:
                 (self._session, call_id),
             ).get
         )
-
-    def _tainted(self) -> bool:
-        if self._is_tainted is None:
-            self._is_tainted = bool(
-                self._connection.execute(
-                    "select is_tainted from sessions where id = ?", (self._session,)
-                ).get
-            )
-        return self._is_tainted
 
 
 class PermissionRows:
@@ -271,6 +273,15 @@ class PermissionRows:
     def end_turn(self, turn_id: str) -> None:
         """A turn is over: nothing of it is asked or allowed any more."""
         self._end("turn_id", turn_id)
+
+    def pause(self, turn_id: str, *, pauses: bool) -> bool:
+        """A turn is suspended or resumed; `False` when it is so already, or over."""
+        self._connection.execute(
+            "update turns set is_suspended = ?1 where session = ?2 and turn_id = ?3"
+            " and is_suspended <> ?1 and ended_at_ms is null",
+            (pauses, self._session, turn_id),
+        )
+        return self._connection.changes() > 0
 
     def give(self, event: GrantGiven, seq: int) -> None:
         """An answer is remembered."""

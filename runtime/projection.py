@@ -6,7 +6,6 @@ by one, and saves the row at the end. The events stay the truth; every row follo
 
 from __future__ import annotations
 
-import re
 from typing import Any, assert_never
 
 import apsw
@@ -39,8 +38,9 @@ from .events import (
     TurnStarted,
     TurnSuspended,
 )
+from .excerpt import excerpt
 from .history import Refusal, Text, Thinking
-from .permission_table import PermissionRows
+from .permission_table import NEVER_RAN, PermissionRows
 from .stream import Usage
 from .usage_table import add_usage
 
@@ -50,10 +50,8 @@ MAX_TITLE_LENGTH = 60
 MAX_PREVIEW_LENGTH = 120
 """Two such lines."""
 
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-"""What moves a cursor, ends a line or turns the direction of a line in a list."""
-
 _UNKNOWN = Usage()
+
 
 _INSERT_MESSAGE = (
     "insert into messages (session, position, message_id, type, content, created_at_ms, turn_id,"
@@ -69,9 +67,11 @@ class Projection:
         "_connection",
         "_last_event",
         "agent",
+        "clock_ms",
         "deleted_at_ms",
         "head_seq",
         "is_active",
+        "is_tainted",
         "key",
         "message_count",
         "now_ms",
@@ -82,6 +82,7 @@ class Projection:
     def __init__(self, connection: apsw.Connection, now_ms: int, row: tuple[Any, ...]) -> None:
         self._connection = connection
         self.now_ms = now_ms
+        self.clock_ms = now_ms
         self._last_event: int | None = None
         self.key: int
         self.head_seq: int
@@ -91,6 +92,7 @@ class Projection:
         self.preview: str
         self.is_active: int
         self.deleted_at_ms: int | None
+        self.is_tainted: int
         (
             self.key,
             self.head_seq,
@@ -100,6 +102,7 @@ class Projection:
             self.preview,
             self.is_active,
             self.deleted_at_ms,
+            self.is_tainted,
         ) = row
 
     @classmethod
@@ -107,7 +110,7 @@ class Projection:
         """The projection of an existing session."""
         row = connection.execute(
             "select id, head_seq, title, agent, message_count, last_message_preview, is_active,"
-            " deleted_at_ms from sessions where session_id = ?",
+            " deleted_at_ms, is_tainted from sessions where session_id = ?",
             (session_id,),
         ).fetchone()
         return None if row is None else cls(connection, now_ms, row)
@@ -134,7 +137,11 @@ class Projection:
             ),
         )
         key = connection.last_insert_rowid()
-        return cls(connection, now_ms, (key, 0, event.title, event.agent, 0, "", 0, None))
+        return cls(connection, now_ms, (key, 0, event.title, event.agent, 0, "", 0, None, 0))
+
+    @property
+    def _permissions(self) -> PermissionRows:
+        return PermissionRows(self._connection, self.key)
 
     def keep(self, data: bytes) -> bool:
         """Stores the event that was just applied; always `True`."""
@@ -152,8 +159,8 @@ class Projection:
             return
         self._connection.execute(
             "update sessions set head_seq = ?, title = ?, agent = ?, message_count = ?,"
-            " last_message_preview = ?, is_active = ?, deleted_at_ms = ?, last_event = ?,"
-            " updated_at_ms = ? where id = ?",
+            " last_message_preview = ?, is_active = ?, deleted_at_ms = ?, is_tainted = ?,"
+            " last_event = ?, updated_at_ms = ? where id = ?",
             (
                 self.head_seq,
                 self.title,
@@ -162,6 +169,7 @@ class Projection:
                 self.preview,
                 self.is_active,
                 self.deleted_at_ms,
+                self.is_tainted,
                 self._last_event,
                 self.now_ms,
                 self.key,
@@ -188,8 +196,18 @@ class Projection:
                 return self._turn_ended(event)
             case ApprovalAsked():
                 self._status(event.call_id, CallStatus.WAITING, event.arguments)
+                self._permissions.ask(event, self.head_seq + 1, self.now_ms, self.clock_ms)
             case ApprovalAnswered():
                 self._status(event.call_id, CallStatus.PENDING, event.arguments)
+                self._permissions.answer(event, self.head_seq + 1)
+            case GrantGiven():
+                self._permissions.give(event, self.head_seq + 1)
+            case GrantRevoked():
+                self._permissions.revoke(event, self.now_ms)
+            case SessionTainted():
+                self.is_tainted = 1
+            case TurnSuspended() | TurnResumed():
+                return self._turn_paused(event)
             case SessionCreated() | InputCancelled() | AttemptFailed() | ProviderSetAside():
                 pass  # `create` did the first; what a cancelled input said stays
             case ModelSwitched():
@@ -202,10 +220,8 @@ class Projection:
                 self._message(f"agent:{self.head_seq + 1}", "system", f"Agent: {event.agent}")
             case TitleSet():
                 self.title = event.title
-            case SessionDeleted():
-                self.deleted_at_ms = self.now_ms
-            case SessionRestored():
-                self.deleted_at_ms = None
+            case SessionDeleted() | SessionRestored():
+                self.deleted_at_ms = self.now_ms if type(event) is SessionDeleted else None
             case _:
                 assert_never(event)
         return True
@@ -267,6 +283,8 @@ class Projection:
             " and finished_at_ms is null",
             (CallStatus.RUNNING.value, self.now_ms, self.key, event.call_id),
         )
+        if event.approval_id:
+            self._permissions.use(event.approval_id)
 
     def _finished(self, event: CallFinished) -> bool:
         # A call that nobody proposed is kept too: the event is stored, so its row must be.
@@ -295,6 +313,8 @@ class Projection:
         if not self._connection.changes():
             return False
         self._call_message("result", event)
+        if event.status in NEVER_RAN:
+            self._permissions.end_call(event.call_id)
         return True
 
     def _turn_started(self, event: TurnStarted) -> None:
@@ -306,6 +326,12 @@ class Projection:
         if self._connection.changes():
             self.is_active = 1
 
+    def _turn_paused(self, event: TurnSuspended | TurnResumed) -> bool:
+        pauses = type(event) is TurnSuspended
+        if changed := self._permissions.pause(event.turn_id, pauses=pauses):
+            self.is_active = int(not pauses)
+        return changed
+
     def _turn_ended(self, event: TurnEnded) -> bool:
         self._connection.execute(
             "insert into turns (session, turn_id, started_at_ms, ended_at_ms)"
@@ -315,6 +341,7 @@ class Projection:
         )
         if not self._connection.changes():
             return False
+        self._permissions.end_turn(event.turn_id)
         self.is_active = self._connection.execute(
             "select exists (select 1 from turns where session = ? and ended_at_ms is null)",
             (self.key,),
@@ -370,16 +397,3 @@ class Projection:
                 duration_ms,
             ),
         )
-
-
-def excerpt(text: str, limit: int) -> str:
-    """The first words of a text on one line of at most `limit` characters, `…` where it is cut."""
-    # A text of megabytes is not split to the end for its first line.
-    start = text[: limit * 8]
-    line = " ".join(_CONTROLS.sub(" ", start).split())
-    if len(line) <= limit:
-        return line
-    cut = line[: limit - 1]
-    space = cut.rfind(" ")
-    # In the middle of a word when there is hardly a space: one long word, or Chinese.
-    return (cut[:space] if space > limit // 2 else cut).rstrip() + "…"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import apsw
@@ -11,14 +12,26 @@ from .definitions import CallStatus
 from .event_codec import decode_event
 from .events import CallFinished, Stored
 from .ledger import storage_error
-from .store import CallRow, MessageRow, OpenTurn, SessionRow, UsageRow
+from .permission_rows import (
+    GRANT_HOLDS,
+    SELECT_APPROVALS,
+    SELECT_GRANTS,
+    approval_row,
+    grant_row,
+)
+from .permission_table import SEEN_AT_MS
+from .store import ApprovalRow, CallRow, GrantRow, MessageRow, OpenTurn, SessionRow, UsageRow
 from .usage_table import select_usage
 
 Row = TypeVar("Row", SessionRow, MessageRow, CallRow, UsageRow)
+_Made = TypeVar("_Made", ApprovalRow, GrantRow)
+
+_BOOLEANS = frozenset({"is_active", "is_tainted"})
 
 _SESSION_COLUMNS = (
     "session_id, title, agent, kind, workspace, model, parent_id, message_count,"
-    " last_message_preview, is_active, head_seq, created_at_ms, updated_at_ms, deleted_at_ms"
+    " last_message_preview, is_active, head_seq, created_at_ms, updated_at_ms, deleted_at_ms,"
+    " is_tainted"
 )
 
 _CALL_COLUMNS = (
@@ -94,14 +107,12 @@ class Queries:
         self, session_id: str | None, name: str | None, status: CallStatus | None, limit: int
     ) -> list[CallRow]:
         """See `StoreReader.calls`."""
-        wanted = {"s.session_id": session_id, "c.name": name, "c.status": status}
-        filters = {column: value for column, value in wanted.items() if value is not None}
-        where = " and ".join(f"{column} = ?" for column in filters) or "true"
+        where, values = _filtered({"s.session_id": session_id, "c.name": name, "c.status": status})
         return self._structs(
             CallRow,
             f"select {_CALL_COLUMNS} from tool_calls c join sessions s on s.id = c.session"
             f" where {where} order by c.id desc limit ?",
-            (*map(str, filters.values()), _bound(limit)),
+            (*values, _bound(limit)),
         )
 
     def usage(
@@ -110,6 +121,33 @@ class Queries:
         """See `StoreReader.usage`."""
         query = select_usage(session_id, since_ms, after, _bound(limit))
         return self._structs(UsageRow, *query)
+
+    def approvals(
+        self, session_id: str | None, approval_id: str | None, state: str | None, limit: int
+    ) -> list[ApprovalRow]:
+        """See `StoreReader.approvals`."""
+        where, values = _filtered(
+            {"s.session_id": session_id, "a.approval_id": approval_id, "a.state": state}
+        )
+        sql = f"{SELECT_APPROVALS} where {where} order by a.id desc limit ?"
+        return self._decoded(approval_row, self._rows(sql, (*values, _bound(limit))))
+
+    def grants(
+        self, grant_id: str | None, include_ended: bool, limit: int | None
+    ) -> list[GrantRow]:
+        """See `StoreReader.grants`."""
+        where, values = _filtered({"g.grant_id": grant_id})
+        sql = f"{SELECT_GRANTS} where {where} and (? or {GRANT_HOLDS}) order by g.id limit ?"
+        rows = self._rows(sql, (*values, include_ended, _bound(limit)))
+        return self._decoded(grant_row, rows)
+
+    def _decoded(
+        self, make: Callable[[tuple[Any, ...]], _Made], rows: list[tuple[Any, ...]]
+    ) -> list[_Made]:
+        try:
+            return [make(row) for row in rows]
+        except msgspec.MsgspecError as error:
+            raise storage_error(self._name, error) from error
 
     def full_output(self, session_id: str, call_id: str) -> str | None:
         """See `StoreReader.full_output`."""
@@ -126,19 +164,31 @@ class Queries:
     def open_turns(self) -> list[OpenTurn]:
         """See `StoreReader.open_turns`."""
         turns = self._rows(
-            "select t.session, s.session_id, t.turn_id, t.started_at_ms from turns t"
+            "select t.session, s.session_id, t.turn_id, t.started_at_ms, t.is_suspended from turns t"
             " join sessions s on s.id = t.session where t.ended_at_ms is null order by t.id",
             (),
         )
+        seen = self._rows(SEEN_AT_MS, ())[0][0] or 0 if turns else 0
         return [
             OpenTurn(
                 session_id=session_id,
                 turn_id=turn_id,
                 started_at_ms=started_at_ms,
                 calls=self._open_calls(key, turn_id),
+                is_suspended=bool(is_suspended),
+                approvals=tuple(self._open_questions(key, turn_id)),
+                seen_at_ms=seen,
             )
-            for key, session_id, turn_id, started_at_ms in turns
+            for key, session_id, turn_id, started_at_ms, is_suspended in turns
         ]
+
+    def _open_questions(self, key: int, turn_id: str) -> list[ApprovalRow]:
+        where = (
+            "a.session = ? and a.turn_id = ? and not exists (select 1 from tool_calls c where"
+            " c.session = a.session and c.call_id = a.call_id and c.finished_at_ms is not null)"
+        )
+        rows = self._rows(f"{SELECT_APPROVALS} where {where} order by a.id", (key, turn_id))
+        return self._decoded(approval_row, rows)
 
     def _open_calls(self, key: int, turn_id: str) -> tuple[CallRow, ...]:
         rows = self._structs(
@@ -155,8 +205,8 @@ class Queries:
         names = kind.__struct_fields__
         records = [dict(zip(names, row, strict=True)) for row in self._rows(sql, values)]
         for record in records:
-            if "is_active" in record:
-                record["is_active"] = bool(record["is_active"])
+            for name in _BOOLEANS & record.keys():
+                record[name] = bool(record[name])
         try:
             return msgspec.convert(records, list[kind])  # type: ignore[valid-type]
         except msgspec.MsgspecError as error:
@@ -169,6 +219,13 @@ class Queries:
             raise storage_error(self._name, error) from error
         except UnicodeEncodeError:
             return []  # a lone surrogate (an argument that is not UTF-8) names nothing stored
+
+
+def _filtered(wanted: Mapping[str, str | None]) -> tuple[str, tuple[str, ...]]:
+    """A condition on the columns that have a value, and the values."""
+    filters = {column: value for column, value in wanted.items() if value is not None}
+    where = " and ".join(f"{column} = ?" for column in filters) or "true"
+    return where, tuple(map(str, filters.values()))
 
 
 def _bound(limit: int | None) -> int:

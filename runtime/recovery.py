@@ -1,14 +1,16 @@
-"""What closes a turn that a crash left open."""
+"""What closes, or suspends, a turn that a crash left open."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import msgspec
 
 from .definitions import CallStatus, ErrorType
 from .errors import InternalError
-from .events import CallFinished, DurableEvent, TurnEnded
+from .events import ApprovalAnswered, CallFinished, DurableEvent, TurnEnded, TurnSuspended
 from .history import LOST
-from .store import CallRow, OpenTurn
+from .store import ApprovalRow, CallRow, OpenTurn
 
 NOT_RUN = msgspec.json.encode(
     {
@@ -24,10 +26,23 @@ NOT_RUN = msgspec.json.encode(
 def closing_events(turn: OpenTurn, now_ms: int) -> tuple[DurableEvent, ...]:
     """The one result of each open call, in their order, then the end of the turn.
 
+    A turn that a person was asked about is not ended but suspended: the calls that have questions,
+    and have not started, stay open. What was allowed then is void, and will be asked anew; what is
+    answered while the turn is suspended holds. Nothing at all for a turn that waits so already.
+
     Durations reach until `now_ms`: when the process ended is not known.
     """
+    asked = {approval.call_id for approval in turn.approvals}
+    kept = [c.call_id for c in turn.calls if c.call_id in asked and c.started_at_ms is None]
+    closed = tuple(_closed(call, now_ms) for call in turn.calls if call.call_id not in kept)
+    if kept:
+        answered = _answered(turn, now_ms)
+        if turn.is_suspended:
+            return (*closed, *answered)
+        suspended = TurnSuspended(turn_id=turn.turn_id, call_ids=tuple(kept))
+        return (*closed, *answered, suspended)
     return (
-        *(_closed(call, now_ms) for call in turn.calls),
+        *closed,
         TurnEnded(
             turn_id=turn.turn_id,
             outcome="failed",
@@ -35,6 +50,27 @@ def closing_events(turn: OpenTurn, now_ms: int) -> tuple[DurableEvent, ...]:
             message="The process ended while this turn ran.",
             duration_ms=max(now_ms - turn.started_at_ms, 0),
         ),
+    )
+
+
+def _answered(turn: OpenTurn, now_ms: int) -> Iterator[ApprovalAnswered]:
+    """What became of the questions meanwhile; a clock that went back extends none."""
+    now_ms = max(now_ms, turn.seen_at_ms)
+    for approval in turn.approvals:
+        is_over = 0 < approval.expires_at_ms <= now_ms
+        if approval.state == "waiting" and is_over:
+            yield _decided(approval, "expired", "nobody answered in time")
+        elif approval.state == "allowed" and not turn.is_suspended:
+            yield _decided(approval, "void", "the process ended before the call began")
+
+
+def _decided(approval: ApprovalRow, decision: str, reason: str) -> ApprovalAnswered:
+    return ApprovalAnswered(
+        approval_id=approval.approval_id,
+        call_id=approval.call_id,
+        decision=decision,
+        answered_by="callboard",
+        reason=reason,
     )
 
 

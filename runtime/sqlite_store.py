@@ -24,8 +24,10 @@ from .ledger import Ledger, storage_error, wall_clock_ms
 from .queries import Queries
 from .store import (
     Append,
+    ApprovalRow,
     CallRow,
     CommitResult,
+    GrantRow,
     MessageRow,
     OpenTurn,
     SessionRow,
@@ -152,9 +154,24 @@ class _DiskReader:
         after: int = 0,
         limit: int | None = None,
     ) -> list[UsageRow]:
+        return await self._read(lambda queries: queries.usage(session_id, since_ms, after, limit))
+
+    async def approvals(
+        self,
+        *,
+        session_id: str | None = None,
+        approval_id: str | None = None,
+        state: str | None = None,
+        limit: int = 100,
+    ) -> list[ApprovalRow]:
         return await self._read(
-            lambda queries: queries.usage(session_id, since_ms, after, limit)
+            lambda queries: queries.approvals(session_id, approval_id, state, limit)
         )
+
+    async def grants(
+        self, *, grant_id: str | None = None, include_ended: bool = False, limit: int | None = None
+    ) -> list[GrantRow]:
+        return await self._read(lambda queries: queries.grants(grant_id, include_ended, limit))
 
     async def full_output(self, session_id: str, call_id: str) -> str | None:
         return await self._read(lambda queries: queries.full_output(session_id, call_id))

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from .definitions import CallStatus, SessionKind
+from .definitions import Binding, CallStatus, SessionKind, Tier
 from .errors import ConflictError, NotFoundError, ValidationError
 from .events import DurableEvent, Stored
 
@@ -41,6 +41,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     created_at_ms: int
     updated_at_ms: int
     deleted_at_ms: int | None
+    is_tainted: bool = False
 
 
 class MessageRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,13 +110,72 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
     created_at_ms: int
 
 
+class ApprovalRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A question to a person about one call, and its answer once there is one.
+
+    `state` is `waiting`, `allowed`, `used` (the call has started), `denied`, `expired`, `revised`,
+    `withdrawn` or `void`; see `ApprovalAnswered`. `final_arguments` are those that a person changed.
+    """
+
+    approval_id: str
+    session_id: str
+    turn_id: str
+    call_id: str
+    state: str
+    tool: str
+    tier: Tier
+    reason: str
+    arguments: str
+    digest: str
+    preview: str = ""
+    policy_version: str = ""
+    same_as: str = ""
+    asked_at_ms: int = 0
+    expires_at_ms: int = 0
+    answered_at_ms: int | None = None
+    decision: str = ""
+    answered_by: str = ""
+    answer_reason: str = ""
+    remember: str | None = None
+    final_arguments: str | None = None
+    final_digest: str | None = None
+
+
+class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A remembered answer, in force until it is revoked; see `GrantGiven`."""
+
+    grant_id: str
+    session_id: str
+    verdict: str
+    scope: str
+    tool: str
+    definition: str
+    tier: Tier
+    binding: Binding
+    agent: str
+    turn_id: str
+    workspace: str
+    approval_id: str
+    given_by: str
+    reason: str
+    given_at_ms: int
+    revoked_at_ms: int | None = None
+
+
 class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn that has no end yet, with its calls that have no result, in their order."""
+    """A turn that has no end yet, with its calls that have no result, in their order.
+
+    `approvals` are the questions about those calls, in the order in which they were asked.
+    `seen_at_ms` is the latest time on record since the first of them.
+    """
 
     session_id: str
     turn_id: str
     started_at_ms: int
     calls: tuple[CallRow, ...]
+    is_suspended: bool = False
+    approvals: tuple[ApprovalRow, ...] = ()
+    seen_at_ms: int = 0
 
 
 Refusal = NotFoundError | ConflictError | ValidationError
@@ -174,6 +234,26 @@ class StoreReader(Protocol):
         """
         ...
 
+    async def approvals(
+        self,
+        *,
+        session_id: str | None = None,
+        approval_id: str | None = None,
+        state: str | None = None,
+        limit: int = 100,
+    ) -> list[ApprovalRow]:
+        """Questions to a person, the latest first."""
+        ...
+
+    async def grants(
+        self, *, grant_id: str | None = None, include_ended: bool = False, limit: int | None = None
+    ) -> list[GrantRow]:
+        """Remembered answers, in the order in which they were given.
+
+        Those that hold: not revoked, and the turn of a turn's grant has not ended.
+        """
+        ...
+
     async def full_output(self, session_id: str, call_id: str) -> str | None:
         """The whole output of a call whose result was cut, as JSON text."""
         ...
@@ -197,7 +277,9 @@ class Store(StoreReader, Protocol):
         the first one holds, and the rest of that append is stored. Refused, alone: an append to an
         unknown session (not begun by its `SessionCreated`) with `NotFoundError`, a second
         `SessionCreated` with `ConflictError`, what can't be stored (too large, an integer beyond
-        64 bits) with `ValidationError`. A lone surrogate in a text is stored, and returned, as
+        64 bits) with `ValidationError`, a question that is answered though it does not wait, a
+        start that no answer allows, and whatever else the permission tables are against with
+        `ConflictError`. A lone surrogate in a text is stored, and returned, as
         U+FFFD. Raises `StorageError` (`StorageFull`: try again later) having changed nothing.
         Shielded: neither cancellable nor a point of cancellation, so that a loop of nothing but
         commits can't be cancelled.

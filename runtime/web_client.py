@@ -77,7 +77,7 @@ class WebClient:
                 location = answer.headers.get("location")
                 if answer.status in _REDIRECTS and location is not None:
                     return _next_hop(hop, answer.status, location)
-                return await _read(hop.url, answer, max_bytes)
+                return await _read(hop, answer, max_bytes)
         except AddressRefused:
             # Not chained: the model is told no more than this.
             raise not_allowed(hop.url.shown) from None
@@ -88,7 +88,7 @@ class WebClient:
             raise ToolFailure(ErrorType.VALIDATION_ERROR, str(error), field=field) from error
 
 
-async def _read(url: HttpUrl, answer: BodyStream, max_bytes: int) -> WebAnswer:
+async def _read(hop: _Hop, answer: BodyStream, max_bytes: int) -> WebAnswer:
     kept = bytearray()
     size = 0
     is_larger = False
@@ -104,7 +104,8 @@ async def _read(url: HttpUrl, answer: BodyStream, max_bytes: int) -> WebAnswer:
             break
     cookies = "\n".join(cookie.decode("latin-1") for cookie in answer.cookies)
     return WebAnswer(
-        url=url.text,
+        url=hop.url.text,
+        method=hop.request.method,
         status=answer.status,
         reason=answer.reason or _usual_reason(answer.status),
         headers={**answer.headers, **({"set-cookie": cookies} if cookies else {})},

@@ -1,8 +1,10 @@
-"""What all tests share: how long they search, that recordings are read, whose secrets are masked."""
+"""What all tests share: how long they search, that recordings are read, whose secrets are masked,
+and that whatever they send to a model is what its provider accepts."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -43,3 +45,32 @@ def _own_secrets() -> Iterator[None]:
     yield
     for secret in redactor.secrets - before:
         redactor.discard(secret)
+
+
+@pytest.fixture(autouse=True)
+def _sent_requests_are_sound(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Each request that a scripted server got is one by its provider's own types and rules.
+
+    But for the tests of the HTTP client, whose requests are for no model.
+    """
+    module = sys.modules.get("callboard.providers.scripted_server")
+    if module is None or request.path.parent.name == "runtime":
+        yield
+        return
+    servers: list[Any] = []
+    make = module.ScriptedServer.__init__
+
+    def remember(server: Any, *args: Any) -> None:
+        servers.append(server)
+        make(server, *args)
+
+    monkeypatch.setattr(module.ScriptedServer, "__init__", remember)
+    yield
+    if any(server.requests for server in servers):
+        from request_rules import check_request
+
+        for server in servers:
+            for sent in server.requests:
+                check_request(sent.dialect, sent.body)

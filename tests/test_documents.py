@@ -12,6 +12,7 @@ import pytest
 
 from callboard.config.files import parse_settings
 from callboard.config.settings import Limits
+from callboard.providers.connection_trial import ConnectionFault
 from callboard.providers.known_providers import KNOWN
 from callboard.runtime.definitions import CallStatus, ErrorType
 from callboard.runtime.events import DurableEvent, LiveEvent
@@ -65,9 +66,15 @@ def test_every_limit_is_listed_with_its_default() -> None:
 
 def test_every_known_provider_is_listed() -> None:
     for known in KNOWN.values():
-        row = f"| `{known.name}` | `{known.base_url}` |"
-        assert row in text_of("docs/providers.md")
-        assert known.key_env is None or f"`{known.key_env}`" in text_of("docs/providers.md")
+        row = f"| `{known.name}` | `{known.base_url}` | `{known.dialect}` |"
+        [line] = [each for each in text_of("docs/providers.md").splitlines() if row in each]
+        for shown in (known.key_env, known.other_key_env, known.model):
+            assert shown is None or f"`{shown}`" in line
+
+
+def test_every_fault_of_a_provider_is_listed() -> None:
+    for fault in ConnectionFault:
+        assert f"| `{fault}` |" in text_of("docs/providers.md")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

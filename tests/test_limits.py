@@ -19,7 +19,7 @@ from stage import Played, open_local_stage, play, read_result
 
 import callboard
 from callboard.actors import tool_dispatcher
-from callboard.config.settings import MAX_RETRIES, Limits, Settings
+from callboard.config.settings import Limits, Settings
 from callboard.providers.provider import Emit, ModelRequest
 from callboard.providers.script import Reply, Step, fail, raw_events, reply
 from callboard.runtime.errors import DeadlineError
@@ -42,8 +42,6 @@ DEFAULTS: dict[str, float] = {
     "model_call_seconds": 15 * 60,
     "model_retries": 3,
     "retry_wait_seconds": 60,
-    "model_retries": 3,
-    "retry_wait_seconds": 60,
     "max_tool_seconds": 600,
     "approval_seconds": 600,
     "max_repeats": 25,
@@ -62,7 +60,6 @@ def test_constants_that_mean_the_same_are_the_same() -> None:
 BOUNDS: dict[str, tuple[float, float]] = {
     "calls": (1, 100_000),
     "repeats": (1, 100_000),
-    "retries": (0, 20),
     "retries": (0, MAX_RETRIES),
     "arguments_bytes": (1024, 1024 * 1024),
     "result_bytes": (1024, 256 * 1024 * 1024),

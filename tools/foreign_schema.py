@@ -70,6 +70,8 @@ class ForeignSchema:
     def __init__(self, tool_name: str, root: dict[str, Any]) -> None:
         self.root = root
         self._where = f"tool {tool_name}: its schema"
+        if not isinstance(root, dict):
+            raise self._refused(f"is {str(root)[:200]}, and not an object of keywords")
         draft = root.get("$schema", _DRAFTS[-1])
         if not isinstance(draft, str) or not draft.removesuffix("#").endswith(_DRAFTS):
             raise self._refused(

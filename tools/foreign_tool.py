@@ -10,11 +10,13 @@ import msgspec
 from ..runtime.definitions import ToolDefinition, ToolResult
 from ..runtime.errors import ValidationError
 from .argument_text import WrongArguments, parse_arguments
+from .definition_check import check_definition
 from .foreign_shape import foreign_shape
 from .foreign_validator import ForeignValidator
 from .output import OutputCheck, result_of
 from .shape import prune
 from .tool import Arguments, Tool, ToolContext, checked_name
+from .validation import explain
 
 Execute = Callable[[dict[str, Any], ToolContext], Awaitable[Any]]
 """(arguments, context) → the result, as a tool's function gives it."""
@@ -32,11 +34,11 @@ class ForeignTool(Tool):
         execute: Runs a call with the validated arguments.
 
     Raises:
-        ValidationError: The name or a schema can't be used; the message says why.
+        ValidationError: The name, a text or a schema can't be used; the message says why.
     """
 
     def __init__(self, definition: ToolDefinition, execute: Execute) -> None:
-        checked_name(definition.name)
+        definition = _checked(definition)
         if definition.parameters.get("type") != "object":
             raise ValidationError(
                 f"tool {definition.name}: its parameters must be a JSON Schema of type object; "
@@ -50,6 +52,7 @@ class ForeignTool(Tool):
         self._check: OutputCheck | None = None
         if definition.output is not None:
             self._check = ForeignValidator(definition.name, definition.output).check
+        check_definition(definition)
 
     def decode(self, arguments: str) -> Arguments:
         """See `Tool`; the value is a dict."""
@@ -65,3 +68,15 @@ class ForeignTool(Tool):
         self.check_handles(context)
         returned = await self._execute(arguments.value, context)
         return result_of(self.definition.name, returned, self._check)
+
+
+def _checked(definition: ToolDefinition) -> ToolDefinition:
+    """The definition with each field of its type: nobody has looked at it before."""
+    name = checked_name(definition.name)
+    try:
+        return msgspec.convert(msgspec.structs.asdict(definition), ToolDefinition)
+    except msgspec.ValidationError as error:
+        problem, field = explain(str(error))
+        raise ValidationError(
+            f"tool {name}: its definition is wrong: {problem}. Correct it.", field=field
+        ) from error

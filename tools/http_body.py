@@ -13,6 +13,7 @@ from .file_facts import in_bytes
 from .paths import shown
 
 EMPTY = "(empty response body)"
+NO_BODY = "(no body: HEAD asks for none)"
 
 MAX_TYPE_CHARS = 100
 """Of a content type in a line for the model; registered ones are shorter."""
@@ -54,7 +55,7 @@ class ShownBody(msgspec.Struct, frozen=True):
 def shown_body(answer: WebAnswer) -> ShownBody:
     """The body for the model."""
     if not answer.body:
-        return ShownBody(EMPTY)
+        return ShownBody(NO_BODY if answer.method == "HEAD" else EMPTY)
     is_cut = answer.is_larger or answer.size_bytes > len(answer.body)
     whole = (
         f"more than {answer.size_bytes} bytes" if answer.is_larger else in_bytes(answer.size_bytes)

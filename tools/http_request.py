@@ -77,19 +77,23 @@ async def http_request(
     request = _request(url, method, headers, body)
     answer = await context.network.request(request, max_bytes=MAX_SHOWN_BYTES)
     content = shown_body(answer)
+    address = parse_url(answer.url).shown
+    notes = [content.cut] if content.cut else []
+    if answer.method != request.method:
+        notes.append(f"A redirect turned the {request.method} into a {answer.method} of {address}.")
     output = {
         # The body stands last: a result that is too long is cut from its end.
         "status": answer.status,
         "reason": answer.reason,
         "truncated": bool(content.cut),
-        **({"note": content.cut} if content.cut else {}),
+        **({"note": " ".join(notes)} if notes else {}),
         "headers": dict(answer.headers),
         "body": content.text,
     }
     size = f"{'more than ' if answer.is_larger else ''}{in_bytes(answer.size_bytes)}"
     status = f"{answer.status} {answer.reason}".rstrip()
-    address = parse_url(answer.url).shown
-    return ToolResult(output=output, display=f"{request.method} {address}: {status} ({size})")
+    about = "no body" if answer.method == "HEAD" else size
+    return ToolResult(output=output, display=f"{answer.method} {address}: {status} ({about})")
 
 
 def _request(

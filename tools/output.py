@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,10 @@ OutputCheck = Callable[[Any], None]
 """Looks at an output of plain JSON values; raises `WrongArguments` when it is not as declared."""
 
 
+_STRICT = json.JSONEncoder(allow_nan=False, check_circular=False)
+"""Refuses the numbers that JSON does not have, faster than a loop would find them."""
+
+
 def result_of(tool_name: str, returned: Any, check: OutputCheck | None) -> ToolResult:
     """The result, its output in plain JSON values.
 
@@ -25,7 +30,9 @@ def result_of(tool_name: str, returned: Any, check: OutputCheck | None) -> ToolR
     result = returned if isinstance(returned, ToolResult) else ToolResult(output=returned)
     try:
         output = msgspec.to_builtins(result.output, str_keys=True)
-        msgspec.json.encode(output)
+        if b"null" in msgspec.json.encode(output):
+            # msgspec writes NaN and infinities as null, and the model would take them for nothing.
+            _STRICT.encode(output)
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise ToolFailure(
             ErrorType.EXECUTION_ERROR,

@@ -31,6 +31,8 @@ from ..runtime.definitions import (
 )
 from ..runtime.errors import ValidationError
 from ..runtime.handles import ArtifactReader, Network, ReadableFiles, WritableFiles
+from .call_rules import EffectRule, KeyRule, TierRule, checked_rule, effect_of, keys_of, tier_of
+from .definition_check import check_definition
 from .function_process import ContextFields, FunctionPlace, place_of, run_in_process
 from .output import OutputCheck, check_of, result_of
 from .progress import ProgressRelay
@@ -40,9 +42,6 @@ from .validation import Validator
 
 ApprovalRule = Callable[[Any, "ToolContext"], "str | bool | None"]
 """(arguments, context) → a reason, `True` for a general one, or nothing when it need not ask."""
-
-EffectRule = Callable[[Any], Effect]
-"""Arguments → the effect of this call."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -177,8 +176,8 @@ class FunctionTool(Tool):
         timeout_seconds: float = 30.0,
         approval: Literal["never", "always"] | ApprovalRule = "never",
         effect: Effect | str | EffectRule = Effect.ONCE,
-        resources: Callable[[Any], Iterable[Resource]] | None = None,
-        raise_tier: Callable[[Any], Tier] | None = None,
+        resources: KeyRule | None = None,
+        raise_tier: TierRule | None = None,
         output: Any = None,
         process: bool = False,
     ) -> None:
@@ -195,14 +194,15 @@ class FunctionTool(Tool):
             timeout_seconds=_checked_timeout(name, timeout_seconds),
             approval="dynamic" if callable(approval) else _checked_approval(name, approval),
         )
+        check_definition(self.definition)
         self.function = function
         self._parameters = parameters
         self._validator = Validator(name, parameters.struct, schema)
         self._check: OutputCheck | None = None if returns is None else check_of(returns)
-        self._approval = approval if callable(approval) else None
-        self._effect = effect if callable(effect) else None
-        self._resources = resources
-        self._raise_tier = raise_tier
+        self._approval = checked_rule(name, "approval", approval if callable(approval) else None)
+        self._effect = checked_rule(name, "effect", effect if callable(effect) else None)
+        self._resources = checked_rule(name, "resources", resources)
+        self._raise_tier = checked_rule(name, "raise_tier", raise_tier)
         self._is_async = inspect.iscoroutinefunction(function)
         self._timeout_name = _field_on_wire(parameters.struct, "timeout")
         self._place = place_of(function, self.definition) if process else None
@@ -216,7 +216,7 @@ class FunctionTool(Tool):
         least = self.definition.tier
         if self._raise_tier is None:
             return least
-        return max(least, self._raise_tier(arguments.value), key=lambda tier: tier.rank)
+        return max(least, tier_of(self._raise_tier(arguments.value)), key=lambda tier: tier.rank)
 
     def approval_reason(self, arguments: Arguments, context: ToolContext) -> str | None:
         """See `Tool`."""
@@ -230,11 +230,13 @@ class FunctionTool(Tool):
 
     def effect(self, arguments: Arguments) -> Effect:
         """See `Tool`."""
-        return self.definition.effect if self._effect is None else self._effect(arguments.value)
+        if self._effect is None:
+            return self.definition.effect
+        return effect_of(self._effect(arguments.value))
 
     def resources(self, arguments: Arguments) -> tuple[Resource, ...]:
         """See `Tool`."""
-        return () if self._resources is None else tuple(self._resources(arguments.value))
+        return () if self._resources is None else keys_of(self._resources(arguments.value))
 
     def timeout_seconds(self, arguments: Arguments) -> float:
         """See `Tool`; an argument named `timeout` sets it."""
@@ -296,8 +298,8 @@ def tool(
     timeout_seconds: float = 30.0,
     approval: Literal["never", "always"] | ApprovalRule = "never",
     effect: Effect | str | EffectRule = Effect.ONCE,
-    resources: Callable[[Any], Iterable[Resource]] | None = None,
-    raise_tier: Callable[[Any], Tier] | None = None,
+    resources: KeyRule | None = None,
+    raise_tier: TierRule | None = None,
     output: Any = None,
     process: bool = False,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
@@ -313,7 +315,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             `timeout_seconds` (30; the limit `max_tool_seconds` bounds it), `approval` (`never`,
             `always`, or a function of arguments and context that gives a reason to ask), `effect` (`once`, or a function of the
             arguments that gives a call's own), `resources` (a function of the
-            arguments that gives keys on which parallel calls must not overlap), `raise_tier` (a
+            arguments that gives keys on which parallel calls must not overlap: texts like `a/b`,
+            or a `Resource` for what is only read), `raise_tier` (a
             function of the arguments that gives a call's tier; it never lowers `tier`),
             `output` (the type of the result, checked; default: the return annotation if it is a
             Struct, dataclass or TypedDict), `process` (a plain function at the top level of a
@@ -338,7 +341,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
 def checked_name(name: str) -> str:
     """The name, if providers take it; raises `ValidationError` otherwise."""
-    if len(name) <= ToolDefinition.max_name_length and _NAME.fullmatch(name):
+    if isinstance(name, str) and len(name) <= ToolDefinition.max_name_length and _NAME.fullmatch(name):
         return name
     raise ValidationError(
         f"{name!r} can't be a tool's name: providers take snake_case of at most "
@@ -367,7 +370,7 @@ def _definition(
             effect=Effect.ONCE if callable(effect) else Effect(effect),
             **fields,
         )
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise ValidationError(f"tool {name}: {error}") from error
 
 
@@ -381,7 +384,7 @@ def _checked_timeout(name: str, seconds: object) -> float:
 
 
 def _checked_approval(name: str, approval: object) -> str:
-    if approval in {"never", "always"}:
+    if approval in ("never", "always"):  # no set: whatever was passed may have no hash
         return str(approval)
     raise ValidationError(
         f"tool {name}: approval={approval!r} is neither 'never' nor 'always' nor a function.",

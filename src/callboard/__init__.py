@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .runtime.definitions import Agent as Agent
     from .runtime.definitions import ErrorType as ErrorType
     from .runtime.definitions import Preset as Preset
+    from .runtime.definitions import Resource as Resource
     from .runtime.definitions import Tier as Tier
     from .runtime.definitions import ToolFailure as ToolFailure
     from .runtime.definitions import ToolResult as ToolResult
@@ -64,7 +65,7 @@ else:
         ".providers.replay": "ReplayProvider",
         ".providers.script": "reply",
         ".providers.scripted": "ScriptedModel",
-        ".runtime.definitions": "Agent ErrorType Preset Tier ToolFailure ToolResult",
+        ".runtime.definitions": "Agent ErrorType Preset Resource Tier ToolFailure ToolResult",
         ".runtime.errors": "CallboardError",
         ".runtime.events": "AttemptFailed CallFinished CallProgress CallProposed CallStarted HistoryCompacted MessageCompleted MessageDiscarded ModelSwitched ProviderSetAside TurnEnded",
         ".runtime.history": "Attachment",

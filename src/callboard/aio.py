@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, Unpack
 from . import embedded
 from .config.usage_sums import UsageBy, UsageReport
 from .event_loop import EventLoop
+from .model_access import COMPLETE_SECONDS
 from .portal import (
     CLOSE_SECONDS,
     GONE_SECONDS,
@@ -41,7 +42,7 @@ from .portal import (
 from .runtime.errors import ActorStopped
 from .runtime.history import Attachment
 from .runtime.messages import ApprovalAnswer, ApprovalRequest
-from .runtime.store import SessionRow, StoreReader
+from .runtime.store import ApprovalRow, GrantRow, SessionRow, StoreReader
 from .turn_handle import TurnEvent
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ Args = ParamSpec("Args")
 
 def open_runtime(
     *,
-    on_approval: LoopApprover | Literal["allow", "deny"] | None = None,
+    on_approval: LoopApprover | Literal["allow", "deny", "wait"] | None = None,
     **options: Unpack[RuntimeOptions],
 ) -> Opening:
     """Runs callboard beside the running event loop: `async with open_runtime(…) as runtime:`.
@@ -86,7 +87,7 @@ class Opening:
 
     def __init__(
         self,
-        on_approval: LoopApprover | Literal["allow", "deny"] | None,
+        on_approval: LoopApprover | Literal["allow", "deny", "wait"] | None,
         options: RuntimeOptions,
     ) -> None:
         self._on_approval = on_approval
@@ -143,11 +144,7 @@ class Runtime(RuntimeHandle):
     ) -> Session:
         """Begins a session, as `callboard.Runtime.create_session` does."""
         create = partial(
-            self._runtime.create_session,
-            agent=agent,
-            workspace=workspace,
-            model=model,
-            title=title,
+            self._runtime.create_session, agent=agent, workspace=workspace, model=model, title=title
         )
         return Session(self._portal, await _call(self._portal, create))
 
@@ -168,6 +165,24 @@ class Runtime(RuntimeHandle):
         """What all sessions took and cost, as `callboard.Runtime.usage` gives it."""
         return await _call(self._portal, partial(self._runtime.usage, by=by, since_ms=since_ms))
 
+    async def approvals(self, *, state: str | None = "waiting") -> list[ApprovalRow]:
+        """Questions to a person, as `callboard.Runtime.approvals` gives them."""
+        return await _call(self._portal, partial(self._runtime.approvals, state=state))
+
+    async def answer(
+        self, approval_id: str, answer: ApprovalAnswer | Literal["allow", "deny"]
+    ) -> None:
+        """Answers a question, as `callboard.Runtime.answer` does."""
+        await _call(self._portal, partial(self._runtime.answer, approval_id, answer))
+
+    async def grants(self) -> list[GrantRow]:
+        """The remembered answers that hold, in the order in which they were given."""
+        return await _call(self._portal, self._runtime.grants)
+
+    async def revoke(self, grant_id: str, *, revoked_by: str = "application") -> None:
+        """Ends a remembered answer, as `callboard.Runtime.revoke` does."""
+        await _call(self._portal, partial(self._runtime.revoke, grant_id, revoked_by=revoked_by))
+
     async def list_models(self, provider: str, *, refresh: bool = False) -> ModelList:
         """The models of a provider, as `callboard.Runtime.list_models` gives them."""
         ask = partial(self._runtime.list_models, provider, refresh=refresh)
@@ -184,7 +199,7 @@ class Runtime(RuntimeHandle):
         *,
         model: str | None = None,
         system: str = "",
-        seconds: float = embedded.COMPLETE_SECONDS,
+        seconds: float = COMPLETE_SECONDS,
     ) -> str:
         """A short text outside every session, as `callboard.Runtime.complete` gives it."""
         complete = self._runtime.complete
@@ -223,6 +238,11 @@ class Session:
         own. Leaving the block before the end cancels the turn and waits until it is gone.
         """
         return Turn(self._portal, self._session.prompt(text, attachments))
+
+    async def resume(self) -> Turn | None:
+        """The turn that was suspended, as `callboard.Session.resume` gives it."""
+        turn = await _call(self._portal, self._session.resume)
+        return None if turn is None else Turn(self._portal, turn)
 
     async def run(self, text: str, attachments: Iterable[Attachment] = ()) -> str:
         """Prompts and returns the final answer's text. Cancelling it cancels the turn.
@@ -322,6 +342,8 @@ class Records:
         self.messages = _waiting(portal, store.messages)
         self.calls = _waiting(portal, store.calls)
         self.usage = _waiting(portal, store.usage)
+        self.approvals = _waiting(portal, store.approvals)
+        self.grants = _waiting(portal, store.grants)
         self.full_output = _waiting(portal, store.full_output)
         self.open_turns = _waiting(portal, store.open_turns)
 

@@ -3,44 +3,43 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 import trio
 
-from .actors.permission_broker import Approver
+from .actors.approval_record import Approver
 from .config.files import config_folder
+from .config.policy import PolicyBook
 from .config.prices import PriceTable
-from .config.settings import KeySettings, Settings
+from .config.settings import Settings
 from .config.usage_sums import UsageBy, UsageReport, UsageSums, read_usage
 from .host import Host, Plan, open_host
-from .models import ModelFinder
+from .model_access import ModelAccess
+from .models import ModelFinder, open_finder
 from .providers.catalog import Wish
 from .providers.provider import LocalModel
-from .providers.provider_keys import StoredKeys, no_stored_keys
 from .providers.provider_table import check_provider
 from .providers.recording import open_recorder
 from .runtime.definitions import Agent, Preset, ToolDefinition
 from .runtime.errors import NotFoundError, ValidationError
 from .runtime.events import SessionCreated
-from .runtime.history import Attachment
 from .runtime.memory_store import open_memory_store
-from .runtime.messages import ApprovalAnswer, ApprovalRequest, CreateSession
-from .runtime.store import SessionRow, Store, StoreReader
+from .runtime.messages import (
+    AnswerApproval,
+    ApprovalAnswer,
+    ApprovalRequest,
+    CreateSession,
+    RevokeGrant,
+)
+from .runtime.store import ApprovalRow, GrantRow, SessionRow, Store, StoreReader
+from .session_handle import Session as Session
 from .tools.registry import ToolRegistry, builtin_tools
 from .tools.tool import Tool
 from .tools.workspace import open_workspace
-from .turn_handle import Turn
-
-if TYPE_CHECKING:
-    from .providers.connection_trial import ConnectionReport
-    from .providers.model_services import ModelList, ModelServices
-
-COMPLETE_SECONDS = 30.0
-"""For a text of some lines; a model that takes longer is the wrong one for it."""
 
 
 @asynccontextmanager
@@ -54,7 +53,7 @@ async def open_runtime(
     tools: Sequence[Tool] = (),
     agents: Sequence[Agent] = (),
     policy: Preset | str | None = None,
-    on_approval: Approver | Literal["allow", "deny"] | None = None,
+    on_approval: Approver | Literal["allow", "deny", "wait"] | None = None,
     settings: Settings | None = None,
     environ: Mapping[str, str] | None = None,
     record: str | Path | None = None,
@@ -76,8 +75,8 @@ async def open_runtime(
         tools: Own tools beside the built-in ones.
         agents: Own agents beside `general`.
         policy: The preset, how much runs without asking; overrides the agents' own.
-        on_approval: Asks a person: an async function, or `"allow"` or `"deny"` for all. Without
-            it, what would ask is denied.
+        on_approval: Asks a person: an async function; or `"allow"` or `"deny"` for all, or `"wait"`
+            for `Runtime.answer`. Without it, what would ask is denied.
         settings: The configuration; the defaults when `None` (no file is read).
         environ: Where keys are looked up before the stored ones; the process's environment by
             default.
@@ -95,45 +94,34 @@ async def open_runtime(
             session = await runtime.create_session()
             print(await session.run("What time is it in Tokyo?"))
     """
-    if dialect is not None and base_url is None:
-        raise ValidationError("dialect goes with base_url: a provider has its own", field="dialect")
     settings = settings or Settings()
     environ = os.environ if environ is None else environ
     registry = ToolRegistry([*builtin_tools(), *map(_checked_tool, tools)])
     known = _agents(settings, agents, policy)
-    _check_fallbacks(known, settings)
-    stored = _stored_keys(data, settings.keys, environ)
-    choice, local = (None, model) if isinstance(model, LocalModel) else (model, None)
-    wish = Wish(
-        choice=choice,
-        base_url=base_url,
-        dialect=dialect,
-        settings=settings,
-        environ=environ,
-        stored=stored,
-    )
-    finder = ModelFinder(wish, local=local)
+    folder = None if data is None else _folder(data)
+    wish = Wish(base_url=base_url, dialect=dialect, settings=settings, environ=environ)
+    finder = open_finder(wish, model, folder)
     plan = Plan(
         models=finder,
         registry=registry,
         agents=known,
+        policies=PolicyBook(settings.rules),
         approver=_approver(on_approval),
-        forbidden=() if data is None else (_folder(data), config_folder(environ)),
+        forbidden=() if folder is None else (folder, config_folder(environ)),
         limits=settings.limits,
         network=settings.network,
         recorder=None if record is None else await open_recorder(_folder(record)),
         prices=PriceTable(settings.prices),
         strict=strict,
-        store=await _open_store(data),  # the last one: what fails before leaves nothing open
+        store=await _open_store(folder),  # the last one: what fails before leaves nothing open
     )
     async with open_host(plan) as host:
         await finder.look_around(host.http)
         finder.target(None)
-        lists = None if data is None else _folder(data)
-        yield Runtime(host, _folder(workspace or "."), finder, lists)
+        yield Runtime(host, _folder(workspace or "."), finder, folder)
 
 
-class Runtime:
+class Runtime(ModelAccess):
     """A running callboard; made by `open_runtime`.
 
     Example:
@@ -145,17 +133,11 @@ class Runtime:
     """
 
     def __init__(
-        self,
-        host: Host,
-        workspace: Path,
-        models: ModelFinder,
-        data: Path | None = None,
+        self, host: Host, workspace: Path, models: ModelFinder, data: Path | None = None
     ) -> None:
+        super().__init__(models, host.http, data)
         self._host = host
         self._workspace = workspace
-        self._models = models
-        self._data = data
-        self._services: ModelServices | None = None
 
     @property
     def store(self) -> StoreReader:
@@ -233,117 +215,51 @@ class Runtime:
         sums = UsageSums(by, self._host.plan.prices)
         return await read_usage(self.store, sums, since_ms=since_ms)
 
-    async def list_models(self, provider: str, *, refresh: bool = False) -> ModelList:
-        """The models of a provider: those that it listed last, or lists now to `refresh`.
-
-        When it can't be asked, those that callboard knows of; `problem` says why.
-
-        Raises:
-            NotFoundError: There is no such provider.
-            CallboardError: It can't be asked, and none of its models are known.
-        """
-        return await self._model_services().list_models(provider, refresh=refresh)
-
-    async def test_provider(self, provider: str, *, model: str | None = None) -> ConnectionReport:
-        """Whether a provider answers, and when not, what of it fails; ten seconds at most.
-
-        A model is asked for a word, which costs some tokens.
+    async def approvals(self, *, state: str | None = "waiting") -> list[ApprovalRow]:
+        """Questions to a person, the latest first.
 
         Args:
-            provider: Its name.
-            model: The model that is asked; its default, else the first that it lists.
+            state: Those that wait, by default; `None` is all on record.
+
+        Example:
+            for question in await runtime.approvals():
+                await runtime.answer(question.approval_id, "deny")
+        """
+        return await self.store.approvals(state=state)
+
+    async def answer(
+        self, approval_id: str, answer: ApprovalAnswer | Literal["allow", "deny"]
+    ) -> None:
+        """Answers a question, of a running turn or of a suspended one; on record on return.
 
         Raises:
-            NotFoundError: There is no such provider.
+            NotFoundError: There is no such question.
+            ConflictError: Somebody was first, or it has expired.
+            ValidationError: The answer can't be taken; the question stays open.
         """
-        return await self._model_services().test_provider(provider, model)
+        whole = answer if isinstance(answer, ApprovalAnswer) else ApprovalAnswer(decision=answer)
+        await self._host.broker.ask(AnswerApproval(approval_id=approval_id, answer=whole))
 
-    async def complete(
-        self,
-        prompt: str,
-        *,
-        model: str | None = None,
-        system: str = "",
-        seconds: float = COMPLETE_SECONDS,
-    ) -> str:
-        """A short text outside every session: a title, a summary. Nothing of it is recorded.
+    async def grants(self) -> list[GrantRow]:
+        """The remembered answers that hold, in the order in which they were given."""
+        return await self.store.grants()
 
-        Args:
-            prompt: What to write.
-            model: `PROVIDER/MODEL`; the runtime's by default. It reasons as little as it can.
-            system: The system prompt.
-            seconds: How long it may take.
+    async def revoke(self, grant_id: str, *, revoked_by: str = "application") -> None:
+        """Ends a remembered answer, at once and for queued calls too.
 
         Raises:
-            DeadlineError: It took longer.
-            CallboardError: The call failed, or the model refused or wrote nothing.
+            NotFoundError: There is no such grant.
+            ConflictError: It is revoked already.
         """
-        target = self._models.target(model)
-        services = self._model_services()
-        return (await services.complete(target, prompt, system=system, seconds=seconds)).text
-
-    def _model_services(self) -> ModelServices:
-        from .providers.model_cache import ModelCache  # here: most programs ask for none of it
-        from .providers.model_services import ModelServices
-
-        if self._services is None:
-            cache = ModelCache(self._data)
-            self._services = ModelServices(self._models.wish, self._host.http, cache)
-        return self._services
+        await self._host.broker.ask(RevokeGrant(grant_id=grant_id, revoked_by=revoked_by))
 
 
-class Session:
-    """One conversation; made by `Runtime`. A handle: dropping it ends nothing.
-
-    Example:
-        print(await session.run("Write 'buy milk' to list.txt."))
-        async with session.prompt("Read it back.") as turn:
-            print(await turn.answer())
-    """
-
-    def __init__(self, host: Host, session_id: str) -> None:
-        self._host = host
-        self.session_id = session_id
-
-    def prompt(self, text: str, attachments: Iterable[Attachment] = ()) -> Turn:
-        """A turn for this input: enter it with `async with`, then iterate over its events.
-
-        The input is stored when the block is entered; while another turn runs it waits for its
-        own. Leaving the block before the end cancels the turn and waits until it is gone.
-        """
-        return Turn(self._host, self.session_id, text, attachments)
-
-    async def run(self, text: str, attachments: Iterable[Attachment] = ()) -> str:
-        """Prompts and returns the final answer's text. Cancelling it cancels the turn.
-
-        Raises:
-            CallboardError: The turn was not answered; the error's type says why.
-        """
-        async with self.prompt(text, attachments) as turn:
-            return await turn.answer()
-
-    async def usage(self, *, by: UsageBy = "turn") -> UsageReport:
-        """What this session took, as `Runtime.usage` gives it for all."""
-        sums = UsageSums(by, self._host.plan.prices)
-        return await read_usage(self._host.plan.store, sums, session_id=self.session_id)
-
-
-async def _open_store(data: str | Path | None) -> Store:
+async def _open_store(data: Path | None) -> Store:
     if data is None:
         return open_memory_store()
     from .runtime.sqlite_store import open_disk_store  # here: an app in memory needs it not
 
-    return await open_disk_store(_folder(data))
-
-
-def _stored_keys(
-    data: str | Path | None, settings: KeySettings, environ: Mapping[str, str]
-) -> StoredKeys:
-    if data is None:
-        return no_stored_keys
-    from .config.key_store import open_key_store  # here: as above
-
-    return open_key_store(_folder(data), settings, environ).get
+    return await open_disk_store(data)
 
 
 def _folder(path: str | Path) -> Path:
@@ -357,20 +273,28 @@ def _checked_tool(tool: object) -> Tool:
     raise ValidationError(f"{name} is no tool: decorate it with @callboard.tool", field="tools")
 
 
-def _approver(choice: Approver | Literal["allow", "deny"] | None) -> Approver | None:
+def _approver(choice: Approver | Literal["allow", "deny", "wait"] | None) -> Approver | None:
     if choice is None or callable(choice):
         return choice
-    if (given := str(choice)) not in {"allow", "deny"}:
+    if (given := str(choice)) not in {"allow", "deny", "wait"}:
         raise ValidationError(
-            f'on_approval is {given!r}: pass an async function of the request, "allow" or "deny"',
+            f"on_approval is {given!r}: pass an async function of the request, "
+            '"allow", "deny" or "wait"',
             field="on_approval",
         )
+
+    if choice == "wait":
+        return _wait_for_an_answer
 
     async def same_for_all(request: ApprovalRequest) -> ApprovalAnswer:
         await trio.lowlevel.checkpoint()
         return ApprovalAnswer(decision=choice, reason="on_approval says so for all calls")
 
     return same_for_all
+
+
+async def _wait_for_an_answer(request: ApprovalRequest) -> ApprovalAnswer:
+    await trio.sleep_forever()
 
 
 def _check_fallbacks(agents: Mapping[str, Agent], settings: Settings) -> None:
@@ -388,6 +312,7 @@ def _agents(
 ) -> dict[str, Agent]:
     agents = {"general": settings.agent("general"), **settings.agents}
     agents.update((agent.name, agent) for agent in own)
+    _check_fallbacks(agents, settings)
     if policy is None:
         return agents
     try:

@@ -16,16 +16,19 @@ from pathlib import Path
 import msgspec
 import trio
 
+from .actors.approval_record import Approver, BrokerServices
+from .actors.call_preparation import CallPreparation
 from .actors.directory import MAILBOX_CAPACITY as DIRECTORY_CAPACITY
 from .actors.directory import Directory, LiveSessions
 from .actors.journal import MAILBOX_CAPACITY as JOURNAL_CAPACITY
 from .actors.journal import Journal
 from .actors.permission_broker import MAILBOX_CAPACITY as BROKER_CAPACITY
-from .actors.permission_broker import Approver, PermissionBroker
+from .actors.permission_broker import PermissionBroker
 from .actors.session_services import Models, SessionServices
 from .actors.tool_dispatcher import MAILBOX_CAPACITY as DISPATCHER_CAPACITY
 from .actors.tool_dispatcher import ToolDispatcher
 from .actors.tool_handles import OpenHandles
+from .config.policy import PolicyBook
 from .config.prices import PriceTable
 from .config.settings import Limits, NetworkSettings
 from .providers.recording import Recorder
@@ -64,6 +67,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         models: Finds the model of a turn.
         registry: The tools.
         agents: By name.
+        policies: The rules of who may do what.
         approver: Asks a person, or `None` when there is nobody to ask.
         forbidden: Folders that no workspace may hold.
         limits: Bounds and deadlines.
@@ -77,6 +81,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     models: Models
     registry: ToolRegistry
     agents: Mapping[str, Agent]
+    policies: PolicyBook = msgspec.field(default_factory=PolicyBook)
     approver: Approver | None = None
     forbidden: Sequence[Path] = ()
     limits: Limits = Limits()
@@ -134,11 +139,18 @@ class Host:
 
     async def _start_actors(self, supervisor: Supervisor, handles: OpenHandles) -> None:
         plan = self.plan
+        preparation = CallPreparation(plan.registry, handles, plan.limits)
+        broker_services = BrokerServices(
+            store=plan.store,
+            preparation=preparation,
+            agents=plan.agents,
+            policies=plan.policies,
+            approver=plan.approver,
+            approval_seconds=plan.limits.approval_seconds,
+        )
         await supervisor.start(
             "permission broker",
-            lambda: PermissionBroker(
-                self.broker, self.journal, plan.approver, plan.limits.approval_seconds
-            ),
+            lambda: PermissionBroker(self.broker, self.journal, broker_services),
             self.broker,
         )
         await supervisor.start(
@@ -147,8 +159,7 @@ class Host:
                 self.dispatcher,
                 self.journal,
                 self.broker,
-                plan.registry,
-                handles,
+                preparation,
                 plan.limits,
             ),
             self.dispatcher,
@@ -173,11 +184,16 @@ class Host:
         )
 
     async def _recover(self) -> None:
-        """Gives every turn that a crash left open its end, before anything new begins."""
+        """Gives every turn that a crash left open its end, before anything new begins.
+
+        One that waited for a person's answer is suspended instead, and goes on with its session.
+        """
         for turn in await self.plan.store.open_turns():
-            logger.warning("turn %s was interrupted; its calls are closed", turn.turn_id)
-            events = closing_events(turn, now_ms())
-            await self.journal.ask(AppendEvents(session_id=turn.session_id, events=events))
+            if events := closing_events(turn, now_ms()):
+                logger.warning(
+                    "turn %s was interrupted; what it can't go on is closed", turn.turn_id
+                )
+                await self.journal.ask(AppendEvents(session_id=turn.session_id, events=events))
 
 
 @asynccontextmanager

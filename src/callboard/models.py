@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import trio
 
@@ -13,6 +15,24 @@ from .runtime.http import HttpClient
 
 PROBE_SECONDS = 2.0
 """How long a server on this machine may take to list its models before it counts as absent."""
+
+
+def open_finder(wish: Wish, model: str | LocalModel | None, data: Path | None) -> ModelFinder:
+    """Finds models for a runtime with this data folder, whose stored keys it uses.
+
+    Args:
+        wish: What else was asked for, and the surroundings.
+        model: What the program wants: a `PROVIDER/MODEL`, or a model object.
+        data: The data folder; `None` is for a runtime that keeps everything in memory.
+    """
+    if data is not None:
+        from .config.key_store import open_key_store  # here: an app in memory needs it not
+
+        store = open_key_store(data, wish.settings.keys, wish.environ)
+        wish = msgspec.structs.replace(wish, stored=store.get)
+    if isinstance(model, LocalModel):
+        return ModelFinder(wish, local=model)
+    return ModelFinder(msgspec.structs.replace(wish, choice=model))
 
 
 class ModelFinder:
@@ -67,7 +87,7 @@ class ModelFinder:
         if not is_elsewhere or name.partition("/")[0] == self.target(None).provider:
             return self.target(name)
         if (found := self._fallbacks.get(name)) is None:
-            wish = msgspec.structs.replace(self.wish, base_url=None, choice=name)
+            wish = msgspec.structs.replace(self.wish, base_url=None, dialect=None, choice=name)
             found = self._fallbacks[name] = _target_of(resolve_model(wish))
         return found
 

@@ -25,11 +25,12 @@ import trio
 from . import embedded
 from .actors.permission_broker import Approver
 from .config.usage_sums import UsageBy, UsageReport
+from .model_access import COMPLETE_SECONDS
 from .portal import Portal, RuntimeHandle, RuntimeOptions, TurnHandle
 from .runtime.errors import ActorStopped
 from .runtime.history import Attachment
 from .runtime.messages import ApprovalAnswer, ApprovalRequest
-from .runtime.store import SessionRow, StoreReader
+from .runtime.store import ApprovalRow, GrantRow, SessionRow, StoreReader
 from .turn_handle import TurnEvent
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ Args = ParamSpec("Args")
 
 def start_in_thread(
     *,
-    on_approval: BlockingApprover | Approver | Literal["allow", "deny"] | None = None,
+    on_approval: BlockingApprover | Approver | Literal["allow", "deny", "wait"] | None = None,
     **options: Unpack[RuntimeOptions],
 ) -> Runtime:
     """Runs callboard in a thread of its own, until the `with` block is left, or `close` is called.
@@ -100,11 +101,7 @@ class Runtime(RuntimeHandle):
     ) -> Session:
         """Begins a session, as `callboard.Runtime.create_session` does."""
         create = partial(
-            self._runtime.create_session,
-            agent=agent,
-            workspace=workspace,
-            model=model,
-            title=title,
+            self._runtime.create_session, agent=agent, workspace=workspace, model=model, title=title
         )
         return Session(self._portal, self._portal.call(create))
 
@@ -125,6 +122,22 @@ class Runtime(RuntimeHandle):
         """What all sessions took and cost, as `callboard.Runtime.usage` gives it."""
         return self._portal.call(partial(self._runtime.usage, by=by, since_ms=since_ms))
 
+    def approvals(self, *, state: str | None = "waiting") -> list[ApprovalRow]:
+        """Questions to a person, as `callboard.Runtime.approvals` gives them."""
+        return self._portal.call(partial(self._runtime.approvals, state=state))
+
+    def answer(self, approval_id: str, answer: ApprovalAnswer | Literal["allow", "deny"]) -> None:
+        """Answers a question, as `callboard.Runtime.answer` does."""
+        self._portal.call(partial(self._runtime.answer, approval_id, answer))
+
+    def grants(self) -> list[GrantRow]:
+        """The remembered answers that hold, in the order in which they were given."""
+        return self._portal.call(self._runtime.grants)
+
+    def revoke(self, grant_id: str, *, revoked_by: str = "application") -> None:
+        """Ends a remembered answer, as `callboard.Runtime.revoke` does."""
+        self._portal.call(partial(self._runtime.revoke, grant_id, revoked_by=revoked_by))
+
     def list_models(self, provider: str, *, refresh: bool = False) -> ModelList:
         """The models of a provider, as `callboard.Runtime.list_models` gives them."""
         ask = partial(self._runtime.list_models, provider, refresh=refresh)
@@ -140,7 +153,7 @@ class Runtime(RuntimeHandle):
         *,
         model: str | None = None,
         system: str = "",
-        seconds: float = embedded.COMPLETE_SECONDS,
+        seconds: float = COMPLETE_SECONDS,
     ) -> str:
         """A short text outside every session, as `callboard.Runtime.complete` gives it."""
         complete = self._runtime.complete
@@ -188,6 +201,11 @@ class Session:
         own. Leaving the block before the end cancels the turn and waits until it is gone.
         """
         return Turn(self._portal, self._session.prompt(text, attachments))
+
+    def resume(self) -> Turn | None:
+        """The turn that was suspended, as `callboard.Session.resume` gives it."""
+        turn = self._portal.call(self._session.resume)
+        return None if turn is None else Turn(self._portal, turn)
 
     def run(self, text: str, attachments: Iterable[Attachment] = ()) -> str:
         """Prompts and returns the final answer's text. Interrupting it cancels the turn.
@@ -279,6 +297,8 @@ class Records:
         self.messages = _blocking(portal, store.messages)
         self.calls = _blocking(portal, store.calls)
         self.usage = _blocking(portal, store.usage)
+        self.approvals = _blocking(portal, store.approvals)
+        self.grants = _blocking(portal, store.grants)
         self.full_output = _blocking(portal, store.full_output)
         self.open_turns = _blocking(portal, store.open_turns)
 

@@ -25,7 +25,7 @@ from .runtime.events import (
 )
 from .runtime.history import Attachment, Refusal, Text
 from .runtime.mailbox import Reply
-from .runtime.messages import CancelTurn, InputTicket, SubmitInput
+from .runtime.messages import CancelTurn, InputTicket, ResumeTurn, SubmitInput
 from .runtime.stream import AnyStreamEvent
 from .runtime.subscription import Subscription
 
@@ -46,7 +46,7 @@ Example:
 
 
 class Turn:
-    """One turn, from an input to the final answer; made by `Session.prompt`.
+    """One turn, from an input to the final answer; made by `Session.prompt` or `Session.resume`.
 
     Attributes:
         input_id: The input's id, once entered.
@@ -71,6 +71,7 @@ class Turn:
         self._host = host
         self._session_id = session_id
         self._text = text
+        self._is_suspended = False
         self._subscription = Subscription()
         self._events: deque[TurnEvent | Stored] = deque()
         self._answer = ""
@@ -79,17 +80,21 @@ class Turn:
         self.at_ms = 0
         self.ended: TurnEnded | None = None
 
+    def _begin(self, reply: Reply[InputTicket]) -> SubmitInput | ResumeTurn:
+        session_id, subscription = self._session_id, self._subscription
+        if self._is_suspended:
+            return ResumeTurn(session_id=session_id, subscription=subscription, reply=reply)
+        return SubmitInput(
+            session_id=session_id,
+            text=self._text,
+            attachments=self._attachments,
+            subscription=subscription,
+            reply=reply,
+        )
+
     async def __aenter__(self) -> Self:
         submitted: Reply[InputTicket] = Reply()
-        await self._host.directory.tell(
-            SubmitInput(
-                session_id=self._session_id,
-                text=self._text,
-                attachments=self._attachments,
-                subscription=self._subscription,
-                reply=submitted,
-            )
-        )
+        await self._host.directory.tell(self._begin(submitted))
         try:
             self.input_id = (await submitted.wait()).input_id
         except trio.Cancelled:
@@ -199,6 +204,13 @@ class Turn:
                 self.ended = TurnEnded(turn_id="", outcome="cancelled", message=reason)
             case _:
                 pass
+
+
+def suspended_turn(host: Host, session_id: str) -> Turn:
+    """The turn of a session that was suspended: entering it resumes it."""
+    turn = Turn(host, session_id, "(suspended)")
+    turn._is_suspended = True
+    return turn
 
 
 def _error_of(ended: TurnEnded) -> CallboardError:

@@ -405,7 +405,12 @@ def trouble_scenario(side: str) -> Scenario:
         await assert_goes_on(scene.fake, "s1")
         if not cut.happened:
             tags = {type(event).__name__ for event in await scene.events()}
-            assert {"AttemptFailed", "HistoryCompacted", "ModelSwitched", "ProviderSetAside"} <= tags
+            assert {
+                "AttemptFailed",
+                "HistoryCompacted",
+                "ModelSwitched",
+                "ProviderSetAside",
+            } <= tags
 
     return scenario
 

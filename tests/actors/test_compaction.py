@@ -118,7 +118,11 @@ def test_the_record_tells_who_said_and_did_what() -> None:
 
 def test_the_record_is_bounded_and_keeps_both_ends() -> None:
     for max_chars in RECORD_CHARS:
-        items = [Input("the task"), *(Result("c", "t", "x" * 5000) for _ in range(100)), Input("!")]
+        items: list[Item] = [
+            Input("the task"),
+            *(Result("c", "t", "x" * 5000) for _ in range(100)),
+            Input("!"),
+        ]
         record = record_of(*items, max_chars=max_chars)
         assert len(record) < max_chars + 100
         assert record.startswith("<record>\nperson: the task\n")

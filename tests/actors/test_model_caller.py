@@ -319,6 +319,15 @@ async def test_a_provider_that_keeps_failing_is_passed_over_and_comes_back(
         assert (message.provider, message.parts) == ("local", (Text("I am back."),))
 
 
+async def test_failures_with_an_answer_between_them_are_not_in_a_row() -> None:
+    first = [BUSY, BUSY, reply("a"), BUSY, BUSY, reply("a")]
+    async with open_show(first, Limits(model_retries=0), b=[reply("b")] * 4) as show:
+        for _ in first:
+            assert (await show.play()).outcome == "answered"
+        assert show.asked == [4, 6]
+        assert await show.told(ProviderSetAside) == []
+
+
 async def test_when_all_are_set_aside_they_are_asked_in_their_order(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -411,6 +420,17 @@ async def test_there_may_be_nothing_to_sum_up() -> None:
             == "It is too long. It is the latest part that is too long: send less at once."
         )
         assert show.asked == [1]
+
+
+async def test_the_last_word_is_about_the_last_model() -> None:
+    async with open_show([TOO_LONG], nokey=[], b=[KEY]) as show:
+        ended = await show.play()
+        assert ended.message == "The key is wrong. Asked: local/scripted once, b/m once."
+        [switched] = await show.told(ModelSwitched)
+        assert switched.reason == (
+            "It is too long. It is the latest part that is too long: send less at once. "
+            "There is no nokey/m."
+        )
 
 
 @pytest.mark.parametrize(

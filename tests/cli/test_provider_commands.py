@@ -49,7 +49,8 @@ class Calls:
 
     def __call__(self, *words: str) -> Finished:
         code = main(words)
-        return Finished(code, *self._capsys.readouterr())
+        out, err = self._capsys.readouterr()
+        return Finished(code, out, err)
 
 
 @pytest.fixture
@@ -218,8 +219,8 @@ async def test_models_are_listed_kept_and_chosen(command: Command) -> None:
         await command("providers", "add", "house", "--base-url", server.url("/v1"))
         listed = await command("models", "house", "--json")
         assert [(line["choice"], line["source"]) for line in listed.lines] == [
-            ("house/one", "live"),
-            ("house/two", "live"),
+            ("house/one", "listed"),
+            ("house/two", "listed"),
         ]
         server.answers["/v1/models"] = CHAT.models(["three"])
         assert "house/one" in (await command("models", "house")).out
@@ -245,7 +246,7 @@ async def test_models_are_listed_kept_and_chosen(command: Command) -> None:
 def test_models_that_are_known_without_a_key(call: Calls) -> None:
     listed = call("models", "gemini")
     assert "gemini/gemini-3.8-flash" in listed.out
-    assert "(preset)" in listed.out
+    assert "(known)" in listed.out
     assert "needs a key: set GEMINI_API_KEY" in listed.err
 
 

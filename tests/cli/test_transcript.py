@@ -2,15 +2,18 @@ from __future__ import annotations
 
 import io
 
+import msgspec
 import pytest
 
 from callboard.cli.style import Style, counted, seconds, style_of
 from callboard.cli.transcript import Transcript, TurnEvent
+from callboard.config.prices import Price, PriceTable
 from callboard.runtime.definitions import CallStatus
 from callboard.runtime.events import (
     CallFinished,
     CallProgress,
     CallProposed,
+    HistoryCompacted,
     MessageCompleted,
     MessageDiscarded,
     TurnEnded,
@@ -20,9 +23,9 @@ from callboard.runtime.stream import Done, RefusalDelta, StopReason, TextDelta, 
 PLAIN = Style()
 
 
-def shown(*events: TurnEvent, style: Style = PLAIN) -> str:
+def shown(*events: TurnEvent, style: Style = PLAIN, prices: PriceTable | None = None) -> str:
     pieces: list[str] = []
-    transcript = Transcript(pieces.append, style, "session_1")
+    transcript = Transcript(pieces.append, style, "session_1", prices)
     for event in events:
         transcript.show(event)
     return "".join(pieces)
@@ -67,6 +70,24 @@ def test_text_calls_and_summary_stand_apart() -> None:
 def test_unknown_tokens_are_not_told_as_zero() -> None:
     assert "token" not in shown(message(None), ended())
     assert shown(ended("loop_guard")) == "loop guard · 1.5 s · session_1\n"
+
+
+def test_a_summary_tells_what_the_turn_cost_as_far_as_it_is_known() -> None:
+    prices = PriceTable({"p/m": Price(input=100.0, output=100.0)})
+    elsewhere = msgspec.structs.replace(message(Usage(20, 20)), provider="q")
+    compacted = HistoryCompacted(
+        turn_id="t", rounds=1, summary="s", provider="p", model="m", usage=Usage(1, 1)
+    )
+    assert " · $0.0012 · session_1" in shown(message(Usage(10, 2)), ended(), prices=prices)
+    assert " · $0.0014 · session_1" in shown(
+        compacted, message(Usage(10, 2)), ended(), prices=prices
+    )
+    for unknown in (elsewhere, message(Usage(5)), message(None)):
+        text = shown(message(Usage(10, 2)), unknown, ended(), prices=prices)
+        assert " · at least $0.0012 · session_1" in text
+        assert "$" not in shown(unknown, ended(), prices=prices)
+    free = PriceTable({"p/m": Price(input=0, output=0)})
+    assert "$" not in shown(message(Usage(10, 2)), ended(), prices=free)
 
 
 @pytest.mark.parametrize("status", [s for s in CallStatus if s.is_final])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from itertools import starmap
+from itertools import pairwise, starmap
 from typing import Any
 
 import msgspec
@@ -13,72 +13,77 @@ from hypothesis import strategies as st
 
 from callboard.config.policy import Policy, PolicyBook, PolicyQuestion
 from callboard.config.policy_coverage import covers
+from callboard.config.policy_index import RuleIndex
 from callboard.config.policy_match import CallArguments, CompiledRule
 from callboard.config.policy_rules import Condition, PlacedRule, Rule, Verdict
 from callboard.runtime.definitions import Agent, Preset, SessionKind, Tier, ToolDefinition
 
-TOOLS = ("read_file", "write_file", "shell", "git_push")
-PATHS = ("a", "A/b", "a/b", "a/b/c", "b", ".", "/a", "a/../b", "b/x.md")
-URLS = ("https://x.org/", "https://in.x.org/a", "https://y.org/", "no URL")
-COMMANDS = (["git", "status"], ["git", "push"], ["/bin/git", "push"], "git status", [])
-PATTERNS = ("a", "a/**", "**/b", "*/b", "b/*.md", "**", ".", "a/b")
-NAMES = ("path", "url", "command", "mode")
-
-SOMETHING = st.fixed_dictionaries(
-    {},
-    optional={
-        "path": st.sampled_from(PATHS),
-        "url": st.sampled_from(URLS),
-        "command": st.sampled_from(COMMANDS),
-        "mode": st.sampled_from(("w", "W", "r", 1, True)),
-    },
+TOOLS = ("write_file", "git_push")
+PATHS = ("a", "A/b", "a/b", "a/b/c", "b", ".", "/a", "a/../b", "b/x.md", 7)
+PATTERNS = ("a", "a/**", "**/b", "*/b", "*/b/c", "b/*.md", "**", ".", ("a/b", "b/**"))
+ARGUMENTS = st.sampled_from(
+    (
+        {},
+        *({"path": path} for path in PATHS),
+        *({"path": path, "mode": mode} for path in PATHS for mode in ("w", "W", 1, True)),
+        *({"url": f"https://{host}/"} for host in ("x.org", "in.x.org", "y.org", "", "u@x.org")),
+        *({"command": words} for words in (["git", "push"], ["/bin/git", "push"], "git", [])),
+    )
+)
+ON_PATH = tuple(Condition(path=pattern) for pattern in PATTERNS)
+CONDITIONS = st.sampled_from(
+    (
+        {},
+        *({"path": condition} for condition in ON_PATH),
+        *({"path": condition, "mode": Condition(is_=["w", 1])} for condition in ON_PATH),
+        {"mode": Condition(is_="w")},
+        {"path": Condition(is_="a/b")},
+        *({"url": Condition(host=host)} for host in ("x.org", ".x.org", ("x.org", "y.org"))),
+        *({"command": Condition(argv=words)} for words in (("git",), ("git", "push"))),
+    )
 )
 
 
-def some(values: tuple[Any, ...], least: int = 0) -> st.SearchStrategy[Any]:
-    both = tuple((first, second) for first in values for second in values if first != second)
-    none = ((),) if not least else ()
-    return st.sampled_from((*none, *((value,) for value in values), *both))
+def some(values: tuple[Any, ...]) -> st.SearchStrategy[Any]:
+    """Nothing as often as something: a rule that says much seldom matches."""
+    said = ((), *((value,) for value in values), *pairwise(values))
+    return st.sampled_from((*(() for _ in said), *said))
 
 
-CONDITIONS = st.one_of(
-    some(PATTERNS, 1).map(lambda said: Condition(path=said)),
-    some(("x.org", ".x.org", "y.org"), 1).map(lambda said: Condition(host=said)),
-    st.sampled_from((("git",), ("git", "push"))).map(lambda said: Condition(argv=said)),
-    st.sampled_from(("w", "a/b", 1, ["r", "w"])).map(lambda said: Condition(is_=said)),
+FIELDS = ("tool", "tier", "agent", "kind", "channel", "arguments")
+VERDICTS = st.sampled_from(Verdict)
+NAMES = st.sampled_from((*TOOLS, *TOOLS, "*", "git_*", TOOLS, ("read_file", "write_?ile")))
+
+
+def rules(conditions: st.SearchStrategy[Any] = CONDITIONS) -> st.SearchStrategy[Rule]:
+    return st.builds(
+        Rule,
+        verdict=VERDICTS,
+        tool=NAMES,
+        tier=some(tuple(Tier)),
+        agent=some(("general", "other")),
+        kind=some(tuple(SessionKind)),
+        channel=some(("web",)),
+        arguments=conditions,
+    )
+
+
+def definition(tool: str, tier: Tier, properties: dict[str, Any]) -> ToolDefinition:
+    parameters = {"properties": properties}
+    return ToolDefinition(name=tool, description="", parameters=parameters, tier=tier)
+
+
+QUESTIONS = st.builds(
+    lambda tool, declared, properties, **fields: PolicyQuestion(
+        tool=tool, definition=declared and definition(tool, declared, properties), **fields
+    ),
+    tool=st.sampled_from(TOOLS),
+    declared=st.sampled_from((*Tier, *Tier, None)),
+    properties=st.sampled_from(({}, {"path": {"default": "."}}, {"path": {}, "mode": {}})),
+    tier=st.sampled_from((*Tier, *Tier, None)),
+    arguments=ARGUMENTS.map(json.dumps),
+    approval_reason=st.sampled_from((None, "it asks")),
 )
-
-
-@st.composite
-def rules(draw: st.DrawFn) -> Rule:
-    return Rule(
-        verdict=draw(st.sampled_from(Verdict)),
-        tool=draw(st.sampled_from((*TOOLS, "*", "git_*", ("read_file", "write_?ile")))),
-        tier=draw(some(tuple(Tier))),
-        agent=draw(some(("general", "other"))),
-        kind=draw(some(tuple(SessionKind))),
-        channel=draw(some(("web",))),
-        arguments=draw(st.dictionaries(st.sampled_from(NAMES), CONDITIONS, max_size=2)),
-    )
-
-
-@st.composite
-def questions(draw: st.DrawFn) -> PolicyQuestion:
-    tool = draw(st.sampled_from(TOOLS))
-    declared = draw(st.none() | st.sampled_from(Tier))
-    properties = draw(st.sampled_from(({}, {"path": {"default": "."}}, {"path": {}, "mode": {}})))
-    definition = declared and ToolDefinition(
-        name=tool, description="", parameters={"properties": properties}, tier=declared
-    )
-    return PolicyQuestion(
-        tool=tool,
-        definition=definition,
-        tier=draw(st.none() | st.sampled_from(Tier)),
-        arguments=json.dumps(draw(SOMETHING)),
-        approval_reason=draw(st.none() | st.just("it asks")),
-    )
-
-
 SESSIONS = st.fixed_dictionaries(
     {
         "agent": st.builds(
@@ -88,7 +93,7 @@ SESSIONS = st.fixed_dictionaries(
         "channel": st.none() | st.just("web"),
     }
 )
-RULES = st.lists(rules(), max_size=5)
+RULES = st.lists(rules(), max_size=6)
 
 
 def policy_of(said: list[Rule], session: dict[str, Any]) -> Policy:
@@ -99,7 +104,7 @@ def strictness(made: Policy, asked: PolicyQuestion) -> int:
     return made.ruling(asked).verdict.rank
 
 
-@given(RULES, rules(), SESSIONS, questions())
+@given(RULES, rules(), SESSIONS, QUESTIONS)
 def test_one_more_rule_that_denies_or_asks_never_allows_more(
     said: list[Rule], more: Rule, session: dict[str, Any], asked: PolicyQuestion
 ) -> None:
@@ -109,7 +114,7 @@ def test_one_more_rule_that_denies_or_asks_never_allows_more(
         assert strictness(policy_of(narrower, session), asked) >= before
 
 
-@given(RULES, rules(), SESSIONS, questions())
+@given(RULES, rules(), SESSIONS, QUESTIONS)
 def test_one_more_rule_that_allows_only_answers_what_a_preset_asks(
     said: list[Rule], more: Rule, session: dict[str, Any], asked: PolicyQuestion
 ) -> None:
@@ -121,7 +126,7 @@ def test_one_more_rule_that_allows_only_answers_what_a_preset_asks(
         assert before.rule == f"preset {session['agent'].policy}"
 
 
-@given(RULES, rules(), SESSIONS, questions())
+@given(RULES, rules(), SESSIONS, QUESTIONS)
 def test_an_elevated_call_is_allowed_only_by_a_rule_that_says_all_of_it(
     said: list[Rule], more: Rule, session: dict[str, Any], asked: PolicyQuestion
 ) -> None:
@@ -155,7 +160,7 @@ def test_the_order_of_rules_is_no_part_of_a_policy(
 @given(
     RULES.flatmap(lambda said: st.tuples(st.just(said), st.permutations(said))),
     SESSIONS,
-    questions(),
+    QUESTIONS,
 )
 def test_the_order_of_rules_does_not_matter(
     orders: tuple[list[Rule], list[Rule]], session: dict[str, Any], asked: PolicyQuestion
@@ -164,7 +169,7 @@ def test_the_order_of_rules_does_not_matter(
     assert first.verdict is second.verdict
 
 
-@given(st.tuples(RULES, RULES, RULES), st.tuples(SESSIONS, SESSIONS, SESSIONS), questions())
+@given(st.tuples(RULES, RULES, RULES), st.tuples(SESSIONS, SESSIONS, SESSIONS), QUESTIONS)
 def test_policies_meet_in_any_order_and_never_laxer_than_one_of_them(
     said: tuple[list[Rule], ...], sessions: tuple[dict[str, Any], ...], asked: PolicyQuestion
 ) -> None:
@@ -179,31 +184,35 @@ def test_policies_meet_in_any_order_and_never_laxer_than_one_of_them(
     assert strictness(both, asked) == strictest
 
 
-@given(RULES, SESSIONS, questions())
+@pytest.mark.parametrize("conditions", [*((one,) for one in ON_PATH), ON_PATH], ids=str)
+@pytest.mark.parametrize("verdict", Verdict)
 def test_the_index_leaves_out_no_rule_that_matches(
-    said: list[Rule], session: dict[str, Any], asked: PolicyQuestion
+    verdict: Verdict, conditions: tuple[Condition, ...]
 ) -> None:
-    ruling = policy_of(said, session).ruling(asked)
-    arguments = CallArguments(asked.arguments, asked.properties)
-    matching = [
-        rule.verdict
-        for rule in (CompiledRule(PlacedRule(rule, "here")) for rule in said)
-        if rule.is_about_tool(asked.tool)
-        and rule.is_about_session(session["agent"].name, session["kind"], session["channel"])
-        and rule.matches(asked.final_tier, arguments)
+    said = [
+        CompiledRule(PlacedRule(Rule(verdict=verdict, tool="*", arguments={"path": one}), ""))
+        for one in conditions
     ]
-    for verdict in (Verdict.DENY, Verdict.ASK):
-        if verdict in matching:
-            assert ruling.verdict is verdict
-            assert ruling.rule == "here"
-            return
-    assert ruling.verdict is not Verdict.DENY
+    index = RuleIndex(said)
+    for path in PATHS:
+        arguments = CallArguments(json.dumps({"path": path}))
+        matching = [rule for rule in said if rule.accepts(arguments)]
+        candidates = index.candidates(arguments)
+        assert [rule for rule in candidates if rule in matching] == matching
 
 
-@given(rules(), rules(), SESSIONS, questions())
+@given(VERDICTS, rules(), st.sets(st.sampled_from(FIELDS)), SESSIONS, QUESTIONS, st.data())
 def test_a_rule_that_covers_another_matches_what_it_matches(
-    wide: Rule, narrow: Rule, session: dict[str, Any], asked: PolicyQuestion
+    verdict: Verdict,
+    narrow: Rule,
+    left_out: set[str],
+    session: dict[str, Any],
+    asked: PolicyQuestion,
+    data: st.DataObject,
 ) -> None:
+    other = data.draw(rules())
+    changed = {field: getattr(other, field) for field in left_out}
+    wide = msgspec.structs.replace(narrow, verdict=verdict, **changed)
     # Only a rule at least as strict makes another one useless, and only that is promised.
     if wide.verdict.rank < narrow.verdict.rank or not covers(wide, narrow):
         return
@@ -217,7 +226,7 @@ def test_a_rule_that_covers_another_matches_what_it_matches(
     assert found != [True, False]
 
 
-@given(rules(), st.lists(SOMETHING, max_size=6))
+@given(rules(), st.lists(ARGUMENTS, max_size=6))
 def test_examples_hold_exactly_when_the_rule_is_accepted(
     said: Rule, examples: list[dict[str, Any]]
 ) -> None:

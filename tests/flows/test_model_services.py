@@ -18,10 +18,10 @@ import callboard
 from callboard.config.settings import DialectName, ProviderSettings, Settings
 from callboard.providers.catalog import Wish, resolve_model
 from callboard.providers.completion import MAX_TEXT_CHARS
+from callboard.providers.known_models import KNOWN_MODELS
 from callboard.providers.known_providers import KNOWN
 from callboard.providers.model_cache import FOLDER_NAME, ModelCache
 from callboard.providers.model_services import ModelList, ModelServices, ModelSource
-from callboard.providers.preset_models import PRESET_MODELS
 from callboard.providers.provider import ListedModel, ModelTarget
 from callboard.providers.script import fail, reply
 from callboard.runtime.errors import (
@@ -76,13 +76,13 @@ async def test_a_list_is_asked_for_once_and_then_to_refresh(wire: Wire) -> None:
     async with open_stage(wire.pages(ids=["one", "two"]), wire) as stage:
         first = await stage.services.list_models("house")
         again = await stage.services.list_models("house")
-        assert choices(first) == [("house/one", "live"), ("house/two", "live")]
+        assert choices(first) == [("house/one", "listed"), ("house/two", "listed")]
         assert (first.is_cached, again.is_cached) == (False, True)
         assert again.models == first.models
         assert again.listed_at_ms == first.listed_at_ms is not None
         stage.server.answers["/v1/models"] = wire.models(["three"])
         fresh = await stage.services.list_models("house", refresh=True)
-        assert choices(fresh) == [("house/three", "live")]
+        assert choices(fresh) == [("house/three", "listed")]
         assert len(stage.server.requests) == 2
         assert "sesame" in stage.server.requests[0].headers[wire.key_header]
 
@@ -96,7 +96,7 @@ async def test_all_pages_of_a_list_are_read() -> None:
     }
     async with open_stage(answers, gemini) as stage:
         found = await stage.services.list_models("house")
-    assert choices(found) == [("house/one", "live"), ("house/two", "live")]
+    assert choices(found) == [("house/one", "listed"), ("house/two", "listed")]
     more = {**anthropic.list_of(["one"]), "has_more": True, "last_id": "one"}
     answers = {
         "/v1/models": page(json.dumps(more)),
@@ -104,7 +104,7 @@ async def test_all_pages_of_a_list_are_read() -> None:
     }
     async with open_stage(answers, anthropic) as stage:
         found = await stage.services.list_models("house")
-    assert choices(found) == [("house/one", "live"), ("house/two", "live")]
+    assert choices(found) == [("house/one", "listed"), ("house/two", "listed")]
 
 
 async def test_a_list_is_kept_in_the_data_folder(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ async def test_a_list_that_can_not_be_kept_is_given_all_the_same(tmp_path: Path)
     (tmp_path / "data").write_text("a file")
     async with open_stage(CHAT.pages(ids=["one"]), data=tmp_path / "data") as stage:
         found = await stage.services.list_models("house")
-        assert choices(found) == [("house/one", "live")]
+        assert choices(found) == [("house/one", "listed")]
         assert "could not be kept" in found.problem
 
 
@@ -144,8 +144,8 @@ async def test_models_of_the_configuration_stand_before_the_listed_ones() -> Non
         found = await stage.services.list_models("house")
         assert choices(found) == [
             ("house/mine", "manual"),
-            ("house/one", "live"),
-            ("house/two", "live"),
+            ("house/one", "listed"),
+            ("house/two", "listed"),
         ]
 
 
@@ -164,9 +164,9 @@ async def test_without_any_list_the_models_that_are_known_hold() -> None:
         for name in ("openai", "anthropic", "gemini"):
             found = await services.list_models(name)
             assert [model.choice for model in found.models] == [
-                f"{name}/{preset.model}" for preset in PRESET_MODELS[name]
+                f"{name}/{each.model}" for each in KNOWN_MODELS[name]
             ]
-            assert {model.source for model in found.models} == {ModelSource.PRESET}
+            assert {model.source for model in found.models} == {ModelSource.KNOWN}
             assert (found.listed_at_ms, found.is_cached) == (None, False)
             assert f"{name} needs a key" in found.problem
     async with open_stage({}, models=["mine"]) as stage:
@@ -188,16 +188,16 @@ async def test_a_provider_of_which_nothing_is_known_says_why() -> None:
 async def test_what_a_provider_leaves_out_is_filled_from_what_is_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    preset = PRESET_MODELS["openai"][0]
-    async with open_web_server(CHAT.pages(ids=[preset.model, "new"])) as server:
+    example = KNOWN_MODELS["openai"][0]
+    async with open_web_server(CHAT.pages(ids=[example.model, "new"])) as server:
         here = msgspec.structs.replace(KNOWN["openai"], base_url=server.url("/v1"))
         monkeypatch.setitem(KNOWN, "openai", here)
         async with open_http_client() as http:
             services = ModelServices(wish_for(server.url("/v1")), http, ModelCache(None))
             known, new = (await services.list_models("house")).models
-    assert known.title == preset.title
-    assert known.context_tokens == preset.context_tokens
-    assert (known.source, new.source) == (ModelSource.LIVE, ModelSource.LIVE)
+    assert known.title == example.title
+    assert known.context_tokens == example.context_tokens
+    assert (known.source, new.source) == (ModelSource.LISTED, ModelSource.LISTED)
     assert new.context_tokens is None
 
 
@@ -305,7 +305,7 @@ async def test_the_services_of_a_runtime(tmp_path: Path) -> None:
             report = await runtime.test_provider("house", model=MODEL)
             text = await runtime.complete("Greet me.", model=f"house/{MODEL}")
             assert (choices(found), report.works, text) == (
-                [(f"house/{MODEL}", "live")],
+                [(f"house/{MODEL}", "listed")],
                 True,
                 TEXT,
             )
@@ -315,7 +315,7 @@ async def test_the_services_of_a_runtime(tmp_path: Path) -> None:
         ) as runtime:
             # The server of a base URL is a provider too.
             assert (await runtime.test_provider("custom", model=MODEL)).works
-            assert choices(await runtime.list_models("custom")) == [(f"custom/{MODEL}", "live")]
+            assert choices(await runtime.list_models("custom")) == [(f"custom/{MODEL}", "listed")]
 
 
 async def test_a_base_url_in_a_wire_format_that_is_named() -> None:

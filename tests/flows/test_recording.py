@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 from stage import Stage, open_stage, play
 
 import callboard
-from callboard.providers.recording import read_recording
+from callboard.config.settings import Limits, Settings
+from callboard.providers.recording import MAX_REQUEST_BYTES, read_recording
 from callboard.providers.script import Step, cut_after, reply, stall, status
-from callboard.runtime.errors import NotFoundError, ValidationError
+from callboard.runtime.errors import NotFoundError, StorageError, ValidationError
 from callboard.runtime.redaction import redactor
 from callboard.runtime.secrets import Secret
 
+ONE_RETRY = Settings(limits=Limits(model_retries=1))
 KEY = "a-very-secret-word-0815"
 WRITE = reply(["I wr", "ite."], calls=[("write_file", {"path": "a.txt", "content": "hello"})])
 
@@ -93,9 +96,111 @@ async def test_a_replayed_fault_is_the_same_fault(tmp_path: Path) -> None:
     assert "no such key" in played.ended.message
 
 
+async def test_a_call_that_got_no_answer_is_made_again_in_the_replay_too(tmp_path: Path) -> None:
+    answer = 'data: {"choices":[{"delta":{"content":"Hi."},"finish_reason":"stop"}]}\n\n'
+    calls: list[dict[str, Any]] = [
+        {"dialect": "openai_chat"},
+        {"dialect": "openai_chat", "status": 200, "body": answer + "data: [DONE]\n\n"},
+    ]
+    path = tmp_path / "hand-made.jsonl"
+    path.write_text("".join(json.dumps(call) + "\n" for call in calls))
+    model = callboard.ReplayProvider(path)
+    async with callboard.open_runtime(
+        model=model, workspace=tmp_path, environ={}, settings=ONE_RETRY, strict=True
+    ) as runtime:
+        assert await (await runtime.create_session()).run("Hello.") == "Hi."
+    model.assert_complete()
+
+
+async def test_a_recording_goes_on_behind_a_line_that_a_crash_cut_off(tmp_path: Path) -> None:
+    async with open_stage(
+        tmp_path, [reply("One."), reply("Two.")], record=tmp_path / "recordings"
+    ) as stage:
+        session = await stage.runtime.create_session()
+        await session.run("Go.")
+        path = tmp_path / "recordings" / f"{session.session_id}.jsonl"
+        whole = path.read_bytes()
+        path.write_bytes(whole + whole[: len(whole) // 2])
+        await session.run("Go on.")
+    with pytest.raises(ValidationError, match="line 2 is no recorded call"):
+        read_recording(path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + lines[2])
+    assert [b"One." in call.answer for call in read_recording(path)] == [True, False]
+
+
+async def test_a_turn_goes_on_when_its_recording_can_not_be_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "recordings"
+    async with open_stage(tmp_path, [reply("One."), reply("Two.")], record=folder) as stage:
+        session = await stage.runtime.create_session()
+        path = folder / f"{session.session_id}.jsonl"
+        path.symlink_to(tmp_path / "elsewhere")
+        assert await session.run("Go.") == "One."
+        path.unlink()
+        assert await session.run("Go on.") == "Two."
+    assert not (tmp_path / "elsewhere").exists()
+    assert [record.getMessage()[:32] for record in caplog.records] == [
+        "a model call was not recorded in"
+    ]
+    assert len(read_recording(path)) == 1
+
+
+async def test_a_folder_that_can_not_be_one_is_refused_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(StorageError, match="can't hold recordings"):
+            async with open_stage(tmp_path, [], store="disk", record=folder):
+                pytest.fail("it opened")
+    # The positive control, and the store was not left open.
+    async with open_stage(tmp_path, [], store="disk", record=tmp_path / "new" / "folder"):
+        assert (tmp_path / "new" / "folder").is_dir()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"[" * 100 + b"\xff", b'{"a": "' + b"b" * 200_000 + b'"}', b'"' * 200_000, "é".encode() * 99],
+)
+async def test_what_is_kept_of_an_answer_is_bounded_and_else_the_same(
+    tmp_path: Path, body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = status(418, body)
+    monkeypatch.setattr("callboard.actors.model_stream.MAX_ERROR_BODY_BYTES", 10**6)
+    for limit in (10**6, 7):
+        monkeypatch.setattr("callboard.providers.recording.MAX_RECORDED_BYTES", limit)
+        async with open_stage(tmp_path, [step], record=tmp_path / "recordings") as stage:
+            [call] = read_recording(await recorded(tmp_path, stage, "Go."))
+        assert call.answer == body[:limit]
+        assert call.is_cut == (len(body) > limit)
+        assert json.loads(call.request)["messages"][1]["content"] == "Go."
+
+
+async def test_a_request_with_a_large_file_is_cut_in_the_recording(tmp_path: Path) -> None:
+    image = callboard.Attachment("image/png", b"\x89PNG\r\n\x1a\n" + bytes(MAX_REQUEST_BYTES))
+    async with open_stage(tmp_path, [reply("I see.")], record=tmp_path / "recordings") as stage:
+        session = await stage.runtime.create_session()
+        assert await session.run("Look.", attachments=[image]) == "I see."
+    [call] = read_recording(tmp_path / "recordings" / f"{session.session_id}.jsonl")
+    assert (len(call.request), call.is_request_cut) == (MAX_REQUEST_BYTES, True)
+    assert not call.is_cut
+
+
 def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="no recording"):
         callboard.ReplayProvider(tmp_path / "none.jsonl")
-    (tmp_path / "odd.jsonl").write_text('{"some": "json"}\n')
-    with pytest.raises(ValidationError, match="line 1"):
-        callboard.ReplayProvider(tmp_path / "odd.jsonl")
+    with pytest.raises(StorageError, match="can't be read"):
+        callboard.ReplayProvider(tmp_path)
+    for line in ('{"some": "json"}', "[", '{"dialect": "x", "is_base64": true, "body": "%"}'):
+        (tmp_path / "odd.jsonl").write_text(f"{line}\n")
+        with pytest.raises(ValidationError, match="line 1"):
+            callboard.ReplayProvider(tmp_path / "odd.jsonl")
+
+
+async def test_a_recording_of_an_unknown_wire_format_says_so(tmp_path: Path) -> None:
+    (tmp_path / "odd.jsonl").write_text('{"dialect": "telex", "status": 200}')
+    async with callboard.open_runtime(
+        model=callboard.ReplayProvider(tmp_path / "odd.jsonl"), workspace=tmp_path, environ={}
+    ) as runtime:
+        with pytest.raises(callboard.CallboardError, match="no wire format 'telex'"):
+            await (await runtime.create_session()).run("Go.")

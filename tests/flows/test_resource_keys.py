@@ -16,7 +16,7 @@ from batch import Asked, Bench
 from hypothesis import given
 from hypothesis import strategies as st
 from scene import Scene, open_scene, run_calls
-from stage import make_workspace, messages_of, open_local_stage, play, tool_contents
+from stage import make_workspace, messages_of, open_local_stage, play, read_result, tool_contents
 
 import callboard
 from callboard.config.settings import Limits, Settings
@@ -25,6 +25,7 @@ from callboard.runtime.definitions import Resource
 from callboard.runtime.events import CallProposed, TurnStarted
 from callboard.runtime.history import Call
 from callboard.tools.registry import builtin_tools
+from callboard.tools.tool import Arguments, FunctionTool
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,76 @@ def test_keys_of_built_in_tools(
     [tool] = [tool for tool in builtin_tools() if tool.definition.name == name]
     taken = tool.resources(tool.decode(json.dumps(arguments)))
     assert [(key.path, key.write) for key in taken] == keys
+
+
+@pytest.mark.parametrize(
+    ("paths", "seconds"),
+    [(["a", "a"], 2), (["a", "a/b"], 2), (["a", "b"], 1), (["", "b"], 2)],
+)
+async def test_own_keys_may_be_plain_texts(
+    paths: list[str], seconds: int, tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    @callboard.tool(tier="workspace", resources=lambda arguments: [arguments.path])
+    async def hold(path: str) -> None:
+        """Works with its key."""
+        await trio.sleep(1)
+
+    steps = [reply(calls=[("hold", {"path": path}) for path in paths]), reply("Well.")]
+    async with open_local_stage(tmp_path, steps, tools=[hold]) as (runtime, _):
+        session = await runtime.create_session()
+        began = trio.current_time()
+        played = await play(session, "Go.")
+        assert trio.current_time() - began == seconds
+    assert played.statuses == [("hold", "success")] * 2
+
+
+class Careless(FunctionTool):
+    """A tool whose own code names what is no key."""
+
+    def resources(self, arguments: Arguments) -> Any:
+        """See `Tool`."""
+        return ["a", 5]
+
+
+async def do() -> str:
+    """Does it."""
+    await trio.lowlevel.checkpoint()
+    return "done"
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        *(
+            (callboard.tool(name="bad", tier="workspace", resources=lambda _, k=keys: k)(do), word)
+            for keys, word in [
+                ("a", "resources gave 'a', and not a list of keys"),
+                (5, "resources gave 5, and not a list of keys"),
+                (None, "resources gave None, and not a list of keys"),
+                (["a", 5], "resources gave the key 5, which is neither"),
+                (["../a"], "'../a' can't be a key of parallel calls"),
+            ]
+        ),
+        (Careless(do, name="bad", tier="workspace"), "resources gave the key 5"),
+    ],
+)
+async def test_what_is_no_key_fails_its_call_alone(
+    bad: FunctionTool, message: str, tmp_path: Path
+) -> None:
+    """Neither the siblings, nor other sessions, nor the next answer see anything of it."""
+    good = callboard.tool(name="good", tier="workspace", resources=lambda _: ["a"])(do)
+    calls: list[Asked] = [("bad", {}), ("good", {}), ("bad", {}), ("good", {})]
+    steps = [reply(calls=calls), reply("Well."), reply(calls=calls), reply("Well.")]
+    async with open_local_stage(tmp_path, steps, tools=[bad, good]) as (runtime, _):
+        session = await runtime.create_session()
+        for _ in range(2):
+            played = await play(session, "Go.")
+            assert sorted(played.statuses) == [("bad", "error")] * 2 + [("good", "success")] * 2
+            refused = [read_result(r) for r in played.results if r.name == "bad"]
+            assert {result["error_type"] for result in refused} == {"execution_error"}
+            for result in refused:
+                assert result["message"].startswith("bad failed before it ran: ValidationError: ")
+                assert message in result["message"]
 
 
 async def test_a_recursive_delete_is_alone_below_its_root(tmp_path: Path) -> None:

@@ -11,10 +11,13 @@ import trio
 from callboard.actors.directory import Directory, LiveSessions
 from callboard.actors.journal import Journal
 from callboard.actors.model_stream import ModelStream, StartModelCall
-from callboard.actors.permission_broker import Approver, PermissionBroker
+from callboard.actors.approval_record import Approver, BrokerServices
+from callboard.actors.call_preparation import CallPreparation
+from callboard.actors.permission_broker import PermissionBroker
 from callboard.actors.session import Session
 from callboard.actors.session_services import SessionServices
 from callboard.actors.tool_dispatcher import ToolDispatcher
+from callboard.config.policy import PolicyBook
 from callboard.config.settings import Limits
 from callboard.providers.provider import LocalModel, ModelTarget
 from callboard.providers.scripted import ScriptedModel
@@ -42,6 +45,7 @@ from callboard.runtime.memory_store import open_memory_store
 from callboard.runtime.messages import (
     AppendEvents,
     BrokerMessage,
+    CallPlace,
     DirectoryMessage,
     DispatcherMessage,
     InputTicket,
@@ -172,17 +176,27 @@ class Scene:
             agents=self.agents,
         )
 
+    @property
+    def preparation(self) -> CallPreparation:
+        return CallPreparation(self.registry, NoHandles(), self.limits)
+
     def make_journal(self) -> Journal:
         return Journal(self.journal, self.store, self.inboxes)
 
     def make_broker(self) -> PermissionBroker:
-        return PermissionBroker(
-            self.broker, self.journal, self.approver, self.limits.approval_seconds
+        services = BrokerServices(
+            store=self.store,
+            preparation=self.preparation,
+            agents=self.agents,
+            policies=PolicyBook(),
+            approver=self.approver,
+            approval_seconds=self.limits.approval_seconds,
         )
+        return PermissionBroker(self.broker, self.journal, services)
 
     def make_dispatcher(self) -> ToolDispatcher:
         self.running_dispatcher = ToolDispatcher(
-            self.dispatcher, self.journal, self.broker, self.registry, NoHandles(), self.limits
+            self.dispatcher, self.journal, self.broker, self.preparation, self.limits
         )
         return self.running_dispatcher
 
@@ -276,6 +290,13 @@ async def open_scene(scene: Scene, *names: str) -> AsyncGenerator[trio.Nursery, 
     scene.close_unused()
 
 
+def place_of(session_id: str = "s1", agent: Agent | None = None) -> CallPlace:
+    return CallPlace(
+        session_id=session_id, turn_id="t", agent=agent or Agent(),
+        session_kind=SessionKind.MAIN, workspace="/work",
+    )  # fmt: skip
+
+
 async def run_calls(
     scene: Scene,
     calls: Sequence[Call],
@@ -301,8 +322,7 @@ async def run_calls(
     with progress:
         await scene.dispatcher.tell(
             RunCalls(
-                session_id=session_id, turn_id="t", agent=agent or Agent(),
-                session_kind=SessionKind.MAIN, workspace="/work", calls=tuple(calls),
+                place=place_of(session_id, agent), calls=tuple(calls),
                 preamble=(message, *proposed), outlet=outlet, scope=scope,
             )
         )  # fmt: skip

@@ -14,8 +14,8 @@ from callboard.providers.catalog import (
     servers_to_ask,
     unknown_model,
 )
+from callboard.providers.known_models import KNOWN_MODELS
 from callboard.providers.known_providers import KEY_ORDER, KNOWN
-from callboard.providers.preset_models import PRESET_MODELS
 from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import AuthError, CallboardError, NotFoundError, ValidationError
 from callboard.runtime.secrets import Secret
@@ -203,12 +203,12 @@ def test_changing_a_built_in_provider_leaves_what_it_knows_of_its_keys() -> None
 
 
 def test_every_default_model_is_among_those_that_are_known() -> None:
-    for name, presets in PRESET_MODELS.items():
-        ids = [preset.model for preset in presets]
+    for name, models in KNOWN_MODELS.items():
+        ids = [each.model for each in models]
         assert len(ids) == len(set(ids))
         assert KNOWN[name].model in {None, *ids}
     for name in KEY_ORDER:
-        assert all(preset.context_tokens for preset in PRESET_MODELS[name])
+        assert all(each.context_tokens for each in KNOWN_MODELS[name])
 
 
 def test_an_unknown_model_is_answered_with_those_that_exist() -> None:

@@ -318,6 +318,17 @@ def test_usage_may_follow_the_end_and_several_chunks_may_end() -> None:
     ]
 
 
+def test_a_whole_document_that_is_no_answer_is_told_from_one_that_was_cut() -> None:
+    [stray] = decode(b'{"hello": "world"}')
+    assert isinstance(stray, StreamError)
+    assert (stray.error_type, stray.retryable, stray.status) == ("provider", False, None)
+    assert "base URL" in stray.message
+    for cut in (b'{"candidates": [{"conte', b'[{"responseId": "r"}, {"candidates": [{}]}'):
+        [error] = decode(cut)
+        assert isinstance(error, StreamError)
+        assert (error.error_type, error.retryable) == ("network", True)
+
+
 def test_an_answer_is_whole_from_its_finish_reason_on() -> None:
     decoder = GeminiDecoder()
     decoder.feed(sse(chunk({"text": "a"})))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -73,3 +74,13 @@ def test_a_tools_failure_is_typed() -> None:
 
 def test_the_module_defines_all_leaves() -> None:
     assert all(getattr(errors, leaf.__name__) is leaf for leaf in LEAVES)
+
+
+def test_a_failure_takes_the_word_of_its_type() -> None:
+    assert ToolFailure("not_empty", "x").error_type is ErrorType.NOT_EMPTY
+
+
+@pytest.mark.parametrize("word", ["nope", "", None, 5, ["timeout"]])
+def test_a_failure_of_no_known_type_is_refused(word: Any) -> None:
+    with pytest.raises(ValidationError, match=r"no error type .*it says: lost.* timeout"):
+        ToolFailure(word, "lost")

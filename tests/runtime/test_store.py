@@ -69,9 +69,9 @@ def finished(call_id: str = "c1", **changes: object) -> CallFinished:
     return msgspec.structs.replace(event, **changes)
 
 
-def asked(call_id: str = "c1") -> ApprovalAsked:
+def asked(call_id: str = "c1", approval_id: str = "a1") -> ApprovalAsked:
     return ApprovalAsked(
-        approval_id="a1", turn_id="t1", call_id=call_id, name="write_file", tier=Tier.WORKSPACE,
+        approval_id=approval_id, turn_id="t1", call_id=call_id, name="write_file", tier=Tier.WORKSPACE,
         reason="it overwrites", arguments='{"path":1}', digest="d",
     )  # fmt: skip
 
@@ -410,7 +410,7 @@ async def test_a_call_goes_through_its_states(store: Store, clock: Clock) -> Non
     assert (await call(store)).status is CallStatus.RUNNING
     clock.ms = 2_500
     await put(store, finished(status=CallStatus.TIMEOUT, duration_ms=500))
-    await put(store, started(), asked())
+    await put(store, started(), asked(approval_id="a2"))
     assert await call(store) == CallRow(
         call_id="c1", session_id="s1", turn_id="t1", name="write_file", status=CallStatus.TIMEOUT,
         arguments="{}", result='{"status":"success"}', display="wrote a", proposed_at_ms=1_000,

@@ -137,6 +137,15 @@ async def test_a_method_is_sent_in_capitals_however_it_is_written(method: str) -
         assert [request.method for request in web.server.requests] == [method] * 3
 
 
+async def test_a_head_has_no_body_and_no_size() -> None:
+    answer = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n"
+    async with open_web(answer) as web:
+        result = await web.result(method="HEAD")
+    assert result.output["body"] == "(no body: HEAD asks for none)"
+    assert result.output["headers"]["content-length"] == "5"
+    assert result.display == f"HEAD {web.server.url()}: 200 OK (no body)"
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 async def test_a_body_is_json_unless_a_header_says_otherwise(method: str) -> None:
     async with open_web(page()) as web:
@@ -374,6 +383,40 @@ async def test_redirects_are_followed_and_each_hop_is_guarded() -> None:
         refused = await web.failure()
         assert refused.error_type is ErrorType.URL_NOT_ALLOWED
         assert len(web.server.requests) == count + 1
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "last"),
+    [
+        ("POST", "302 Found", "GET"),
+        ("POST", "301 Moved Permanently", "GET"),
+        ("DELETE", "303 See Other", "GET"),
+        ("POST", "307 Temporary Redirect", "POST"),
+        ("PUT", "302 Found", "PUT"),
+        ("GET", "302 Found", "GET"),
+        ("HEAD", "303 See Other", "HEAD"),
+    ],
+)
+async def test_a_method_that_a_redirect_changed_is_told(
+    method: str, status: str, last: str
+) -> None:
+    pages = {"/": page("", status=status, location="/b"), "/b": page("" if last == "HEAD" else "x")}
+    async with open_web(pages) as web:
+        result = await web.result(method=method)
+        there = web.server.url("/b")
+        assert web.server.requests[-1].method == last
+    assert result.display.startswith(f"{last} {there}: 200 OK (")
+    note = f"A redirect turned the {method} into a {last} of {there}."
+    assert result.output.get("note") == (note if last != method else None)
+
+
+async def test_a_cut_body_and_a_changed_method_are_told_together() -> None:
+    large = page("x" * (MAX_SHOWN_BYTES + 1))
+    pages = {"/": page("", status="302 Found", location="/b"), "/b": large}
+    async with open_web(pages) as web:
+        note = (await web.output(method="POST"))["note"]
+    assert note.startswith(f"The body is the first {MAX_SHOWN_BYTES} bytes of ")
+    assert " A redirect turned the POST into a GET of " in note
 
 
 async def test_the_refusal_is_the_same_whether_something_is_there_or_not() -> None:

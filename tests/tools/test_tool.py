@@ -41,6 +41,10 @@ class Color(enum.Enum):
     GREEN = "green"
 
 
+class Spot(msgspec.Struct):
+    x: float
+
+
 class Point(msgspec.Struct):
     x: int
     y: Annotated[int, msgspec.Meta(description="up")] = 0
@@ -442,6 +446,31 @@ async def test_what_json_can_not_carry_is_an_execution_error(returned: Any) -> N
     with pytest.raises(ToolFailure, match="can't be written as JSON") as caught:
         await call(function)
     assert caught.value.error_type == ErrorType.EXECUTION_ERROR
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("place", [list, lambda it: {"a": [None, it]}, lambda it: Spot(*it)])
+async def test_a_number_that_json_does_not_have_is_an_execution_error(
+    number: float, place: Any
+) -> None:
+    """msgspec would write null, and the model read that there was nothing."""
+
+    @tool
+    def function(good: bool) -> Any:
+        return place([1.5 if good else number])
+
+    assert await call(function, good=True) == msgspec.to_builtins(place([1.5]))
+    with pytest.raises(ToolFailure, match="function ran, but .* JSON") as caught:
+        await call(function, good=False)
+    assert caught.value.error_type == ErrorType.EXECUTION_ERROR
+
+
+async def test_a_null_or_its_word_in_a_result_is_no_such_number() -> None:
+    @tool
+    def function() -> Any:
+        return {"null": [None, "null", 1e308, 2**80]}
+
+    assert await call(function) == {"null": [None, "null", 1e308, 2**80]}
 
 
 async def test_a_default_is_not_shared_between_calls() -> None:

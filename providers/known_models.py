@@ -15,7 +15,7 @@ def _model(model: str, title: str, context: int, output: int | None = None) -> L
     return ListedModel(model=model, title=title, context_tokens=context, max_output_tokens=output)
 
 
-PRESET_MODELS: dict[str, tuple[ListedModel, ...]] = {
+KNOWN_MODELS: dict[str, tuple[ListedModel, ...]] = {
     "openai": (
         _model("gpt-6-luna", "GPT-6 Luna", 1_050_000, 128_000),
         _model("gpt-6-sol", "GPT-6 Sol", 1_050_000, 128_000),

@@ -1,0 +1,115 @@
+"""The grants that hold, as the broker asks for them: a remembered answer that covers a call."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..config.grant_binding import covers
+from ..runtime.messages import CallPlace, Decision, PermissionQuestion
+from ..runtime.permission_table import LASTING_SCOPES
+from ..runtime.store import GrantRow
+
+MAX_GRANTS = 10_000
+"""More than people give; past it, answers hold for their call alone."""
+
+
+class GrantBook:
+    """Remembered answers, by tool."""
+
+    def __init__(self) -> None:
+        self._by_tool: dict[str, dict[str, GrantRow]] = {}
+        self._count = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more fit in."""
+        return self._count >= MAX_GRANTS
+
+    def add(self, grant: GrantRow) -> None:
+        """From here on it holds; those of turns of its session that are over are dropped."""
+        grants = self._by_tool.setdefault(grant.tool, {})
+        over = [
+            other.grant_id
+            for other in grants.values()
+            if other.scope == "turn"
+            and other.session_id == grant.session_id
+            and other.turn_id != grant.turn_id
+        ]
+        for grant_id in over:
+            del grants[grant_id]
+        grants[grant.grant_id] = grant
+        self._count += 1 - len(over)
+
+    def remove(self, grant: GrantRow) -> None:
+        """From here on it does not hold."""
+        grants = self._by_tool.get(grant.tool, {})
+        if grants.pop(grant.grant_id, None) is not None:
+            self._count -= 1
+            if not grants:
+                del self._by_tool[grant.tool]
+
+    def has(self, tool: str) -> bool:
+        """Whether anything is remembered about this tool."""
+        return tool in self._by_tool
+
+    def find(
+        self, place: CallPlace, question: PermissionQuestion, *, is_tainted: bool
+    ) -> GrantRow | None:
+        """The grant that covers this call; one that denies before any that allows."""
+        found: GrantRow | None = None
+        for grant in self._by_tool.get(question.name, {}).values():
+            if is_suspended(grant, is_tainted=is_tainted):
+                continue
+            if is_covered(grant, place, question):
+                if grant.verdict == "deny":
+                    return grant
+                found = grant
+        return found
+
+
+def is_suspended(grant: GrantRow, *, is_tainted: bool) -> bool:
+    """Whether it does not hold in a session that has read untrusted content."""
+    return is_tainted and grant.verdict == "allow" and grant.scope in LASTING_SCOPES
+
+
+def is_covered(grant: GrantRow, place: CallPlace, question: PermissionQuestion) -> bool:
+    """Whether a grant is about this call in this session."""
+    in_scope = {
+        "turn": grant.turn_id == place.turn_id,
+        "session": grant.session_id == place.session_id,
+        "agent": grant.agent == place.agent.name,
+        "always": True,
+    }
+    definition = question.definition
+    return (
+        in_scope.get(grant.scope, False)
+        and grant.workspace == place.workspace
+        and definition is not None
+        and question.tier.rank <= grant.tier.rank
+        and grant.definition == definition.digest
+        and covers(grant.binding, question.arguments)
+    )
+
+
+def decided_by_grant(grant: GrantRow, decision: Decision) -> Decision:
+    """What a grant makes of the policy's word."""
+    said = f": {grant.reason}" if grant.reason else ""
+    if grant.verdict == "deny":
+        reason = (
+            f"{grant.given_by} said not to ask again about this{said}. "
+            f"`callboard grants revoke {grant.grant_id}` changes that"
+        )
+    else:
+        reason = f"allowed by {grant.given_by} for {words_of(grant)}{said}"
+    return msgspec.structs.replace(
+        decision, verdict=grant.verdict, reason=reason, grant_id=grant.grant_id
+    )
+
+
+def words_of(grant: GrantRow) -> str:
+    """The scope in words."""
+    return {
+        "turn": "this turn",
+        "session": "this session",
+        "agent": f"agent {grant.agent}",
+    }.get(grant.scope, "good")

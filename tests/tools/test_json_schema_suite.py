@@ -1,0 +1,86 @@
+"""The official tests of JSON Schema 2020-12 for the keywords that tools use: foreign schemas pass.
+
+What callboard refuses on purpose is listed, each with its reason; everything else must be taken, and
+each value judged as the suite does. `test_json_schema_rules.py` holds own tools to the same rules.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from callboard.runtime.errors import ValidationError
+from callboard.tools.argument_text import WrongArguments
+from callboard.tools.foreign_validator import ForeignValidator
+
+SUITE = Path(__file__).parent / "json_schema_suite"
+
+OTHER_DOCUMENT = r"nothing is fetched, and only references within the schema"
+OWN_BASE = r"has an \$id below its root"
+NO_OBJECT = r"and not an object of keywords"
+
+REFUSED = {
+    ("anchor", "Location-independent identifier with absolute URI"): OTHER_DOCUMENT,
+    ("anchor", "Location-independent identifier with base URI change in subschema"): OTHER_DOCUMENT,
+    ("anchor", "same $anchor with different base uri"): OTHER_DOCUMENT,
+    ("boolean_schema", "boolean schema 'true'"): NO_OBJECT,
+    ("boolean_schema", "boolean schema 'false'"): NO_OBJECT,
+    ("defs", "validate definition against metaschema"): OTHER_DOCUMENT,
+    ("ref", "remote ref, containing refs itself"): OTHER_DOCUMENT,
+    ("ref", "Recursive references between schemas"): OWN_BASE,
+    ("ref", "refs with relative uris and defs"): OTHER_DOCUMENT,
+    ("ref", "relative refs with absolute uris and defs"): OTHER_DOCUMENT,
+    ("ref", "$id must be resolved against nearest parent, not just immediate parent"): OTHER_DOCUMENT,
+    ("ref", "order of evaluation: $id and $ref"): OTHER_DOCUMENT,
+    ("ref", "order of evaluation: $id and $anchor and $ref"): OWN_BASE,
+    ("ref", "simple URN base URI with $ref via the URN"): OTHER_DOCUMENT,
+    ("ref", "URN base URI with URN and JSON pointer ref"): OTHER_DOCUMENT,
+    ("ref", "URN base URI with URN and anchor ref"): OTHER_DOCUMENT,
+    ("ref", "URN ref with nested pointer ref"): OTHER_DOCUMENT,
+    ("ref", "ref to if"): OTHER_DOCUMENT,
+    ("ref", "ref to then"): OTHER_DOCUMENT,
+    ("ref", "ref to else"): OTHER_DOCUMENT,
+    ("ref", "ref with absolute-path-reference"): OTHER_DOCUMENT,
+}  # fmt: skip
+"""By keyword and case: what docs/tools.md says is refused, and in which words."""
+
+CASES = [
+    pytest.param(file.stem, case, id=f"{file.stem}: {case['description']}")
+    for file in sorted(SUITE.glob("*.json"))
+    for case in json.loads(file.read_text(encoding="utf-8"))
+]
+
+
+def fits(validator: ForeignValidator, value: Any) -> bool:
+    try:
+        validator.check(value)
+    except WrongArguments:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("keyword", "case"), CASES)
+def test_the_suite(keyword: str, case: dict[str, Any]) -> None:
+    reason = REFUSED.get((keyword, case["description"]))
+    if reason is not None:
+        with pytest.raises(ValidationError, match=reason):
+            ForeignValidator("tool", case["schema"])
+        return
+    validator = ForeignValidator("tool", case["schema"])
+    judged = {test["description"]: fits(validator, test["data"]) for test in case["tests"]}
+    assert judged == {test["description"]: test["valid"] for test in case["tests"]}
+
+
+def test_the_suite_is_all_there() -> None:
+    """So that no file, and no refusal that is not needed any more, is lost unseen."""
+    assert {
+        "type", "properties", "required", "items", "enum", "const", "anyOf", "oneOf", "allOf",
+        "ref", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems",
+        "format",
+    } <= {file.stem for file in SUITE.glob("*.json")}  # fmt: skip
+    cases = [param.values for param in CASES]
+    assert sum(len(case["tests"]) for _, case in cases) > 800  # type: ignore[index,arg-type]
+    assert REFUSED.keys() <= {(keyword, case["description"]) for keyword, case in cases}  # type: ignore[index]

@@ -1,0 +1,79 @@
+"""What a tool's own functions say of one call: its keys, its tier and its effect.
+
+They are the application's code, called before anything of the call is decided. What they say is
+checked here: beyond, a wrong word would fail in the middle of a batch, or where nobody looks.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..runtime.definitions import Effect, Resource, Tier
+from ..runtime.errors import ValidationError
+
+KeyRule = Callable[[Any], Iterable[Resource | str]]
+"""Arguments → the keys of this call; a text is a key to write."""
+
+TierRule = Callable[[Any], Tier | str]
+"""Arguments → the tier of this call."""
+
+EffectRule = Callable[[Any], Effect | str]
+"""Arguments → the effect of this call."""
+
+
+def checked_rule(tool_name: str, option: str, rule: Any) -> Any:
+    """The function that was given for an option; raises `ValidationError` when it is none."""
+    if rule is None or (callable(rule) and not inspect.iscoroutinefunction(rule)):
+        return rule
+    what = "is asynchronous" if callable(rule) else "is no function"
+    raise ValidationError(
+        f"tool {tool_name}: {option}={rule!r} {what}. Pass a plain function of the arguments.",
+        field=option,
+    )
+
+
+def keys_of(said: Iterable[Resource | str]) -> tuple[Resource, ...]:
+    """The keys that a function, or a tool, named; raises `ValidationError`."""
+    if isinstance(said, (str, bytes, Resource)) or not isinstance(said, Iterable):
+        raise ValidationError(
+            f"resources gave {said!r:.100}, and not a list of keys. Return a list, as in "
+            '["a/b"].',
+            field="resources",
+        )
+    return tuple(_key(one) for one in said)
+
+
+def _key(one: object) -> Resource:
+    if isinstance(one, Resource):
+        return one
+    if isinstance(one, str):
+        return Resource(one)
+    raise ValidationError(
+        f"resources gave the key {one!r:.100}, which is neither a text like `a/b` nor a "
+        "callboard.Resource.",
+        field="resources",
+    )
+
+
+def tier_of(said: Tier | str) -> Tier:
+    """The tier that a function named; raises `ValidationError`."""
+    try:
+        return Tier(said)
+    except ValueError:
+        raise _unknown("raise_tier", said, Tier) from None
+
+
+def effect_of(said: Effect | str) -> Effect:
+    """The effect that a function named; raises `ValidationError`."""
+    try:
+        return Effect(said)
+    except ValueError:
+        raise _unknown("effect", said, Effect) from None
+
+
+def _unknown(option: str, said: object, words: type[Tier] | type[Effect]) -> ValidationError:
+    return ValidationError(
+        f"{option} gave {said!r:.100}, which is none of {', '.join(words)}.", field=option
+    )
