@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ..config.grant_binding import covers
-from ..runtime.messages import CallPlace, Decision, PermissionQuestion
+from ..runtime.messages import ApprovalAnswer, CallPlace, Decision, PermissionQuestion
 from ..runtime.permission_table import LASTING_SCOPES
 from ..runtime.store import GrantRow
 
@@ -104,6 +104,12 @@ def decided_by_grant(grant: GrantRow, decision: Decision) -> Decision:
     return msgspec.structs.replace(
         decision, verdict=grant.verdict, reason=reason, grant_id=grant.grant_id
     )
+
+
+def said_by(grant: GrantRow) -> ApprovalAnswer:
+    """A grant's answer to a question that waits."""
+    by = f"grant {grant.grant_id}"
+    return ApprovalAnswer(decision=grant.verdict, reason=grant.reason, answered_by=by)
 
 
 def words_of(grant: GrantRow) -> str:

@@ -20,6 +20,7 @@ from ..providers.provider import (
 )
 from ..providers.recording import Recording
 from ..runtime.errors import CallboardError
+from ..runtime.foreign_crash import raise_stop
 from ..runtime.http import BodyStream, HttpClient
 from ..runtime.mailbox import Mailbox, Message
 from ..runtime.redaction import redacting_logger
@@ -267,14 +268,16 @@ async def _speak_locally(
 
     try:
         await model.run(request, emit)
+        return
     except CallboardError:
         raise
-    except Exception as crash:  # the application's code: its crash is a failed call, no more
+    except BaseException as crash:  # noqa: ASYNC103  the application's: its call fails, no more
+        raise_stop(crash)
         logger.exception("the model in this process crashed")
         error = StreamError(
             error_type="provider", message=f"The model crashed: {type(crash).__name__}: {crash}"
         )
-        await _send(outlet, [error])
+    await _send(outlet, [error])
 
 
 async def _send(outlet: StreamOutlet, events: list[AnyStreamEvent]) -> None:

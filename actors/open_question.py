@@ -29,6 +29,7 @@ class OpenQuestion:
 
     Attributes:
         outcome: Answered once, when the answer is on record.
+        patience_seconds: How long it waits from when it is put to a person here.
         followers: Questions of the same answer that ask the same.
     """
 
@@ -43,6 +44,7 @@ class OpenQuestion:
         digest: str,
         policy_version: str,
         expires_at_ms: int,
+        patience_seconds: float = 0.0,
         is_tainted: bool,
     ) -> None:
         self.approval_id = approval_id
@@ -53,6 +55,7 @@ class OpenQuestion:
         self.digest = digest
         self.policy_version = policy_version
         self.expires_at_ms = expires_at_ms
+        self.patience_seconds = patience_seconds
         self.is_tainted = is_tainted
         self.outcome: Reply[Resolution] = Reply()
         self.followers: list[OpenQuestion] = []

@@ -9,11 +9,16 @@ from typing import assert_never
 import msgspec
 import trio
 
-from ..config.policy import Policy, PolicyQuestion
-from ..config.policy_rules import Verdict
 from ..runtime.definitions import Agent, ErrorType, SessionKind, ToolFailure
-from ..runtime.errors import CallboardError, ConflictError, StorageError, ValidationError
+from ..runtime.errors import (
+    ActorStopped,
+    CallboardError,
+    ConflictError,
+    StorageError,
+    ValidationError,
+)
 from ..runtime.events import DurableEvent
+from ..runtime.foreign_crash import raise_stop
 from ..runtime.identity import new_id, now_ms
 from ..runtime.mailbox import Mailbox
 from ..runtime.messages import (
@@ -33,7 +38,7 @@ from ..runtime.permission_rows import given_grant
 from ..runtime.redaction import redacting_logger
 from ..runtime.store import ApprovalRow, GrantRow
 from .approval_record import ApprovalRecord, Approver, BrokerServices
-from .grant_book import GrantBook, decided_by_grant, is_covered, is_suspended
+from .grant_book import GrantBook, decided_by_grant, is_covered, is_suspended, said_by
 from .open_question import (
     OpenQuestion,
     as_answer,
@@ -41,6 +46,7 @@ from .open_question import (
     stored_resolution,
     without_memory,
 )
+from .session_policy import SessionPolicy
 
 logger = redacting_logger(__name__)
 
@@ -81,7 +87,7 @@ class PermissionBroker:
         self._services = services
         self._book = GrantBook()
         self._questions: dict[str, OpenQuestion] = {}
-        self._policies: dict[tuple[Agent, SessionKind], Policy] = {}
+        self._policies: dict[tuple[Agent, SessionKind], SessionPolicy] = {}
         self._nursery: trio.Nursery
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -108,13 +114,14 @@ class PermissionBroker:
                         case _:
                             assert_never(message)
 
-    def _policy(self, place: CallPlace) -> Policy:
+    def _policy(self, place: CallPlace) -> SessionPolicy:
         key = place.agent, place.session_kind
         policy = self._policies.get(key)
         if policy is None:
+            found = self._services.policies.policy(place.agent, kind=place.session_kind)
+            policy = SessionPolicy(found)
             if len(self._policies) >= MAX_CACHED_POLICIES:
                 self._policies.clear()
-            policy = self._services.policies.policy(place.agent, kind=place.session_kind)
             self._policies[key] = policy
         return policy
 
@@ -147,12 +154,15 @@ class PermissionBroker:
         finally:
             if self._questions.get(question.approval_id) is question:
                 del self._questions[question.approval_id]
-            question.outcome.abandon()
-            for follower in question.followers:
-                follower.outcome.abandon()
+            self._close(question)
 
     def _opened(self, message: AskPerson, known: ApprovalRow | None) -> OpenQuestion:
-        expires_at_ms = now_ms() + int(self._services.approval_seconds * 1000)
+        seconds = self._services.approval_seconds
+        expires_at_ms = now_ms() + int(seconds * 1000)
+        if known is not None:
+            # Its time went on while nobody asked; a clock that went back adds nothing to it.
+            seconds = max(0.0, min((known.expires_at_ms - now_ms()) / 1000, seconds))
+            expires_at_ms = known.expires_at_ms
         return OpenQuestion(
             known.approval_id if known is not None else new_id("approval"),
             message.place,
@@ -161,22 +171,22 @@ class PermissionBroker:
             reason=message.reason,
             digest=message.digest,
             policy_version=message.policy_version,
-            expires_at_ms=known.expires_at_ms if known is not None else expires_at_ms,
+            expires_at_ms=expires_at_ms,
+            patience_seconds=seconds,
             is_tainted=message.is_tainted,
         )
 
     def _twin(self, question: OpenQuestion) -> OpenQuestion | None:
         """A question of the same answer that asks the same, and is put to a person."""
-        for other in self._questions.values():
-            if other.digest == question.digest and other.place.turn_id == question.place.turn_id:
-                return other
-        return None
+        mine = question.digest, question.place.turn_id
+        others = self._questions.values()
+        return next((o for o in others if (o.digest, o.place.turn_id) == mine), None)
 
     async def _find_answer(self, question: OpenQuestion, twin: OpenQuestion | None) -> None:
         """Sees to it that the question is settled: by a grant, with its twin, or by a person."""
         grant = self._book.find(question.place, question.question, is_tainted=question.is_tainted)
         if grant is not None:
-            await self._settle_or_learn(question, _said_by(grant))
+            await self._settle_or_learn(question, said_by(grant))
         elif twin is not None and not twin.outcome.is_done:
             twin.followers.append(question)
         elif twin is not None:
@@ -190,12 +200,12 @@ class PermissionBroker:
 
     async def _ask_person(self, question: OpenQuestion, approver: Approver) -> None:
         """Until somebody has answered: the approver, a client, a grant, or the time."""
-        left = question.expires_at_ms - now_ms()
-        with trio.move_on_after(max(0.0, min(left / 1000, self._services.approval_seconds))):
+        with trio.move_on_after(question.patience_seconds):
             async with trio.open_nursery() as nursery:
                 name = f"approver {question.approval_id}"
                 nursery.start_soon(self._call_approver, question, approver, name=name)
-                await question.outcome.wait()
+                with suppress(CallboardError):  # told to whoever asked
+                    await question.outcome.wait()
                 nursery.cancel_scope.cancel(reason="answered")
             return
         await self._settle_or_learn(question, EXPIRED)
@@ -203,7 +213,8 @@ class PermissionBroker:
     async def _call_approver(self, question: OpenQuestion, approver: Approver) -> None:
         try:
             answer = as_answer(await approver(question.request()))
-        except Exception:  # the application's code: whatever it raises, the answer is no
+        except BaseException as crash:  # noqa: ASYNC103  the application's: the answer is no
+            raise_stop(crash)
             tool = question.question.name
             logger.exception("on_approval raised for %s; the call is denied", tool)
             answer = ApprovalAnswer(
@@ -235,8 +246,7 @@ class PermissionBroker:
             if not await self._is_first(question, answer):
                 await self._learn(question)
         except CallboardError as error:
-            if not question.outcome.is_done:
-                question.outcome.fail(error)
+            self._close(question, error)
 
     async def _is_first(self, question: OpenQuestion, answer: ApprovalAnswer) -> bool:
         try:
@@ -268,15 +278,30 @@ class PermissionBroker:
         given = None if self._book.is_full else question.grant(resolution)
         events: list[DurableEvent] = [question.answered(resolution)]
         await self._record.append(question, *events, *([given] if given is not None else []))
-        if not question.outcome.is_done:
-            question.outcome.send(resolution)
+        self._conclude(question, resolution, answer)
         if given is not None:
             grant = given_grant(given, question.place.session_id, now_ms())
             self._book.add(grant)
             self._answer_by(grant)
+
+    def _conclude(
+        self, question: OpenQuestion, resolution: Resolution, answer: ApprovalAnswer
+    ) -> None:
+        """The answer is on record: whoever asked hears it, and who asks the same has it too."""
+        if question.outcome.is_done:
+            return
+        question.outcome.send(resolution)
         for follower in question.followers:
             settle = partial(self._settle_or_learn, follower, without_memory(answer))
             self._nursery.start_soon(settle, name=f"answer {follower.approval_id}")
+
+    def _close(self, question: OpenQuestion, error: CallboardError | None = None) -> None:
+        """It is no longer asked; without an answer, those who ask the same have none."""
+        if question.outcome.is_done:
+            return
+        question.outcome.fail(error or ActorStopped("the question is no longer asked"))
+        for follower in question.followers:
+            self._close(follower, error)
 
     def _with_changes(
         self, question: OpenQuestion, answer: ApprovalAnswer, failure: ToolFailure | None
@@ -318,8 +343,8 @@ class PermissionBroker:
                 await self._settle(question, EXPIRED)
                 return
             row = await self._record.row(question)
-        if not question.outcome.is_done:
-            question.outcome.send(stored_resolution(row))
+        resolution = stored_resolution(row)
+        self._conclude(question, resolution, resolution.answer)
 
     def _answer_by(self, grant: GrantRow) -> None:
         """A new grant answers what waits for the same permission."""
@@ -329,7 +354,7 @@ class PermissionBroker:
                 and not is_suspended(grant, is_tainted=other.is_tainted)
                 and is_covered(grant, other.place, other.question)
             ):
-                settle = partial(self._settle_or_learn, other, _said_by(grant))
+                settle = partial(self._settle_or_learn, other, said_by(grant))
                 self._nursery.start_soon(settle, name=f"answer {other.approval_id}")
 
     async def _revoke(self, message: RevokeGrant) -> None:
@@ -349,34 +374,24 @@ class PermissionBroker:
                 message.reply.send(None)
 
 
-def _decide(message: CheckPermissions, policy: Policy, book: GrantBook) -> tuple[Decision, ...]:
+def _decide(
+    message: CheckPermissions, policy: SessionPolicy, book: GrantBook
+) -> tuple[Decision, ...]:
     """The verdicts: the policy's, then what a person had remembered; a denial of either wins."""
-    return tuple(_decided(message, question, policy, book) for question in message.questions)
+    return tuple(
+        _decided(message, question, policy.decision(question), book)
+        if book.has(question.name)
+        else policy.decision(question)
+        for question in message.questions
+    )
 
 
 def _decided(
-    message: CheckPermissions, question: PermissionQuestion, policy: Policy, book: GrantBook
+    message: CheckPermissions, question: PermissionQuestion, decision: Decision, book: GrantBook
 ) -> Decision:
-    found = policy.ruling(
-        PolicyQuestion(
-            tool=question.name,
-            definition=question.definition,
-            tier=question.tier,
-            arguments=question.arguments,
-            approval_reason=question.approval_reason,
-        )
-    )
-    verdict = found.verdict
-    decision = Decision(verdict=verdict, reason=found.reason, policy_version=policy.version)
-    if verdict is Verdict.DENY or not book.has(question.name):
+    if decision.verdict == "deny":
         return decision
     grant = book.find(message.place, question, is_tainted=message.is_tainted)
-    if grant is None or (verdict is Verdict.ALLOW and grant.verdict == "allow"):
+    if grant is None or (decision.verdict == "allow" and grant.verdict == "allow"):
         return decision
     return decided_by_grant(grant, decision)
-
-
-def _said_by(grant: GrantRow) -> ApprovalAnswer:
-    """A grant's answer to a question that waits."""
-    by = f"grant {grant.grant_id}"
-    return ApprovalAnswer(decision=grant.verdict, reason=grant.reason, answered_by=by)

@@ -22,6 +22,7 @@ from ..runtime.definitions import (
     ToolFailure,
     ToolResult,
 )
+from ..runtime.foreign_crash import raise_stop
 from ..runtime.history import Call
 from ..runtime.messages import ApprovalAnswer, CallPlace, Decision, PermissionQuestion
 from ..runtime.redaction import redact, redacting_logger
@@ -127,9 +128,10 @@ def make_ready(tool: Tool, call: Call, arguments: str, context: ToolContext) -> 
         )
     except ToolFailure:
         raise
-    except (Exception, SystemExit) as crash:
+    except BaseException as crash:
+        raise_stop(crash)
         logger.warning("the tool %s crashed before it ran", call.name, exc_info=True)
-        raise ToolFailure(
+        raise ToolFailure(  # noqa: ASYNC104
             ErrorType.EXECUTION_ERROR, f"{call.name} failed before it ran: {_one_line(crash)}"
         ) from crash
 
@@ -147,16 +149,9 @@ async def execute(ready: ReadyCall, limits: Limits) -> Outcome:
             return success(result, ready.call, limits.max_result_bytes)
     except ToolFailure as failure:
         return failed(failure)
-    except BaseExceptionGroup as group:
-        # A crash beside a cancel must not outlive it: the batch's scope catches the cancel alone.
-        stops, crashes = group.split((trio.Cancelled, KeyboardInterrupt, GeneratorExit))
-        if stops is not None:
-            raise stops from None
-        return _crashed(ready.call, crashes or group)
-    except (trio.Cancelled, KeyboardInterrupt, GeneratorExit):
-        raise
-    except BaseException as crash:
-        return _crashed(ready.call, crash)
+    except BaseException as crash:  # noqa: ASYNC103  what stops this task is raised
+        raise_stop(crash)
+        return _crashed(ready.call, crash)  # noqa: ASYNC104
     assert deadline.cancelled_caught
     return failure_outcome(
         ErrorType.TIMEOUT,

@@ -102,6 +102,10 @@ class PolicyLayer:
                     return _ruling_of(rule, question)
         return found
 
+    def has_rules_about(self, tool: str) -> bool:
+        """Whether it has rules that may match calls of this tool."""
+        return bool(self._rules_about(tool))
+
     def _by_preset(self, question: PolicyQuestion, tier: Tier) -> Ruling:
         if self.preset is None:
             return Ruling(Verdict.ALLOW, f"no rule of {self.owner} is against it", "no rule")
@@ -143,6 +147,10 @@ class Policy:
         said = [(layer.ruling(question, arguments), layer.owner) for layer in self.layers]
         found, owner = max(said, key=lambda word: word[0].verdict.rank)
         return msgspec.structs.replace(found, rule=f"{found.rule}, by the policy of {owner}")
+
+    def has_rules_about(self, tool: str) -> bool:
+        """Whether a verdict about calls of this tool may follow from more than their tier."""
+        return any(layer.has_rules_about(tool) for layer in self.layers)
 
     def meet(self, other: Policy) -> Policy:
         """The policy under which both hold: what either asks or denies is asked or denied."""

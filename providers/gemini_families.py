@@ -6,7 +6,7 @@
 | `gemini-2.5-pro` | `thinkingBudget` 128 to 32768 | 128 | refused | accepted |
 | `gemini-2.5-flash` | `thinkingBudget` 0 to 24576 | 0 | refused | accepted |
 | `gemini-2.5-flash-lite` | `thinkingBudget` 0, 512 to 24576 | 0 | refused | accepted |
-| `gemini-3…flash…` and later | `thinkingLevel` | `MINIMAL` | accepted | refused |
+| `gemini-3…flash…` to 3.6 | `thinkingLevel` | `MINIMAL` | accepted | refused |
 | other `gemini-3…` and later | `thinkingLevel` | `LOW` | accepted | refused |
 | `gemma-…` | nothing: refused | - | refused | accepted |
 | aliases without a version | `thinkingBudget`, which all that they may name accept | 512 | refused | refused |
@@ -24,6 +24,8 @@ import msgspec
 from ..runtime.definitions import ThinkingEffort
 
 _GEMINI = re.compile(r"gemini-(\d+)(?:\.(\d+))?")
+_FIRST_FLASH_FROM_LOW = (3, 7)
+"""Google: "Explicitly setting `thinking_level` to `MINIMAL` will return an API validation error"."""
 _BUDGETS = {
     ThinkingEffort.LOW: 1024,
     ThinkingEffort.MEDIUM: 8192,
@@ -95,7 +97,7 @@ def family_of(model: str) -> Family:
             needs_signatures=True,
             takes_schema_with_tools=True,
             has_levels=True,
-            least_level="MINIMAL" if "flash" in name else "LOW",
+            least_level="MINIMAL" if "flash" in name and version < _FIRST_FLASH_FROM_LOW else "LOW",
             has_medium=not (version == (3, 0) and "flash" not in name),
         )
     if version < (2, 5) or any(word in name for word in ("-image", "-tts", "-audio")):

@@ -97,13 +97,13 @@ class ProviderError(CallboardError):
     type = "provider"
 
 
-class ContextOverflow(ProviderError):
+class ContextOverflow(CallboardError):
     """The conversation is longer than the model's window."""
 
     type = "context_overflow"
 
 
-class QuotaError(ProviderError):
+class QuotaError(CallboardError):
     """The account at the provider has nothing left."""
 
     type = "quota"
@@ -146,10 +146,7 @@ class ActorStopped(InternalError):
 
 def error_of(error_type: str, message: str) -> CallboardError:
     """The error for a `type` that was kept as a word; `InternalError` for an unknown one."""
-    leaves = CallboardError.__subclasses__()
-    while leaves:
-        for leaf in leaves:
-            if leaf.type == error_type:
-                return leaf(message)
-        leaves = [below for leaf in leaves for below in leaf.__subclasses__()]
+    for leaf in CallboardError.__subclasses__():
+        if leaf.type == error_type:
+            return leaf(message)
     return InternalError(message)

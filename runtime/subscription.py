@@ -10,6 +10,7 @@ from collections import deque
 
 import trio
 
+from .errors import ConflictError
 from .events import LiveEvent, Stored
 
 MAX_WAITING_UPDATES = 64
@@ -22,8 +23,8 @@ Update = Stored | LiveEvent
 class Subscription:
     """One consumer's queue of a session's updates.
 
-    `put` never blocks. `take` gives everything that waits, in order. Ends when either side closes
-    it; an error given to `close` is raised by the consumer's next empty `take`.
+    `put` never blocks. `take` gives everything that waits, in order, to one reader at a time. Ends
+    when either side closes it; an error given to `close` is raised by the consumer's next empty `take`.
     """
 
     __slots__ = ("_error", "_is_closed", "_paces", "_room", "_updates", "_wake")
@@ -63,11 +64,18 @@ class Subscription:
         """Waits for updates and takes all that are there; empty means the end.
 
         Raises:
+            ConflictError: Somebody else waits for them already.
             Exception: What `close` was given, once everything was taken.
         """
         if self._updates or self._is_closed:
             await trio.lowlevel.checkpoint()
         while not self._updates and not self._is_closed:
+            if self._wake is not None:
+                # Each event goes to one reader, so that none of two would hear the whole.
+                raise ConflictError(
+                    "this turn is being read already, by another task or thread: read it in one "
+                    "place, and pass on what the other needs"
+                )
             self._wake = trio.Event()
             try:
                 await self._wake.wait()
@@ -94,8 +102,6 @@ class Subscription:
     async def wait_room(self) -> None:
         """Waits until the consumer has taken what waits, or is gone."""
         while not self.has_room:
-            self._room = trio.Event()
-            try:
-                await self._room.wait()
-            finally:
-                self._room = None
+            if self._room is None or self._room.is_set():
+                self._room = trio.Event()
+            await self._room.wait()

@@ -48,6 +48,10 @@ class Supervisor:
     Args:
         nursery: Where the actors live; leaving it ends them.
         strict: Turns isolation off: the first crash propagates (tests use it).
+
+    Attributes:
+        failure: What ends the nursery, as soon as it is certain: ahead of the actors' own ends, and
+            so of whoever waits for them.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class Supervisor:
         self._nursery = nursery
         self._strict = strict
         self._limit = limit
+        self.failure: BaseException | None = None
 
     async def start(
         self, name: str, make: Callable[[], Actor], mailbox: Mailbox[Any], *, vital: bool = True
@@ -99,6 +104,7 @@ class Supervisor:
                     await make().run(task_status=status)
                 except* Exception as group:
                     if self._strict:
+                        self.failure = self.failure or group
                         raise
                     # Here, since a cancellation that came with it goes on from here.
                     logger.error("%s crashed", mailbox.name, exc_info=group)
@@ -126,7 +132,8 @@ class Supervisor:
         )
         logger.critical("%s", message)
         if vital:
-            raise InternalError(message) from crashed
+            self.failure = InternalError(message)
+            raise self.failure from crashed
 
 
 class _FirstStart:

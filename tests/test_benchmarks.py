@@ -1,4 +1,4 @@
-"""The benchmark runs in a checkout as it is; what it measures is nobody's promise here."""
+"""The benchmarks run in a checkout as it is; what they measure is nobody's promise here."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ import pytest
 
 pytest.importorskip("resource", reason="the benchmark is made for Unix")
 
-COMPARE = Path(__file__).resolve().parent.parent / "benchmarks" / "compare.py"
+BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 
 
-def compare(*options: str) -> subprocess.CompletedProcess[str]:
+def run(name: str, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(COMPARE), *options],
+        [sys.executable, str(BENCHMARKS / name), *options],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
+
+
+def compare(*options: str) -> subprocess.CompletedProcess[str]:
+    return run("compare.py", *options)
 
 
 def test_a_row_for_each_workload(tmp_path: Path) -> None:
@@ -47,3 +51,14 @@ def test_no_rounds_are_refused() -> None:
     done = compare("--rounds", "0")
     assert done.returncode == 2
     assert "at least 1" in done.stderr
+
+
+def test_decoding_has_two_rows_for_each_wire_format() -> None:
+    done = run("decoder.py", "--events", "50", "--repeats", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines()[2:]]
+    assert [(row[0], row[2]) for row in rows] == [
+        (name, read)
+        for name in ("openai_chat", "openai_responses", "anthropic", "gemini")
+        for read in ("in a burst", "one by one")
+    ]

@@ -38,8 +38,7 @@ def keys_of(said: Iterable[Resource | str]) -> tuple[Resource, ...]:
     """The keys that a function, or a tool, named; raises `ValidationError`."""
     if isinstance(said, (str, bytes, Resource)) or not isinstance(said, Iterable):
         raise ValidationError(
-            f"resources gave {said!r:.100}, and not a list of keys. Return a list, as in "
-            '["a/b"].',
+            f'resources gave {said!r:.100}, and not a list of keys. Return a list, as in ["a/b"].',
             field="resources",
         )
     return tuple(_key(one) for one in said)
@@ -73,7 +72,7 @@ def effect_of(said: Effect | str) -> Effect:
         raise _unknown("effect", said, Effect) from None
 
 
-def _unknown(option: str, said: object, words: type[Tier] | type[Effect]) -> ValidationError:
+def _unknown(option: str, said: object, words: Iterable[str]) -> ValidationError:
     return ValidationError(
         f"{option} gave {said!r:.100}, which is none of {', '.join(words)}.", field=option
     )

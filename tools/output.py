@@ -10,6 +10,7 @@ import msgspec
 
 from ..runtime.definitions import ErrorType, ToolFailure, ToolResult
 from .argument_text import WrongArguments
+from .refused_entry import with_keys
 from .validation import explain
 
 OutputCheck = Callable[[Any], None]
@@ -58,6 +59,7 @@ def check_of(kind: Any) -> OutputCheck:
         try:
             msgspec.convert(output, kind, str_keys=True)
         except msgspec.ValidationError as error:
-            raise WrongArguments(*explain(str(error))) from None
+            message = with_keys(str(error), output, kind)
+            raise WrongArguments(*explain(message)) from None
 
     return check

@@ -54,6 +54,7 @@ def parameters_of(function: Callable[..., Any], context_type: type) -> Parameter
         ValidationError: It can't be a tool; the message says which parameter and why.
     """
     name = getattr(function, "__name__", "tool")
+    signature = _signature(function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ValidationError(
             f"tool {name}: it yields, and a call has one result. Return a list, and show what "
@@ -63,7 +64,7 @@ def parameters_of(function: Callable[..., Any], context_type: type) -> Parameter
     description, described = parse_docstring(inspect.getdoc(function) or "")
     fields: list[tuple[str, Any, Any]] = []
     context_name = None
-    for parameter in inspect.signature(function).parameters.values():
+    for parameter in signature.parameters.values():
         _check_parameter(parameter, hints, name)
         annotation = hints[parameter.name]
         if annotation is context_type:
@@ -105,6 +106,18 @@ def output_schema(kind: Any, tool_name: str) -> dict[str, Any]:
 
 
 # ── the signature ────────────────────────────────────────────────────────────────────────────────
+
+
+def _signature(function: object) -> inspect.Signature:
+    what = f"{function!r:.80}"
+    if isinstance(function, type) or not callable(function):
+        raise ValidationError(f"{what} is no function: a tool is made of a `def` or `async def`.")
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError) as error:
+        raise ValidationError(
+            f"{what} does not tell its parameters ({error}). Write a function around it."
+        ) from error
 
 
 def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:

@@ -53,6 +53,9 @@ async def run_function(function: Callable[[], Result], *, turn_id: str, name: st
         key = running.add(turn_id, name)
         try:
             return function()
+        except KeyboardInterrupt as crash:
+            # No signal reaches this thread, but in the one that waits it would look like Ctrl-C.
+            raise RuntimeError("it raised KeyboardInterrupt") from crash
         finally:
             running.remove(key)
 

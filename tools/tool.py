@@ -341,7 +341,11 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
 def checked_name(name: str) -> str:
     """The name, if providers take it; raises `ValidationError` otherwise."""
-    if isinstance(name, str) and len(name) <= ToolDefinition.max_name_length and _NAME.fullmatch(name):
+    if (
+        isinstance(name, str)
+        and len(name) <= ToolDefinition.max_name_length
+        and _NAME.fullmatch(name)
+    ):
         return name
     raise ValidationError(
         f"{name!r} can't be a tool's name: providers take snake_case of at most "

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from .argument_text import WrongArguments, parse_arguments
+from .refused_entry import with_keys
 from .shape import Shape, prune, shape_of
 
 _AT = re.compile(r"^(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
@@ -57,8 +58,9 @@ class Validator:
             return msgspec.convert(whole, self._struct, str_keys=True), whole
         except msgspec.ValidationError as error:
             # The second is about another place when the first was only about 1.0.
-            last = error if "got `float`" in str(first) else first
-            raise WrongArguments(*explain(str(last))) from None
+            last, tree = (error, whole) if "got `float`" in str(first) else (first, tree)
+            message = with_keys(str(last), tree, self._struct)
+            raise WrongArguments(*explain(message)) from None
 
 
 def explain(message: str) -> tuple[str, str | None]:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, Unpack
 from . import embedded
 from .config.usage_sums import UsageBy, UsageReport
 from .event_loop import EventLoop
-from .model_access import COMPLETE_SECONDS
+from .options import checked_tools
 from .portal import (
     CLOSE_SECONDS,
     GONE_SECONDS,
@@ -39,7 +39,7 @@ from .portal import (
     RuntimeOptions,
     TurnHandle,
 )
-from .runtime.errors import ActorStopped
+from .runtime.errors import ActorStopped, ConflictError
 from .runtime.history import Attachment
 from .runtime.messages import ApprovalAnswer, ApprovalRequest
 from .runtime.store import ApprovalRow, GrantRow, SessionRow, StoreReader
@@ -112,7 +112,7 @@ class Opening:
 
     async def _open(self) -> Runtime:
         loop = EventLoop()
-        tools = [loop.adapted(tool) for tool in self._options.get("tools", ())]
+        tools = [loop.adapted(tool) for tool in checked_tools(self._options.get("tools", ()))]
         choice = self._on_approval
         approver = partial(loop.call, choice) if callable(choice) else choice
         portal = Portal({**self._options, "tools": tools, "on_approval": approver})
@@ -194,16 +194,10 @@ class Runtime(RuntimeHandle):
         return await _call(self._portal, ask)
 
     async def complete(
-        self,
-        prompt: str,
-        *,
-        model: str | None = None,
-        system: str = "",
-        seconds: float = COMPLETE_SECONDS,
+        self, prompt: str, *, model: str | None = None, system: str = "", seconds: float = 30.0
     ) -> str:
         """A short text outside every session, as `callboard.Runtime.complete` gives it."""
-        complete = self._runtime.complete
-        ask = partial(complete, prompt, model=model, system=system, seconds=seconds)
+        ask = partial(self._runtime.complete, prompt, model=model, system=system, seconds=seconds)
         return await _call(self._portal, ask)
 
     async def aclose(self) -> None:
@@ -264,6 +258,8 @@ class Turn(TurnHandle):
         try:
             await _call(self._portal, self._turn.__aenter__)
             self._portal.turns.add(self._turn)
+        except ConflictError:
+            raise  # entered before: whoever did so leaves it
         except BaseException:
             # Cancelled in the moment in which it was entered, it has nobody else to leave it.
             await self._leave()

@@ -8,9 +8,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
-import msgspec
-import trio
-
 from .actors.approval_record import Approver
 from .config.files import config_folder
 from .config.policy import PolicyBook
@@ -20,18 +17,17 @@ from .config.usage_sums import UsageBy, UsageReport, UsageSums, read_usage
 from .host import Host, Plan, open_host
 from .model_access import ModelAccess
 from .models import ModelFinder, open_finder
+from .options import agents_of, approver_of, check_options, checked_tools
 from .providers.catalog import Wish
 from .providers.provider import LocalModel
-from .providers.provider_table import check_provider
 from .providers.recording import open_recorder
 from .runtime.definitions import Agent, Preset, ToolDefinition
-from .runtime.errors import NotFoundError, ValidationError
+from .runtime.errors import NotFoundError
 from .runtime.events import SessionCreated
 from .runtime.memory_store import open_memory_store
 from .runtime.messages import (
     AnswerApproval,
     ApprovalAnswer,
-    ApprovalRequest,
     CreateSession,
     RevokeGrant,
 )
@@ -87,26 +83,27 @@ async def open_runtime(
     Raises:
         NotFoundError: The model or its provider does not exist.
         ConflictError: Another process writes to `data`.
-        ValidationError: `tools`, `policy`, `dialect` or `on_approval` is not what it may be.
+        ValidationError: An option is not what it may be.
 
     Example:
         async with callboard.open_runtime(model="rehearsal", workspace=".") as runtime:
             session = await runtime.create_session()
             print(await session.run("What time is it in Tokyo?"))
     """
+    check_options(model=model, base_url=base_url, dialect=dialect, workspace=workspace, data=data)
+    check_options(settings=settings, environ=environ, record=record)
     settings = settings or Settings()
     environ = os.environ if environ is None else environ
-    registry = ToolRegistry([*builtin_tools(), *map(_checked_tool, tools)])
-    known = _agents(settings, agents, policy)
+    registry = ToolRegistry([*builtin_tools(), *checked_tools(tools)])
     folder = None if data is None else _folder(data)
     wish = Wish(base_url=base_url, dialect=dialect, settings=settings, environ=environ)
     finder = open_finder(wish, model, folder)
     plan = Plan(
         models=finder,
         registry=registry,
-        agents=known,
+        agents=agents_of(settings, agents, policy),
         policies=PolicyBook(settings.rules),
-        approver=_approver(on_approval),
+        approver=approver_of(on_approval),
         forbidden=() if folder is None else (folder, config_folder(environ)),
         limits=settings.limits,
         network=settings.network,
@@ -179,6 +176,7 @@ class Runtime(ModelAccess):
             ValidationError: The workspace is not a folder that may be one.
             NotFoundError: There is no such agent or model.
         """
+        check_options(workspace=workspace)
         host = self._host
         if agent not in host.plan.agents:
             known = ", ".join(sorted(host.plan.agents))
@@ -264,60 +262,3 @@ async def _open_store(data: Path | None) -> Store:
 
 def _folder(path: str | Path) -> Path:
     return Path(path).expanduser().absolute()
-
-
-def _checked_tool(tool: object) -> Tool:
-    if isinstance(tool, Tool):
-        return tool
-    name = getattr(tool, "__name__", repr(tool))
-    raise ValidationError(f"{name} is no tool: decorate it with @callboard.tool", field="tools")
-
-
-def _approver(choice: Approver | Literal["allow", "deny", "wait"] | None) -> Approver | None:
-    if choice is None or callable(choice):
-        return choice
-    if (given := str(choice)) not in {"allow", "deny", "wait"}:
-        raise ValidationError(
-            f"on_approval is {given!r}: pass an async function of the request, "
-            '"allow", "deny" or "wait"',
-            field="on_approval",
-        )
-
-    if choice == "wait":
-        return _wait_for_an_answer
-
-    async def same_for_all(request: ApprovalRequest) -> ApprovalAnswer:
-        await trio.lowlevel.checkpoint()
-        return ApprovalAnswer(decision=choice, reason="on_approval says so for all calls")
-
-    return same_for_all
-
-
-async def _wait_for_an_answer(request: ApprovalRequest) -> ApprovalAnswer:
-    await trio.sleep_forever()
-
-
-def _check_fallbacks(agents: Mapping[str, Agent], settings: Settings) -> None:
-    """An unknown provider is told now, and not when it is needed most; its key may come later."""
-    for agent in agents.values():
-        for choice in agent.fallbacks:
-            try:
-                check_provider(settings, choice)
-            except NotFoundError as error:
-                raise NotFoundError(f"A fallback of agent {agent.name!r}: {error}") from error
-
-
-def _agents(
-    settings: Settings, own: Sequence[Agent], policy: Preset | str | None
-) -> dict[str, Agent]:
-    agents = {"general": settings.agent("general"), **settings.agents}
-    agents.update((agent.name, agent) for agent in own)
-    _check_fallbacks(agents, settings)
-    if policy is None:
-        return agents
-    try:
-        preset = Preset(policy)
-    except ValueError:
-        known = ", ".join(Preset)
-        raise ValidationError(f"there is no policy {policy!r}; there are: {known}") from None
-    return {name: msgspec.structs.replace(a, policy=preset) for name, a in agents.items()}

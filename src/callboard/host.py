@@ -103,6 +103,7 @@ class Host:
         self.web = web
         self.inboxes = EventInboxes()
         self.live: LiveSessions = {}
+        self._supervisors: list[Supervisor] = []
         self.journal: Mailbox[JournalMessage] = Mailbox("journal", JOURNAL_CAPACITY)
         self.broker: Mailbox[BrokerMessage] = Mailbox("permission broker", BROKER_CAPACITY)
         self.dispatcher: Mailbox[DispatcherMessage] = Mailbox(
@@ -110,13 +111,19 @@ class Host:
         )
         self.directory: Mailbox[DirectoryMessage] = Mailbox("directory", DIRECTORY_CAPACITY)
 
+    @property
+    def failure(self) -> BaseException | None:
+        """What ends it, once that is certain; its parts may still be about to end."""
+        failures = (supervisor.failure for supervisor in self._supervisors)
+        return next((_innermost(failure) for failure in failures if failure is not None), None)
+
     async def serve(self, stop: trio.Event, *, task_status: trio.TaskStatus[None]) -> None:
         """Runs all actors until `stop` is set; then sessions end first and the journal last."""
         plan = self.plan
         handles = OpenHandles(plan.store, plan.forbidden, WebClient(self.web))
         try:
             async with trio.open_nursery() as outer:
-                journals = Supervisor(outer, strict=plan.strict)
+                journals = self._supervisor(outer)
                 await journals.start(
                     "journal",
                     lambda: Journal(self.journal, plan.store, self.inboxes),
@@ -124,7 +131,7 @@ class Host:
                 )
                 await self._recover()
                 async with trio.open_nursery() as inner:
-                    await self._start_actors(Supervisor(inner, strict=plan.strict), handles)
+                    await self._start_actors(self._supervisor(inner), handles)
                     task_status.started()
                     await stop.wait()
                     with trio.move_on_after(STOP_SECONDS):
@@ -136,6 +143,11 @@ class Host:
             # The supervisor has closed them, but for those whose actor was never started.
             for mailbox in (self.directory, self.dispatcher, self.broker, self.journal):
                 mailbox.close()
+
+    def _supervisor(self, nursery: trio.Nursery) -> Supervisor:
+        supervisor = Supervisor(nursery, strict=self.plan.strict)
+        self._supervisors.append(supervisor)
+        return supervisor
 
     async def _start_actors(self, supervisor: Supervisor, handles: OpenHandles) -> None:
         plan = self.plan
@@ -239,9 +251,8 @@ async def open_host(plan: Plan) -> AsyncGenerator[Host, None]:
         raise raised
 
 
-def _innermost(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def _innermost(error: BaseException) -> BaseException:
     """What a group of one holds: callers catch our errors, not groups around them."""
-    error: BaseException = group
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error

@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from .providers.connection_trial import ConnectionReport
     from .providers.model_services import ModelList, ModelServices
 
-COMPLETE_SECONDS = 30.0
-"""For a text of some lines; a model that takes longer is the wrong one for it."""
-
 
 class ModelAccess:
     """The part of a runtime that needs no session.
@@ -57,12 +54,7 @@ class ModelAccess:
         return await self._model_services().test_provider(provider, model)
 
     async def complete(
-        self,
-        prompt: str,
-        *,
-        model: str | None = None,
-        system: str = "",
-        seconds: float = COMPLETE_SECONDS,
+        self, prompt: str, *, model: str | None = None, system: str = "", seconds: float = 30.0
     ) -> str:
         """A short text outside every session: a title, a summary. Nothing of it is recorded.
 
@@ -70,7 +62,7 @@ class ModelAccess:
             prompt: What to write.
             model: `PROVIDER/MODEL`; the runtime's by default. It reasons as little as it can.
             system: The system prompt.
-            seconds: How long it may take.
+            seconds: How long it may take: a model that needs more is the wrong one for this.
 
         Raises:
             DeadlineError: It took longer.

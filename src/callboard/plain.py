@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING, Literal, ParamSpec, Self, TypeVar, Unpack, cas
 import trio
 
 from . import embedded
-from .actors.permission_broker import Approver
+from .actors.approval_record import Approver
 from .config.usage_sums import UsageBy, UsageReport
-from .model_access import COMPLETE_SECONDS
 from .portal import Portal, RuntimeHandle, RuntimeOptions, TurnHandle
-from .runtime.errors import ActorStopped
+from .runtime.errors import ActorStopped, ConflictError
 from .runtime.history import Attachment
 from .runtime.messages import ApprovalAnswer, ApprovalRequest
 from .runtime.store import ApprovalRow, GrantRow, SessionRow, StoreReader
@@ -140,24 +139,17 @@ class Runtime(RuntimeHandle):
 
     def list_models(self, provider: str, *, refresh: bool = False) -> ModelList:
         """The models of a provider, as `callboard.Runtime.list_models` gives them."""
-        ask = partial(self._runtime.list_models, provider, refresh=refresh)
-        return self._portal.call(ask)
+        return self._portal.call(partial(self._runtime.list_models, provider, refresh=refresh))
 
     def test_provider(self, provider: str, *, model: str | None = None) -> ConnectionReport:
         """Whether a provider answers, as `callboard.Runtime.test_provider` finds it out."""
         return self._portal.call(partial(self._runtime.test_provider, provider, model=model))
 
     def complete(
-        self,
-        prompt: str,
-        *,
-        model: str | None = None,
-        system: str = "",
-        seconds: float = COMPLETE_SECONDS,
+        self, prompt: str, *, model: str | None = None, system: str = "", seconds: float = 30.0
     ) -> str:
         """A short text outside every session, as `callboard.Runtime.complete` gives it."""
-        complete = self._runtime.complete
-        ask = partial(complete, prompt, model=model, system=system, seconds=seconds)
+        ask = partial(self._runtime.complete, prompt, model=model, system=system, seconds=seconds)
         return self._portal.call(ask)
 
     def close(self) -> None:
@@ -227,6 +219,8 @@ class Turn(TurnHandle):
         try:
             self._portal.call(self._turn.__aenter__)
             self._portal.turns.add(self._turn)
+        except ConflictError:
+            raise  # entered before: whoever did so leaves it
         except BaseException:
             # Interrupted in the moment in which it was entered, it has nobody else to leave it.
             self._leave()

@@ -74,11 +74,16 @@ class Crossing(Generic[Answer]):
     def __init__(self, function: Callable[[], Awaitable[Answer]]) -> None:
         self.future: Future[Answer] = _promise()
         self._function = function
+        self._find_crash: Callable[[], ActorStopped | None] = lambda: None
         self._scope = trio.CancelScope()
         self._has_begun = False
 
-    def begin(self) -> None:
-        """Starts it as a system task; in the portal's thread, as all that follows."""
+    def begin(self, find_crash: Callable[[], ActorStopped | None]) -> None:
+        """Starts it as a system task; in the portal's thread, as all that follows.
+
+        `find_crash` tells what became of the runtime, for who hears that a part of it has ended.
+        """
+        self._find_crash = find_crash
         # Not a task of a nursery inside the runtime: while that closes, who waits for a turn still
         # hears how it ends. Who waits longer is cancelled with the system's tasks.
         trio.lowlevel.spawn_system_task(self._run, name="call through the portal")
@@ -95,12 +100,11 @@ class Crossing(Generic[Answer]):
             with self._scope:
                 self.future.set_result(await self._function())
             _fail(self.future, ActorStopped("the call was cancelled"))
+        except ActorStopped as stopped:
+            _fail(self.future, self._find_crash() or stopped)
         except Exception as error:  # whatever it is, it is the caller's
             _fail(self.future, error)
-        except BaseException:
-            _fail(self.future, ActorStopped("the runtime was closed while it was asked"))
-            raise
-        finally:
+        finally:  # what ends the thread, the portal tells, when it knows why
             del self  # the exception holds its frames, and this one would hold the exception
 
 
@@ -232,8 +236,8 @@ class Portal:
             self._takes_calls = False
 
     def _begin(self, crossing: Crossing[Any]) -> None:
-        if self._takes_calls:
-            crossing.begin()
+        if self._takes_calls and self._find_crash() is None:
+            crossing.begin(self._find_crash)
         else:
             _fail(crossing.future, self._closed())
 
@@ -256,13 +260,17 @@ class Portal:
             )
 
     def _closed(self) -> ActorStopped:
-        if self._crash is None:
-            return ActorStopped("this runtime is closed; open a new one")
-        closed = ActorStopped(
-            f"this runtime has ended with {type(self._crash).__name__}: {self._crash}"
-        )
-        closed.__cause__ = self._crash
-        return closed
+        return self._find_crash() or ActorStopped("this runtime is closed; open a new one")
+
+    def _find_crash(self) -> ActorStopped | None:
+        crash = self._crash
+        if crash is None and self.started.done() and self.started.exception() is None:
+            crash = self.started.result()._host.failure
+        if crash is None:
+            return None
+        stopped = ActorStopped(f"this runtime has ended with {type(crash).__name__}: {crash}")
+        stopped.__cause__ = crash
+        return stopped
 
 
 async def _fetch_rest(turn: Turn) -> None:

@@ -72,6 +72,7 @@ class Turn:
         self._session_id = session_id
         self._text = text
         self._is_suspended = False
+        self._is_entered = False
         self._subscription = Subscription()
         self._events: deque[TurnEvent | Stored] = deque()
         self._answer = ""
@@ -93,6 +94,12 @@ class Turn:
         )
 
     async def __aenter__(self) -> Self:
+        if self._is_entered:
+            # Its subscription is used up: a second input would run unheard, and nobody ends it.
+            raise ConflictError(
+                "a turn is entered once, and this one was: call session.prompt again for another"
+            )
+        self._is_entered = True
         submitted: Reply[InputTicket] = Reply()
         await self._host.directory.tell(self._begin(submitted))
         try:
@@ -155,7 +162,10 @@ class Turn:
 
     def next_event_nowait(self) -> TurnEvent | None:
         """The next event, if it has come already."""
-        event = self._events.popleft() if self._events else None
+        try:
+            event = self._events.popleft()
+        except IndexError:  # asking first would not do: readers of the portal are threads
+            return None
         if isinstance(event, Stored):
             self._note(event)
             return event.event
@@ -189,7 +199,10 @@ class Turn:
 
     def _check_entered(self) -> None:
         if not self.input_id:
-            raise ConflictError("the turn has not begun: enter it with `async with` first")
+            raise ConflictError(
+                "the turn has not begun: enter it first, `with turn:` (`async with turn:` in async "
+                "programs)"
+            )
 
     def _note(self, stored: Stored) -> None:
         self.seq, self.at_ms = stored.seq, stored.at_ms

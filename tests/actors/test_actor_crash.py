@@ -72,12 +72,12 @@ def crash_once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, on: str) 
     usual = getattr(owner, name)
     crashed: list[str] = []
 
-    def crashing(first: Any) -> Any:
+    def crashing(first: Any, *rest: Any) -> Any:
         calls = first.questions if isinstance(first, CheckPermissions) else first._request.calls
         if not crashed and any(call.name == on for call in calls):
             crashed.append(on)
             raise ZeroDivisionError("a fault in the actor")
-        return usual(first)
+        return usual(first, *rest)
 
     monkeypatch.setattr(owner, name, crashing)
     return crashed

@@ -12,7 +12,7 @@ from typing import cast
 
 import pytest
 import trio
-from scene import FakeStore, Scene, assert_sound, open_scene, quietly, run_calls
+from scene import FakeStore, Scene, assert_sound, open_scene, place_of, quietly, run_calls
 from sweep import Cut, Scenario, sweep
 
 import callboard
@@ -48,6 +48,7 @@ from callboard.runtime.messages import (
     CheckPermissions,
     CreateSession,
     PermissionQuestion,
+    Resolution,
     StopSession,
     StopSessions,
 )
@@ -129,27 +130,27 @@ def broker_scenario(side: str, make: type[PermissionBroker] = PermissionBroker) 
             return False
 
         scene = Scene(approver=approver)
-        scene.make_broker = lambda: make(scene.broker, scene.journal, approver, 600)  # type: ignore[method-assign]
+        scene.broker_class = make
         await scene.create()
 
         async def ask(name: str, *, patience: float = 100) -> None:
             scope = trio.CancelScope()
             try:
                 with trio.move_on_after(patience):
-                    given: ApprovalAnswer = await scene.broker.ask(
+                    given: Resolution = await scene.broker.ask(
                         AskPerson(
-                            session_id="s1", turn_id="t", question=question(name), reason="r",
-                            digest="d", scope=scope,
+                            place=place_of(), call=Call("c", name, "{}"), question=question(name),
+                            reason="r", digest=name, policy_version="v", scope=scope,
                         )
                     )  # fmt: skip
-                    assert given.decision == "allow"
+                    assert given.answer.decision == "allow"
                     assert name in {"quick", "answered"}
             finally:
                 scope.cancel()
 
         async def check_and_ask() -> None:
             await scene.broker.ask(
-                CheckPermissions(session_id="s1", agent=Agent(), questions=(question("x"),))
+                CheckPermissions(place=place_of(), questions=(question("x"),))
             )
             await ask("quick")
 
@@ -516,7 +517,7 @@ class ForgetfulBroker(PermissionBroker):
 
     async def _ask(self, message: AskPerson) -> None:
         with message.scope:
-            message.reply.send(await self._wait_answer(self._request(message)))
+            message.reply.send(await self._resolve(message))
         message.reply.abandon()
 
 
@@ -543,7 +544,7 @@ class ForgetfulSession(Session):
     """Forgets those who listen to it when it ends."""
 
     def _hang_up(self, error: Exception | None = None) -> None:
-        self._listeners.clear()
+        self._audience._listeners.clear()
 
 
 class ForgetfulDirectory(Directory):

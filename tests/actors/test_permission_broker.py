@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from scene import FakeStore, Scene, open_scene
+from scene import FakeStore, Scene, open_scene, place_of
 
+import callboard
 from callboard.config.settings import Limits
-from callboard.runtime.definitions import Agent, Preset, Tier
-from callboard.runtime.errors import ActorStopped, StorageError
-from callboard.runtime.events import ApprovalAnswered, ApprovalAsked
+from callboard.runtime.definitions import Agent, CallStatus, Preset, Tier, ToolDefinition
+from callboard.runtime.errors import ActorStopped, ConflictError, NotFoundError, StorageError
+from callboard.runtime.events import ApprovalAnswered, ApprovalAsked, CallFinished, GrantGiven
+from callboard.runtime.history import Call
 from callboard.runtime.messages import (
     AnswerApproval,
     ApprovalAnswer,
@@ -20,6 +22,7 @@ from callboard.runtime.messages import (
     CheckPermissions,
     Decision,
     PermissionQuestion,
+    Resolution,
 )
 from callboard.runtime.store import Append
 
@@ -28,38 +31,57 @@ ALL = ("journal", "broker")
 
 def question(tier: Tier = Tier.ELEVATED, reason: str | None = None) -> PermissionQuestion:
     return PermissionQuestion(
-        call_id="c1", name="erase", tier=tier, arguments='{"a":1}', approval_reason=reason
-    )
+        call_id="c1", name="erase", tier=tier, arguments='{"a":1}', approval_reason=reason,
+        definition=ToolDefinition(name="erase", description="", parameters={}, tier=Tier.READ_ONLY),
+    )  # fmt: skip
 
 
 async def check(
     scene: Scene, preset: Preset, *questions: PermissionQuestion
 ) -> tuple[Decision, ...]:
     decisions: tuple[Decision, ...] = await scene.broker.ask(
-        CheckPermissions(session_id="s1", agent=Agent(policy=preset), questions=questions)
+        CheckPermissions(place=place_of(agent=Agent(policy=preset)), questions=questions)
     )
     return decisions
 
 
-async def ask(scene: Scene, scope: trio.CancelScope | None = None) -> ApprovalAnswer:
-    answer: ApprovalAnswer = await scene.broker.ask(
+async def ask(
+    scene: Scene, scope: trio.CancelScope | None = None, *, digest: str = "d"
+) -> ApprovalAnswer:
+    resolution: Resolution = await scene.broker.ask(
         AskPerson(
-            session_id="s1", turn_id="t1", question=question(), reason="it is dangerous",
-            digest="d", scope=scope or trio.CancelScope(),
+            place=place_of(), call=Call("c1", "erase", '{"a":1}'), question=question(),
+            reason="it is dangerous", digest=digest, policy_version="v",
+            scope=scope or trio.CancelScope(),
         )
     )  # fmt: skip
-    return answer
+    return resolution.answer
 
 
 async def answer(scene: Scene, approval_id: str, decision: str) -> bool:
-    first: bool = await scene.broker.ask(
-        AnswerApproval(approval_id=approval_id, answer=ApprovalAnswer(decision=decision))
+    """Whether this answer was the first."""
+    try:
+        await scene.broker.ask(
+            AnswerApproval(approval_id=approval_id, answer=ApprovalAnswer(decision=decision))
+        )
+    except (ConflictError, NotFoundError):
+        return False
+    return True
+
+
+def cancelled(call_id: str) -> CallFinished:
+    return CallFinished(
+        turn_id="t", call_id=call_id, name="erase", status=CallStatus.CANCELLED, result="{}"
     )
-    return first
+
+
+@callboard.tool(tier="elevated")
+async def erase(a: int = 0) -> None:
+    """Erases."""
 
 
 async def ready(approver: Any = None, **options: Any) -> Scene:
-    scene = Scene(approver=approver, **options)
+    scene = Scene(approver=approver, tools=[erase], **options)
     await scene.create()
     return scene
 
@@ -176,16 +198,19 @@ async def test_an_approver_hears_everything_and_the_record_says_the_same() -> No
     async with open_scene(scene, *ALL):
         await ask(scene)
     (request,) = asked
-    assert (request.session_id, request.turn_id, request.call_id) == ("s1", "t1", "c1")
+    assert (request.session_id, request.turn_id, request.call_id) == ("s1", "t", "c1")
     assert (request.tool, request.tier, request.arguments) == ("erase", Tier.ELEVATED, '{"a":1}')
     assert (request.reason, request.digest) == ("it is dangerous", "d")
-    _, question_stored, answer_stored = await scene.events()
+    _, question_stored, answer_stored, given = await scene.events()
     assert isinstance(question_stored, ApprovalAsked)
+    assert isinstance(given, GrantGiven)
+    assert (given.scope, given.tool, given.binding.arguments) == ("session", "erase", '{"a":2}')
+    assert isinstance(answer_stored, ApprovalAnswered)
     assert question_stored.expires_at_ms == request.expires_at_ms
     assert (question_stored.arguments, question_stored.digest) == ('{"a":1}', "d")
     assert answer_stored == ApprovalAnswered(
         approval_id=request.approval_id, call_id="c1", decision="allow", answered_by="x",
-        reason="why", arguments='{"a":2}', remember="session",
+        reason="why", arguments='{"a":2}', remember="session", digest=answer_stored.digest,
     )  # fmt: skip
 
 
@@ -240,6 +265,7 @@ async def test_withdrawing_a_question_takes_it_back_from_the_person() -> None:
         scope.cancel()
         await trio.testing.wait_all_tasks_blocked()
         assert person.ended == 1
+        await scene.append("s1", cancelled("c1"))
         assert not await answer(scene, person.asked[0].approval_id, "allow")
     assert not any(isinstance(e, ApprovalAnswered) for e in await scene.events())
 
@@ -304,7 +330,7 @@ async def test_questions_wait_side_by_side() -> None:
     async with open_scene(scene, *ALL), trio.open_nursery() as nursery:
 
         async def asker(number: int) -> None:
-            got[number] = (await ask(scene)).decision
+            got[number] = (await ask(scene, digest=str(number))).decision
 
         for number in range(3):
             nursery.start_soon(asker, number)

@@ -16,7 +16,9 @@ from callboard.runtime.definitions import SessionKind, Tier, ToolDefinition
 from callboard.tools.registry import builtin_tools
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "permissions.md"
-RECIPE = re.compile(r"^### (.+?)\n(.*?)```toml\n(.*?)```\n(.*?)(?=^### |\Z)", re.M | re.S)
+RECIPE = re.compile(
+    r"^### (.+?)\n(.*?)```toml\n(.*?)```\n(.*?)(?=^### |\Z)", re.MULTILINE | re.DOTALL
+)
 ROW = re.compile(
     r"^\| `(\w+) (\{.*\})`(?: of agent (\w+))?(?: on channel (\w+))?(?: in a (\w+))?"
     r" \| (\w+) \| (\w+) \|$"

@@ -39,7 +39,7 @@ def test_a_rule_says_everything_that_it_may() -> None:
     assert list(found) == ["rules[1] (callboard.toml, line 2)"]
     (rule,) = found.values()
     assert rule.tools == ("write_file", "edit_*")
-    assert rule.tiers == {Tier.WORKSPACE, Tier.SYSTEM}
+    assert rule.tiers == frozenset({Tier.WORKSPACE, Tier.SYSTEM})
     assert (rule.agents, rule.channels) == (("gardener",), ("web", "terminal"))
     assert rule.kinds == (SessionKind.MAIN, SessionKind.BRANCH)
     assert rule.verdict is Verdict.ASK
@@ -71,7 +71,7 @@ def test_rules_of_an_agent_stand_with_the_agent() -> None:
         "agents.gardener.rules[2] (callboard.toml, line 13)",
     ]
     assert [rule.agents for rule in found.values()] == [(), ("gardener",), ("gardener",)]
-    assert list(found.values())[1].tiers == {Tier.SYSTEM, Tier.ELEVATED}
+    assert list(found.values())[1].tiers == frozenset({Tier.SYSTEM, Tier.ELEVATED})
 
 
 def test_rules_leave_the_agents_as_they_are() -> None:

@@ -43,10 +43,11 @@ POISON = "poison"
 
 
 class Bench:
-    """The calls' tools, and a person who never answers."""
+    """The calls' tools, and a person who never answers, and says no when asked once more."""
 
     def __init__(self, folder: Path) -> None:
         self.effects = folder / "effects"
+        self.questions = folder / "questions"
         self.is_asked = trio.Event()
         self.end = trio.Event()
         self._began: dict[str, trio.Event] = {name: trio.Event() for name in ("runs", "reads")}
@@ -65,9 +66,13 @@ class Bench:
         return name
 
     async def person(self, request: callboard.ApprovalRequest) -> bool:
+        asked_before = self.questions.exists()
+        with self.questions.open("a") as file:
+            file.write(f"{request.approval_id}\n")
         self.is_asked.set()
-        await trio.sleep_forever()
-        return True
+        if not asked_before:
+            await trio.sleep_forever()
+        return False
 
     async def wait_ready(self, runtime: callboard.Runtime, session_id: str) -> None:
         """Until every call is in its state."""
@@ -79,6 +84,11 @@ class Bench:
                 return
             await trio.sleep(0.01)
         raise AssertionError("it did not happen in half a minute")
+
+    @property
+    def asked(self) -> list[str]:
+        """The questions that the person heard, in all processes."""
+        return self.questions.read_text().splitlines()
 
     def noted(self) -> list[str]:
         """What tools did, in all processes."""
@@ -138,6 +148,7 @@ class Aftermath(msgspec.Struct, frozen=True, kw_only=True):
         contents: By call, what the model gets with the next prompt.
         contents_later: The same after (another) restart.
         noted: What the tools did.
+        asked: The questions that a person heard.
     """
 
     heard: dict[str, list[str]]
@@ -147,6 +158,7 @@ class Aftermath(msgspec.Struct, frozen=True, kw_only=True):
     contents: dict[str, dict[str, Any]]
     contents_later: dict[str, dict[str, Any]]
     noted: list[str]
+    asked: list[str]
 
 
 async def states(runtime: callboard.Runtime, session_id: str) -> dict[str, str]:
@@ -199,6 +211,9 @@ async def break_down(folder: Path, crash: Callable[[], None]) -> Aftermath:
                         note(event, heard)
             except CallboardError as error:
                 raised = f"{type(error).__name__}: {error}"
+        with trio.fail_after(30):
+            while await runtime.store.open_turns():  # a suspended turn goes on by itself
+                await trio.sleep(0.01)
     return await look_after(folder, bench, session.session_id, heard, raised)
 
 
@@ -218,12 +233,14 @@ async def look_after(
     return Aftermath(
         heard=heard, raised=raised, ended=ended, contents=contents, contents_later=contents_later,
         states={row.name: row.status.value for row in rows}, noted=noted,
+        asked=bench.asked,
     )  # fmt: skip
 
 
 async def prompt_again(folder: Path, bench: Bench, session_id: str) -> dict[str, dict[str, Any]]:
     """Restarts and prompts; gives the results that the model gets."""
-    model = callboard.ScriptedModel([reply("Here I am.")])
+    # A turn that was suspended goes on first.
+    model = callboard.ScriptedModel([reply("Here I am.")] * 2)
     async with open_on(folder, bench, model, strict=True) as runtime:
         session = await runtime.get_session(session_id)
         assert await session.run(GO_ON) == "Here I am."
@@ -260,7 +277,7 @@ def crash_dispatcher() -> None:
 
 
 def crash_broker() -> None:
-    def is_poisoned(message: Any) -> bool:
+    def is_poisoned(message: Any, *_: Any) -> bool:
         return any(question.name == POISON for question in message.questions)
 
     _crash_once(permission_broker, "_decide", is_poisoned)

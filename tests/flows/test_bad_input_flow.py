@@ -234,7 +234,9 @@ async def test_a_base_url_that_is_none_is_refused(tmp_path: Path, url: str) -> N
 
 async def test_a_provider_that_is_not_there_fails_the_turn_only(tmp_path: Path) -> None:
     provider = ProviderSettings(name="gone", base_url="http://gone.invalid:9/v1")
-    settings = Settings(providers={"gone": provider}, limits=Limits(connect_seconds=5))
+    settings = Settings(
+        providers={"gone": provider}, limits=Limits(connect_seconds=5, model_retries=0)
+    )
     async with open_local_stage(tmp_path, [reply("Hi.")], settings=settings) as (runtime, _):
         lost = await runtime.create_session(model="gone/m")
         with trio.fail_after(20):

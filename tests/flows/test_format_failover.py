@@ -15,6 +15,7 @@ from stage import play
 
 import callboard
 from callboard.providers.script import Step, fail, reply, status
+from callboard.providers.scripted_server import ServerStep
 
 A_PROOF, B_PROOF = (base64.b64encode(b"the proof of %b" % who).decode() for who in (b"a", b"b"))
 
@@ -55,7 +56,7 @@ def plain(parts: list[Part]) -> list[Part]:
 async def test_a_turn_goes_on_in_another_format(
     tmp_path: Path, a: str, b: str, failure: Step
 ) -> None:
-    scripts = {
+    scripts: dict[str, list[ServerStep]] = {
         a: [
             reply("A asks.", thinking="A thinks.", signature=A_PROOF, calls=CALLS[0]),
             failure,

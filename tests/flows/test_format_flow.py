@@ -69,9 +69,11 @@ async def test_parallel_calls_with_mixed_results(tmp_path: Path, dialect: str) -
         ("double", {"number": "three"}),
         ("unheard_of", {}),
     ]
-    broken = ScriptedCall("double", '{"number": 4')
     # Gemini's format can't even write it.
-    asked_for = calls if dialect == "gemini" else [*calls, broken]
+    broken = ScriptedCall("double", '{"number": 4')
+    asked_for: list[ScriptedCall | tuple[str, Any]] = [*calls]
+    if dialect != "gemini":
+        asked_for.append(broken)
     steps = [reply(["I a", "sk."], calls=asked_for), reply("Done.")]
     async with open_formats(tmp_path, {dialect: steps}, tools=[double, refuse]) as stage:
         played = await play(await stage.session(), "Go.")

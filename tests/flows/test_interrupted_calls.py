@@ -42,6 +42,7 @@ class Fate(msgspec.Struct, frozen=True):
 
 
 SUCCESS = Fate("success", "", ("began", "ended"))
+ASKED_AGAIN = Fate("denied", "Not run: denied by application", ())
 CUT_OFF = Fate("interrupted", UNKNOWN, ("began", "stopped"))
 
 
@@ -89,9 +90,12 @@ async def test_broker_crash(state: str, tmp_path: Path) -> None:
 @each_state
 async def test_session_crash(state: str, tmp_path: Path) -> None:
     after = await break_down(tmp_path, crash_session)
-    assert ends(after) == ("ActorStopped", "failed", "internal")
+    assert ends(after) == ("ActorStopped", "answered", "")
     never_ran = Fate("interrupted", NOT_BEGUN, ())
-    check(after, state, {"done": SUCCESS, "runs": CUT_OFF, "reads": CUT_OFF}.get(state, never_ran))
+    fates = {"done": SUCCESS, "runs": CUT_OFF, "reads": CUT_OFF, "waits_for_a_person": ASKED_AGAIN}
+    check(after, state, fates.get(state, never_ran))
+    assert len(after.asked) == 2
+    assert len(set(after.asked)) == 1
     finished = ["call_finished: success"] if state == "done" else []
     assert after.heard[state] == [*STARTS[state], *finished]
 
@@ -103,10 +107,13 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Aftermath:
 
 @each_state
 def test_kill(state: str, killed: Aftermath) -> None:
-    assert ends(killed) == ("", "failed", "internal")
+    assert ends(killed) == ("", "answered", "")
+    assert len(killed.asked) == 2
+    assert len(set(killed.asked)) == 1
     began: dict[str, Any] = {
         "done": SUCCESS,
         "runs": Fate("interrupted", UNKNOWN, ("began",)),
         "reads": Fate("interrupted", UNKNOWN, ("began",)),
+        "waits_for_a_person": ASKED_AGAIN,
     }
     check(killed, state, began.get(state, Fate("interrupted", NOT_BEGUN, ())))

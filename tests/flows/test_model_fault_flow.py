@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 import trio
-from stage import Played, Stage, on_both_stores, open_stage, play, read_result, tool_contents
+from stage import (
+    NO_RETRIES,
+    Played,
+    Stage,
+    on_both_stores,
+    open_stage,
+    play,
+    read_result,
+    tool_contents,
+)
 
 import callboard
 from callboard.config.settings import Limits, Settings
@@ -272,8 +281,9 @@ async def test_nothing_listens_at_the_base_url(tmp_path: Path) -> None:
         await taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
         async with callboard.open_runtime(
-            model="m", base_url=url, workspace=tmp_path, environ={}, strict=True
-        ) as runtime:
+            model="m", base_url=url, workspace=tmp_path, settings=NO_RETRIES, environ={},
+            strict=True,
+        ) as runtime:  # fmt: skip
             session = await runtime.create_session()
             for _ in range(2):
                 played = await play(session, "Go.")

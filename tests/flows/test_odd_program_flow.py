@@ -17,6 +17,7 @@ from callboard.runtime.events import CallFinished
 from callboard.runtime.messages import ApprovalAnswer, ApprovalRequest
 
 wrong: Any = None
+wrong_path: Any = 3
 
 
 class Mute(Exception):
@@ -99,18 +100,10 @@ async def test_an_odd_approval_allows_nothing(odd: dict[str, Any], tmp_path: Pat
     assert not ran
 
 
-async def test_what_opens_no_runtime_is_named(tmp_path: Path) -> None:
-    refused: dict[str, Any] = {
-        "on_approval is 'maybe': pass an async function of the request, \"allow\"": {
-            "on_approval": "maybe"
-        },
-        "print is no tool: decorate it with @callboard.tool": {"tools": [print]},
-    }
-    for said, options in refused.items():
-        with pytest.raises(ValidationError, match=said):
-            async with callboard.open_runtime(model="rehearsal", workspace=tmp_path, **options):
-                pass
+async def test_a_workspace_that_is_none_is_named(tmp_path: Path) -> None:
     async with callboard.open_runtime(model="rehearsal", workspace=tmp_path) as runtime:
         with pytest.raises(ValidationError, match="it is the whole file system") as caught:
             await runtime.create_session(workspace="/")
+        with pytest.raises(ValidationError, match="workspace is 3: pass the path of a folder"):
+            await runtime.create_session(workspace=wrong_path)
     assert "--workspace" not in str(caught.value)

@@ -88,19 +88,18 @@ async def do() -> str:
     return "done"
 
 
+def naming(keys: Any, name: str = "bad") -> FunctionTool:
+    return FunctionTool(do, name=name, tier="workspace", resources=lambda _: keys)
+
+
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        *(
-            (callboard.tool(name="bad", tier="workspace", resources=lambda _, k=keys: k)(do), word)
-            for keys, word in [
-                ("a", "resources gave 'a', and not a list of keys"),
-                (5, "resources gave 5, and not a list of keys"),
-                (None, "resources gave None, and not a list of keys"),
-                (["a", 5], "resources gave the key 5, which is neither"),
-                (["../a"], "'../a' can't be a key of parallel calls"),
-            ]
-        ),
+        (naming("a"), "resources gave 'a', and not a list of keys"),
+        (naming(5), "resources gave 5, and not a list of keys"),
+        (naming(None), "resources gave None, and not a list of keys"),
+        (naming(["a", 5]), "resources gave the key 5, which is neither"),
+        (naming(["../a"]), "'../a' can't be a key of parallel calls"),
         (Careless(do, name="bad", tier="workspace"), "resources gave the key 5"),
     ],
 )
@@ -108,7 +107,7 @@ async def test_what_is_no_key_fails_its_call_alone(
     bad: FunctionTool, message: str, tmp_path: Path
 ) -> None:
     """Neither the siblings, nor other sessions, nor the next answer see anything of it."""
-    good = callboard.tool(name="good", tier="workspace", resources=lambda _: ["a"])(do)
+    good = naming(["a"], "good")
     calls: list[Asked] = [("bad", {}), ("good", {}), ("bad", {}), ("good", {})]
     steps = [reply(calls=calls), reply("Well."), reply(calls=calls), reply("Well.")]
     async with open_local_stage(tmp_path, steps, tools=[bad, good]) as (runtime, _):

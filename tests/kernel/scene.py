@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import trio
 
+from callboard.actors.approval_record import Approver, BrokerServices
+from callboard.actors.call_preparation import CallPreparation
 from callboard.actors.directory import Directory, LiveSessions
 from callboard.actors.journal import Journal
 from callboard.actors.model_stream import ModelStream, StartModelCall
-from callboard.actors.approval_record import Approver, BrokerServices
-from callboard.actors.call_preparation import CallPreparation
 from callboard.actors.permission_broker import PermissionBroker
 from callboard.actors.session import Session
 from callboard.actors.session_services import SessionServices
@@ -156,6 +156,7 @@ class Scene:
         self.broker: Mailbox[BrokerMessage] = Mailbox("permission broker", 64)
         self.dispatcher: Mailbox[DispatcherMessage] = Mailbox("tool dispatcher", 64)
         self.directory: Mailbox[DirectoryMessage] = Mailbox("directory", 64)
+        self.broker_class = PermissionBroker
         self.make_directory: type[Directory] = Directory
         self.session: Mailbox[SessionMessage] = Mailbox("session s1", 64)
         self.model_stream: Mailbox[StartModelCall] = Mailbox("model stream", 2)
@@ -192,7 +193,7 @@ class Scene:
             approver=self.approver,
             approval_seconds=self.limits.approval_seconds,
         )
-        return PermissionBroker(self.broker, self.journal, services)
+        return self.broker_class(self.broker, self.journal, services)
 
     def make_dispatcher(self) -> ToolDispatcher:
         self.running_dispatcher = ToolDispatcher(

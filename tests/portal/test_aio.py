@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -501,5 +502,58 @@ def test_any_number_of_tasks_may_share_a_runtime_of_another_loop(tmp_path: Path)
             session = await runtime.create_session()
             elsewhere = partial(asyncio.run, session.run("Hi."))
             assert await asyncio.to_thread(elsewhere) == "Hello."
+
+    asyncio.run(main())
+
+
+def test_a_turn_is_entered_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_with(tmp_path, reply("Hello."), reply("Next.")) as runtime:
+            session = await runtime.create_session()
+            async with session.prompt("Hi.") as turn:
+                with pytest.raises(ConflictError, match=r"entered once.*call session.prompt again"):
+                    await turn.__aenter__()
+                assert await turn.answer() == "Hello."  # and the second try left it as it was
+            with pytest.raises(ConflictError, match="entered once"):
+                async with turn:
+                    pytest.fail("it can't be entered")
+            inputs = [row.content for row in await runtime.store.messages(session.session_id)]
+            assert inputs == ["Hi.", "Hello."]
+            assert await session.run("And now?") == "Next."
+
+    asyncio.run(main())
+
+
+def test_a_second_reader_of_a_turn_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_with(tmp_path, stall("Well")) as runtime:
+            async with (await runtime.create_session()).prompt("Hi.") as turn:
+                await read_to_the_text(turn)
+                readers = {asyncio.ensure_future(anext(turn)) for _ in range(2)}
+                done, waiting = await asyncio.wait(readers, return_when="FIRST_COMPLETED")
+                [refused], [first] = done, waiting
+                with pytest.raises(ConflictError, match="is being read already"):
+                    refused.result()
+                await turn.cancel()
+                told = [await first, *[event async for event in turn]]
+                assert told[-1] is turn.ended
+
+    asyncio.run(main())
+
+
+def test_a_cancel_in_the_moment_of_entering_leaves_no_turn_behind(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_with(tmp_path, stall("Well")) as runtime:
+            session = await runtime.create_session()
+            turn = session.prompt("Hi.")
+            task = asyncio.ensure_future(turn.__aenter__())
+            await asyncio.sleep(0)  # it is on its way, and this loop will not hear that it arrived
+            while not turn.input_id:
+                time.sleep(0.001)  # noqa: ASYNC251  ruff: ignore[blocking-sleep-in-async-function]
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert await runtime.store.open_turns() == []
+            assert await outcome(runtime, session) == "cancelled"
 
     asyncio.run(main())

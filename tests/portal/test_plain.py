@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import traceback
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import assert_type
+from typing import Any, assert_type
 
 import pytest
 import trio
@@ -16,6 +17,7 @@ from programs import PIECES, CountingModel, run_program, wait_quiet
 import callboard
 from callboard import plain
 from callboard.embedded import open_runtime
+from callboard.portal import Portal
 from callboard.providers.script import Step, fail, reply, stall
 from callboard.runtime.definitions import CallStatus
 from callboard.runtime.errors import (
@@ -316,3 +318,73 @@ async def test_in_trio_too_what_has_come_can_be_taken_at_once(tmp_path: Path) ->
                 events += batch
         assert [e.text for e in events if isinstance(e, callboard.TextDelta)] == ["Hello", ", you."]
         assert turn.ended is events[-1]
+
+
+def test_a_turn_is_entered_once(tmp_path: Path) -> None:
+    with start(tmp_path, reply("Hello."), reply("Next.")) as runtime:
+        session = runtime.create_session()
+        with session.prompt("Hi.") as turn:
+            with pytest.raises(ConflictError, match=r"entered once.*call session.prompt again"):
+                turn.__enter__()
+            assert turn.answer() == "Hello."  # and the second try left it as it was
+        with pytest.raises(ConflictError, match="entered once"), turn:
+            pytest.fail("it can't be entered")
+        inputs = [row.content for row in runtime.store.messages(session.session_id)]
+        assert inputs == ["Hi.", "Hello."]
+        assert session.run("And now?") == "Next."
+
+
+def test_a_turn_that_was_not_entered_says_how(tmp_path: Path) -> None:
+    with start(tmp_path) as runtime:
+        turn = runtime.create_session().prompt("Hi.")
+        for read in (turn.answer, partial(next, turn), turn.next_events):
+            with pytest.raises(ConflictError, match="enter it first, `with turn:`"):
+                read()
+
+
+def test_a_second_reader_of_a_turn_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
+    with start(tmp_path, stall("Well")) as runtime:
+        with runtime.create_session().prompt("Hi.") as turn:
+            told: list[callboard.TurnEvent] = []
+            reader = threading.Thread(target=lambda: told.extend(turn))
+            reader.start()
+            while runtime._portal.call(partial(waits, turn._turn)) is False:
+                pass
+            with pytest.raises(ConflictError, match="is being read already"):
+                turn.answer()
+            turn.cancel()
+            reader.join()
+        assert told[-1] is turn.ended
+
+
+async def waits(turn: callboard.Turn) -> bool:
+    """Whether somebody waits for its events, who has all that came so far."""
+    await wait_quiet()
+    return turn._subscription._wake is not None
+
+
+class Interrupted:
+    """A portal whose caller is interrupted just when its call has come back."""
+
+    def __init__(self, portal: Portal) -> None:
+        self.turns = portal.turns
+        self._portal = portal
+        self._times = 0
+
+    def call(self, function: Callable[[], Awaitable[object]]) -> object:
+        result = self._portal.call(function)
+        self._times += 1
+        if self._times == 1:
+            raise KeyboardInterrupt
+        return result
+
+
+def test_an_interrupt_in_the_moment_of_entering_leaves_no_turn_behind(tmp_path: Path) -> None:
+    with start(tmp_path, stall("Well")) as runtime:
+        session = runtime.create_session()
+        interrupted: Any = Interrupted(runtime._portal)
+        turn = plain.Turn(interrupted, session._session.prompt("Hi."))
+        with pytest.raises(KeyboardInterrupt):
+            turn.__enter__()
+        assert runtime.store.open_turns() == []
+        assert outcome(runtime, session) == "cancelled"

@@ -128,8 +128,9 @@ def test_a_thread_that_dies_wakes_whoever_waits_and_says_why(tmp_path: Path) -> 
     token = runtime._portal._token
     assert token is not None
     with session.prompt("Hi.") as turn:
+        next(turn)
         token.run_sync_soon(die)
-        with pytest.raises(ActorStopped):
+        with pytest.raises(ActorStopped, match="has ended with TrioInternalError"):
             list(turn)
     runtime._portal.join()
     with pytest.raises(ActorStopped, match="has ended with TrioInternalError") as caught:
@@ -137,6 +138,71 @@ def test_a_thread_that_dies_wakes_whoever_waits_and_says_why(tmp_path: Path) -> 
     assert isinstance(caught.value.__cause__, trio.TrioInternalError)
     with pytest.raises(trio.TrioInternalError):
         runtime.close()
+
+
+async def crash_directory(runtime: embedded.Runtime) -> None:
+    unknown: Any = object()
+    await runtime._host.directory.tell(unknown)
+
+
+def test_a_runtime_that_fails_tells_whoever_waits_and_whoever_comes_later(tmp_path: Path) -> None:
+    runtime = start(tmp_path, stall("Well"), stall("Well"))
+    session, other = runtime.create_session(), runtime.create_session()
+    heard: list[ActorStopped] = []
+
+    def wait() -> None:
+        try:
+            other.run("Hi.")
+        except ActorStopped as error:
+            heard.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    reason = "this runtime has ended with AssertionError: .*object"
+    with session.prompt("Hi.") as turn:
+        [next(turn) for _ in range(3)]
+        runtime._portal.call(partial(crash_directory, runtime._runtime))
+        with pytest.raises(ActorStopped, match=reason):
+            list(turn)
+        for later in (turn.answer, turn.cancel, partial(session.run, "Hi."), runtime.sessions):
+            with pytest.raises(ActorStopped, match=reason) as caught:
+                later()
+            assert isinstance(caught.value.__cause__, AssertionError)
+    waiting.join()
+    [error] = heard
+    with pytest.raises(ActorStopped, match=reason):
+        raise error
+    with pytest.raises(AssertionError):
+        runtime.close()
+
+
+def test_the_session_that_crashes_alone_says_so_itself(tmp_path: Path) -> None:
+    """The control: a part that has ended is not the runtime."""
+    model = callboard.ScriptedModel([stall("Well"), reply("Hello.")])
+    with callboard.start_in_thread(model=model, workspace=tmp_path, environ={}) as runtime:
+        session = runtime.create_session()
+        unknown: Any = object()
+
+        async def crash() -> None:
+            await runtime._runtime._host.live[session.session_id].tell(unknown)
+
+        with session.prompt("Hi.") as turn:
+            [next(turn) for _ in range(3)]
+            runtime._portal.call(crash)
+            with pytest.raises(ActorStopped, match=r"session .* has ended; load it again"):
+                list(turn)
+        assert session.run("Hi.") == "Hello."
+
+
+def test_what_needs_no_waiting_is_told_by_a_closed_runtime_too(tmp_path: Path) -> None:
+    with start(tmp_path, reply("Hello.")) as runtime:
+        before = runtime.model, runtime.model_reason, runtime.tools()
+        session = runtime.create_session()
+        with session.prompt("Hi.") as turn:
+            assert turn.answer() == "Hello."
+    assert (runtime.model, runtime.model_reason, runtime.tools()) == before
+    assert session.session_id.startswith("session_")
+    assert (turn.ended is not None, turn.seq > 0, turn.input_id != "") == (True, True, True)
 
 
 LEFT_OPEN = """
@@ -253,7 +319,7 @@ def properties(kind: type) -> set[str]:
 @pytest.mark.parametrize("way", [plain, aio])
 @pytest.mark.parametrize("name", ["Runtime", "Session", "Turn"])
 def test_the_ways_have_the_same_methods_and_arguments(way: Any, name: str) -> None:
-    original, here = public_methods(getattr(embedded, name)), public_methods(getattr(way, name))
+    original, here = public_methods(getattr(callboard, name)), public_methods(getattr(way, name))
     only_trio = {"fetch_events", "next_event_nowait", "wait_events"}
     only_here = {"close", "aclose", "leave"}
     assert original.keys() - here.keys() <= only_trio
@@ -261,7 +327,7 @@ def test_the_ways_have_the_same_methods_and_arguments(way: Any, name: str) -> No
     for method in original.keys() & here.keys():
         expected = inspect.signature(original[method])
         assert inspect.signature(here[method]).parameters == expected.parameters
-    assert properties(getattr(way, name)) >= properties(getattr(embedded, name)) - {"store"}
+    assert properties(getattr(way, name)) >= properties(getattr(callboard, name)) - {"store"}
 
 
 def test_the_ways_are_opened_with_the_same_options() -> None:

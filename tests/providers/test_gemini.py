@@ -220,6 +220,8 @@ def test_sampling() -> None:
         ("gemini-3-pro-preview", "LOW", "HIGH", "HIGH"),
         ("gemini-3.1-pro-preview", "LOW", "MEDIUM", "HIGH"),
         ("gemini-3-flash-preview", "MINIMAL", "MEDIUM", "HIGH"),
+        ("gemini-3.5-flash", "MINIMAL", "MEDIUM", "HIGH"),
+        ("gemini-3.8-flash", "LOW", "MEDIUM", "HIGH"),
         ("models/gemini-4-ultra", "LOW", "MEDIUM", "HIGH"),
         ("gemini-2.0-flash", None, None, None),
         ("gemini-2.5-flash-image", None, None, None),

@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from callboard.runtime.errors import ActorStopped
+from callboard.runtime.errors import ActorStopped, ConflictError
 from callboard.runtime.events import CallProgress
 from callboard.runtime.subscription import MAX_WAITING_UPDATES, Subscription
 
@@ -129,3 +129,37 @@ async def test_a_put_never_waits_even_when_full() -> None:
     subscription = filled(MAX_WAITING_UPDATES * 3)
     assert len(await subscription.take()) == MAX_WAITING_UPDATES * 3
     assert subscription.has_room
+
+
+async def test_a_second_reader_is_refused_and_the_first_one_gets_everything() -> None:
+    subscription = Subscription()
+    taken: list[object] = []
+
+    async def consume() -> None:
+        taken.extend(await subscription.take())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(consume)
+        await trio.testing.wait_all_tasks_blocked()
+        with pytest.raises(ConflictError, match="is being read already"):
+            await subscription.take()
+        subscription.put(line(1))
+    assert taken == [line(1)]
+    subscription.put(line(2))
+    assert list(await subscription.take()) == [line(2)]  # one after the other is no conflict
+
+
+async def test_all_who_wait_for_room_go_on() -> None:
+    subscription = filled()
+    went_on: list[int] = []
+
+    async def produce(number: int) -> None:
+        await subscription.wait_room()
+        went_on.append(number)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(produce, 1)
+        nursery.start_soon(produce, 2)
+        await trio.testing.wait_all_tasks_blocked()
+        await subscription.take()
+    assert sorted(went_on) == [1, 2]

@@ -460,7 +460,7 @@ async def test_a_number_that_json_does_not_have_is_an_execution_error(
         return place([1.5 if good else number])
 
     assert await call(function, good=True) == msgspec.to_builtins(place([1.5]))
-    with pytest.raises(ToolFailure, match="function ran, but .* JSON") as caught:
+    with pytest.raises(ToolFailure, match=r"function ran, but .* JSON") as caught:
         await call(function, good=False)
     assert caught.value.error_type == ErrorType.EXECUTION_ERROR
 

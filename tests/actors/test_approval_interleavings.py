@@ -1,0 +1,270 @@
+"""Answers, their time, cancels, crashes and changes of the tool, in any order: nothing runs twice,
+and nothing runs that was not allowed.
+
+Each seed is one order of events, on the mock clock and with a wall clock of its own. The store
+outlives what crashes; whatever happened is then judged by its record.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections import Counter
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from scene import FakeStore, Scene, open_scene
+
+import callboard
+from callboard.actors import permission_broker, session
+from callboard.config.settings import Limits
+from callboard.providers.script import reply
+from callboard.runtime.definitions import Resource
+from callboard.runtime.errors import CallboardError
+from callboard.runtime.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    CallFinished,
+    CallProposed,
+    CallStarted,
+    GrantGiven,
+    Stored,
+)
+from callboard.runtime.memory_store import open_memory_store
+from callboard.runtime.messages import AnswerApproval, ApprovalAnswer, ApprovalRequest, CancelTurn
+from callboard.runtime.recovery import closing_events
+from callboard.tools.tool import ToolContext
+
+SEEDS = 20_000 if os.environ.get("CALLBOARD_SOAK") else 2_000
+BATCHES = 8
+"""Tests that share the seeds, so that a failure names its part."""
+
+SERVICES = ("journal", "broker", "dispatcher", "directory")
+PATIENCE_SECONDS = 10.0
+HOUR_SECONDS = 3600.0
+OTHER_NUMBER = 99
+"""What a tool that was tampered with makes of any arguments."""
+
+DECISIONS = {"allow", "deny", "expired", "revised", "withdrawn"}
+
+
+class World:
+    """What outlives a crash: the store, the clock on the wall, what the tools did.
+
+    Attributes:
+        ran: By call, the arguments that ran.
+        wall_offset: How far the wall clock is ahead of where it should be, in seconds.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.wall_offset = 0.0
+        self.store = FakeStore()
+        self.store.inner = open_memory_store(now_ms=self.now_ms)
+        self.ran: list[tuple[str, int]] = []
+
+    def now_ms(self) -> int:
+        return 1_700_000_000_000 + int((trio.current_time() + self.wall_offset) * 1000)
+
+    def scene(self, model: callboard.ScriptedModel) -> Scene:
+        world = self
+
+        @callboard.tool(tier="elevated", resources=lambda _: [Resource("key")])
+        async def erase(context: ToolContext, number: int) -> int:
+            """Erases."""
+            world.ran.append((context.call_id, number))
+            await trio.sleep(world.rng.random())
+            return number
+
+        @callboard.tool
+        async def busy() -> None:
+            """Has nothing to do with it."""
+            await trio.sleep(world.rng.random() * 4)
+
+        self.tool = erase
+        return Scene(
+            tools=[erase, busy], model=model, approver=self.approver, store=self.store,
+            limits=Limits(approval_seconds=PATIENCE_SECONDS, model_retries=0),
+        )  # fmt: skip
+
+    async def approver(self, request: ApprovalRequest) -> ApprovalAnswer | bool:
+        await trio.sleep(self.rng.random() * 14)
+        return self.answer()
+
+    def answer(self) -> ApprovalAnswer:
+        decision = self.rng.choice(["allow", "allow", "deny"])
+        changed = json.dumps({"number": 50}) if self.rng.random() < 0.2 else None
+        remember = self.rng.choice(["session", "turn"]) if self.rng.random() < 0.15 else None
+        return ApprovalAnswer(decision=decision, arguments=changed, remember=remember)
+
+
+async def play(world: World) -> None:
+    """One order of events, up to a quiet end."""
+    rng = world.rng
+    numbers = [rng.choice([1, 1, 2]) for _ in range(rng.choice([1, 2, 3]))]
+    calls: list[tuple[str, Any]] = [("erase", {"number": number}) for number in numbers]
+    calls += [("busy", {})] if rng.random() < 0.3 else []
+    again = reply(calls=[("erase", {"number": 1})])  # a grant may hold by then
+    first = [reply(calls=calls), again, *[reply("Done.")] * 3]
+    await world.scene(callboard.ScriptedModel([])).create()
+    crashes = rng.choice([0, 0, 1, 2])
+    for life in range(crashes + 1):
+        model = callboard.ScriptedModel(first if life == 0 else [again, *[reply("Done.")] * 3])
+        with trio.move_on_after(rng.random() * 12 if life < crashes else HOUR_SECONDS):
+            await live(world, world.scene(model), is_first=life == 0)
+        await answer_offline(world)
+
+
+async def live(world: World, scene: Scene, *, is_first: bool) -> None:
+    """One process, until it is cut off or the turn is over."""
+    async with open_scene(scene, *SERVICES) as nursery:
+        if not is_first:
+            await recover(scene, world)
+        heard = await scene.submit(scene.directory, "s1", "Go.")
+        for _ in range(world.rng.choice([0, 1, 3])):
+            nursery.start_soon(answer_some, world, scene)
+        if world.rng.random() < 0.2:
+            nursery.start_soon(cancel_some, world, scene)
+        if world.rng.random() < 0.3:
+            nursery.start_soon(disturb, world)
+        await heard.to_the_end()
+
+
+async def recover(scene: Scene, world: World) -> None:
+    """As the host does before anything new begins."""
+    for turn in await world.store.inner.open_turns():
+        if events := closing_events(turn, world.now_ms()):
+            await scene.append(turn.session_id, *events)
+
+
+async def answer_some(world: World, scene: Scene) -> None:
+    """A client that answers what waits, again and again, whoever else does."""
+    for _ in range(4):
+        await trio.sleep(world.rng.random() * 6)
+        for row in await world.store.inner.approvals():
+            with suppress(CallboardError):
+                await scene.broker.ask(
+                    AnswerApproval(approval_id=row.approval_id, answer=world.answer())
+                )
+
+
+async def answer_offline(world: World) -> None:
+    """Another process opens the store, answers what waits, and goes away."""
+    if world.rng.random() < 0.5:
+        return
+    scene = world.scene(callboard.ScriptedModel([]))
+    async with open_scene(scene, "journal", "broker"):
+        await recover(scene, world)
+        for row in await world.store.inner.approvals(state="waiting"):
+            with suppress(CallboardError):
+                await scene.broker.ask(
+                    AnswerApproval(approval_id=row.approval_id, answer=world.answer())
+                )
+
+
+async def cancel_some(world: World, scene: Scene) -> None:
+    await trio.sleep(world.rng.random() * 12)
+    with suppress(CallboardError):
+        await scene.directory.ask(CancelTurn(session_id="s1", reason="enough"))
+
+
+async def disturb(world: World) -> None:
+    """The wall clock jumps (the machine slept), or the tool reads other arguments than before."""
+    await trio.sleep(world.rng.random() * 8)
+    if world.rng.random() < 0.5:
+        world.wall_offset += HOUR_SECONDS
+        return
+    usual = world.tool.decode
+    other = json.dumps({"number": OTHER_NUMBER})
+    world.tool.decode = lambda text: usual(other)  # type: ignore[method-assign]
+
+
+def judge(world: World, record: list[Stored]) -> Counter[str]:
+    """What must hold of any record; gives what happened in it."""
+    asked = {s.event.approval_id: s.event for s in record if isinstance(s.event, ApprovalAsked)}
+    allowed: dict[str, ApprovalAnswered] = {}
+    decided: set[str] = set()
+    used: set[str] = set()
+    proposed: dict[str, CallProposed] = {}
+    granted: set[int] = set()
+    started: dict[str, int] = {}
+    seen: Counter[str] = Counter()
+    for stored in record:
+        event = stored.event
+        if isinstance(event, ApprovalAnswered):
+            seen[event.decision] += 1
+            if event.decision in DECISIONS:
+                assert event.approval_id not in decided, "answered twice"
+                decided.add(event.approval_id)
+            if event.decision == "allow":
+                assert stored.at_ms < asked[event.approval_id].expires_at_ms, "allowed too late"
+                allowed[event.approval_id] = event
+            elif event.decision == "void":
+                del allowed[event.approval_id]
+        if isinstance(event, CallProposed):
+            proposed[event.call_id] = event
+        if isinstance(event, GrantGiven) and event.verdict == "allow":
+            granted.add(json.loads(event.binding.arguments)["number"])
+        if isinstance(event, CallStarted) and not event.approval_id:
+            call = proposed[event.call_id]
+            if call.name == "erase":
+                number = json.loads(call.arguments)["number"]
+                assert number in granted, "it was not allowed"
+                started[event.call_id] = number
+                seen["by a grant"] += 1
+        if isinstance(event, CallStarted) and event.approval_id:
+            question, answer = asked[event.approval_id], allowed[event.approval_id]
+            assert event.approval_id not in used, "an answer was used twice"
+            used.add(event.approval_id)
+            assert event.call_id not in started, "a call started twice"
+            assert question.call_id == event.call_id
+            assert event.digest == (answer.digest or question.digest), "other bytes ran"
+            started[event.call_id] = json.loads(answer.arguments or question.arguments)["number"]
+            seen["started"] += 1
+        if isinstance(event, CallFinished):
+            seen[event.status] += 1
+    assert len({call_id for call_id, _ in world.ran}) == len(world.ran), "a call ran twice"
+    for call_id, number in world.ran:
+        assert started[call_id] == number, "other arguments ran"
+    return seen
+
+
+@pytest.mark.parametrize("part", range(BATCHES))
+def test_nothing_runs_twice_or_without_an_answer(
+    part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(part, SEEDS, BATCHES):
+        seen += run_seed(seed, monkeypatch)
+    # Each of these is somewhere in any part, or the orders are not what they should be.
+    for what in (
+        "allow",
+        "deny",
+        "expired",
+        "started",
+        "success",
+        "denied",
+        "cancelled",
+        "by a grant",
+    ):
+        assert seen[what] > 0, what
+
+
+def run_seed(seed: int, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    async def whole() -> Counter[str]:
+        world = World(seed)
+        for module in (permission_broker, session):
+            monkeypatch.setattr(module, "now_ms", world.now_ms)
+        with trio.fail_after(20 * HOUR_SECONDS):
+            await play(world)
+        return judge(world, await world.store.inner.events("s1"))
+
+    trio._core._run._r.seed(seed)  # type: ignore[attr-defined]
+    try:
+        return trio.run(whole, clock=trio.testing.MockClock(autojump_threshold=0))
+    except BaseException as error:
+        raise AssertionError(f"seed {seed}: {error!r}") from error
