@@ -120,13 +120,15 @@ class OpenQuestion:
         """The event, ahead of everything that follows from the answer."""
         answer = resolution.answer
         is_changed = resolution.digest != self.digest
+        # Of a denial, what the person would have had in the place of the model's arguments.
+        refused = answer.arguments if answer.decision == "deny" else None
         return ApprovalAnswered(
             approval_id=self.approval_id,
             call_id=self.call.call_id,
             decision=answer.decision,
             answered_by=answer.answered_by,
             reason=answer.reason,
-            arguments=resolution.arguments if is_changed else answer.arguments,
+            arguments=resolution.arguments if is_changed else refused,
             remember=answer.remember,
             digest=resolution.digest if is_changed else None,
         )

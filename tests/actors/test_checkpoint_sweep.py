@@ -149,9 +149,7 @@ def broker_scenario(side: str, make: type[PermissionBroker] = PermissionBroker) 
                 scope.cancel()
 
         async def check_and_ask() -> None:
-            await scene.broker.ask(
-                CheckPermissions(place=place_of(), questions=(question("x"),))
-            )
+            await scene.broker.ask(CheckPermissions(place=place_of(), questions=(question("x"),)))
             await ask("quick")
 
         async def be_answered() -> None:

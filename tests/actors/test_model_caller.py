@@ -197,7 +197,7 @@ async def test_an_end_without_a_terminal_event_is_a_break() -> None:
 async def test_no_tool_runs_twice_when_the_call_behind_it_fails(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    steps = [reply(calls=[("work", {})] * 2), BUSY, CUT, reply("Done.")]
+    steps: list[Step] = [reply(calls=[("work", {})] * 2), BUSY, CUT, reply("Done.")]
     async with open_show(steps) as show:
         assert (await show.play()).outcome == "answered"
         assert len(await show.told(CallFinished)) == 2
@@ -250,7 +250,7 @@ async def test_the_next_model_takes_over(autojump_clock: trio.testing.MockClock)
 
 
 async def test_it_takes_over_in_the_middle_of_a_turn_and_stays_to_its_end() -> None:
-    first = [reply(calls=[("work", {})]), KEY, reply("I am back.")]
+    first: list[Step] = [reply(calls=[("work", {})]), KEY, reply("I am back.")]
     async with open_show(first, b=[reply(calls=[("work", {})]), reply("Done.")]) as show:
         assert (await show.play()).outcome == "answered"
         assert len(await show.told(CallFinished)) == 2
@@ -320,7 +320,7 @@ async def test_a_provider_that_keeps_failing_is_passed_over_and_comes_back(
 
 
 async def test_failures_with_an_answer_between_them_are_not_in_a_row() -> None:
-    first = [BUSY, BUSY, reply("a"), BUSY, BUSY, reply("a")]
+    first: list[Step] = [BUSY, BUSY, reply("a"), BUSY, BUSY, reply("a")]
     async with open_show(first, Limits(model_retries=0), b=[reply("b")] * 4) as show:
         for _ in first:
             assert (await show.play()).outcome == "answered"
@@ -489,7 +489,12 @@ async def test_cancelling_the_summary_leaves_the_history_as_it_is(
 
 
 async def test_in_the_middle_of_a_turn_its_own_rounds_are_summed_up_too() -> None:
-    steps = [reply("z" * 500, calls=[("work", {})]), TOO_LONG, reply("Notes."), reply("Done.")]
+    steps: list[Step] = [
+        reply("z" * 500, calls=[("work", {})]),
+        TOO_LONG,
+        reply("Notes."),
+        reply("Done."),
+    ]
     async with open_show(steps) as show:
         ended = await show.play()
         assert ended.outcome == "answered"

@@ -95,7 +95,7 @@ def told(played: Played, kind: type[Any]) -> list[Any]:
 
 
 async def test_the_next_model_answers_and_the_session_keeps_both(tmp_path: Path) -> None:
-    one = [BUSY, BUSY, reply("I am back.")]
+    one: list[Step] = [BUSY, BUSY, reply("I am back.")]
     async with open_two(tmp_path, one, [reply("I am two.")], store="disk") as stage:
         session = await stage.runtime.create_session()
         played = await play(session, "Go.")
@@ -111,7 +111,7 @@ async def test_the_next_model_answers_and_the_session_keeps_both(tmp_path: Path)
 
 
 async def test_it_goes_on_in_the_middle_of_a_turn_behind_the_results(tmp_path: Path) -> None:
-    one = [WRITE, cut_after(500, DONE), cut_after(500, DONE)]
+    one: list[Step] = [WRITE, cut_after(500, DONE), cut_after(500, DONE)]
     async with open_two(tmp_path, one, [WRITE, DONE]) as stage:
         played = await play(await stage.runtime.create_session(), "Go.")
         assert (played.ended.outcome, played.text) == ("answered", "I write.I write.Done.")
@@ -173,7 +173,7 @@ async def test_when_none_is_left_all_are_named(tmp_path: Path) -> None:
 
 async def test_an_own_agent_and_a_model_of_the_program_may_have_fallbacks(tmp_path: Path) -> None:
     agent = callboard.Agent(name="own", fallbacks=("two/small", "rehearsal/rehearsal"))
-    model = callboard.ScriptedModel([lambda _: 1 / 0])  # type: ignore[arg-type, return-value]
+    model = callboard.ScriptedModel([lambda _: 1 / 0])  # type: ignore[return-value]
     async with open_two(tmp_path, [], [BUSY, BUSY], agents=[agent], model=model) as stage:
         played = await play(await stage.runtime.create_session(agent="own"), "What time is it?")
         assert played.ended.outcome == "answered"

@@ -78,7 +78,7 @@ def test_a_server_without_models_lists_none(value: Any) -> None:
 
 
 def test_broken_entries_are_left_out() -> None:
-    odd = [None, 7, {}, {"id": 3}, {"id": ""}, {"id": "a\nb"}, {"id": "x" * 300}, []]
+    odd: list[Any] = [None, 7, {}, {"id": 3}, {"id": ""}, {"id": "a\nb"}, {"id": "x" * 300}, []]
     assert ids(*odd, {"id": "m"}, {"id": "m"}) == ["m"]
     odd_fields = {"id": "m", "name": 7, "context_length": -1, "meta": [], "architecture": "x"}
     assert read({"data": [odd_fields]}) == (ListedModel(model="m"),)
