@@ -43,7 +43,7 @@ class NetworkError(CallboardError):
 
     def __init__(self, message: str = "", *, stage: NetworkStage | None = None) -> None:
         super().__init__(message)
-        self.stage = stage
+        self.stage: NetworkStage | None = stage
 
 
 class AuthError(CallboardError):

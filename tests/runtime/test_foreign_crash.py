@@ -8,7 +8,7 @@ from collections.abc import Generator
 import pytest
 import trio
 
-from callboard.runtime.foreign_crash import stop_in
+from callboard.runtime.foreign_crash import raise_stop, stop_in
 
 CRASHES = [ValueError("x"), SystemExit(3), BaseException("x")]
 
@@ -24,12 +24,15 @@ async def test_a_cancel_is_a_stop_and_the_crashes_beside_it_are_left_behind() ->
         scope.cancel()
         with pytest.raises(trio.Cancelled) as caught:
             await trio.sleep_forever()
-    cancelled = caught.value
-    assert stop_in(cancelled) is cancelled
-    group = BaseExceptionGroup("both", [ValueError("x"), cancelled])
-    stop = stop_in(BaseExceptionGroup("around", [group, SystemExit()]))
-    assert isinstance(stop, BaseExceptionGroup)
-    assert stop.split(trio.Cancelled)[1] is None
+        cancelled = caught.value
+        assert stop_in(cancelled) is cancelled
+        group = BaseExceptionGroup("both", [ValueError("x"), cancelled])
+        stop = stop_in(BaseExceptionGroup("around", [group, SystemExit()]))
+        assert isinstance(stop, BaseExceptionGroup)
+        assert stop.split(trio.Cancelled)[1] is None
+        with pytest.raises(BaseExceptionGroup, match="around"):
+            raise_stop(BaseExceptionGroup("around", [group]))
+        raise_stop(ValueError("x"))  # is a crash
 
 
 async def test_a_keyboard_interrupt_comes_to_the_main_thread_alone() -> None:
