@@ -1,0 +1,112 @@
+"""A turn that waits for a person, in a process that is killed while it does.
+
+As a program, `python waiting.py FOLDER SECONDS`, it prompts until two calls have questions, names
+its session, and waits to be killed.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import trio
+from stage import make_workspace
+
+import callboard
+from callboard.actors.approval_record import Approver
+from callboard.config.settings import Limits, Settings
+from callboard.providers.script import reply
+from callboard.providers.scripted import ScriptStep
+from callboard.runtime.sqlite_store import open_reader
+from callboard.tools.tool import Tool
+
+ASKING = [reply(calls=[("note", {"text": "one"}), ("note", {"text": "two"}), ("plain", {})])]
+
+
+def tools_of(folder: Path) -> list[Tool]:
+    @callboard.tool(approval="always")
+    async def note(text: str) -> str:
+        """Notes a text, once it is allowed to."""
+        await trio.lowlevel.checkpoint()
+        with (folder / "noted").open("a") as file:
+            file.write(f"{text}\n")
+        return text
+
+    @callboard.tool
+    async def plain() -> str:
+        """Asks nobody."""
+        await trio.lowlevel.checkpoint()
+        return "plain"
+
+    return [note, plain]
+
+
+def noted(folder: Path) -> list[str]:
+    """What the tool noted, in all processes."""
+    path = folder / "noted"
+    return sorted(path.read_text().split()) if path.exists() else []
+
+
+def open_on(
+    folder: Path, steps: Sequence[ScriptStep], approver: Approver | str, **options: Any
+) -> AbstractAsyncContextManager[callboard.Runtime]:
+    """A runtime on the folder's data."""
+    options.setdefault("policy", "balanced")
+    return callboard.open_runtime(
+        model=callboard.ScriptedModel(steps), workspace=make_workspace(folder), strict=True,
+        data=folder / "data", environ={}, tools=tools_of(folder), on_approval=approver, **options,
+    )  # fmt: skip
+
+
+async def wait_for_the_kill(folder: Path, seconds: float) -> None:
+    settings = Settings(limits=Limits(approval_seconds=seconds))
+    async with open_on(folder, ASKING, "wait", settings=settings) as runtime:
+        session = await runtime.create_session()
+
+        async def say_ready() -> None:
+            while len(await runtime.approvals()) < 2 or len(await finished(runtime)) < 1:
+                await trio.sleep(0.01)
+            sys.stdout.write(session.session_id + "\n")
+            sys.stdout.flush()
+
+        async with trio.open_nursery() as nursery, session.prompt("Go.") as turn:
+            nursery.start_soon(say_ready)
+            async for _ in turn:
+                pass
+
+
+async def finished(runtime: callboard.Runtime) -> list[str]:
+    return [row.name for row in await runtime.store.calls() if row.status.is_final]
+
+
+def killed_while_waiting(folder: Path, seconds: float = 600.0) -> str:
+    """Lets a process ask, kills it, and gives its session's id."""
+    program = [sys.executable, __file__, str(folder), str(seconds)]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
+        watchdog = threading.Timer(60, process.kill)
+        watchdog.start()
+        assert process.stdout is not None
+        said = process.stdout.readline().strip()
+        process.kill()
+        watchdog.cancel()
+    assert process.returncode == -signal.SIGKILL
+    assert said
+    return said
+
+
+async def questions(folder: Path) -> dict[str, str]:
+    """By text the ids of the questions on record, in the state `waiting`."""
+    reader = await open_reader(folder / "data")
+    rows = await reader.approvals(state="waiting")
+    await reader.aclose()
+    return {row.arguments: row.approval_id for row in rows}
+
+
+if __name__ == "__main__":
+    trio.run(wait_for_the_kill, Path(sys.argv[1]), float(sys.argv[2]))
