@@ -35,7 +35,8 @@ MAX_WAITING_BATCHES = 16
 MAX_ERROR_BODY_BYTES = 64 * 1024
 """What is read of an answer that refuses: enough for any message, not for a flood."""
 SETTLE_SECONDS = 1.0
-"""How long a whole answer waits for the end of its body, where that could still say more."""
+"""How long a whole answer waits for the end of its body, where that could still say more, and for a
+model in this process to return."""
 DRAIN_SECONDS = 0.1
 """How long the end of a body is waited for behind the terminal event, to reuse the connection. It
 usually came with it; a new connection is cheaper than a longer wait."""
@@ -262,12 +263,17 @@ class _Watch:
 async def _speak_locally(
     model: LocalModel, request: ModelRequest, outlet: StreamOutlet, watch: _Watch
 ) -> None:
+    enough = trio.CancelScope()
+
     async def emit(events: list[AnyStreamEvent]) -> None:
         watch.note(progressed=True)
         await watch.send(outlet, events)
+        if events and isinstance(events[-1], Done | StreamError):
+            enough.deadline = trio.current_time() + SETTLE_SECONDS
 
     try:
-        await model.run(request, emit)
+        with enough:
+            await model.run(request, emit)
         return
     except CallboardError:
         raise

@@ -262,3 +262,16 @@ async def test_one_call_follows_the_other(count: int) -> None:
             )
             with batches:
                 assert (await events_of(batches))[0] == TextDelta(str(number))
+
+
+async def test_a_model_that_never_returns_behind_its_answer_is_let_go(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def speak(emit: Emit) -> None:
+        await emit([TextDelta("Hi."), Done(StopReason.END)])
+        await trio.sleep_forever()
+
+    async with calling(scene_of(speak)) as batches:
+        began = trio.current_time()
+        assert (await events_of(batches))[-1] == Done(StopReason.END)
+        assert trio.current_time() - began < LIMITS.first_byte_seconds

@@ -23,6 +23,7 @@ from callboard.runtime.events import (
     TurnResumed,
     TurnSuspended,
 )
+from callboard.runtime.messages import AppendEvents
 
 DONE = [reply("Done."), reply("Hello.")]
 ONE, TWO = '{"text":"one"}', '{"text":"two"}'
@@ -95,8 +96,8 @@ async def test_answers_given_meanwhile_are_kept(tmp_path: Path) -> None:
         await runtime.answer(waiting[ONE], "allow")
         with pytest.raises(ConflictError, match="not open"):
             await runtime.answer(waiting[ONE], "deny")
+        wrong = callboard.ApprovalAnswer(decision="allow", arguments='{"text": 3}')
         with pytest.raises(callboard.CallboardError, match="text"):
-            wrong = callboard.ApprovalAnswer(decision="allow", arguments='{"text": 3}')
             await runtime.answer(waiting[TWO], wrong)
         await runtime.answer(waiting[TWO], edited)
         assert await runtime.approvals() == []
@@ -163,8 +164,6 @@ async def test_what_was_allowed_and_not_started_is_asked_anew(tmp_path: Path) ->
         (turn,) = await runtime.store.open_turns()
         assert turn.is_suspended
         resumed = TurnResumed(turn_id=turn.turn_id)
-        from callboard.runtime.messages import AppendEvents
-
         await runtime._host.journal.ask(AppendEvents(session_id=session_id, events=(resumed,)))
     person = Person(one="allow", two="deny")
     async with open_on(tmp_path, DONE, person) as runtime:

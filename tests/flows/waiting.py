@@ -71,7 +71,7 @@ async def wait_for_the_kill(folder: Path, seconds: float) -> None:
 
         async def say_ready() -> None:
             while len(await runtime.approvals()) < 2 or len(await finished(runtime)) < 1:
-                await trio.sleep(0.01)
+                await trio.sleep(0.01)  # ruff: ignore[async-busy-wait] commits tell nobody
             sys.stdout.write(session.session_id + "\n")
             sys.stdout.flush()
 

@@ -1,0 +1,229 @@
+"""One gate for every path: whatever makes a tool run, the broker gave its verdict about that call.
+
+The ways in are found, not listed: a new public method, or a new place that hands calls to the
+dispatcher or runs a tool, fails here until somebody says what it does.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import trio
+from stage import make_workspace, on_both_stores
+from waiting import killed_while_waiting, open_on
+
+import callboard
+from callboard import aio, embedded
+from callboard.actors import permission_broker
+from callboard.providers.script import fail, reply
+from callboard.runtime.messages import CheckPermissions, DispatcherMessage, RunCalls
+from callboard.tools.tool import ToolContext
+
+PACKAGE = Path(callboard.__file__).parent
+
+RUNS_TOOLS = {"Session.prompt", "Session.run", "Session.resume"}
+"""Public methods by which tools may run; each has its way below."""
+
+RUNS_NONE = {
+    "Runtime": {
+        "answer", "approvals", "complete", "create_session", "get_session", "grants",
+        "list_models", "revoke", "sessions", "test_provider", "tools", "usage",
+    },
+    "Session": {"usage"},
+}  # fmt: skip
+
+
+class Gate:
+    """Counts verdicts, and what ran, by call."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.verdicts: Counter[str] = Counter()
+        self.ran: list[str] = []
+        usual = permission_broker._decide
+
+        def counted(message: CheckPermissions, *rest: Any) -> Any:
+            self.verdicts.update(question.call_id for question in message.questions)
+            return usual(message, *rest)
+
+        monkeypatch.setattr(permission_broker, "_decide", counted)
+
+    @property
+    def tool(self) -> callboard.tools.tool.Tool:  # type: ignore[name-defined]
+        @callboard.tool(tier="system")
+        async def act(context: ToolContext) -> str:
+            """Acts."""
+            self.ran.append(context.call_id)
+            return "acted"
+
+        return act
+
+    def check(self, runs: int) -> None:
+        assert len(self.ran) == runs
+        assert set(self.ran) <= self.verdicts.keys()
+        assert all(self.verdicts[call_id] >= 1 for call_id in self.ran)
+
+
+def steps(*more: Any) -> callboard.ScriptedModel:
+    return callboard.ScriptedModel([*more, reply(calls=[("act", {})]), reply("Done.")])
+
+
+def options(gate: Gate, folder: Path, store: str = "memory", *more: Any) -> dict[str, Any]:
+    data = folder / "data" if store == "disk" else None
+    return {
+        "model": steps(*more), "workspace": make_workspace(folder), "environ": {},
+        "tools": [gate.tool], "data": data,
+    }  # fmt: skip
+
+
+async def by_run(gate: Gate, folder: Path, store: str) -> None:
+    async with callboard.open_runtime(**options(gate, folder, store)) as runtime:
+        await (await runtime.create_session()).run("Act.")
+
+
+async def by_prompt(gate: Gate, folder: Path, store: str) -> None:
+    async with callboard.open_runtime(**options(gate, folder, store)) as runtime:
+        async with (await runtime.create_session()).prompt("Act.") as turn:
+            await turn.answer()
+
+
+async def by_retry(gate: Gate, folder: Path, store: str) -> None:
+    """The model call fails first, and is made again."""
+    broken = fail("network", retryable=True, retry_after_seconds=0)
+    async with callboard.open_runtime(**options(gate, folder, store, broken)) as runtime:
+        await (await runtime.create_session()).run("Act.")
+
+
+@on_both_stores
+@pytest.mark.parametrize("way", [by_run, by_prompt])
+async def test_each_way_passes_the_broker(
+    tmp_path: Path,
+    store: str,
+    way: Callable[[Gate, Path, str], Awaitable[None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate = Gate(monkeypatch)
+    with trio.fail_after(30):
+        await way(gate, tmp_path, store)
+    gate.check(runs=1)
+
+
+def test_a_plain_program_passes_the_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch)
+    with callboard.start_in_thread(**options(gate, tmp_path)) as runtime:
+        runtime.create_session().run("Act.")
+    gate.check(runs=1)
+
+
+def test_an_asyncio_program_passes_the_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch)
+
+    async def main() -> None:
+        async with aio.open_runtime(**options(gate, tmp_path)) as runtime:
+            await (await runtime.create_session()).run("Act.")
+
+    asyncio.run(main())
+    gate.check(runs=1)
+
+
+@pytest.mark.parametrize("by", ["resume", "prompt"])
+async def test_what_goes_on_after_a_crash_passes_the_broker(
+    tmp_path: Path, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session_id = killed_while_waiting(tmp_path)
+    gate = Gate(monkeypatch)
+    async with open_on(tmp_path, [reply("Done.")] * 2, "allow") as runtime:
+        session = await runtime.get_session(session_id)
+        if by == "prompt":
+            await session.run("Go on.")
+        else:
+            turn = await session.resume()
+            assert turn is not None
+            async with turn:
+                await turn.answer()
+        ran = [row.call_id for row in await runtime.store.calls(name="note")]
+    assert len(ran) == 2
+    assert all(gate.verdicts[call_id] >= 1 for call_id in ran)
+
+
+async def test_a_denial_at_the_gate_is_the_end_of_every_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The positive control: without the verdict, nothing runs."""
+    gate = Gate(monkeypatch)
+    denied = permission_broker.Decision(verdict="deny", reason="the test says so")
+    monkeypatch.setattr(permission_broker, "_decide", lambda m, *_: (denied,) * len(m.questions))
+    await by_run(gate, tmp_path, "memory")
+    assert gate.ran == []
+
+
+# ── the ways in are all of them ──────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", ["Runtime", "Session"])
+def test_every_public_method_is_known(name: str) -> None:
+    kind = getattr(embedded, name)
+    methods = {each for each in vars(kind) if each[0] != "_" and callable(getattr(kind, each))}
+    running = {each.partition(".")[2] for each in RUNS_TOOLS if each.startswith(name)}
+    assert methods == RUNS_NONE[name] | running
+
+
+def test_the_dispatcher_takes_calls_by_one_message_from_one_place() -> None:
+    assert (DispatcherMessage, get_args(DispatcherMessage)) == (RunCalls, ())
+    assert set(places_that_call("RunCalls")) == {"actors/turn.py"}
+
+
+def test_a_tool_is_run_in_one_place_behind_one_start() -> None:
+    assert set(places_that_call("execute", on="tool")) == {"actors/tool_call.py"}
+    assert set(places_that_call("execute")) - {"runtime"} >= {"actors/tool_dispatcher.py"}
+    users = {place for place in places_that_name("tool_call", "execute")}
+    assert users == {"actors/tool_dispatcher.py"}
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(PACKAGE.rglob("*.py", recurse_symlinks=True) if sys.version_info >= (3, 13) else _walk(PACKAGE)):
+        yield str(path.relative_to(PACKAGE)), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for path in folder.iterdir():
+        if path.is_dir():
+            yield from _walk(path)
+        elif path.suffix == ".py":
+            yield path
+
+
+def places_that_call(name: str, *, on: str | None = None) -> Iterator[str]:
+    """Modules with a call of this function; `on` is the attribute or name that it is called on."""
+    for module, tree in modules():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call):
+                continue
+            called = node.func
+            if isinstance(called, ast.Name) and called.id == name and on is None:
+                yield module
+            elif isinstance(called, ast.Attribute) and called.attr == name:
+                owner = called.value
+                text = getattr(owner, "attr", getattr(owner, "id", ""))
+                if on is not None and text == on:
+                    yield module
+
+
+def places_that_name(source: str, name: str) -> Iterator[str]:
+    """Modules that import this name from this module."""
+    for module, tree in modules():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").endswith(source):
+                if any(alias.name == name for alias in node.names):
+                    yield module
