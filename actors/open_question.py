@@ -107,6 +107,11 @@ class OpenQuestion:
             same_as=same_as,
         )
 
+    def _scope_problem(self, scope: str | None, resolution: Resolution) -> str | None:
+        if scope in LASTING_SCOPES and resolution.answer.decision == "allow":
+            return self.lasting_problem(resolution.arguments)
+        return None if scope in {"turn", "session", *LASTING_SCOPES} else "there is no such scope"
+
     def resolution(self, answer: ApprovalAnswer) -> Resolution:
         """What an answer makes of it, when it leaves the arguments as they are."""
         return Resolution(
@@ -144,20 +149,12 @@ class OpenQuestion:
         if scope in {None, "call"} or answer.decision not in {"allow", "deny"}:
             return None
         definition = self.question.definition
-        if scope not in {"turn", "session", "agent", "always"} or definition is None:
+        if definition is None or (problem := self._scope_problem(scope, resolution)) is not None:
             known = ", ".join(self.scopes)
+            why = "the tool is gone" if definition is None else problem
             raise ValidationError(
-                f"remember: {scope!r} is no scope of this question; there are: {known}",
-                field="remember",
+                f"remember: not for {scope!r}, since {why}; there are: {known}", field="remember"
             )
-        if scope in LASTING_SCOPES and answer.decision == "allow":
-            problem = self.lasting_problem(resolution.arguments)
-            if problem is not None:
-                raise ValidationError(
-                    f"remember: this can't be allowed for {scope!r}, since {problem}; 'session' is "
-                    "the most",
-                    field="remember",
-                )
         tier = self.question.tier
         try:
             binding = binding_of(

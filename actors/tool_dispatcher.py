@@ -267,11 +267,10 @@ class _Batch:
         """Asks until there is an answer about the arguments that will run."""
         while True:
             resolution = await self._resolution(ready, decision)
-            decided = resolution.answer.decision
-            if decided == "allow" or decided == "revised":
-                tier = ready.tier
-                if resolution.arguments != ready.arguments.canonical:
-                    ready = self._ready(ready.call, resolution.arguments)
+            decided, tier = resolution.answer.decision, ready.tier
+            is_other = resolution.arguments != ready.arguments.canonical
+            if is_other and decided in {"allow", "revised"}:
+                ready = self._ready(ready.call, resolution.arguments)
             if decided != "revised":
                 return ready, resolution
             # Of a higher tier than what was asked about: that is another question.

@@ -270,6 +270,12 @@ class Turn:
                     self._unreaped.append("tool calls")
                 raise
         host.fold_committed()
+        return self._end_behind(message, calls, scope)
+
+    def _end_behind(
+        self, message: MessageCompleted, calls: tuple[Call, ...], scope: trio.CancelScope
+    ) -> TurnEnded | None:
+        """The end of the turn when these calls bring it about."""
         if not self._is_settled(message):
             # The dispatcher ends the batch itself when the store fails.
             return self._failed(_STORE_FAILED if scope.cancel_called else _DISPATCHER_FAILED)

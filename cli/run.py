@@ -21,8 +21,8 @@ from ..config.settings import Settings
 from ..embedded import Runtime, Session, open_runtime
 from ..providers.recording import recording_path
 from ..runtime.errors import CallboardError, ValidationError
-from ..runtime.events import ApprovalAsked, Event, TurnEnded
-from ..turn_handle import Turn
+from ..runtime.events import ApprovalAsked, Event, TurnEnded, TurnResumed
+from ..turn_handle import Turn, TurnEvent
 from .approvals import TerminalApprover
 from .choice import Choice, RunOptions, choose
 from .complaint import complain
@@ -140,10 +140,18 @@ class _Job:
             ) as runtime,
         ):
             session = await self._session(runtime, choice)
-            async with session.prompt(options.prompt, options.attachments) as turn:
-                self._turn = turn
-                await self._follow(turn)
-            return turn.ended
+            suspended = await session.resume() if choice.session is not None else None
+            if suspended is not None:
+                ended = await self._play(suspended)
+                if self._stopped is not None:
+                    return ended
+            return await self._play(session.prompt(options.prompt, options.attachments))
+
+    async def _play(self, turn: Turn) -> TurnEnded | None:
+        async with turn:
+            self._turn = turn
+            await self._follow(turn)
+        return turn.ended
 
     async def _choose(self) -> Choice:
         if not self._options.resume:
@@ -176,8 +184,9 @@ class _Job:
                 await approver.wait_quiet()
             is_stored = isinstance(event, Event)
             self._view.show(event, turn.seq if is_stored else None, turn.at_ms)
-            if approver is not None and isinstance(event, ApprovalAsked):
-                approver.reach(event.approval_id)
+            if approver is not None:
+                for approval_id in _questions(event):
+                    approver.reach(approval_id)
             await self._output.wait_room()
 
     # ── the ways to stop early ───────────────────────────────────────────────────────────────────
@@ -219,6 +228,17 @@ def _verdict(ended: TurnEnded | None) -> tuple[int, str]:
         return ANSWERED, ""
     code = INTERRUPTED if ended.outcome == "cancelled" else FAILED
     return code, ended.message or _WHY.get(ended.outcome, ended.outcome)
+
+
+def _questions(event: TurnEvent) -> tuple[str, ...]:
+    """The questions that a person is asked from here on."""
+    match event:
+        case ApprovalAsked(approval_id=approval_id, same_as=""):
+            return (approval_id,)
+        case TurnResumed(approval_ids=approval_ids):
+            return approval_ids
+        case _:
+            return ()
 
 
 def _is_unfit_workspace(error: CallboardError) -> bool:

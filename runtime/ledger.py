@@ -92,12 +92,16 @@ class Ledger:
     """
 
     def __init__(
-        self, connection: apsw.Connection, name: str, now_ms: Callable[[], int] = wall_clock_ms
+        self,
+        connection: apsw.Connection,
+        name: str,
+        now_ms: Callable[[], int] = wall_clock_ms,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection = connection
         self._name = name
         self._now_ms = now_ms
-        self._clock = LedgerClock(connection)
+        self._clock = LedgerClock(connection, monotonic)
 
     def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
         """See `Store.commit`."""

@@ -6,9 +6,8 @@ while it is allowed. Both happen inside the store's transaction, so they hold fo
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 import apsw
 
@@ -78,9 +77,7 @@ class LedgerClock:
     process to the next too, as far as what is stored since a question was asked tells.
     """
 
-    def __init__(
-        self, connection: apsw.Connection, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, connection: apsw.Connection, monotonic: Callable[[], float]) -> None:
         self._connection = connection
         self._monotonic = monotonic
         self._read_at = 0.0
@@ -90,11 +87,11 @@ class LedgerClock:
         """The time, given what the wall clock says."""
         now = self._monotonic()
         if self._latest_ms is None:
-            self._latest_ms = self._connection.execute(SEEN_AT_MS).get or 0
+            latest = int(self._connection.execute(SEEN_AT_MS).get or 0)
         else:
-            self._latest_ms += int((now - self._read_at) * 1000)
+            latest = self._latest_ms + int((now - self._read_at) * 1000)
         self._read_at = now
-        self._latest_ms = max(self._latest_ms, wall_ms)
+        self._latest_ms = max(latest, wall_ms)
         return self._latest_ms
 
 
@@ -222,6 +219,17 @@ class PermissionCheck:
         )
 
 
+PermissionEvent = (
+    ApprovalAnswered
+    | ApprovalAsked
+    | GrantGiven
+    | GrantRevoked
+    | SessionTainted
+    | TurnResumed
+    | TurnSuspended
+)
+
+
 class PermissionRows:
     """Writes the rows of one session; what `PermissionCheck` refuses never comes here."""
 
@@ -231,7 +239,26 @@ class PermissionRows:
         self._connection = connection
         self._session = session
 
-    def ask(self, event: ApprovalAsked, seq: int, at_ms: int, clock_ms: int) -> None:
+    def apply(self, event: PermissionEvent, seq: int, at_ms: int, clock_ms: int) -> bool:
+        """Changes the rows; `False` for a turn that is suspended or resumed already."""
+        match event:
+            case ApprovalAsked():
+                self._ask(event, seq, at_ms, clock_ms)
+            case ApprovalAnswered():
+                self._answer(event, seq)
+            case GrantGiven():
+                self._give(event, seq)
+            case GrantRevoked():
+                self._revoke(event, at_ms)
+            case TurnSuspended() | TurnResumed():
+                return self._pause(event.turn_id, pauses=isinstance(event, TurnSuspended))
+            case SessionTainted():
+                pass
+            case _:
+                assert_never(event)
+        return True
+
+    def _ask(self, event: ApprovalAsked, seq: int, at_ms: int, clock_ms: int) -> None:
         """A question begins to wait; its time runs by the ledger's clock."""
         lasts_ms = event.expires_at_ms - at_ms
         self._connection.execute(
@@ -249,7 +276,7 @@ class PermissionRows:
             ),
         )
 
-    def answer(self, event: ApprovalAnswered, seq: int) -> None:
+    def _answer(self, event: ApprovalAnswered, seq: int) -> None:
         """A question has its answer."""
         needed, made = _STATES[event.decision]
         self._connection.execute(
@@ -274,7 +301,7 @@ class PermissionRows:
         """A turn is over: nothing of it is asked or allowed any more."""
         self._end("turn_id", turn_id)
 
-    def pause(self, turn_id: str, *, pauses: bool) -> bool:
+    def _pause(self, turn_id: str, *, pauses: bool) -> bool:
         """A turn is suspended or resumed; `False` when it is so already, or over."""
         self._connection.execute(
             "update turns set is_suspended = ?1 where session = ?2 and turn_id = ?3"
@@ -283,7 +310,7 @@ class PermissionRows:
         )
         return self._connection.changes() > 0
 
-    def give(self, event: GrantGiven, seq: int) -> None:
+    def _give(self, event: GrantGiven, seq: int) -> None:
         """An answer is remembered."""
         self._connection.execute(
             "insert into grants (session, grant_id, scope, turn_id, given_seq)"
@@ -291,7 +318,7 @@ class PermissionRows:
             (self._session, event.grant_id, event.scope, event.turn_id, seq),
         )
 
-    def revoke(self, event: GrantRevoked, at_ms: int) -> None:
+    def _revoke(self, event: GrantRevoked, at_ms: int) -> None:
         """A grant holds no longer."""
         self._connection.execute(
             "update grants set revoked_at_ms = ? where grant_id = ? and session = ?",

@@ -40,7 +40,7 @@ from .events import (
 )
 from .excerpt import excerpt
 from .history import Refusal, Text, Thinking
-from .permission_table import NEVER_RAN, PermissionRows
+from .permission_table import NEVER_RAN, PermissionEvent, PermissionRows
 from .stream import Usage
 from .usage_table import add_usage
 
@@ -194,20 +194,11 @@ class Projection:
                 self._turn_started(event)
             case TurnEnded():
                 return self._turn_ended(event)
-            case ApprovalAsked():
-                self._status(event.call_id, CallStatus.WAITING, event.arguments)
-                self._permissions.ask(event, self.head_seq + 1, self.now_ms, self.clock_ms)
-            case ApprovalAnswered():
-                self._status(event.call_id, CallStatus.PENDING, event.arguments)
-                self._permissions.answer(event, self.head_seq + 1)
-            case GrantGiven():
-                self._permissions.give(event, self.head_seq + 1)
-            case GrantRevoked():
-                self._permissions.revoke(event, self.now_ms)
-            case SessionTainted():
-                self.is_tainted = 1
-            case TurnSuspended() | TurnResumed():
-                return self._turn_paused(event)
+            case ApprovalAsked() | ApprovalAnswered():
+                self._status(event)
+                return self._permission(event)
+            case GrantGiven() | GrantRevoked() | SessionTainted() | TurnSuspended() | TurnResumed():
+                return self._permission(event)
             case SessionCreated() | InputCancelled() | AttemptFailed() | ProviderSetAside():
                 pass  # `create` did the first; what a cancelled input said stays
             case ModelSwitched():
@@ -225,6 +216,14 @@ class Projection:
             case _:
                 assert_never(event)
         return True
+
+    def _permission(self, event: PermissionEvent) -> bool:
+        kept = self._permissions.apply(event, self.head_seq + 1, self.now_ms, self.clock_ms)
+        if isinstance(event, SessionTainted):
+            self.is_tainted = 1
+        elif kept and isinstance(event, TurnSuspended | TurnResumed):
+            self.is_active = int(isinstance(event, TurnResumed))
+        return kept
 
     def _input(self, event: InputAccepted) -> None:
         self._message(event.input_id, "user", event.text)
@@ -268,12 +267,14 @@ class Projection:
         if self._connection.changes():
             self._call_message("call", event)
 
-    def _status(self, call_id: str, status: CallStatus, arguments: str | None) -> None:
+    def _status(self, event: ApprovalAsked | ApprovalAnswered) -> None:
+        asks = isinstance(event, ApprovalAsked)
+        status = CallStatus.WAITING if asks else CallStatus.PENDING
         self._connection.execute(
             "update tool_calls set status = ?, arguments = coalesce(?, arguments)"
             " where session = ? and call_id = ? and started_at_ms is null"
             " and finished_at_ms is null",
-            (status.value, arguments, self.key, call_id),
+            (status.value, event.arguments, self.key, event.call_id),
         )
 
     def _started(self, event: CallStarted) -> None:
@@ -325,12 +326,6 @@ class Projection:
         )
         if self._connection.changes():
             self.is_active = 1
-
-    def _turn_paused(self, event: TurnSuspended | TurnResumed) -> bool:
-        pauses = type(event) is TurnSuspended
-        if changed := self._permissions.pause(event.turn_id, pauses=pauses):
-            self.is_active = int(not pauses)
-        return changed
 
     def _turn_ended(self, event: TurnEnded) -> bool:
         self._connection.execute(

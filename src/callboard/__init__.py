@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .config.usage_sums import UsageReport as UsageReport
     from .config.usage_sums import UsageSum as UsageSum
     from .embedded import Runtime as Runtime
-    from .embedded import Session as Session
     from .embedded import open_runtime as open_runtime
     from .plain import start_in_thread as start_in_thread
     from .providers.replay import ReplayProvider as ReplayProvider
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from .runtime.messages import ApprovalRequest as ApprovalRequest
     from .runtime.stream import TextDelta as TextDelta
     from .runtime.stream import ThinkingDelta as ThinkingDelta
+    from .session_handle import Session as Session
     from .tools.tool import ToolContext as ToolContext
     from .tools.tool import tool as tool
     from .turn_handle import Turn as Turn
@@ -60,7 +60,7 @@ else:
     # and a Trio program never pays for asyncio.
     _MODULES = {
         ".config.usage_sums": "UsageReport UsageSum",
-        ".embedded": "Runtime Session open_runtime",
+        ".embedded": "Runtime open_runtime",
         ".plain": "start_in_thread",
         ".providers.replay": "ReplayProvider",
         ".providers.script": "reply",
@@ -71,6 +71,7 @@ else:
         ".runtime.history": "Attachment",
         ".runtime.messages": "ApprovalAnswer ApprovalRequest",
         ".runtime.stream": "TextDelta ThinkingDelta",
+        ".session_handle": "Session",
         ".tools.tool": "ToolContext tool",
         ".turn_handle": "Turn TurnEvent",
     }

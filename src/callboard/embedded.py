@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +16,15 @@ from .config.usage_sums import UsageBy, UsageReport, UsageSums, read_usage
 from .host import Host, Plan, open_host
 from .model_access import ModelAccess
 from .models import ModelFinder, open_finder
-from .options import agents_of, approver_of, check_options, checked_tools
+from .options import (
+    agents_of,
+    approver_of,
+    check_options,
+    checked_tools,
+    environ_of,
+    folder_of,
+    settings_of,
+)
 from .providers.catalog import Wish
 from .providers.provider import LocalModel
 from .providers.recording import open_recorder
@@ -90,24 +97,22 @@ async def open_runtime(
             session = await runtime.create_session()
             print(await session.run("What time is it in Tokyo?"))
     """
-    check_options(model=model, base_url=base_url, dialect=dialect, workspace=workspace, data=data)
-    check_options(settings=settings, environ=environ, record=record)
-    settings = settings or Settings()
-    environ = os.environ if environ is None else environ
-    registry = ToolRegistry([*builtin_tools(), *checked_tools(tools)])
-    folder = None if data is None else _folder(data)
+    check_options(model=model, base_url=base_url, dialect=dialect, workspace=workspace)
+    settings = settings_of(settings)
+    environ = environ_of(environ)
+    folder = None if data is None else folder_of(data=data)
     wish = Wish(base_url=base_url, dialect=dialect, settings=settings, environ=environ)
     finder = open_finder(wish, model, folder)
     plan = Plan(
         models=finder,
-        registry=registry,
+        registry=ToolRegistry([*builtin_tools(), *checked_tools(tools)]),
         agents=agents_of(settings, agents, policy),
         policies=PolicyBook(settings.rules),
         approver=approver_of(on_approval),
         forbidden=() if folder is None else (folder, config_folder(environ)),
         limits=settings.limits,
         network=settings.network,
-        recorder=None if record is None else await open_recorder(_folder(record)),
+        recorder=None if record is None else await open_recorder(folder_of(record=record)),
         prices=PriceTable(settings.prices),
         strict=strict,
         store=await _open_store(folder),  # the last one: what fails before leaves nothing open
@@ -115,7 +120,7 @@ async def open_runtime(
     async with open_host(plan) as host:
         await finder.look_around(host.http)
         finder.target(None)
-        yield Runtime(host, _folder(workspace or "."), finder, folder)
+        yield Runtime(host, folder_of(workspace=workspace or "."), finder, folder)
 
 
 class Runtime(ModelAccess):
@@ -176,12 +181,11 @@ class Runtime(ModelAccess):
             ValidationError: The workspace is not a folder that may be one.
             NotFoundError: There is no such agent or model.
         """
-        check_options(workspace=workspace)
         host = self._host
         if agent not in host.plan.agents:
             known = ", ".join(sorted(host.plan.agents))
             raise NotFoundError(f"there is no agent {agent!r}; there are: {known}")
-        folder = _folder(workspace) if workspace is not None else self._workspace
+        folder = folder_of(workspace=workspace) if workspace is not None else self._workspace
         open_workspace(folder, forbidden=host.plan.forbidden).close()
         if model is not None:
             self._models.target(model)
@@ -258,7 +262,3 @@ async def _open_store(data: Path | None) -> Store:
     from .runtime.sqlite_store import open_disk_store  # here: an app in memory needs it not
 
     return await open_disk_store(data)
-
-
-def _folder(path: str | Path) -> Path:
-    return Path(path).expanduser().absolute()

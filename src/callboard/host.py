@@ -176,7 +176,16 @@ class Host:
             ),
             self.dispatcher,
         )
-        services = SessionServices(
+        services = self._session_services()
+        await supervisor.start(
+            "directory",
+            lambda: Directory(self.directory, services, supervisor, self.live),
+            self.directory,
+        )
+
+    def _session_services(self) -> SessionServices:
+        plan = self.plan
+        return SessionServices(
             journal=self.journal,
             dispatcher=self.dispatcher,
             store=plan.store,
@@ -188,11 +197,6 @@ class Host:
             agents=plan.agents,
             recorder=plan.recorder,
             strict=plan.strict,
-        )
-        await supervisor.start(
-            "directory",
-            lambda: Directory(self.directory, services, supervisor, self.live),
-            self.directory,
         )
 
     async def _recover(self) -> None:

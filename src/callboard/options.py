@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -42,6 +43,25 @@ def check_options(**given: object) -> None:
         # A class has the methods of its objects, and would pass for a model.
         if value is not None and (isinstance(value, type) or not isinstance(value, kinds)):
             raise ValidationError(f"{field} is {value!r:.80}: pass {wanted}", field=field)
+
+
+def folder_of(**given: str | Path) -> Path:
+    """The absolute path of the one option that is given; raises `ValidationError` for no path."""
+    check_options(**given)
+    [path] = given.values()
+    return Path(path).expanduser().absolute()
+
+
+def settings_of(settings: Settings | None) -> Settings:
+    """The settings, or the defaults; raises `ValidationError` for what are none."""
+    check_options(settings=settings)
+    return Settings() if settings is None else settings
+
+
+def environ_of(environ: Mapping[str, str] | None) -> Mapping[str, str]:
+    """Where keys are looked up: the process's own environment by default."""
+    check_options(environ=environ)
+    return os.environ if environ is None else environ
 
 
 def checked_tools(tools: object) -> list[Tool]:

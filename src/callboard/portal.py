@@ -236,7 +236,7 @@ class Portal:
             self._takes_calls = False
 
     def _begin(self, crossing: Crossing[Any]) -> None:
-        if self._takes_calls and self._find_crash() is None:
+        if self._takes_calls:
             crossing.begin(self._find_crash)
         else:
             _fail(crossing.future, self._closed())

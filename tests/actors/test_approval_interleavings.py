@@ -180,7 +180,7 @@ async def disturb(world: World) -> None:
         return
     usual = world.tool.decode
     other = json.dumps({"number": OTHER_NUMBER})
-    world.tool.decode = lambda text: usual(other)  # type: ignore[method-assign]
+    world.tool.decode = lambda arguments: usual(other)  # type: ignore[method-assign]
 
 
 def judge(world: World, record: list[Stored]) -> Counter[str]:
@@ -263,7 +263,7 @@ def run_seed(seed: int, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
             await play(world)
         return judge(world, await world.store.inner.events("s1"))
 
-    trio._core._run._r.seed(seed)  # type: ignore[attr-defined]
+    trio._core._run._r.seed(seed)
     try:
         return trio.run(whole, clock=trio.testing.MockClock(autojump_threshold=0))
     except BaseException as error:

@@ -167,3 +167,21 @@ def test_no_argument_can_forge_a_question() -> None:
     assert text.count("\ncallboard asks") == 1
     assert "  reason: a\\x1b[2K b\n" in text
     assert "    | +\\u001b\n" in text
+
+
+async def test_a_killed_run_goes_on_with_its_question(command: Command) -> None:
+    steps = [reply("I will.", calls=[OVERWRITE]), reply("So be it."), reply("You are welcome.")]
+    async with open_scripted_server(steps) as server:
+        where = ("--base-url", server.base_url, "--model", "scripted")
+        async with command.at_terminal("run", *where, "Change it") as terminal:
+            await terminal.expect("[y] allow")
+            terminal.process.kill()
+            await terminal.end()
+        assert (command.workspace / "a.txt").read_text() == "old\n"
+        async with command.at_terminal("run", *where, "--continue", "Thanks") as terminal:
+            await terminal.expect("[y] allow")
+            assert '"path": "a.txt"' in terminal.seen
+            await terminal.type("y\n")
+            assert await terminal.end() == 0
+            assert terminal.seen.index("So be it.") < terminal.seen.index("You are welcome.")
+        assert (command.workspace / "a.txt").read_text() == "new\n"

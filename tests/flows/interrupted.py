@@ -212,7 +212,8 @@ async def break_down(folder: Path, crash: Callable[[], None]) -> Aftermath:
             except CallboardError as error:
                 raised = f"{type(error).__name__}: {error}"
         with trio.fail_after(30):
-            while await runtime.store.open_turns():  # a suspended turn goes on by itself
+            # A suspended turn goes on by itself.
+            while await runtime.store.open_turns():  # ruff: ignore[async-busy-wait] as above
                 await trio.sleep(0.01)
     return await look_after(folder, bench, session.session_id, heard, raised)
 

@@ -170,6 +170,47 @@ async def test_edited_arguments_are_checked_like_the_models_own(
         assert old.exists()
 
 
+@pytest.mark.parametrize("last", ["allow", "deny"])
+async def test_an_edit_that_makes_it_more_dangerous_asks_again(tmp_path: Path, last: str) -> None:
+    ran: list[str] = []
+
+    @callboard.tool(
+        approval="always",
+        tier="workspace",
+        raise_tier=lambda a: (
+            callboard.Tier.ELEVATED if a.name == "all" else callboard.Tier.WORKSPACE
+        ),
+    )
+    async def erase(name: str) -> None:
+        """Erases."""
+        ran.append(name)
+
+    asked: list[tuple[str, str]] = []
+
+    async def person(request: callboard.ApprovalRequest) -> callboard.ApprovalAnswer:
+        asked.append((request.tier, request.arguments))
+        if len(asked) == 1:
+            return callboard.ApprovalAnswer(decision="allow", arguments='{"name": "all"}')
+        return callboard.ApprovalAnswer(decision=last)
+
+    steps = [reply(calls=[("erase", {"name": "one"})]), reply("So be it.")]
+    async with open_local_stage(tmp_path, steps, tools=[erase], on_approval=person) as (runtime, _):
+        played = await play(await runtime.create_session(), "Go.")
+        assert asked == [("workspace", '{"name":"one"}'), ("elevated", '{"name":"all"}')]
+        answers = [e.decision for e in played.events if isinstance(e, ApprovalAnswered)]
+        assert answers == ["revised", last]
+        rows = {row.arguments: row.state for row in await runtime.approvals(state=None)}
+        assert rows == {
+            '{"name":"one"}': "revised",
+            '{"name":"all"}': "used" if last == "allow" else "denied",
+        }
+        result = read_result(played.results[0])
+        if last == "allow":
+            assert (ran, result["arguments"]) == (["all"], {"name": "all"})
+        else:
+            assert (ran, result["error_type"]) == ([], "permission_denied")
+
+
 async def test_silence_is_a_denial(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
     @callboard.tool(approval="always")
     async def ask() -> None:

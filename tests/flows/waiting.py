@@ -13,7 +13,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import trio
 from stage import make_workspace
@@ -54,7 +54,10 @@ def noted(folder: Path) -> list[str]:
 
 
 def open_on(
-    folder: Path, steps: Sequence[ScriptStep], approver: Approver | str, **options: Any
+    folder: Path,
+    steps: Sequence[ScriptStep],
+    approver: Approver | Literal["allow", "wait"],
+    **options: Any,
 ) -> AbstractAsyncContextManager[callboard.Runtime]:
     """A runtime on the folder's data."""
     options.setdefault("policy", "balanced")
@@ -70,8 +73,8 @@ async def wait_for_the_kill(folder: Path, seconds: float) -> None:
         session = await runtime.create_session()
 
         async def say_ready() -> None:
-            while len(await runtime.approvals()) < 2 or len(await finished(runtime)) < 1:
-                await trio.sleep(0.01)  # ruff: ignore[async-busy-wait] commits tell nobody
+            while not await is_waiting(runtime):  # ruff: ignore[async-busy-wait] commits tell nobody
+                await trio.sleep(0.01)
             sys.stdout.write(session.session_id + "\n")
             sys.stdout.flush()
 
@@ -81,8 +84,10 @@ async def wait_for_the_kill(folder: Path, seconds: float) -> None:
                 pass
 
 
-async def finished(runtime: callboard.Runtime) -> list[str]:
-    return [row.name for row in await runtime.store.calls() if row.status.is_final]
+async def is_waiting(runtime: callboard.Runtime) -> bool:
+    """Whether two calls have questions, and the third has its result."""
+    finished = [row.name for row in await runtime.store.calls() if row.status.is_final]
+    return finished == ["plain"] and len(await runtime.approvals()) == 2
 
 
 def killed_while_waiting(folder: Path, seconds: float = 600.0) -> str:

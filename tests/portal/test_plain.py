@@ -321,16 +321,16 @@ async def test_in_trio_too_what_has_come_can_be_taken_at_once(tmp_path: Path) ->
 
 
 def test_a_turn_is_entered_once(tmp_path: Path) -> None:
-    with start(tmp_path, reply("Hello."), reply("Next.")) as runtime:
+    with start(tmp_path, stall("Well"), reply("Next.")) as runtime:
         session = runtime.create_session()
         with session.prompt("Hi.") as turn:
             with pytest.raises(ConflictError, match=r"entered once.*call session.prompt again"):
                 turn.__enter__()
-            assert turn.answer() == "Hello."  # and the second try left it as it was
+            assert len(runtime.store.open_turns()) == 1  # the second try left it as it was
         with pytest.raises(ConflictError, match="entered once"), turn:
             pytest.fail("it can't be entered")
-        inputs = [row.content for row in runtime.store.messages(session.session_id)]
-        assert inputs == ["Hi.", "Hello."]
+        rows = runtime.store.messages(session.session_id)
+        assert [row.content for row in rows if row.type == "user"] == ["Hi."]
         assert session.run("And now?") == "Next."
 
 

@@ -21,7 +21,7 @@ import callboard
 from callboard import aio, embedded, plain
 from callboard.portal import RuntimeOptions
 from callboard.providers.script import Step, reply, stall
-from callboard.runtime.errors import ActorStopped
+from callboard.runtime.errors import ActorStopped, InternalError
 from callboard.runtime.store import OpenTurn, StoreReader
 
 
@@ -145,34 +145,46 @@ async def crash_directory(runtime: embedded.Runtime) -> None:
     await runtime._host.directory.tell(unknown)
 
 
-def test_a_runtime_that_fails_tells_whoever_waits_and_whoever_comes_later(tmp_path: Path) -> None:
-    runtime = start(tmp_path, stall("Well"), stall("Well"))
+@pytest.mark.parametrize(
+    ("strict", "crashes", "error", "reason"),
+    [
+        (True, 1, AssertionError, "AssertionError: .*object"),
+        (False, 6, InternalError, "InternalError: directory crashed 6 times"),
+    ],
+)
+def test_a_runtime_that_fails_tells_whoever_waits_and_whoever_comes_later(
+    strict: bool, crashes: int, error: type[Exception], reason: str, tmp_path: Path
+) -> None:
+    model = callboard.ScriptedModel([stall("Well")] * 2)
+    options: Any = {"model": model, "workspace": tmp_path, "environ": {}, "strict": strict}
+    runtime = callboard.start_in_thread(**options)
     session, other = runtime.create_session(), runtime.create_session()
     heard: list[ActorStopped] = []
 
     def wait() -> None:
         try:
             other.run("Hi.")
-        except ActorStopped as error:
-            heard.append(error)
+        except ActorStopped as stopped:
+            heard.append(stopped)
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    reason = "this runtime has ended with AssertionError: .*object"
+    reason = f"this runtime has ended with {reason}"
     with session.prompt("Hi.") as turn:
         [next(turn) for _ in range(3)]
-        runtime._portal.call(partial(crash_directory, runtime._runtime))
+        for _ in range(crashes):
+            runtime._portal.call(partial(crash_directory, runtime._runtime))
         with pytest.raises(ActorStopped, match=reason):
             list(turn)
         for later in (turn.answer, turn.cancel, partial(session.run, "Hi."), runtime.sessions):
             with pytest.raises(ActorStopped, match=reason) as caught:
                 later()
-            assert isinstance(caught.value.__cause__, AssertionError)
+            assert isinstance(caught.value.__cause__, error)
     waiting.join()
-    [error] = heard
+    [told] = heard
     with pytest.raises(ActorStopped, match=reason):
-        raise error
-    with pytest.raises(AssertionError):
+        raise told
+    with pytest.raises(error):
         runtime.close()
 
 

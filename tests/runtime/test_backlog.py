@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from callboard.runtime import backlog as backlog_module
 from callboard.runtime.backlog import Backlog
-from callboard.runtime.definitions import CallStatus
+from callboard.runtime.definitions import CallStatus, Tier
 from callboard.runtime.errors import StorageFull
 from callboard.runtime.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
     CallFinished,
     CallProposed,
     CallStarted,
@@ -22,9 +24,12 @@ from callboard.runtime.events import (
     MessageCompleted,
     SessionCreated,
     SessionDeleted,
+    SessionTainted,
     TitleSet,
     TurnEnded,
+    TurnResumed,
     TurnStarted,
+    TurnSuspended,
 )
 from callboard.runtime.history import Text
 from callboard.runtime.ledger import Ledger
@@ -33,7 +38,9 @@ from callboard.runtime.migrations import migrate
 from callboard.runtime.store import Append, CommitResult
 from callboard.runtime.stream import Usage
 
-TABLES = ("sessions", "events", "turns", "messages", "tool_calls", "usage")
+TABLES = (
+    "sessions", "events", "turns", "messages", "tool_calls", "usage", "approvals", "grants",
+)  # fmt: skip
 CREATED = SessionCreated(agent="general", workspace="/work")
 
 
@@ -47,6 +54,14 @@ def finished(call_id: str, result: str) -> CallFinished:
     )
 
 
+ASKED = ApprovalAsked(
+    approval_id="a1", turn_id="t1", call_id="c1", name="tool", tier=Tier.SYSTEM, reason="r",
+    arguments="{}", digest="d", expires_at_ms=61_000,
+)  # fmt: skip
+ANSWERED = ApprovalAnswered(
+    approval_id="a1", call_id="c1", decision="allow", answered_by="application"
+)
+
 EVENTS: tuple[DurableEvent, ...] = (
     CREATED,
     said("hello"),
@@ -57,6 +72,12 @@ EVENTS: tuple[DurableEvent, ...] = (
     ),
     CallProposed(turn_id="t1", message_id="m1", call_id="c1", index=0, name="tool", arguments="{}"),
     CallStarted(turn_id="t1", call_id="c1"),
+    ASKED,
+    ANSWERED,
+    CallStarted(turn_id="t1", call_id="c1", approval_id="a1", digest="d"),
+    TurnSuspended(turn_id="t1", call_ids=("c1",)),
+    TurnResumed(turn_id="t1"),
+    SessionTainted(source="tool"),
     finished("c1", '"first"'),
     finished("c1", '"second"'),
     finished("c2", '"unheard of"'),
@@ -78,7 +99,7 @@ class Tables:
     def __init__(self) -> None:
         self.connection = apsw.Connection(":memory:")
         migrate(self.connection, "it")
-        self.ledger = Ledger(self.connection, "it", lambda: 1_000)
+        self.ledger = Ledger(self.connection, "it", lambda: 1_000, lambda: 0.0)
 
     def rows(self) -> dict[str, Sequence[object]]:
         return {

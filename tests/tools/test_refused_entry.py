@@ -93,7 +93,7 @@ class Reticent:
         ([], r"\[\] is no function: a tool is made of a `def`"),
         (Reticent(), "Reticent .* does not tell its parameters .* Write a function around it"),
     ],
-    ids=repr,
+    ids=["number", "class", "list", "object"],
 )
 def test_what_is_no_function_is_no_tool(odd: Any, said: str) -> None:
     for make in (tool, tool()):
