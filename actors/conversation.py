@@ -34,6 +34,7 @@ from ..runtime.events import (
     TurnSuspended,
 )
 from ..runtime.history import Answer, Input, Item, Result, Round, is_error, repair_history
+from .compaction import held_inputs
 
 SUMMARY_HEADING = "What was said and done before, in short:"
 """Says to the model what it reads in the place of its oldest rounds."""
@@ -46,6 +47,7 @@ class Conversation:
         agent, model, workspace, kind: As the session was created or switched since.
         head_seq: The `seq` of the last event folded; 0 for an unknown session.
         turn_id: The turn that has not ended, or `None`; `turn_inputs` are the latest turn's.
+        asked: The inputs of the turn that has not ended; a summary never replaces them.
         is_tainted: Whether it has read what strangers may have written.
         message_id: The latest answer's.
         open_calls: Its calls without a result, in their order.
@@ -66,6 +68,7 @@ class Conversation:
         self.open_calls: dict[str, CallProposed] = {}
         self.waiting_inputs: dict[str, Input] = {}
         self.call_ids: set[str] = set()
+        self.asked: tuple[Input, ...] = ()
         self._rounds: list[Round] = []
         self._tail: list[Item] = []
         self._results: dict[str, Result] = {}
@@ -99,13 +102,13 @@ class Conversation:
             case CallProposed():
                 self.open_calls[event.call_id] = event
                 self.call_ids.add(event.call_id)
-            case CallStarted() | ApprovalAsked() | ApprovalAnswered() | GrantGiven():
-                pass
-            case GrantRevoked() | TurnSuspended() | TurnResumed():
+            case (
+                CallStarted() | ApprovalAsked() | ApprovalAnswered() | GrantGiven() | GrantRevoked()
+            ):
                 pass
             case SessionTainted():
                 self.is_tainted = True
-            case AttemptFailed() | ModelSwitched() | ProviderSetAside():
+            case AttemptFailed() | ModelSwitched() | ProviderSetAside() | TurnSuspended():
                 pass
             case HistoryCompacted():
                 self._fold_summary(event)
@@ -117,37 +120,43 @@ class Conversation:
                 del self.waiting_inputs[event.input_id]
             case TurnStarted():
                 self.turn_id, self.turn_inputs = event.turn_id, event.input_ids
-                self._tail += [self.waiting_inputs.pop(name) for name in event.input_ids]
+                self.asked = tuple(self.waiting_inputs.pop(name) for name in event.input_ids)
+                self._tail += self.asked
             case TurnEnded():
-                self.turn_id = None
+                self.turn_id, self.asked = None, ()
                 self._repair()
             case SessionCreated():
                 self.agent, self.model = event.agent, event.model
                 self.workspace, self.kind = event.workspace, event.kind
             case AgentSwitched():
                 self.agent = event.agent
-            case TitleSet() | SessionDeleted() | SessionRestored():
+            case TurnResumed() | TitleSet() | SessionDeleted() | SessionRestored():
                 pass
             case _:
                 assert_never(event)
 
     def _fold_summary(self, event: HistoryCompacted) -> None:
-        """The summary joins what it comes before: no round is an input alone."""
+        """The summary joins what it comes before: no round is an input alone.
+
+        What the running turn was asked stays behind it as it was, with its attachments.
+        """
         summary = Input(f"{SUMMARY_HEADING}\n\n{event.summary}")
+        first = [summary, *held_inputs(self._rounds[: event.rounds], self.asked)]
         del self._rounds[: event.rounds]
         if self._rounds:
-            self._rounds[0] = Round([summary, *self._rounds[0].items])
+            self._rounds[0] = Round([*first, *self._rounds[0].items])
         else:
-            self._tail.insert(0, summary)
+            self._tail[:0] = first
 
     def _fold_message(self, event: MessageCompleted) -> None:
         self._results.clear()
         self.message_id = event.message_id
+        dialect, _, place = event.dialect.partition("@")
         answer = Answer(
             event.parts,
-            dialect=event.dialect,
+            dialect=dialect,
             model=event.model,
-            provider=event.provider,
+            provider=f"{event.provider}@{place}" if place else event.provider,
             incomplete=event.incomplete,
         )
         self._tail.append(answer)

@@ -26,7 +26,7 @@ from ..runtime.events import (
 from ..runtime.history import Round
 from ..runtime.identity import new_id
 from ..runtime.mailbox import Mailbox
-from ..runtime.stream import AnyStreamEvent, StreamError
+from ..runtime.stream import AnyStreamEvent, StopReason, StreamError
 from ..runtime.subscription import Subscription
 from .answer import AnswerBuilder
 from .attempts import Attempts
@@ -36,6 +36,9 @@ from .model_choice import ModelChoice
 from .model_stream import MAX_WAITING_BATCHES, StartModelCall
 from .outlet import wait_gone
 from .provider_health import ProviderHealth
+
+SOON = " Try again a little later."
+"""The advice of an error that may pass; no help where the wait is longer than a turn's."""
 
 
 class CallerHost(Protocol):
@@ -198,6 +201,7 @@ class ModelCaller:
         said = [error.message, *self._remarks]
         if error.retryable and self._attempts.asks_too_much(error):
             seconds = error.retry_after_seconds
+            said[0] = said[0].removesuffix(SOON)
             said.append(
                 f"It asks to wait {seconds:g} s, and {self._limits.retry_wait_seconds:g} s is the "
                 "most (retry_wait_seconds)."
@@ -217,17 +221,15 @@ class ModelCaller:
         if self._has_compacted:
             self._remarks = ["Its oldest part was summed up already; begin a new session."]
             return False
-        self._has_compacted = True
         conversation = self._host.conversation
         rounds = conversation.rounds
-        count = count_to_go(rounds, conversation.finished_rounds)
+        count = count_to_go(rounds, conversation.finished_rounds, conversation.asked)
         if count == 0:
             self._remarks = ["It is the latest part that is too long: send less at once."]
             return False
         answer = await self._summary(rounds[:count])
         summary = summary_of(answer.parts())
-        if answer.error is not None or not summary:
-            why = answer.error.message if answer.error is not None else "the model wrote nothing."
+        if why := _why_no_summary(answer, summary):
             self._remarks = [f"Summing its oldest part up failed: {why}"]
             return False
         await self._host.append(
@@ -240,6 +242,7 @@ class ModelCaller:
                 usage=answer.usage,
             )
         )
+        self._has_compacted = True
         return True
 
     async def _summary(self, rounds: Sequence[Round]) -> AnswerBuilder:
@@ -297,6 +300,15 @@ class ModelCaller:
             )
         if answer.error is not None and is_shown:
             self._host.publish(MessageDiscarded(stream_id, answer.error.message))
+
+
+def _why_no_summary(answer: AnswerBuilder, summary: str) -> str:
+    if answer.error is not None:
+        return answer.error.message
+    if not summary:
+        return "the model wrote nothing."
+    is_whole = answer.done is not None and answer.done.stop_reason is StopReason.END
+    return "" if is_whole else "the model did not write it to its end."
 
 
 def _times(count: int) -> str:

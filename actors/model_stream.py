@@ -5,6 +5,7 @@ HTTP and deadlines live here alone; a wire format only builds requests and reads
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import trio
@@ -113,7 +114,7 @@ class ModelStream:
                         error_type="internal",
                         message="The model call crashed; that is a bug, see the log.",
                     )
-            if watch.scope.cancelled_caught:
+            if watch.scope.cancelled_caught and not watch.is_over:
                 error = watch.expired()
             if error is not None:
                 await _send(outlet, watch.whole_answer() or [error])
@@ -189,21 +190,29 @@ async def _listen(
             await watch.send(outlet, events)
             watch.decoder = decoder
             if is_end:
+                watch.is_over = True
                 await _drain(body)
                 return
     if recording is not None:
         await recording.write()
-    await _send(outlet, decoder.finish())
+    await watch.send(outlet, decoder.finish())
 
 
 class _Watch:
-    """The deadlines of one call; `note` is cheap enough for every network read."""
+    """The deadlines of one call; `note` is cheap enough for every network read.
+
+    Attributes:
+        is_over: The end of the answer was handed up; no deadline adds anything to it.
+        decoder: Of the answer, while it may hold a whole one that was not handed up.
+    """
 
     _SLACK_SECONDS = 1.0
     """The scope's deadline is moved at most once a second: moving it costs more than a read."""
 
     def __init__(self, limits: Limits) -> None:
+        self.is_over = False
         self.decoder: Decoder | None = None
+        self._settled_by = math.inf
         self._limits = limits
         now = trio.current_time()
         self._first = True
@@ -219,13 +228,15 @@ class _Watch:
         self._idle_by = now + self._limits.idle_seconds
         if progressed:
             self._progress_by = now + self._limits.progress_seconds
-        exact = min(self._idle_by, self._progress_by, self._end)
+        exact = min(self._idle_by, self._progress_by, self._end, self._settled_by)
         if not -self._SLACK_SECONDS < self.scope.deadline - exact <= self._SLACK_SECONDS:
             self.scope.deadline = exact + self._SLACK_SECONDS
 
     def settle(self) -> None:
-        """The answer is whole; only the end of its bytes is waited for."""
-        self.scope.deadline = min(self.scope.deadline, trio.current_time() + SETTLE_SECONDS)
+        """The answer is whole; only the end of its bytes is waited for, whatever still comes."""
+        if self._settled_by == math.inf:
+            self._settled_by = trio.current_time() + SETTLE_SECONDS
+            self.scope.deadline = min(self.scope.deadline, self._settled_by)
 
     async def send(self, outlet: StreamOutlet, events: list[AnyStreamEvent]) -> None:
         """Hands a batch up; that its reader pauses is not the model's silence."""
@@ -233,7 +244,9 @@ class _Watch:
             outlet.send_nowait(events)
         except (trio.WouldBlock, trio.BrokenResourceError, trio.ClosedResourceError):
             self.scope.deadline = self._end
+            began = trio.current_time()
             await _send(outlet, events)
+            self._settled_by += trio.current_time() - began
             self.note(progressed=True)
 
     def whole_answer(self) -> list[AnyStreamEvent]:

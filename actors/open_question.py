@@ -149,11 +149,13 @@ class OpenQuestion:
         if scope in {None, "call"} or answer.decision not in {"allow", "deny"}:
             return None
         definition = self.question.definition
-        if definition is None or (problem := self._scope_problem(scope, resolution)) is not None:
+        problem = self._scope_problem(scope, resolution)
+        if definition is None or problem is not None:
             known = ", ".join(self.scopes)
-            why = "the tool is gone" if definition is None else problem
             raise ValidationError(
-                f"remember: not for {scope!r}, since {why}; there are: {known}", field="remember"
+                f"remember: not for {scope!r}, since {problem or 'the tool is gone'}; there are: "
+                f"{known}",
+                field="remember",
             )
         tier = self.question.tier
         try:
@@ -205,6 +207,8 @@ def without_memory(answer: ApprovalAnswer) -> ApprovalAnswer:
 
 def checked_answer(answer: ApprovalAnswer) -> ApprovalAnswer:
     """The answer, if it is one that a client may give; raises `ValidationError` otherwise."""
+    if (problem := _odd(answer)) is not None:
+        raise ValidationError(f"the answer is none: {problem}")
     if answer.decision not in {"allow", "deny"}:
         raise ValidationError(
             f"decision: {answer.decision!r} is neither allow nor deny", field="decision"
@@ -215,7 +219,7 @@ def checked_answer(answer: ApprovalAnswer) -> ApprovalAnswer:
 def as_answer(answer: object) -> ApprovalAnswer:
     """What an application may say, as an answer; anything unknown is a denial."""
     match answer:
-        case ApprovalAnswer(decision="allow" | "deny"):
+        case ApprovalAnswer(decision="allow" | "deny") if _odd(answer) is None:
             return answer
         case True | "allow":
             return ApprovalAnswer(decision="allow")
@@ -227,3 +231,12 @@ def as_answer(answer: object) -> ApprovalAnswer:
                 reason=f"the approval handler answered {answer!r}, not allow or deny",
                 answered_by="callboard",
             )
+
+
+def _odd(answer: ApprovalAnswer) -> str | None:
+    """What is of a wrong type in it: nothing checks that when it is made."""
+    try:
+        msgspec.convert(msgspec.structs.asdict(answer), ApprovalAnswer)
+    except msgspec.ValidationError as error:
+        return str(error)
+    return None

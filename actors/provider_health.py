@@ -15,6 +15,8 @@ MOST_DOUBLINGS = 5
 """A provider is set aside for 30 s, then twice as long each time, up to sixteen minutes."""
 HOPELESS = frozenset({AuthError.type, QuotaError.type})
 """Errors that the next call meets too: one is enough."""
+FORBIDDEN = 403
+"""The status of what one request may not: a model, a text that moderation stops."""
 
 
 class _Record(msgspec.Struct):
@@ -50,14 +52,15 @@ class ProviderHealth:
     def failed(self, provider: str, error: StreamError) -> float | None:
         """A call failed for good; gives for how many seconds the provider is set aside now, if so.
 
-        What a request is itself to blame for (no such model, not a valid request) says nothing
+        What a request is itself to blame for (no such model, not a valid request, forbidden) says nothing
         about its provider.
         """
-        if not error.retryable and error.error_type not in HOPELESS:
+        is_hopeless = error.error_type in HOPELESS and error.status != FORBIDDEN
+        if not error.retryable and not is_hopeless:
             return None
         record = self._records.setdefault(provider, _Record())
         record.failures += 1
-        is_enough = record.failures >= FAILURES_BEFORE_SET_ASIDE or error.error_type in HOPELESS
+        is_enough = record.failures >= FAILURES_BEFORE_SET_ASIDE or is_hopeless
         if not is_enough or self.is_set_aside(provider):
             return None
         seconds: float = FIRST_SECONDS * 2**record.times_aside

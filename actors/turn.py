@@ -188,7 +188,7 @@ class Turn:
         agent = self._agent
         return ModelRequest(
             model=target.model,
-            provider=target.provider,
+            provider=target.signer,
             system=agent.prompt,
             rounds=self._host.conversation.rounds,
             tools=self._tools,
@@ -205,7 +205,7 @@ class Turn:
             parts=answer.parts(self._host.conversation.call_ids),
             provider=self._caller.target.provider,
             model=self._caller.target.model,
-            dialect=self._caller.target.dialect,
+            dialect=self._caller.target.recorded_dialect,
             stop_reason=answer.done.stop_reason,
             usage=answer.usage,
             duration_ms=round((trio.current_time() - self._caller.asked_at) * 1000),
@@ -224,7 +224,7 @@ class Turn:
                 parts=parts,
                 provider=self._caller.target.provider,
                 model=self._caller.target.model,
-                dialect=self._caller.target.dialect,
+                dialect=self._caller.target.recorded_dialect,
                 incomplete=True,
             )
         ]

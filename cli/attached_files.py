@@ -8,7 +8,12 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..runtime.attachment_rules import MAX_NAME_CHARS, checked_attachments, media_type_of
+from ..runtime.attachment_rules import (
+    MAX_NAME_CHARS,
+    OWN_TYPE,
+    checked_attachments,
+    media_type_of,
+)
 from ..runtime.errors import NotFoundError, ValidationError
 from ..runtime.history import MAX_ATTACHED_BYTES, MAX_ATTACHMENTS, Attachment
 
@@ -38,7 +43,12 @@ def read_attachments(paths: Sequence[Path]) -> tuple[Attachment, ...]:
         data = _content(path, room)
         room -= len(data)
         found.append(Attachment(_media_type(path, data), data, name=path.name[:MAX_NAME_CHARS]))
-    return checked_attachments(found)
+    try:
+        return checked_attachments(found)
+    except ValidationError as error:
+        # A command names no types: they follow from the names of the files.
+        text = str(error).replace(OWN_TYPE, "rename it, its ending says what it is")
+        raise ValidationError(text, field=error.field) from error
 
 
 def _content(path: Path, room: int) -> bytes:

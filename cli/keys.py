@@ -17,7 +17,13 @@ from ..config.key_text import MAX_KEY_LENGTH, is_key
 from ..config.settings import Settings
 from ..providers.known_providers import KnownProvider
 from ..providers.provider_keys import has_environment_key
-from ..providers.provider_table import CUSTOM, CUSTOM_KEY, provider_named, providers_of
+from ..providers.provider_table import (
+    CUSTOM,
+    CUSTOM_KEY,
+    mask_environment_keys,
+    provider_named,
+    providers_of,
+)
 from ..runtime.errors import AuthError, NotFoundError, ValidationError
 from ..runtime.redaction import redactor
 from ..runtime.secrets import Secret
@@ -44,7 +50,7 @@ class KeyLine(msgspec.Struct, frozen=True, kw_only=True):
         variable: The environment variable, when it is there.
         created: When it was stored, in ISO 8601; `None` for one of the environment.
         used: Whether a request takes it: the environment wins over what is stored, and a stored
-            one is for the origin that it was stored for.
+            one is for the origin that it was stored for. None is sent over http:// to others.
     """
 
     provider: str
@@ -63,6 +69,7 @@ class KeyDesk:
         self._settings = settings
         self._environ = environ
         self._store = open_key_store(data, settings.keys, environ)
+        mask_environment_keys(settings, environ)
 
     def put(self, name: str) -> int:
         """Asks for a key and stores it."""
@@ -131,6 +138,7 @@ class KeyDesk:
                 provider is not None
                 and origin(provider.base_url) == its.origin
                 and not self._is_in_environment(provider)
+                and may_carry_key(provider.base_url)
             )
             created = datetime.fromtimestamp(row.created_at_ms / 1000, UTC)
             yield KeyLine(
@@ -144,18 +152,18 @@ class KeyDesk:
 
     def _in_environment(self) -> Iterator[KeyLine]:
         places = [
-            (provider.name, origin(provider.base_url), provider.variable(self._environ))
+            (provider.name, provider.base_url, provider.variable(self._environ))
             for provider in providers_of(self._settings).values()
         ]
-        for name, place, variable in [*places, (CUSTOM, "--base-url", CUSTOM_KEY)]:
+        for name, url, variable in [*places, (CUSTOM, None, CUSTOM_KEY)]:
             if has_environment_key(variable, self._environ):
                 yield KeyLine(
                     provider=name,
-                    origin=place,
+                    origin=origin(url) if url is not None else "--base-url",
                     name=API_KEY,
                     source="environment",
                     variable=variable,
-                    used=True,
+                    used=url is None or may_carry_key(url),
                 )
 
 
@@ -174,6 +182,12 @@ def _ask(question: str) -> Secret:
         raise ValidationError("No key was given, and nothing was stored.")
     secret = Secret(key)
     redactor.add(secret)
+    if key[0] == key[-1] and key[0] in "\"'":
+        redactor.add(Secret(key[1:-1]))
+        raise ValidationError(
+            "The key stands in quotes, which are no part of it: give it without them. Nothing was "
+            "stored."
+        )
     if not is_key(key):
         raise ValidationError(
             "That is no key: it is too long, or has a line break or another character that no key "
@@ -185,6 +199,7 @@ def _ask(question: str) -> Secret:
 def _row(line: KeyLine) -> str:
     source = "stored" if line.variable is None else f"environment variable {line.variable}"
     created = (line.created or "").partition("T")[0] or "-"
-    note = "" if line.used else "  (not used)"
+    is_shown = line.origin != "--base-url" and not may_carry_key(line.origin)
+    note = "  (not sent: http)" if is_shown else "" if line.used else "  (not used)"
     provider, place = safe_line(line.provider), safe_line(line.origin)
     return f"{provider:12}  {place:36}  {safe_line(line.name)}  {source}  {created}{note}\n"

@@ -43,6 +43,8 @@ class Manner:
 
     def mistake(self) -> str | None:
         """What is wrong with the values, if something is."""
+        if self.model is not None and not self.model.strip():
+            return "--model is empty: write PROVIDER/MODEL, or leave it out"
         if self.dialect is not None and self.base_url is None:
             return "--dialect goes with --base-url: a provider has its own"
         return None

@@ -22,7 +22,12 @@ from ..providers.known_providers import KNOWN, KnownProvider
 from ..providers.model_cache import ModelCache
 from ..providers.model_services import ModelList, ModelServices, ModelSource, OfferedModel
 from ..providers.provider_keys import has_environment_key
-from ..providers.provider_table import REHEARSAL, provider_named, providers_of
+from ..providers.provider_table import (
+    REHEARSAL,
+    mask_environment_keys,
+    provider_named,
+    providers_of,
+)
 from ..runtime.core_dumps import forbid_core_dumps
 from ..runtime.errors import CallboardError, NetworkError, NotFoundError, ValidationError
 from ..runtime.http import open_http_client
@@ -143,11 +148,22 @@ def _check_choice(settings: Settings, choice: str) -> None:
 async def _show(
     settings: Settings, data: Path, provider: str | None, *, refresh: bool, json: bool
 ) -> int:
+    mask_environment_keys(settings, os.environ)
     store = open_key_store(data, settings.keys, os.environ)
-    wish = Wish(settings=settings, environ=os.environ, stored=store.get)
+    wish = Wish(
+        settings=settings,
+        environ=os.environ,
+        stored=store.get,
+        stored_places=store.places,
+    )
     async with open_http_client() as http:
         services = ModelServices(wish, http, ModelCache(data))
         if provider is not None:
+            if provider in settings.inactive:
+                complain(
+                    f"{provider} is inactive: `callboard providers activate {provider}` lets it "
+                    "be used."
+                )
             _print(await services.list_models(provider, refresh=refresh), json=json)
             return ANSWERED
         names = _askable(wish, store)
@@ -155,7 +171,7 @@ async def _show(
             if isinstance(found, ModelList):
                 _print(found, json=json)
             elif not (isinstance(found, NetworkError) and _is_optional(settings, name)):
-                complain(f"{name}: {found}")
+                complain(_about(name, str(found)))
     return ANSWERED
 
 
@@ -200,11 +216,16 @@ def _print(found: ModelList, *, json: bool) -> None:
     for model in found.models:
         sys.stdout.write(json_line(model) if json else _row(model))
     if found.problem:
-        complain(f"{found.provider}: {found.problem}{_instead(found)}")
+        complain(_about(found.provider, f"{found.problem}{_instead(found)}"))
     elif found.is_cached and found.listed_at_ms is not None:
         age_days = (now_ms() - found.listed_at_ms) / MS_PER_DAY
         if age_days > OLD_DAYS:
             complain(f"{found.provider} listed these on {_day(found)}: --refresh asks it again.")
+
+
+def _about(name: str, said: str) -> str:
+    """What is said of a provider, with its name once."""
+    return said if said.startswith(f"{name} ") else f"{name}: {said}"
 
 
 def _instead(found: ModelList) -> str:

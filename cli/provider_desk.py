@@ -12,14 +12,14 @@ from typing import Any
 
 import msgspec
 
-from ..config.base_url import origin
+from ..config.base_url import may_carry_key, origin
 from ..config.files import config_file, load_own_settings, load_settings
 from ..config.key_store import KeyStore, open_key_store
 from ..config.managed import load_managed, remove_provider, save_provider, set_active
 from ..config.settings import DialectName, ProviderSettings
 from ..providers.known_providers import KNOWN, KnownProvider
 from ..providers.provider_keys import has_environment_key
-from ..providers.provider_table import provider_named, providers_of
+from ..providers.provider_table import REHEARSAL, provider_named, providers_of
 from ..runtime.errors import ConflictError, ValidationError
 from .complaint import complain
 from .escaping import safe_line
@@ -40,6 +40,7 @@ class ProviderLine(msgspec.Struct, frozen=True, kw_only=True):
         source: `built_in`, `callboard.toml`, or `managed`: a command added or changed it.
         model: Its model when only the provider is named.
         models: Models that the configuration names beside those that it lists.
+        note: Why a key is not sent, or not taken, when there is something to know.
     """
 
     name: str
@@ -51,6 +52,7 @@ class ProviderLine(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     model: str | None
     models: tuple[str, ...]
+    note: str = ""
 
 
 class ProviderDesk:
@@ -99,16 +101,29 @@ class ProviderDesk:
             )
         before = load_managed(self._folder).providers.get(name) or _template(provider)
         after = _settings(msgspec.to_builtins(before), changes)
+        is_moved = origin(before.base_url) != origin(after.base_url)
+        left = before.key_env if is_moved and changes.get("key_env") is None else None
+        if left is not None:  # the key in it is the old place's, and nobody said to send it here
+            after = msgspec.structs.replace(after, key_env=None)
         save_provider(self._folder, after)
+        if left is not None:
+            complain(
+                f"The key in {left} is for {origin(before.base_url)}, and is not sent to "
+                f"{origin(after.base_url)}: `callboard providers edit {name} --key-env {left}` "
+                "lets it."
+            )
         self._warn_of_moved_key(name, before.base_url, after.base_url)
-        return self._said(f"Changed {name}.", name, json=json)
+        return self._said(f"Changed {name}.", name, json=json, wants_key=left is None)
 
     def remove(self, name: str, *, json: bool) -> int:
         """Removes one that a command added, or what a command changed of a built-in one."""
         self._check_not_own(name, "removed")
+        if name == REHEARSAL or "/" in name:
+            provider_named(load_settings(self._config), name)  # says what it is instead
         remove_provider(self._folder, name)
         if name in KNOWN:
-            return self._said(f"{name} is as it was built in.", name, json=json)
+            done = f"{name} is as it was built in."
+            return self._said(done, name, json=json, wants_key=False)
         self._warn_of_default(name)
         if not json:
             print(f"Removed {name}.")
@@ -126,11 +141,12 @@ class ProviderDesk:
         if not active:
             self._warn_of_default(name)
         done = "Activated" if active else "Deactivated"
-        return self._said(f"{done} {name}.", name, json=json)
+        return self._said(f"{done} {name}.", name, json=json, wants_key=active)
 
     # ── what is said ─────────────────────────────────────────────────────────────────────────────
 
-    def _said(self, text: str, name: str, *, json: bool) -> int:
+    def _said(self, text: str, name: str, *, json: bool, wants_key: bool = True) -> int:
+        """What was done; and what is left to do about its key, where that is the next step."""
         if not json:
             print(text)
         for line in self._lines(self._store()):
@@ -138,7 +154,9 @@ class ProviderDesk:
                 continue
             if json:
                 sys.stdout.write(json_line(line))
-            elif line.key == "missing":
+            elif wants_key and line.note:
+                complain(line.note)
+            elif wants_key and line.key == "missing":
                 variable = f", or set {line.key_env}" if line.key_env is not None else ""
                 print(f"It has no key yet: `callboard keys set {name}`{variable}.")
         return ANSWERED
@@ -167,6 +185,7 @@ class ProviderDesk:
                 source=source(name),
                 model=its.model,
                 models=its.models,
+                note=_note(its, self._environ, (name, origin(its.base_url)) in stored),
             )
             for name, its in sorted(providers_of(settings).items(), key=_order)
         ]
@@ -212,6 +231,16 @@ def _order(item: tuple[str, KnownProvider]) -> tuple[int, str]:
     return (names.index(item[0]) if item[0] in KNOWN else len(names), item[0])
 
 
+def _note(its: KnownProvider, environ: Mapping[str, str], is_stored: bool) -> str:
+    has_key = is_stored or has_environment_key(its.variable(environ), environ)
+    if not may_carry_key(its.base_url) and (has_key or its.key_env is not None):
+        return (
+            f"A key is not sent to {origin(its.base_url)}: http:// would show it to everybody on "
+            "the way. Use https://, or name no key."
+        )
+    return "" if has_key else its.why_unused(environ) or ""
+
+
 def _template(provider: KnownProvider) -> ProviderSettings:
     """The settings that are the built-in provider."""
     return ProviderSettings(
@@ -248,5 +277,6 @@ def _row(line: ProviderLine) -> str:
     key = f"${line.key_env}" if line.key == "environment" else line.key.replace("none", "no key")
     source = line.source.replace("_", "-")
     note = "" if line.active else "  (inactive)"
+    note += f"  ({line.note.rstrip('.')})" if line.note else ""
     url = safe_line(line.base_url)
     return f"{line.name:12}  {line.dialect:16}  {url:48}  {key:16}  {source}{note}\n"

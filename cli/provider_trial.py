@@ -12,7 +12,7 @@ from ..config.files import load_settings
 from ..config.key_store import open_key_store
 from ..providers.catalog import Wish, find_provider
 from ..providers.connection_trial import ConnectionReport, try_connection
-from ..providers.provider_table import REHEARSAL
+from ..providers.provider_table import REHEARSAL, mask_environment_keys
 from ..runtime.core_dumps import forbid_core_dumps
 from ..runtime.redaction import redact
 from .complaint import complain
@@ -30,9 +30,17 @@ def try_provider(
     if name == REHEARSAL:
         print("rehearsal works: it is built in, and needs no connection.")
         return ANSWERED
-    stored = open_key_store(data, settings.keys, os.environ).get
-    wish = Wish(settings=settings, environ=os.environ, stored=stored)
+    mask_environment_keys(settings, os.environ)
+    store = open_key_store(data, settings.keys, os.environ)
+    wish = Wish(
+        settings=settings,
+        environ=os.environ,
+        stored=store.get,
+        stored_places=store.places,
+    )
     provider = find_provider(wish, name)
+    if name in settings.inactive:
+        complain(f"{name} is inactive: `callboard providers activate {name}` lets it be used.")
     choice = model.removeprefix(f"{name}/") if model is not None else None
     report: ConnectionReport = trio.run(try_connection, provider, wish, choice)
     if json:

@@ -23,6 +23,7 @@ from ..runtime.events import (
     ProviderSetAside,
     TurnEnded,
 )
+from ..runtime.history import Call, Part, Refusal, Text
 from ..runtime.stream import AnyStreamEvent, RefusalDelta, TextDelta, ThinkingDelta
 from .approvals import ANSWERED_BY
 from .cost import dollars
@@ -98,6 +99,8 @@ class Transcript:
                 self._call(event)
             case MessageCompleted():
                 self._count(event)
+                if not event.incomplete and not any(map(_is_shown, event.parts)):
+                    self._note("(the model answered nothing)")
             case MessageDiscarded():
                 self._discarded()
             case AttemptFailed() | ModelSwitched() | ProviderSetAside():
@@ -187,6 +190,15 @@ class Transcript:
     def _put(self, text: str) -> None:
         self._write(text)
         self._last = text[-1:] or self._last
+
+
+def _is_shown(part: Part) -> bool:
+    """Whether a person sees something of it."""
+    match part:
+        case Text(text=text) | Refusal(text=text):
+            return bool(text)
+        case _:
+            return isinstance(part, Call)
 
 
 def _sum(known: int | None, more: int | None) -> int | None:

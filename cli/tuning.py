@@ -45,11 +45,22 @@ class Tuning:
         return None
 
     def applied(self, settings: Settings, name: str) -> Settings:
-        """The settings with the agent of that name changed."""
+        """The settings with the agent of that name changed.
+
+        Raises:
+            NotFoundError: There is no such agent, or no provider of a fallback.
+        """
         import msgspec
 
+        from ..providers.provider_table import check_provider
         from ..runtime.definitions import ThinkingEffort
+        from ..runtime.errors import NotFoundError
 
+        for choice in self.fallback:
+            try:
+                check_provider(settings, choice)
+            except NotFoundError as error:
+                raise NotFoundError(f"--fallback {choice}: {error}") from error
         given: dict[str, Any] = {
             "fallbacks": self.fallback or None,
             "thinking": ThinkingEffort(self.thinking) if self.thinking is not None else None,

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from urllib.parse import urlsplit
 
 MAX_URL_LENGTH = 2048
 """Longer ones are not base URLs but mistakes; browsers and proxies stop near here too."""
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
+
+_HOST = re.compile(r"(?:[^\[\]:@\\%]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?")
+"""What stands before the path, a port behind it. Parsers differ in what they make of anything
+else, like `name[::1]`, and a key must go where all of them see it go."""
 
 
 def checked_base_url(text: str) -> str:
@@ -27,11 +32,14 @@ def checked_base_url(text: str) -> str:
     if parts.scheme not in DEFAULT_PORTS or not parts.hostname:
         example = "http://127.0.0.1:8080/v1"
         raise ValueError(f"a base URL begins with http:// or https:// and a host, like {example}")
+    if not _HOST.fullmatch(parts.netloc.rpartition("@")[2]):
+        raise ValueError("the host of a base URL is a name, an IPv4 address or [an IPv6 address]")
     if parts.username is not None or parts.password is not None:
         raise ValueError("a base URL holds no user name or password; name a key_env instead")
     if parts.query or parts.fragment or url.endswith(("?", "#")):
         raise ValueError("a base URL holds no query (?) and no fragment (#)")
-    _ = parts.port  # raises ValueError("Port out of range 0-65535") and the like
+    if parts.port == 0:  # looking raises ValueError("Port out of range 0-65535") and the like
+        raise ValueError("a base URL has a port from 1 to 65535")
     return url.rstrip("/")
 
 
@@ -39,11 +47,15 @@ def origin(base_url: str) -> str:
     """Scheme, host and port, all explicit: a key is sent only to the origin it belongs to."""
     parts = urlsplit(base_url)
     host = (parts.hostname or "").rstrip(".")
+    if ":" in host:
+        host = f"[{host}]"
     return f"{parts.scheme}://{host}:{parts.port or DEFAULT_PORTS[parts.scheme]}"
 
 
 def is_loopback(base_url: str) -> bool:
     """Whether the URL names this machine: `localhost` or a loopback address."""
+    if not _HOST.fullmatch(urlsplit(base_url).netloc):
+        return False
     host = (urlsplit(base_url).hostname or "").rstrip(".")
     if host == "localhost":
         return True

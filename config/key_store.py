@@ -101,6 +101,10 @@ class KeyStore:
                 raise _locked(place, keys)
         raise AssertionError
 
+    def places(self, provider: str) -> list[str]:
+        """The origins that keys of a provider are stored for; opens none."""
+        return [row.binding.origin for row in self.rows() if row.binding.provider == provider]
+
     def put(
         self, provider: str, origin: str, key: Secret, name: str = API_KEY
     ) -> tuple[StoredKey, str | None]:

@@ -9,14 +9,20 @@ import stat
 from pathlib import Path
 
 from ..runtime.errors import StorageError, StorageFull
+from ..runtime.private_folder import check_folder, make_folders
 
 MODE = 0o600
 
 
 def make_private_folder(folder: Path) -> None:
-    """Makes a folder for its owner alone, if it is missing; raises `StorageError`."""
+    """Makes a folder for its owner alone, if it is missing.
+
+    Raises:
+        StorageError: It can't be made, or others can write to it.
+    """
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folders(folder)
+        check_folder(folder)
     except OSError as error:
         raise _error(folder, error, "made") from error
 

@@ -152,10 +152,11 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         base_url: Everything before the wire format's own path, for example
             `http://127.0.0.1:8000/v1`.
         dialect: Its wire format; `None` is the one of the built-in provider at this base URL, else
-            Chat Completions.
+            of the one of this name, else Chat Completions.
         key_env: The environment variable that holds its key, or `None` when it wants none. The key
             itself never stands in the configuration.
-        model: Its model when only the provider is named; `None` is the first of `models`.
+        model: Its model when only the provider is named; `None` is the first of `models`, else that
+            of the built-in provider of this name.
         models: Models that it has, whether or not it lists them.
     """
 

@@ -122,6 +122,8 @@ class BlockAssembly:
         self._by_index: dict[int, OpenBlock] = {}
         self._current: OpenBlock | None = None
         self._open_calls: list[OpenBlock] = []
+        # Calls whose own end was not seen.
+        self._unended: list[OpenBlock] = []
         self._opaque_bytes = 0
         self._text_chars = 0
         self.text_place = -1
@@ -185,6 +187,9 @@ class BlockAssembly:
     def end(self, index: int, events: list[AnyStreamEvent]) -> None:
         """A block is complete."""
         block = self._find(index)
+        # In a spliced stream the count and the number differ: it is the end of either.
+        ended = (block, self._by_index.get(index))
+        self._unended = [each for each in self._unended if each not in ended]
         if block is None or not block.is_open:
             return
         self._close(block, events)
@@ -196,6 +201,10 @@ class BlockAssembly:
         self._focus(None, events)
         for block in self._open_calls[:]:
             self._close(block, events)
+
+    def are_calls_whole(self, *, is_finished: bool) -> bool:
+        """Whether each call had its end, or, in an answer that says it is finished, arguments."""
+        return all(is_finished and block.arguments_bytes > 0 for block in self._unended)
 
     def wrote(self, chars: int) -> None:
         """Text of the block at `text_place` was passed on by the caller."""
@@ -276,6 +285,7 @@ class BlockAssembly:
         block.call = self.calls
         self.calls += 1
         self._open_calls.append(block)
+        self._unended.append(block)
         if start.input is not NOTHING:
             given = bytes(start.input)
             # Empty as a rule, and then the pieces bring it; servers that don't stream it send it so.

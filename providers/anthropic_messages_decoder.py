@@ -40,6 +40,7 @@ from .anthropic_messages_wire import (
 from .error_answer import plain_line, read_error_answer, read_error_event
 from .provider import NO_NAMES
 from .sse import SseParser
+from .stop_words import read_stop
 
 __all__ = ["MAX_ANSWER_BYTES", "NAME", "AnthropicMessagesDecoder"]
 
@@ -50,15 +51,6 @@ model sends within the longest model call (15 minutes, 200 tokens a second, 300 
 MAX_HEAD_BYTES = 1024 * 1024
 """Of a body in which no event was seen yet: kept to tell what it was instead (a whole JSON answer
 of a server that does not stream, an error object, a web page)."""
-
-_STOP_REASONS = {
-    "max_tokens": StopReason.MAX_TOKENS,
-    "model_context_window_exceeded": StopReason.MAX_TOKENS,
-    "refusal": StopReason.REFUSED,
-}
-"""All others (`end_turn`, `tool_use`, `stop_sequence`, `pause_turn`) are told apart by the calls
-that came: servers that say `end_turn` beside calls are known, and a turn that paused is over here,
-since what it paused for, tools that the provider runs, are never asked for."""
 
 _FIELDS = (b"data:", b"event:", b"id:", b"retry:")
 
@@ -79,6 +71,7 @@ class AnthropicMessagesDecoder:
         self._has_begun = False
         self._has_stopped = False
         self._stop_reason: str | None = None
+        self._is_document = False
         self._ended = False
 
     @property
@@ -154,6 +147,7 @@ class AnthropicMessagesDecoder:
         """Reads a body that was no event stream: a whole message, an error, anything."""
         message = _whole_message(head)
         if message is not None:
+            self._is_document = True
             self._begin(message, events)
             self._blocks.end_all(events)
             self._done(events)
@@ -172,7 +166,7 @@ class AnthropicMessagesDecoder:
             return
         event = odd_event(payload)
         if event is None:
-            start = plain_line(payload[:400].decode("utf-8", "replace"), 100)
+            start = plain_line(payload.decode("utf-8", "replace"), 100)
             self._fail(
                 events, "provider", f"The provider sent an event that can't be read: {start}"
             )
@@ -265,8 +259,14 @@ class AnthropicMessagesDecoder:
     def _done(self, events: list[AnyStreamEvent]) -> None:
         self._ended = True
         reason = self._stop_reason or ""
-        stop = _STOP_REASONS.get(reason)
+        are_whole = self._is_document or self._blocks.are_calls_whole(is_finished=bool(reason))
+        stop = read_stop(reason, has_calls=self._blocks.calls > 0, are_whole=are_whole)
+        if isinstance(stop, StreamError):
+            events.append(stop)
+            return
         if stop is None:
+            # Servers that say `end_turn` beside calls are known, and a turn that paused is over
+            # here: tools that the provider runs, for which it paused, are never asked for.
             stop = StopReason.TOOL_CALLS if self._blocks.calls else StopReason.END
         events.append(Done(stop, plain_line(reason, 100)))
 

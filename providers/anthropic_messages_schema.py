@@ -3,7 +3,9 @@
 Tools: any schema, `$ref` and `$defs` included, but its root must be an object without composition.
 So a reference at the root is replaced by what it points at, and `anyOf`, `oneOf`, `allOf`, `not`
 and `if` there become words of the description: the model reads them, and the arguments are checked
-against the original anyway. Nothing else is changed.
+against the original anyway. The names of the arguments are at most 64 letters and digits of ASCII,
+`_`, `.` and `-`; one other name fails the whole request. Then the schema is an open object, and the
+original stands in its description, where the model reads the names. Nothing else is changed.
 
 Answers: the API compiles the schema to a grammar, and refuses what it can't compile. Kept are
 `type`, `enum`, `const`, `anyOf`, `properties`, `required`, `items`, the common `format`s, `minItems`
@@ -18,6 +20,7 @@ named here) can't be sent in this way, and `answer_format` says so.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -26,6 +29,10 @@ import msgspec
 MAX_NODES = 1000
 """Schemas within the schema of an answer, references inlined: more than the API compiles, and a
 stop for definitions that double at every step."""
+
+_ARGUMENT_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+"""Anthropic: "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'". Those within an argument
+are not looked at."""
 
 _COMPOSED = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else")
 _DEFINITIONS = ("$defs", "definitions")
@@ -92,6 +99,10 @@ def tool_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
     if composed:
         rule = f"The arguments must also match this schema: {_as_text(composed)}"
         schema["description"] = _described(schema.get("description"), rule)
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping) and not all(map(_ARGUMENT_NAME.fullmatch, properties)):
+        rule = f"The arguments are an object that matches this schema: {_as_text(parameters)}"
+        return {"type": "object", "description": rule}
     return {**schema, "type": "object"}
 
 

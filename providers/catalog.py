@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from ..config.base_url import origin
 from ..config.settings import Settings
 from ..runtime.definitions import Agent
 from ..runtime.errors import AuthError, NotFoundError, ValidationError
@@ -23,10 +24,12 @@ from .known_providers import KEY_ORDER, LOCAL_ORDER, KnownProvider
 from .provider import Endpoint
 from .provider_keys import (
     StoredKeys,
+    StoredPlaces,
     check_key_may_travel,
     find_key,
     has_environment_key,
     no_stored_keys,
+    no_stored_places,
 )
 from .provider_table import (
     REHEARSAL,
@@ -38,6 +41,8 @@ from .provider_table import (
 
 MAX_LISTED_MODELS = 20
 """How many models an error names: a screen of them; OpenRouter has hundreds."""
+
+BY_DEFAULT = "because it is the configured default"
 
 Listed = Mapping[str, Sequence[str] | None]
 """Model ids by base URL; `None` where nothing answered."""
@@ -76,10 +81,12 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
         settings: The configuration.
         environ: The environment, for keys.
         stored: Where a key is looked for that the environment does not hold.
+        stored_places: Tells which origins have a stored key of a provider, when one is missing.
     """
 
     environ: Mapping[str, str]
     stored: StoredKeys = no_stored_keys
+    stored_places: StoredPlaces = no_stored_places
     choice: str | None = None
     base_url: str | None = None
     dialect: str | None = None
@@ -185,7 +192,7 @@ def _named(wish: Wish) -> tuple[str, str] | None:
     if wish.agent is not None and wish.agent.model:
         return wish.agent.model, f"because agent {wish.agent.name!r} prefers it"
     if wish.settings.model:
-        return wish.settings.model, "because it is the configured default"
+        return wish.settings.model, BY_DEFAULT
     return None
 
 
@@ -203,7 +210,12 @@ def _by_name(wish: Wish, text: str, reason: str, listed: Listed) -> ResolvedMode
                     return ResolvedModel(
                         provider=endpoint.name, model=text, endpoint=endpoint, reason=reason
                     )
-        raise unknown_provider(wish.settings, text)
+        error = unknown_provider(wish.settings, text)
+        if reason == BY_DEFAULT:
+            raise NotFoundError(
+                f"{error} The default model is {text}: `callboard models default` chooses another."
+            )
+        raise error
     model = model or provider.model or first_chat_model(listed.get(provider.base_url)) or ""
     if not model:
         raise ValidationError(
@@ -269,11 +281,7 @@ def endpoint_of(provider: KnownProvider, wish: Wish) -> Endpoint:
     """
     key = _key(provider, wish)
     if key is None and provider.key_required:
-        set_it = f"set {provider.key_env}, or " if provider.key_env else ""
-        raise AuthError(
-            f"{provider.name} needs a key: {set_it}store one with "
-            f"`callboard keys set {provider.name}`."
-        )
+        raise _missing_key(provider, wish)
     if key is not None:
         variable = provider.variable(wish.environ)
         check_key_may_travel(provider.base_url, variable, wish.environ)
@@ -283,6 +291,20 @@ def endpoint_of(provider: KnownProvider, wish: Wish) -> Endpoint:
         base_url=provider.base_url,
         key=key,
     )
+
+
+def _missing_key(provider: KnownProvider, wish: Wish) -> AuthError:
+    """What is to be done, and why a key that somebody may have in mind is not the one."""
+    set_it = f"set {provider.key_env}, or " if provider.key_env else ""
+    text = (
+        f"{provider.name} needs a key: {set_it}store one with `callboard keys set {provider.name}`."
+    )
+    here = origin(provider.base_url)
+    places = ", ".join(place for place in wish.stored_places(provider.name) if place != here)
+    if places:
+        text += f" The one that is stored is for {places}, and is not sent to {here}."
+    unused = provider.why_unused(wish.environ)
+    return AuthError(f"{text} {unused}" if unused else text)
 
 
 def _active(provider: KnownProvider, wish: Wish) -> KnownProvider:

@@ -27,6 +27,7 @@ from ..runtime.http import HttpClient, open_http_client
 from ..runtime.stream import AnyStreamEvent, StreamError, Usage
 from .catalog import Wish, endpoint_of, first_chat_model
 from .completion import ask
+from .error_answer import is_misplaced
 from .known_providers import KnownProvider
 from .model_lists import fetch_page
 from .provider import Endpoint, ModelPage, ModelRequest, ModelTarget
@@ -187,9 +188,8 @@ class _Trial:
         except NetworkError as error:
             raise _Fault(_STAGES[error.stage], str(error)) from error
         except DeadlineError as error:
-            raise _Fault(
-                ConnectionFault.CONNECT, f"{error} Check the URL and the network."
-            ) from error
+            kind = ConnectionFault.TLS if error.stage == "tls" else ConnectionFault.CONNECT
+            raise _Fault(kind, f"{error} Check the URL and the network.") from error
 
     def silence(self, seconds: float) -> _Fault:
         """What it means that the time is up."""
@@ -206,8 +206,11 @@ class _Trial:
         listed = ""
         if self.page is not None and self.page.models:
             more = "more than " if self.page.next_page else ""
-            listed = f"; it lists {more}{len(self.page.models)} models"
-        return f"{self._provider.name} works: {self.model} answered in {seconds:.1f} s{listed}."
+            count = len(self.page.models)
+            is_one = count == 1 and not more
+            listed = f"; it lists {more}{count} {'model' if is_one else 'models'}"
+        took = f"{seconds:.1f} s" if seconds >= 0.1 else "less than 0.1 s"
+        return f"{self._provider.name} works: {self.model} answered in {took}{listed}."
 
     # ── the list ─────────────────────────────────────────────────────────────────────────────────
 
@@ -275,7 +278,7 @@ class _Trial:
                 return _Fault(ConnectionFault.QUOTA, message)
             case "overloaded" | "timeout":
                 return _Fault(ConnectionFault.BUSY, message)
-        is_strange = error.status is None or error.status in {404, 405} or error.status < 400
+        is_strange = error.status is None or error.status < 400 or is_misplaced(error)
         if is_strange and self.page is None:
             where = self._provider.base_url
             return _Fault(ConnectionFault.NO_MODELS, f"{message} Is {where} its base URL?")
@@ -300,4 +303,6 @@ class _Trial:
             source = f"It is the one in {variable}."
         else:
             source = f"`callboard keys set {name}` stores another one."
+            if unused := self._provider.why_unused(self._wish.environ):
+                source += f" {unused}"
         return _Fault(ConnectionFault.KEY, f"{error.message} {source}")

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from ..runtime.redaction import redact
+from ..runtime.redaction import mask, redact
 from ..runtime.stream import StreamError
 from .error_words import is_too_long, is_without_credit
 
@@ -55,6 +55,11 @@ def read_error_answer(status: int, headers: Mapping[str, str], body: bytes) -> S
     )
 
 
+def is_misplaced(error: StreamError) -> bool:
+    """Whether an answer with an error status is one of another server than a model's."""
+    return error.status == 404 or error.message.startswith(_MISPLACED)
+
+
 def read_error_event(value: Any) -> StreamError:
     """What an error object inside a stream that began well means."""
     said, code = find_message(value), _find_code(value)
@@ -69,8 +74,9 @@ def read_error_event(value: Any) -> StreamError:
 
 def plain_line(text: str, max_chars: int = MAX_MESSAGE_CHARS) -> str:
     """Foreign text as one bounded line without secrets and without control characters."""
-    # Cut before the expensive part, generously: masking and joining only shorten.
-    line = " ".join(redact(text[: 8 * max_chars]).split())
+    # Known secrets before any cut, which would leave a part of one; the rest of the expensive part
+    # behind it, generously, as joining only shortens.
+    line = " ".join(redact(mask(text)[: 8 * max_chars]).split())
     if not line.isprintable():
         line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
     return line if len(line) <= max_chars else line[: max_chars - 1] + "…"
@@ -104,7 +110,7 @@ def _read_body(body: bytes) -> tuple[str, str, float | None]:
         if title is not None or text[:1] == b"<":
             name = title.group(1).decode("utf-8", "replace").strip() if title else ""
             return (f'a web page, "{name}"' if name else "a web page"), "html", None
-        return text[: 8 * MAX_MESSAGE_CHARS].decode("utf-8", "replace"), "", None
+        return text.decode("utf-8", "replace"), "", None
     return find_message(value), _find_code(value), _asked_wait(value)
 
 
@@ -165,6 +171,9 @@ Meaning = tuple[str, bool, str, str]
 _WAIT = "Try again a little later."
 
 
+_MISPLACED = "The address does not answer as a model does"
+_NOT_THIS_METHOD = frozenset({405, 501, 505})
+"""What web servers answer that know no POST, or another HTTP: asking again changes nothing."""
 _LONG_STATUS = frozenset({None, 400, 413, 422, 500})
 """Where words may say that the conversation is too long; a 429 counts tokens in a minute."""
 _CREDIT_STATUS = frozenset({None, 400, 402, 403, 429})
@@ -196,11 +205,11 @@ def _meaning_of_status(status: int, code: str) -> Meaning:
         return "timeout", True, "The provider took too long itself", _WAIT
     if status in {503, 529}:
         return "overloaded", True, "The provider is overloaded", _WAIT
+    is_other_server = status < 400 or status in _NOT_THIS_METHOD
+    if is_other_server or (status < 500 and code == "html"):
+        return "provider", False, _MISPLACED, "Check the provider's base URL."
     if status >= 500:
         return "provider", True, "The provider failed", _WAIT
-    if status < 400 or status == 405 or code == "html":
-        advice = "Check the provider's base URL."
-        return "provider", False, "The address does not answer as a model does", advice
     return "provider", False, "The provider refused the request", ""
 
 

@@ -22,8 +22,12 @@ _TOO_LONG = re.compile(
     r" (?:the |this |your |its )?(?:model'?s )?(?:available |maximum )?context"
     r"|context window (?:is )?exceed|exceeded model token limit"
     r"|reduce the length of the (?:messages|prompt|input)"
-    r"|too many (?:input |prompt )?tokens(?! per)"
+    r"|too many (?:input |prompt )?tokens(?! per| requested)"
 )
+_WRONG_LIMIT = re.compile(
+    r"max_(?:completion_|output_)?tokens['\"`]*(?:\(\w*\))? ?(?:is |was |must |:|=|exceeds |cannot )"
+)
+"""A limit that is wrong by itself; "input length and `max_tokens` exceed …" is about both."""
 _NO_CREDIT_CODES = ("insufficient_quota", "insufficient_credits", "billing", "credit")
 _NO_CREDIT = re.compile(
     r"credit balance|insufficient (?:credits?|balance|funds|quota)"
@@ -39,9 +43,11 @@ def is_too_long(code: str, said: str) -> bool:
         code: The words of the error that are meant for programs, in lower case.
         said: Those for people.
     """
-    if any(word in code for word in _TOO_LONG_CODES):
-        return True
-    return _TOO_LONG.search(said[:MAX_READ_CHARS].lower()) is not None
+    said = said[:MAX_READ_CHARS].lower()
+    # First: such a message may go on with the length of the context.
+    if _WRONG_LIMIT.search(said) is not None:
+        return False
+    return any(word in code for word in _TOO_LONG_CODES) or _TOO_LONG.search(said) is not None
 
 
 def is_without_credit(code: str, said: str) -> bool:

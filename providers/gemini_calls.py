@@ -67,6 +67,11 @@ class CallAssembly:
         """Whether more of a call may come."""
         return self._open is not None
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether no call is open of which no argument came."""
+        return self._open is None or not self._open.is_empty
+
     def take(self, call: FunctionCall, signature: str | None, events: list[AnyStreamEvent]) -> None:
         """Adds a call, or a piece of the open one.
 
@@ -138,6 +143,11 @@ class _OpenCall:
         self._text_path = ""
         self._text: list[str] = []
         self._size_bytes = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no argument came."""
+        return not self._values and not self._text_path
 
     def add(self, call: FunctionCall) -> None:
         """Adds the arguments of a piece."""

@@ -54,6 +54,7 @@ from .gemini_wire import (
 from .json_documents import JsonDocuments
 from .provider import NO_NAMES
 from .sse import SseParser
+from .stop_words import read_stop
 
 NAME = "gemini"
 
@@ -203,7 +204,7 @@ class GeminiDecoder:
             return
         chunk = odd_chunk(payload)
         if chunk is None:
-            start = plain_line(payload[:400].decode("utf-8", "replace"), 100)
+            start = plain_line(payload.decode("utf-8", "replace"), 100)
             self._fail(events, "provider", f"The provider sent an event that is no JSON: {start}")
             return
         if chunk.candidate is not None:
@@ -329,6 +330,7 @@ class GeminiDecoder:
 
     def _done(self, events: list[AnyStreamEvent]) -> None:
         self._end_thinking(events)
+        are_whole = self._calls.is_whole
         try:
             self._calls.end(events)
         except MisfitError as error:
@@ -344,13 +346,15 @@ class GeminiDecoder:
             self._fail(events, "provider", text, retryable=retryable)
             return
         if self._is_blocked or reason in _REFUSALS:
-            stop = StopReason.REFUSED
-        elif reason in {"MAX_TOKENS", "CONTINUATION"}:
+            stop: StopReason | StreamError | None = StopReason.REFUSED
+        elif reason == "CONTINUATION":
             stop = StopReason.MAX_TOKENS
         else:
+            stop = read_stop(reason, has_calls=self._calls.count > 0, are_whole=are_whole)
+        if stop is None:
             stop = StopReason.TOOL_CALLS if self._calls.count else StopReason.END
         self._ended = True
-        events.append(Done(stop, reason))
+        events.append(stop if isinstance(stop, StreamError) else Done(stop, reason))
 
     def _fail(
         self, events: list[AnyStreamEvent], kind: str, message: str, *, retryable: bool = False

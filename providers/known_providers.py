@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from ..config.base_url import origin
 from ..config.settings import DialectName
 from .provider_keys import has_environment_key
 
@@ -22,6 +23,7 @@ class KnownProvider(msgspec.Struct, frozen=True, kw_only=True):
         key_required: Whether a request without a key is pointless.
         model: Its model when only the provider is named, or `None`.
         models: Models that it was configured to have, beside those that it lists.
+        hidden: The built-in provider of its name, which it takes the place of elsewhere.
     """
 
     name: str
@@ -32,6 +34,7 @@ class KnownProvider(msgspec.Struct, frozen=True, kw_only=True):
     key_required: bool = True
     model: str | None = None
     models: tuple[str, ...] = ()
+    hidden: KnownProvider | None = None
 
     def variable(self, environ: Mapping[str, str]) -> str | None:
         """The environment variable that its key is in; when in none, the one to set."""
@@ -39,6 +42,18 @@ class KnownProvider(msgspec.Struct, frozen=True, kw_only=True):
             return self.key_env
         other = self.other_key_env
         return other if has_environment_key(other, environ) else self.key_env
+
+    def why_unused(self, environ: Mapping[str, str]) -> str | None:
+        """Why the key of the built-in provider of its name is not taken, when there is one."""
+        if self.hidden is None:
+            return None
+        variable = self.hidden.variable(environ)
+        if variable == self.key_env or not has_environment_key(variable, environ):
+            return None
+        return (
+            f"${variable} is not used: it is the key for {origin(self.hidden.base_url)}, and "
+            f"key_env of {self.name} does not name it."
+        )
 
 
 KNOWN = {

@@ -76,6 +76,10 @@ class CallAssembly:
         """Whether there are more calls than any answer may have."""
         return self.count > MAX_CALLS
 
+    def are_whole(self) -> bool:
+        """Whether the arguments of every open call are a JSON object, and not past what is kept."""
+        return all(call.has_whole_arguments() for call in self._open)
+
     def take(self, piece: CallPiece, events: list[AnyStreamEvent]) -> int | None:
         """Adds a piece to the call that it belongs to, whose number it returns; `None` if none."""
         function = piece.function

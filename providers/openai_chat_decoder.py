@@ -42,6 +42,7 @@ from .openai_chat_wire import (
 )
 from .provider import NO_NAMES
 from .sse import SseParser
+from .stop_words import read_stop
 
 NAME = "openai_chat"
 
@@ -56,21 +57,6 @@ of a server that does not stream, an error object, a web page)."""
 MAX_COMPARED_CHARS = 4 * 1024 * 1024
 """Of the text so far, kept to tell what of it a whole `message` repeats: as much as such an event
 may hold. Past it nothing is kept, and such a message adds no text."""
-
-_STOP_REASONS = {
-    "length": StopReason.MAX_TOKENS,
-    "max_tokens": StopReason.MAX_TOKENS,
-    "model_length": StopReason.MAX_TOKENS,
-    "content_filter": StopReason.REFUSED,
-    "refusal": StopReason.REFUSED,
-}
-
-_FAILED = {
-    "error": ("provider", False),
-    "network_error": ("network", True),
-    # DeepSeek: "the request is interrupted due to insufficient resource of the inference system".
-    "insufficient_system_resource": ("overloaded", True),
-}
 
 _FIELDS = (b"data:", b"event:", b"id:", b"retry:")
 
@@ -212,7 +198,7 @@ class OpenAiChatDecoder:
     def _read_odd(self, payload: bytes, events: list[AnyStreamEvent]) -> None:
         chunk = odd_chunk(payload)
         if chunk is None:
-            start = plain_line(payload[:400].decode("utf-8", "replace"), 100)
+            start = plain_line(payload.decode("utf-8", "replace"), 100)
             self._fail(events, "provider", f"The provider sent an event that is no JSON: {start}")
             return
         for delta in chunk.deltas:
@@ -324,14 +310,15 @@ class OpenAiChatDecoder:
         self._calls.end(events)
 
     def _done(self, events: list[AnyStreamEvent]) -> None:
-        self._end_parts(events)
         reason = self._finish_reason or ""
-        if reason in _FAILED:
-            kind, retryable = _FAILED[reason]
-            text = f"The provider broke off its answer ({reason})."
-            self._fail(events, kind, text, retryable=retryable)
+        # Compatible servers are known that say only `[DONE]`: then the calls speak for themselves.
+        are_whole = bool(reason) or self._calls.are_whole()
+        self._end_parts(events)
+        stop = read_stop(reason, has_calls=self._calls.count > 0, are_whole=are_whole)
+        if isinstance(stop, StreamError):
+            self._ended = True
+            events.append(stop)
             return
-        stop = _STOP_REASONS.get(reason)
         if stop is None:
             # Servers that say `stop` for everything are common: what came decides.
             if self._calls.count:

@@ -2,7 +2,9 @@
 
 Left out on purpose: reasoning of another provider or format, reasoning that its server does not
 take back (`openai_chat_servers`), and opaque parts but the two kinds that their server demands:
-OpenRouter's `reasoning_details`, and `extra_content` of calls, in which Gemini signs them.
+OpenRouter's `reasoning_details`, and `extra_content` of calls, in which Gemini signs them. An
+answer that neither says nor calls anything is left out whole, since Mistral and Moonshot refuse an
+empty message; what a person said before and behind it becomes one message, though rounds apart.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from ..runtime.history import Answer, Attachment, Call, Input, Opaque, Result, Round, Thinking
+from ..runtime.history import Answer, Attachment, Call, Input, Item, Opaque, Result, Round, Thinking
 from . import attachments
 from .openai_chat_decoder import NAME
 from .openai_chat_extras import CALL_EXTRAS, REASONING_DETAILS, decode_call_extras
@@ -35,19 +37,36 @@ class ChatHistory:
         self._key = f"{NAME} {server.name} {provider}"
 
     def encode(self, rounds: Sequence[Round]) -> list[bytes]:
-        """The messages of each round, joined by commas; each round is encoded once."""
-        key = self._key
-        encoded = [item.encoded.get(key) or self._encode_round(item) for item in rounds]
+        """The messages of each round, joined by commas.
+
+        Each is encoded once, but for those whose answer is left out: they join the next.
+        """
+        encoded: list[bytes] = []
+        group: list[Round] = []
+        for item in rounds:
+            group.append(item)
+            if not _end_with_input(group):
+                encoded.append(self._encoded(group))
+                group = []
+        if group:
+            encoded.append(self._encoded(group))
         return [messages for messages in encoded if messages]
 
-    def _encode_round(self, item: Round) -> bytes:
-        encoded = b",".join(map(_encode, self._messages(item)))
-        item.encoded[self._key] = encoded
-        return encoded
+    def _encoded(self, group: list[Round]) -> bytes:
+        first = group[0]
+        known = first.encoded.get(self._key) if len(group) == 1 else None
+        if known is None:
+            items = [each for item in group for each in item.items]
+            known = b",".join(map(_encode, self._messages(items)))
+            if len(group) == 1:
+                first.encoded[self._key] = known
+        return known
 
-    def _messages(self, item: Round) -> Iterator[Message]:
+    def _messages(self, items: Sequence[Item]) -> Iterator[Message]:
         inputs: list[Input] = []
-        for each in item.items:
+        for each in items:
+            if isinstance(each, Answer) and _is_empty(each):
+                continue
             if isinstance(each, Input):
                 inputs.append(each)
                 continue
@@ -57,7 +76,8 @@ class ChatHistory:
             if isinstance(each, Answer):
                 yield self._assistant(each)
             elif isinstance(each, Result):
-                yield {"role": "tool", "tool_call_id": each.call_id, "content": each.content}
+                call_id = self._server.sent_id(each.call_id)
+                yield {"role": "tool", "tool_call_id": call_id, "content": each.content}
         if inputs:
             yield self._user(inputs)
 
@@ -107,10 +127,15 @@ class ChatHistory:
             # OpenAI: content is required "unless tool_calls is specified"; some refuse "" beside
             # them.
             message["content"] = answer.text or None
-            message["tool_calls"] = [_call(call) for call in calls]
+            message["tool_calls"] = [self._call(call) for call in calls]
             if is_own:
                 _add_call_extras(message["tool_calls"], answer)
         return message
+
+    def _call(self, call: Call) -> Message:
+        function = {"name": sent_name(call.name), "arguments": _arguments(call.arguments)}
+        call_id = self._server.sent_id(call.call_id)
+        return {"id": call_id, "type": "function", "function": function}
 
     def _add_reasoning(self, message: Message, answer: Answer, *, is_own: bool) -> None:
         server = self._server
@@ -129,9 +154,17 @@ class ChatHistory:
             message[server.reasoning_field] = text
 
 
-def _call(call: Call) -> Message:
-    function = {"name": sent_name(call.name), "arguments": _arguments(call.arguments)}
-    return {"id": call.call_id, "type": "function", "function": function}
+def _is_empty(answer: Answer) -> bool:
+    return not answer.calls and not answer.text.strip()
+
+
+def _end_with_input(group: list[Round]) -> bool:
+    """Whether the last message of the rounds is a person's, empty answers left out."""
+    for item in reversed(group):
+        for each in reversed(item.items):
+            if not (isinstance(each, Answer) and _is_empty(each)):
+                return isinstance(each, Input)
+    return False
 
 
 def _arguments(text: str) -> str:

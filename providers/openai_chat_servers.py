@@ -8,14 +8,33 @@ Reasoning goes back where it is asked for. DeepSeek refuses a request whose assi
 the `reasoning_content` that came with them, and ignores it where it has no use for it. The chat
 templates of open models use it beside calls, to go on thinking after the results. OpenRouter wants
 `reasoning_details` unchanged. OpenAI, Groq, Cerebras, Mistral and Gemini refuse such fields.
+
+Ids of calls are whatever their provider made them, and a conversation may change providers. OpenAI
+refuses ids of more than 40 characters, and what is not known may pass them on to it; Mistral takes
+nine letters and digits and nothing else. An id that its server refuses goes out as its hash, the
+same for the call and its result and in every request. OpenRouter's go out as they are, since its
+`reasoning_details` name calls by them.
 """
 
 from __future__ import annotations
 
+import base64
 import enum
+import hashlib
+import re
 from urllib.parse import urlsplit
 
 import msgspec
+
+
+class CallIds(enum.Enum):
+    """Which ids of calls a server takes."""
+
+    ANY = enum.auto()
+    UP_TO_40 = enum.auto()
+    """OpenAI: "Expected a string with maximum length 40"."""
+    NINE = enum.auto()
+    """Mistral: "must be a-z, A-Z, 0-9, with a length of 9"."""
 
 
 class ThinkingStyle(enum.Enum):
@@ -65,6 +84,7 @@ class ChatServer(msgspec.Struct, frozen=True, kw_only=True):
         takes_schema: Whether answers can be bound to a JSON Schema; else to a JSON object only.
         takes_stop: Whether stop sequences are accepted.
         takes_cache_mark: Whether it wants to be told that Anthropic's models may cache the prompt.
+        call_ids: Which ids of calls it takes.
     """
 
     name: str
@@ -79,6 +99,22 @@ class ChatServer(msgspec.Struct, frozen=True, kw_only=True):
     takes_schema: bool = True
     takes_stop: bool = True
     takes_cache_mark: bool = False
+    call_ids: CallIds = CallIds.UP_TO_40
+
+    def sent_id(self, call_id: str) -> str:
+        """The id under which a call and its result go out; most are themselves."""
+        if self.call_ids is CallIds.ANY or _TAKEN_IDS[self.call_ids].fullmatch(call_id):
+            return call_id
+        digest = hashlib.sha256(call_id.encode(errors="surrogatepass"))
+        if self.call_ids is CallIds.NINE:
+            return base64.b32encode(digest.digest()).decode()[:9]
+        return "call_" + digest.hexdigest()[:32]
+
+
+_TAKEN_IDS = {
+    CallIds.UP_TO_40: re.compile(r".{1,40}", re.DOTALL),
+    CallIds.NINE: re.compile(r"[a-zA-Z0-9]{9}"),
+}
 
 
 COMPATIBLE = ChatServer(name="compatible", returns=ReasoningReturn.WITH_CALLS)
@@ -99,6 +135,7 @@ OPENROUTER = ChatServer(
     takes_details=True,
     takes_files=True,
     takes_cache_mark=True,
+    call_ids=CallIds.ANY,
 )
 
 DEEPSEEK = ChatServer(
@@ -116,7 +153,10 @@ _BY_HOST = {
     "api.groq.com": ChatServer(name="groq", thinking=ThinkingStyle.OPEN_WEIGHTS),
     "api.cerebras.ai": ChatServer(name="cerebras", thinking=ThinkingStyle.OPEN_WEIGHTS),
     "api.mistral.ai": ChatServer(
-        name="mistral", thinking=ThinkingStyle.NEVER, seed_field="random_seed"
+        name="mistral",
+        thinking=ThinkingStyle.NEVER,
+        seed_field="random_seed",
+        call_ids=CallIds.NINE,
     ),
     "api.x.ai": ChatServer(name="xai", thinking=ThinkingStyle.NEVER, takes_stop=False),
     "generativelanguage.googleapis.com": ChatServer(

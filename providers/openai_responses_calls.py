@@ -28,12 +28,12 @@ CALLS = frozenset({FUNCTION, CUSTOM})
 class OpenCall:
     """A call while its pieces come. It starts when its name is known, at the latest at its end."""
 
-    __slots__ = ("_is_custom", "_is_ended", "_room", "_taken", "number")
+    __slots__ = ("_is_custom", "_is_ended", "_is_said", "_room", "_taken", "number")
 
     def __init__(self, kind: str) -> None:
         self.number: int | None = None
         self._is_custom = kind == CUSTOM
-        self._is_ended = False
+        self._is_ended = self._is_said = False
         self._room = MAX_ARGUMENT_BYTES
         # As it came, to see at the end whether all did; before the start, what waits for it.
         self._taken = Shown()
@@ -69,11 +69,16 @@ class OpenCall:
         if missing:
             self.add(missing, events)
 
-    def end(self, events: list[AnyStreamEvent]) -> None:
-        """The arguments are complete."""
+    def is_whole(self, *, is_finished: bool) -> bool:
+        """Whether its end came, or, in an answer that says it is finished, arguments."""
+        return self._is_said or (is_finished and self._taken.chars > 0)
+
+    def end(self, item: OutputItem, events: list[AnyStreamEvent]) -> None:
+        """The arguments are complete; `item` is its end, of no type when that never came."""
         if self.number is None or self._is_ended:
             return
         self._is_ended = True
+        self._is_said = bool(item.type) and item.status not in {"in_progress", "incomplete"}
         if self._is_custom:
             self._pass_on('"}', events)
         events.append(ToolCallEnd(self.number))

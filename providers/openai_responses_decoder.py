@@ -37,6 +37,7 @@ from .openai_responses_wire import (
 )
 from .provider import NO_NAMES
 from .sse import SseParser
+from .stop_words import read_stop
 
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
 """Of one answer on the wire, which bounds all that comes out of it: several times what a fast
@@ -159,7 +160,7 @@ class OpenAiResponsesDecoder:
                 return
             event = odd_event(payload)
         if event is None:
-            start = plain_line(payload[:400].decode("utf-8", "replace"), 100)
+            start = plain_line(payload.decode("utf-8", "replace"), 100)
             self._fail(events, "provider", f"The provider sent an event that is no JSON: {start}")
             return
         kind = event.type or name.decode("utf-8", "replace")
@@ -205,7 +206,7 @@ class OpenAiResponsesDecoder:
     ) -> None:
         response = read_response(event.response) if bytes(event.response) else Response()
         if response is None:
-            start = plain_line(payload[:400].decode("utf-8", "replace"), 100)
+            start = plain_line(payload.decode("utf-8", "replace"), 100)
             self._fail(events, "provider", f"The provider's answer ends unreadably: {start}")
             return
         if status == "done" or response.status in {"incomplete", *_FAILED}:
@@ -227,19 +228,28 @@ class OpenAiResponsesDecoder:
             self._ended = True
             events.append(read_error_event({"error": error or f"the answer was {status}"}))
             return
-        self._items.finish(response.output or (), events)
+        # Of a last event whose own response says that it goes on, only calls that ended count.
+        is_finished = response.status in {None, "", status}
+        are_whole = self._items.finish(response.output or (), events, is_finished=is_finished)
         self._read_usage(response.usage, events)
         details = response.incomplete_details
         reason = (details.reason if details is not None else None) or status
         self._ended = True
-        events.append(Done(self._stop_reason(status, reason), plain_line(reason, 100)))
+        stop = self._stop_reason(status, reason, are_whole=are_whole)
+        if isinstance(stop, StreamError):
+            events.append(stop)
+        else:
+            events.append(Done(stop, plain_line(reason, 100)))
 
-    def _stop_reason(self, status: str, reason: str) -> StopReason:
-        if reason in _REFUSALS:
-            return StopReason.REFUSED
-        if status == "incomplete" or reason == "max_output_tokens":
+    def _stop_reason(
+        self, status: str, reason: str, *, are_whole: bool
+    ) -> StopReason | StreamError:
+        has_calls = self._items.call_count > 0
+        if status == "incomplete" and reason not in _REFUSALS:
             return StopReason.MAX_TOKENS
-        if self._items.call_count:
+        if stop := read_stop(reason, has_calls=has_calls, are_whole=are_whole):
+            return stop
+        if has_calls:
             return StopReason.TOOL_CALLS
         if self._items.has_refused and not self._items.has_text:
             return StopReason.REFUSED

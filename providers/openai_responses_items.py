@@ -183,8 +183,10 @@ class ItemAssembly:
             known = self._begin(item, event.output_index, event.item, events)
         self._end(known, item, event.item, events)
 
-    def finish(self, output: Iterable[msgspec.Raw], events: list[AnyStreamEvent]) -> None:
-        """The answer ends, with all its items."""
+    def finish(
+        self, output: Iterable[msgspec.Raw], events: list[AnyStreamEvent], *, is_finished: bool
+    ) -> bool:
+        """The answer ends, with all its items. Says whether its calls came whole."""
         by_kind: dict[str, deque[OpenItem]] = {}
         for known in sorted(self._items, key=lambda each: (each.place is None, each.place or 0)):
             by_kind.setdefault(known.kind, deque()).append(known)
@@ -196,11 +198,12 @@ class ItemAssembly:
             known = same.popleft() if same else self._begin(item, None, raw, events)
             self._end(known, item, raw, events)
             if self.is_full:
-                return
+                return False
         self._before(events)
-        for known in self._items:
-            if known.call is not None:
-                self._end_call(known, known.call, OutputItem(), events)
+        calls = [known.call for known in self._items if known.call is not None]
+        for call in calls:
+            self._end_call(call, OutputItem(), events)
+        return all(call.is_whole(is_finished=is_finished) for call in calls)
 
     def _at(self, place: int | None) -> OpenItem | None:
         return self._by_place.get(place) if place is not None else None
@@ -250,7 +253,7 @@ class ItemAssembly:
         elif known.kind == REASONING:
             self._end_reasoning(known, item, events)
         elif known.call is not None:
-            self._end_call(known, known.call, item, events)
+            self._end_call(known.call, item, events)
         else:
             known.raw = _clean(raw)
             while self._waiting and self._waiting[0].is_done:
@@ -289,13 +292,10 @@ class ItemAssembly:
                 events.append(ThinkingDelta(""))
             self._end_thinking(events, signature)
 
-    def _end_call(
-        self, known: OpenItem, call: OpenCall, item: OutputItem, events: list[AnyStreamEvent]
-    ) -> None:
-        known.is_done = True
+    def _end_call(self, call: OpenCall, item: OutputItem, events: list[AnyStreamEvent]) -> None:
         self._start_call(call, item, events, is_last=True)
         call.complete(item.arguments or item.input or "", events)
-        call.end(events)
+        call.end(item, events)
 
     def _start_call(
         self,

@@ -60,6 +60,7 @@ class OutputItem(msgspec.Struct):
     id: str | None = None
     call_id: str | None = None
     name: str | None = None
+    status: str | None = None
     arguments: str | None = None
     input: str | None = None
     phase: str | None = None

@@ -6,6 +6,7 @@ import enum
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -211,3 +212,19 @@ class ModelTarget(msgspec.Struct, frozen=True, kw_only=True):
     def dialect(self) -> str:
         """The wire format whose signatures and opaque parts it understands."""
         return self.endpoint.dialect.name if self.endpoint is not None else self.provider
+
+    @property
+    def place(self) -> str:
+        """`HOST:PORT` where the provider's name says nothing about it, as of `--base-url`."""
+        is_named = self.endpoint is None or self.provider != "custom"
+        return "" if is_named or self.endpoint is None else urlsplit(self.endpoint.base_url).netloc
+
+    @property
+    def signer(self) -> str:
+        """Whose signatures it understands: the provider, with its place where it has one."""
+        return f"{self.provider}@{self.place}" if self.place else self.provider
+
+    @property
+    def recorded_dialect(self) -> str:
+        """What an answer's record says: the wire format, with the place where it has one."""
+        return f"{self.dialect}@{self.place}" if self.place else self.dialect

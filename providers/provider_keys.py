@@ -5,7 +5,7 @@ A key goes only to the origin that it belongs to, and in clear text only to this
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from ..config.base_url import may_carry_key, origin
@@ -21,6 +21,15 @@ StoredKeys = Callable[[str, str], Secret | None]
 def no_stored_keys(provider: str, origin: str) -> Secret | None:
     """For programs that keep none."""
     return None
+
+
+StoredPlaces = Callable[[str], Sequence[str]]
+"""The origins that keys of a provider are stored for."""
+
+
+def no_stored_places(provider: str) -> Sequence[str]:
+    """For programs that keep none."""
+    return ()
 
 
 def has_environment_key(key_env: str | None, environ: Mapping[str, str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 import msgspec
@@ -9,6 +10,8 @@ import msgspec
 from ..config.base_url import checked_base_url, origin
 from ..config.settings import DialectName, ProviderSettings, Settings
 from ..runtime.errors import NotFoundError, ValidationError
+from ..runtime.redaction import redactor
+from ..runtime.secrets import Secret
 from .known_providers import KNOWN, KnownProvider
 
 REHEARSAL = "rehearsal"
@@ -25,8 +28,27 @@ def providers_of(settings: Settings) -> dict[str, KnownProvider]:
     }
 
 
+def mask_environment_keys(settings: Settings, environ: Mapping[str, str]) -> None:
+    """Masks the keys of all providers from now on, also of those that are not asked."""
+    variables = {CUSTOM_KEY}
+    for its in (*KNOWN.values(), *providers_of(settings).values()):
+        variables |= {name for name in (its.key_env, its.other_key_env) if name is not None}
+    for variable in variables:
+        redactor.add(Secret(environ.get(variable, "").strip()))
+
+
 def provider_named(settings: Settings, name: str) -> KnownProvider:
     """The provider of that name, built in or configured; raises `NotFoundError`."""
+    if name == REHEARSAL:
+        raise NotFoundError(
+            f"{REHEARSAL} is the model in this process: it has no URL and no key, and is always "
+            "there."
+        )
+    if "/" in name:
+        raise NotFoundError(
+            f"{name!r} is a model, and here a provider is wanted: write {name.partition('/')[0]} "
+            "alone."
+        )
     provider = providers_of(settings).get(name)
     if provider is None:
         raise unknown_provider(settings, f"{name}/MODEL")
@@ -82,19 +104,23 @@ def unknown_provider(settings: Settings, text: str) -> NotFoundError:
 def _configured(settings: ProviderSettings) -> KnownProvider:
     there = (known for known in KNOWN.values() if known.base_url == settings.base_url)
     twin = next(there, None)
-    dialect = settings.dialect or (twin.dialect if twin is not None else DialectName.OPENAI_CHAT)
+    namesake = KNOWN.get(settings.name)
+    like = twin or namesake
+    its = _dialect_at(like, settings.base_url) if like is not None else DialectName.OPENAI_CHAT
+    model = settings.model or next(iter(settings.models), None)
     key_env, other_key_env, is_required = settings.key_env, None, settings.key_env is not None
     if twin is not None and twin.key_env == key_env:
         other_key_env, is_required = twin.other_key_env, twin.key_required
     return KnownProvider(
         name=settings.name,
         base_url=settings.base_url,
-        dialect=dialect,
+        dialect=settings.dialect or its,
         key_env=key_env,
         other_key_env=other_key_env,
         key_required=is_required,
-        model=settings.model or next(iter(settings.models), None),
+        model=model or (namesake.model if namesake is not None else None),
         models=settings.models,
+        hidden=namesake,
     )
 
 

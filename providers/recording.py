@@ -1,8 +1,8 @@
 """Recordings of a provider's raw answers: one JSON line a model call, to read and to replay.
 
 What was asked and what came is kept as text, with every known secret masked, and whatever looks
-like a key; headers that carry a key are never among it. (A key that a model spells out in several
-pieces of a stream stays in these pieces.)
+like a key; headers that carry a key are never among it. An answer whose pieces, put together, hold
+a known secret is not kept.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ import trio
 
 from ..runtime.errors import NotFoundError, StorageError, ValidationError
 from ..runtime.identity import now_ms
-from ..runtime.redaction import mask, redact, redacting_logger
-from .provider import Endpoint, HttpRequest, ModelRequest
+from ..runtime.private_folder import make_folders
+from ..runtime.redaction import mask, redact, redacting_logger, redactor
+from ..runtime.stream import OpaquePart, RefusalDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from .provider import Dialect, Endpoint, HttpRequest, ModelRequest
 
 logger = redacting_logger(__name__)
 
@@ -40,6 +42,8 @@ KEPT_HEADERS = (
 )  # fmt: skip
 """Of an answer: what explains it, and nothing that could name an account."""
 
+SPELLED_SECRET = "The answer held a secret in several pieces, and was not kept."
+
 _PIECES = re.compile(r'(?s:.{1,65536})[^"]*"?')
 """No key goes beyond a quotation mark, and no search takes long: other threads run in between."""
 
@@ -58,7 +62,8 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
         headers: Those of `KEPT_HEADERS` that came.
         body: What came, secrets masked; in base64 when `is_base64`, as it was no UTF-8.
         is_base64: Whether `body` is base64.
-        is_cut: Whether there was more than `MAX_RECORDED_BYTES`.
+        is_cut: Whether there was more than `MAX_RECORDED_BYTES`, or it was not kept.
+        note: Why it was not kept.
         tool_names: The tools that were renamed: our name by the sent one.
     """
 
@@ -73,6 +78,7 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
     body: str = ""
     is_base64: bool = False
     is_cut: bool = False
+    note: str = ""
     tool_names: dict[str, str] = {}
 
     def __post_init__(self) -> None:
@@ -100,7 +106,7 @@ class Recording:
     ) -> None:
         self._path = path
         self._writers = writers
-        self._provider, self._dialect = endpoint.name, endpoint.dialect.name
+        self._provider, self._dialect = endpoint.name, endpoint.dialect
         self._model, self._post = request.model, post
         self._at_ms = now_ms()
         self._status = 0
@@ -147,8 +153,8 @@ class Recording:
         data = b"".join(self._pieces)
         body, is_base64 = _scrubbed(data, MAX_RECORDED_BYTES)
         sent = self._post.body[: MAX_REQUEST_BYTES + MAX_SECRET_BYTES].decode(errors="replace")
-        return RecordedCall(
-            dialect=self._dialect,
+        call = RecordedCall(
+            dialect=self._dialect.name,
             provider=self._provider,
             model=self._model,
             at_ms=self._at_ms,
@@ -161,6 +167,11 @@ class Recording:
             is_cut=len(data) > MAX_RECORDED_BYTES,
             tool_names=dict(self._post.tool_names),
         )
+        if call.status == 200 and _spells_secret(call.answer, self._dialect, call.tool_names):
+            return msgspec.structs.replace(
+                call, body="", is_base64=False, is_cut=True, note=SPELLED_SECRET
+            )
+        return call
 
 
 class Recorder:
@@ -194,7 +205,7 @@ async def open_recorder(folder: Path) -> Recorder:
         StorageError: It can't be made, or is none.
     """
     try:
-        await trio.Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        await trio.to_thread.run_sync(make_folders, folder)
     except OSError as error:
         raise StorageError(
             f"{folder} can't hold recordings: {error.strerror}. Name another folder."
@@ -235,13 +246,32 @@ def _scrubbed(data: bytes, limit: int) -> tuple[str, bool]:
         return base64.b64encode(masked[:limit]).decode(), True
 
 
+def _spells_secret(answer: bytes, dialect: Dialect, tool_names: Mapping[str, str]) -> bool:
+    """Whether what an answer says holds a known secret, which its pieces alone don't show."""
+    if not redactor.secrets:
+        return False
+    decoder = dialect.decoder(tool_names)
+    said: dict[str, list[str]] = {}
+    for event in [*decoder.feed(answer), *decoder.finish()]:
+        match event:
+            case TextDelta(text) | RefusalDelta(text) | ThinkingDelta(text):
+                said.setdefault(type(event).__name__, []).append(text)
+            case ToolCallDelta(index, arguments):
+                said.setdefault(f"call {index}", []).append(arguments)
+            case OpaquePart(data=data):
+                said.setdefault("parts", []).append(bytes(data).decode(errors="replace"))
+            case _:
+                pass
+    return any(mask(text) != text for text in map("".join, said.values()))
+
+
 def _masked(text: str) -> str:
     return "".join(redact(piece) for piece in _PIECES.findall(mask(text)))
 
 
 def _append(path: Path, line: bytes) -> None:
     """Adds a line to a file, wholly or not at all."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folders(path.parent)
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)
     try:

@@ -27,7 +27,8 @@ from .rehearsal_steps import (
 
 INTRODUCTION = (
     "I am callboard's rehearsal model: rules, not a language model. To use a real one, set "
-    "OPENAI_API_KEY or start a local Ollama server, then pass --model PROVIDER/MODEL."
+    "OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, store a key with `callboard keys set "
+    "PROVIDER`, or start a local Ollama server; --model PROVIDER/MODEL chooses among them."
 )
 """The first line of every turn's first answer."""
 

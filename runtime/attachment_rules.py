@@ -12,6 +12,9 @@ from collections.abc import Iterable
 from .errors import ValidationError
 from .history import MAX_ATTACHED_BYTES, MAX_ATTACHMENTS, Attachment
 
+OWN_TYPE = "give it its own media type"
+"""What to do about an attachment that is something else, where a program names the types."""
+
 MAX_NAME_CHARS = 255
 """As long as file systems let a name be."""
 
@@ -70,5 +73,5 @@ def _problem(given: Attachment) -> str | None:
     if (beginning := _BEGINNINGS.get(kind)) is not None and not beginning.match(given.data):
         found = media_type_of(given.data)
         is_what = f"; it begins like {found}" if found is not None else ""
-        return f"{named} is no {kind}{is_what}: give it its own media type"
+        return f"{named} is no {kind}{is_what}: {OWN_TYPE}"
     return None

@@ -53,10 +53,19 @@ class AuthError(CallboardError):
 
 
 class DeadlineError(CallboardError):
-    """Something took longer than its deadline."""
+    """Something took longer than its deadline.
+
+    Attributes:
+        stage: Of a connection that was not made in time, what was under way: `connect` (its name,
+            or TCP) or `tls`; else `None`.
+    """
 
     type = "timeout"
     retryable = True
+
+    def __init__(self, message: str = "", *, stage: NetworkStage | None = None) -> None:
+        super().__init__(message)
+        self.stage: NetworkStage | None = stage
 
 
 class ValidationError(CallboardError):

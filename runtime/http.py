@@ -7,7 +7,7 @@ imported with the first request: programs that never make one start without it.
 
 from __future__ import annotations
 
-import zlib
+import hashlib
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from functools import lru_cache
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from .errors import NetworkError, ValidationError
+from .inflation import Inflation, inflation_of
 from .redaction import redact
 
 if TYPE_CHECKING:
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 
 DEFAULT_HEADERS = {"user-agent": "callboard", "accept": "*/*", "accept-encoding": "identity"}
 
-MAX_DECOMPRESSED_BYTES = 256 * 1024
-"""Given out at once of a compressed body, so that a small one can't become gigabytes here."""
-
 MAX_FRUITLESS_BYTES = 1024 * 1024
 """Of a compressed body, read on while it decompresses to nothing; honest ones never come near it."""
 
@@ -36,6 +34,8 @@ MAX_KEPT_TARGETS = 256
 """URLs that stay read: one for each model endpoint in use; httpx reads one in 60 us."""
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
+CREDENTIAL_WORDS = ("auth", "api-key", "apikey", "token", "secret", "cookie")
+"""A header with one of these in its name says who asks, and who pays."""
 METHODS_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 """Where an empty body is said to be empty; other methods have none unless it is given."""
 
@@ -64,7 +64,8 @@ class BodyStream:
         self.headers, self.cookies = _read_headers(head)
         self.received_bytes = 0
         self._connection = connection
-        self._inflate = _inflater(self.headers.get("content-encoding", "identity").strip().lower())
+        encoding = self.headers.get("content-encoding", "identity")
+        self._inflate = inflation_of(encoding.strip().lower())
 
     async def read_some(self) -> bytes:
         """All that one network read brought, at least one byte; `b""` at the clean end.
@@ -90,8 +91,8 @@ class BodyStream:
                 raise
         return b"".join(pieces)
 
-    async def _read_inflated(self, inflate: zlib._Decompress) -> bytes:
-        plain = _inflate(inflate, inflate.unconsumed_tail)
+    async def _read_inflated(self, inflate: Inflation) -> bytes:
+        plain = inflate.feed()
         fruitful = self.received_bytes
         while not plain:
             data = await self._connection.read_some()
@@ -100,9 +101,9 @@ class BodyStream:
             self.received_bytes += len(data)
             if self.received_bytes - fruitful > MAX_FRUITLESS_BYTES:
                 raise NetworkError("The compressed answer is long and holds nothing.")
-            plain = _inflate(inflate, data)
+            plain = inflate.feed(data)
         # What says that it is compressed and is empty (an answer to HEAD) is just empty.
-        if not plain and not inflate.eof and self.received_bytes:
+        if not plain and not inflate.is_complete and self.received_bytes:
             raise NetworkError("The compressed answer ended before it was complete.")
         return plain
 
@@ -232,7 +233,18 @@ def _request(
         fields.insert(0, (b"host", host))
     if (body is not None or method in METHODS_WITH_BODY) and "content-length" not in said:
         fields.append((b"content-length", b"%d" % len(body or b"")))
-    return destination, RequestHead(method, target, fields)
+    return destination._replace(payer=_payer(said)), RequestHead(method, target, fields)
+
+
+def _payer(headers: Mapping[str, str]) -> bytes:
+    """Who asks: a digest of what the headers say about that, and not the keys themselves."""
+    said = [f"{name}:{value}" for name, value in sorted(headers.items()) if _is_credential(name)]
+    return hashlib.blake2b("\n".join(said).encode(), digest_size=16).digest() if said else b""
+
+
+@lru_cache(MAX_KEPT_TARGETS)
+def _is_credential(name: str) -> bool:
+    return any(word in name for word in CREDENTIAL_WORDS)
 
 
 def _read_headers(head: h11.Response) -> tuple[dict[str, str], tuple[bytes, ...]]:
@@ -246,21 +258,3 @@ def _read_headers(head: h11.Response) -> tuple[dict[str, str], tuple[bytes, ...]
         else:
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return headers, tuple(cookies)
-
-
-def _inflate(inflate: zlib._Decompress, data: bytes) -> bytes:
-    if inflate.eof or not data:
-        return b""
-    try:
-        return inflate.decompress(data, MAX_DECOMPRESSED_BYTES)
-    except zlib.error as fault:
-        raise NetworkError(f"The answer is not compressed as it says: {fault}.") from fault
-
-
-def _inflater(encoding: str) -> zlib._Decompress | None:
-    """For a server that compresses although it was asked not to."""
-    if encoding in {"", "identity"}:
-        return None
-    if encoding in {"gzip", "x-gzip", "deflate"}:
-        return zlib.decompressobj(zlib.MAX_WBITS | 32)
-    raise NetworkError(f"The server compressed its answer as {encoding!r}, which nobody asked for.")

@@ -10,6 +10,7 @@ Foreign exceptions become ours here, at the edge; a message names the host and n
 from __future__ import annotations
 
 import errno
+import re
 import socket
 import ssl
 import time
@@ -42,11 +43,17 @@ Connect = Callable[[str, int], Awaitable[trio.SocketStream]]
 
 
 class Destination(NamedTuple):
-    """Where a connection leads; one serves any request to the same."""
+    """Where a connection leads, and for whom; one serves any request to the same.
+
+    Attributes:
+        payer: Who asks: a digest of the credentials. Whatever a server or a proxy mixes up on a
+            connection, it is never the answers of two accounts.
+    """
 
     scheme: str
     host: str
     port: int
+    payer: bytes = b""
 
 
 class RequestHead(NamedTuple):
@@ -79,6 +86,7 @@ class HttpConnection:
         self._connect_seconds = connect_seconds
         self._host = destination.host
         self._stream: trio.abc.Stream | None = None
+        self._is_opening_tls = False
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
         self._body_ended = False
         self._idle_since = 0.0
@@ -117,7 +125,7 @@ class HttpConnection:
         http = self._http
         if self._stream is None or not (http.our_state is http.their_state is h11.DONE):
             return False
-        if http.trailing_data[0]:
+        if http.trailing_data[0] or _holds_undecoded(self._stream):
             return False  # bytes behind the answer would pass for the next one's
         http.start_next_cycle()
         self._idle_since = time.monotonic()
@@ -150,7 +158,7 @@ class HttpConnection:
             if "closed connection" in str(fault):
                 text = f"{self._host} closed the connection in the middle of its answer."
                 raise NetworkError(text) from fault
-            what = str(fault)[:MAX_QUOTED_CHARS]
+            what = _without_python(str(fault))[:MAX_QUOTED_CHARS]
             text = f"{self._host} does not speak HTTP as it should: {what}. Check the URL."
             raise NetworkError(text, stage="http") from fault
 
@@ -160,7 +168,7 @@ class HttpConnection:
         try:
             data = await self._stream.receive_some(READ_BYTES)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as fault:
-            reason = f": {fault.__cause__}" if fault.__cause__ else ""
+            reason = f": {_reason(fault.__cause__)}" if fault.__cause__ else ""
             raise NetworkError(f"The connection to {self._host} broke{reason}.") from fault
         if not data and self._http.their_state is h11.SEND_RESPONSE:
             raise NetworkError(f"{self._host} closed the connection without an answer.")
@@ -172,8 +180,12 @@ class HttpConnection:
             with trio.fail_after(self._connect_seconds):
                 return await self._open_stream(where)
         except trio.TooSlowError as late:
-            text = f"{where} did not take the connection within {self._connect_seconds:g} s."
-            raise DeadlineError(text) from late
+            seconds = f"within {self._connect_seconds:g} s"
+            if self._is_opening_tls:
+                text = f"{where} took the connection and did not speak TLS {seconds}."
+                raise DeadlineError(text, stage="tls") from late
+            text = f"{where} did not take the connection {seconds}."
+            raise DeadlineError(text, stage="connect") from late
 
     async def _open_stream(self, where: str) -> trio.abc.Stream:
         try:
@@ -183,11 +195,12 @@ class HttpConnection:
         if self.destination.scheme != "https":
             return tcp
         tls = trio.SSLStream(tcp, self._tls(), server_hostname=self._host, https_compatible=True)
+        self._is_opening_tls = True
         try:
             await tls.do_handshake()
         except trio.BrokenResourceError as fault:
             await trio.aclose_forcefully(tcp)
-            reason = getattr(fault.__cause__, "verify_message", "") or fault.__cause__ or "cut off"
+            reason = _reason(fault.__cause__) if fault.__cause__ else "cut off"
             raise NetworkError(
                 f"No secure connection to {where}: {reason}. Check that the URL's https is right, "
                 f"and the server's certificate.",
@@ -236,6 +249,30 @@ class HttpConnection:
         return stream.socket
 
 
+def _holds_undecoded(stream: trio.abc.Stream) -> bool:
+    """Whether TLS holds bytes behind the answer: records that came with its last one.
+
+    They are in neither h11 nor the kernel any more, and Trio shows only `pending`, which counts
+    what is decrypted. Where its buffer is not to be seen, there may be some: better one connection
+    too many than another request's answer.
+    """
+    if not isinstance(stream, trio.SSLStream):
+        return False
+    incoming = getattr(stream, "_incoming", None)
+    return not isinstance(incoming, ssl.MemoryBIO) or incoming.pending > 0 or stream.pending() > 0
+
+
+def _reason(fault: BaseException) -> str:
+    """A foreign error in words: without numbers of errors and without places in C."""
+    text = getattr(fault, "verify_message", "") or getattr(fault, "strerror", "") or str(fault)
+    return re.sub(r"^\[[^\]]*\] | \(_ssl\.c:\d+\)$", "", text) or "cut off"
+
+
+def _without_python(text: str) -> str:
+    """What h11 says, with the bytes that it quotes as a person writes them."""
+    return re.sub(r"bytearray\(b?(.*)\)|\bb(?=['\"])", lambda match: match.group(1) or "", text)
+
+
 def _no_connection(where: str, fault: OSError) -> NetworkError:
     faults = [fault, *_causes(fault)]
     if any(isinstance(each, socket.gaierror) for each in faults):
@@ -246,7 +283,7 @@ def _no_connection(where: str, fault: OSError) -> NetworkError:
     elif any(each.errno in {errno.ENETUNREACH, errno.EHOSTUNREACH} for each in faults):
         text = f"There is no way to {where}. Check the network."
     else:
-        text = f"No connection to {where}: {faults[-1].strerror or faults[-1]}."
+        text = f"No connection to {where}: {_reason(faults[-1])}."
     return NetworkError(text, stage="connect")
 
 

@@ -1,4 +1,4 @@
-"""Connections for many requests at once: idle ones by origin, as many more as are asked for.
+"""Connections for many requests at once: idle ones by origin and payer, as many more as are asked for.
 
 No limit on their number, and so nobody ever waits for another request's connection: nothing can be
 lost when a request is cancelled. What bounds them is what bounds the model calls and tools.
@@ -15,6 +15,9 @@ import trio
 
 from .http_connection import CONNECT_SECONDS, Connect, Destination, HttpConnection
 
+MAX_IDLE_CONNECTIONS = 256
+"""Kept to one destination for one payer: what a burst leaves open beyond them is closed at once,
+before it fills the table of open files (1024 on many systems)."""
 SWEEP_SECONDS = 60.0
 """Between two looks for idle connections that nobody came back for."""
 
@@ -57,8 +60,12 @@ class ConnectionPool:
     def give_back(self, connection: HttpConnection) -> None:
         """The request is over: kept when another can follow on it, else closed."""
         self._active.discard(connection)
+        self._sweep()
         if connection.is_reusable():
-            self._idle.setdefault(connection.destination, []).append(connection)
+            idle = self._idle.setdefault(connection.destination, [])
+            idle.append(connection)
+            if len(idle) > MAX_IDLE_CONNECTIONS:
+                idle.pop(0).close()
         else:
             connection.close()
 

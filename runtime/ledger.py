@@ -16,13 +16,14 @@ from .errors import ConflictError, NotFoundError, StorageError, StorageFull, Val
 from .event_codec import encode_event
 from .events import (
     CallFinished,
+    CallStarted,
     DurableEvent,
     HistoryCompacted,
     MessageCompleted,
     SessionCreated,
     Stored,
 )
-from .permission_table import LedgerClock, PermissionCheck, is_guarded
+from .permission_table import GUARDED, LedgerClock, PermissionCheck
 from .projection import Projection
 from .store import Append, CommitResult
 from .stream import Usage
@@ -191,13 +192,18 @@ def _prepare(append: Append, at_ms: int) -> Entry | ValidationError:
         return ValidationError("A session id must be valid Unicode.", field="session_id")
     except ValidationError as error:
         return error
+    is_guarded = False
     for event in append.events:
-        if type(event) in COUNTING and not _fits(event):
-            return ValidationError(
-                f"An event of session {session_id} can't be stored: it holds an integer beyond 64 "
-                "bits."
-            )
-    return Entry(session_id, at_ms, events, any(is_guarded(event) for event, _ in events))
+        kind = type(event)
+        if kind in COUNTING:
+            if not _fits(event):
+                return ValidationError(
+                    f"An event of session {session_id} can't be stored: it holds an integer beyond "
+                    "64 bits."
+                )
+        elif kind in GUARDED or (isinstance(event, CallStarted) and event.approval_id):
+            is_guarded = True
+    return Entry(session_id, at_ms, events, is_guarded)
 
 
 def _fits(event: DurableEvent) -> bool:

@@ -33,9 +33,11 @@ REFUSED = frozenset({"denied", "expired"})
 NEVER_RAN = frozenset({CallStatus.DENIED, CallStatus.CANCELLED, CallStatus.INTERRUPTED})
 """How calls end whose question may still be open."""
 
-_GUARDED = frozenset(
+GUARDED = frozenset(
     {ApprovalAnswered, ApprovalAsked, GrantGiven, GrantRevoked, TurnResumed, TurnSuspended}
 )
+"""An append with one of these, or with the start of an allowed call, needs a `PermissionCheck`, and
+rows that are up to date."""
 
 _STATES = {
     "allow": ("waiting", "allowed"),
@@ -60,14 +62,6 @@ select max(seen) from (
     where a.state in ('waiting', 'allowed')))
 """
 """The latest time on record since the first question that is open was asked; null without one."""
-
-
-def is_guarded(event: DurableEvent) -> bool:
-    """Whether an append with this event needs a `PermissionCheck`, and rows that are up to date."""
-    kind = type(event)
-    if kind is CallStarted:
-        return event.approval_id != ""  # type: ignore[union-attr]
-    return kind in _GUARDED
 
 
 class LedgerClock:

@@ -18,6 +18,7 @@ import apsw
 from .errors import NotFoundError, StorageError, StorageFull
 from .ledger import storage_error
 from .migrations import MIGRATIONS, check_version, migrate
+from .private_folder import check_folder, close_folder, make_folders
 
 DATABASE_NAME = "callboard.db"
 
@@ -39,9 +40,14 @@ MAX_IDLE_LOG_BYTES = 64 * 1024 * 1024
 
 
 def make_folder(folder: Path) -> None:
-    """Makes the data directory for its owner alone, if it is missing."""
+    """Makes the data directory for its owner alone, if it is missing.
+
+    One that exists is closed to the eyes of others, and not used if they can write to it.
+    """
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folders(folder)
+        check_folder(folder)
+        close_folder(folder)
     except (FileExistsError, NotADirectoryError) as error:
         raise StorageError(
             f"{folder} can't be the data directory: it, or a part of its path, is a file. Choose "

@@ -18,6 +18,16 @@ settings.register_profile("default", deadline=None, derandomize=True, max_exampl
 settings.register_profile("soak", deadline=None, max_examples=5_000, print_blob=True)
 settings.load_profile("soak" if os.environ.get("CALLBOARD_SOAK") else "default")
 
+HOME_FOLDERS = {
+    "XDG_CONFIG_HOME": ".config",
+    "XDG_DATA_HOME": ".local/share",
+    "XDG_STATE_HOME": ".local/state",
+    "XDG_CACHE_HOME": ".cache",
+}
+
+# Folders that tests make are not to be refused because of who runs them.
+os.umask(0o022)
+
 pytest.register_assert_rewrite("recordings", "request_rules")
 
 
@@ -36,6 +46,18 @@ def pytest_runtest_makereport(
                 f"skipped although there are recordings in {FOLDER}: {report.longrepr}"
             )
     return report
+
+
+@pytest.fixture(autouse=True)
+def _no_home_of_a_person(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No test, and no process that it starts, reads or writes in the home of who runs it."""
+    home = tmp_path_factory.getbasetemp() / "home"
+    monkeypatch.setenv("HOME", str(home))
+    for variable, below in HOME_FOLDERS.items():
+        monkeypatch.setenv(variable, str(home / below))
+    monkeypatch.delenv("CALLBOARD_HOME", raising=False)
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ import trio
 from .providers.catalog import ResolvedModel, Wish, resolve_model, servers_to_ask
 from .providers.model_lists import fetch_models
 from .providers.provider import Endpoint, LocalModel, ModelTarget
+from .providers.provider_table import mask_environment_keys
 from .runtime.errors import CallboardError, DeadlineError, NetworkError
 from .runtime.http import HttpClient
 
@@ -25,11 +26,12 @@ def open_finder(wish: Wish, model: str | LocalModel | None, data: Path | None) -
         model: What the program wants: a `PROVIDER/MODEL`, or a model object.
         data: The data folder; `None` is for a runtime that keeps everything in memory.
     """
+    mask_environment_keys(wish.settings, wish.environ)
     if data is not None:
         from .config.key_store import open_key_store  # here: an app in memory needs it not
 
         store = open_key_store(data, wish.settings.keys, wish.environ)
-        wish = msgspec.structs.replace(wish, stored=store.get)
+        wish = msgspec.structs.replace(wish, stored=store.get, stored_places=store.places)
     if isinstance(model, LocalModel):
         return ModelFinder(wish, local=model)
     return ModelFinder(msgspec.structs.replace(wish, choice=model))

@@ -266,5 +266,5 @@ def run_seed(seed: int, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     trio._core._run._r.seed(seed)
     try:
         return trio.run(whole, clock=trio.testing.MockClock(autojump_threshold=0))
-    except BaseException as error:
+    except Exception as error:
         raise AssertionError(f"seed {seed}: {error!r}") from error

@@ -254,9 +254,59 @@ def test_in_the_middle_of_a_turn_the_summary_may_be_all_there_is() -> None:
     journal.begin(0)
     journal.answer(0, 0, 2)
     assert journal.compact(0) == 1
-    assert check(journal.live) == [Input(f"{SUMMARY_HEADING}\n\nSUM")]
+    assert check(journal.live) == [Input(f"{SUMMARY_HEADING}\n\nSUM"), Input("input 0")]
     journal.answer(0, 1, 1)
     journal.end(0)
     first, *_ = check(journal.live)
     assert isinstance(first, Input)
     assert len(journal.live.rounds) == 1
+
+
+def test_what_the_running_turn_was_asked_stays_word_for_word_with_its_attachments() -> None:
+    journal = Journal()
+    asked = "x" * 30_000 + " Delete nothing."
+    scan = Attachment("image/png", b"PNG", name="scan.png")
+    for number, (text, files) in enumerate([("old", ()), (asked, (scan,))]):
+        journal.add(
+            InputAccepted(input_id=f"i{number}", text=text, attachments=files),
+            TurnStarted(turn_id=f"t{number}", input_ids=(f"i{number}",), provider="p", model="m"),
+        )
+        journal.answer(number, 0, 1)
+        if not number:
+            journal.end(number)
+    journal.add(HistoryCompacted(turn_id="t1", rounds=2, summary="S", provider="p", model="m"))
+    assert check(journal.live)[1:] == [Input(asked, (scan,))]
+    assert check(journal.loaded()) == check(journal.live)
+    journal.answer(1, 1, 0)
+    journal.end(1)
+    journal.begin(2)
+    journal.add(HistoryCompacted(turn_id="t2", rounds=1, summary="S", provider="p", model="m"))
+    assert asked not in [item.text for item in check(journal.live) if isinstance(item, Input)]
+
+
+def test_what_stays_anyway_is_no_reason_for_a_summary() -> None:
+    asked = Input("x" * 10_000)
+    rounds = [Round([asked, Answer((Text("y"),))]), Round([Input("z")])]
+    assert count_to_go(rounds, 1) == 1
+    assert count_to_go(rounds, 1, [asked]) == 0
+    assert count_to_go(rounds, 1, [Input(asked.text)]) == 1
+
+
+def test_both_ends_of_an_input_are_in_the_record() -> None:
+    record = record_of(Input("BEGIN" + "x" * 30_000 + "END"), Result("c", "t", "r" * 90_000))
+    assert "BEGIN" in record
+    assert "END" in record
+
+
+def test_no_input_is_lost_where_there_are_many() -> None:
+    for max_chars in RECORD_CHARS:
+        items: list[Item] = []
+        for number in range(50):
+            items += [Input(f"<{number}>" + "q" * 3000), Answer((Text("a" * 5000),))]
+        record = record_of(*items, max_chars=max_chars)
+        assert [n for n in range(50) if f"<{n}>" not in record] == []
+
+
+def test_results_are_shortened_before_what_the_person_said() -> None:
+    items: list[Item] = [Input("q" * 3000), *(Result("c", "t", "r" * 2000) for _ in range(100))]
+    assert "q" * 3000 in record_of(*items)

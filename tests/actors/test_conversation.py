@@ -171,3 +171,16 @@ def test_what_does_not_concern_the_model_changes_nothing() -> None:
     )  # fmt: skip
     assert history(more) == history(plain)
     assert more.head_seq == plain.head_seq + 4
+
+
+def test_an_answer_of_a_base_url_is_of_its_place() -> None:
+    conversation = Conversation()
+    for seq, dialect in enumerate(["anthropic@a.example:8443", "anthropic"], 1):
+        event = MessageCompleted(
+            turn_id="t", message_id=f"m{seq}", parts=(), provider="custom", model="m",
+            dialect=dialect,
+        )  # fmt: skip
+        conversation.fold(Stored("s", seq, 0, event))
+    answers = [item for each in conversation.rounds for item in each.items]
+    signers = [(a.dialect, a.provider) for a in answers if isinstance(a, Answer)]
+    assert signers == [("anthropic", "custom@a.example:8443"), ("anthropic", "custom")]

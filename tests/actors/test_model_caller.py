@@ -439,12 +439,13 @@ async def test_the_last_word_is_about_the_last_model() -> None:
         (KEY, "The key is wrong."),
         (reply(""), "the model wrote nothing."),
         (reply(calls=[("work", {})]), "the model wrote nothing."),
+        (reply("half", finish="length"), "the model did not write it to its end."),
         (
             raw_events(TextDelta("half"), StreamError(error_type="provider", message="Broken.")),
             "Broken.",
         ),
     ],
-    ids=["key", "empty", "calls", "half"],
+    ids=["key", "empty", "calls", "cut", "half"],
 )
 async def test_a_summary_that_fails_leaves_the_history_as_it_is(step: Step, why: str) -> None:
     async with open_show(talk(4, [TOO_LONG, step])) as show:
@@ -500,4 +501,13 @@ async def test_in_the_middle_of_a_turn_its_own_rounds_are_summed_up_too() -> Non
         assert ended.outcome == "answered"
         assert len(await show.told(CallFinished)) == 1
         last = show.models["local"].requests[-1]
-        assert [each.items for each in last.rounds] == [(Input(f"{SUMMARY_HEADING}\n\nNotes."),)]
+        summary = Input(f"{SUMMARY_HEADING}\n\nNotes.")
+        assert [each.items for each in last.rounds] == [(summary, Input("Go."))]
+
+
+async def test_a_model_behind_one_whose_summary_failed_is_asked_for_one() -> None:
+    others: list[Step] = [TOO_LONG, reply("Notes."), reply("Go on.")]
+    async with open_show(talk(4, [TOO_LONG, KEY]), b=others) as show:
+        assert (await play_long(show)).outcome == "answered"
+        [compacted] = await show.told(HistoryCompacted)
+        assert (compacted.provider, compacted.summary) == ("b", "Notes.")

@@ -73,3 +73,11 @@ async def test_failures_while_it_is_set_aside_don_t_prolong_it(
     assert health.failed("p", KEY) is None
     await trio.sleep(10)
     assert not health.is_set_aside("p")
+
+
+async def test_what_one_request_may_not_is_no_fault_of_the_provider() -> None:
+    stopped = StreamError(error_type="auth", message="Flagged by moderation.", status=403)
+    refused = StreamError(error_type="auth", message="The key is wrong.", status=401)
+    health = ProviderHealth()
+    assert [health.failed("p", stopped) for _ in range(5)] == [None] * 5
+    assert health.failed("p", refused) == 30

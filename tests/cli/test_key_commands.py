@@ -127,6 +127,8 @@ def test_a_key_for_an_origin_that_moved_is_not_used(
         ("openai", b"", "No key was given"),
         ("openai", b" \n\n", "No key was given"),
         ("openai", b"one\r\ntwo: 3", "That is no key"),
+        ("openai", b'"sesame-4711"', "stands in quotes"),
+        ("openai", b"'sesame-4711'\n", "stands in quotes"),
         ("openai", b"sesame" * 5000, "That is no key"),
         ("openai", "sesame-ä".encode(), "That is no key"),
     ],

@@ -114,6 +114,7 @@ async def test_a_provider_is_added_changed_switched_off_and_removed(command: Com
                 "source": "managed",
                 "model": "m",
                 "models": ["m", "n"],
+                "note": "",
             }
         ]
         await command("providers", "edit", "house", "--key-env", "", "--models", "")
@@ -160,12 +161,27 @@ def test_what_the_operator_wrote_is_changed_there(call: Calls) -> None:
 
 def test_a_key_stays_behind_when_its_provider_moves(call: Calls) -> None:
     call("providers", "add", "house", "--base-url", "https://models.house.example/v1")
-    store = open_key_store(call.home / "data", KeySettings(), {})
+    store = open_key_store(call.home / "data", KeySettings(), os.environ)
     store.put("house", "https://models.house.example:443", Secret(KEY))
     moved = call("providers", "edit", "house", "--base-url", "https://other.example/v1")
     assert "is not sent to https://other.example:443" in moved.err
     left = call("providers", "remove", "house")
     assert "`callboard keys remove house` removes it" in left.err
+
+
+def test_the_environments_key_stays_behind_when_its_provider_moves(call: Calls) -> None:
+    key_env = ("--key-env", "GROQ_API_KEY")
+    same = call("providers", "edit", "groq", "--base-url", "https://api.groq.com/v2", "--json")
+    assert same.lines[0]["key_env"] == "GROQ_API_KEY"
+    assert same.err == ""
+    moved = call("providers", "edit", "groq", "--base-url", "https://other.example/v1", "--json")
+    assert moved.lines[0]["key_env"] is None
+    assert "The key in GROQ_API_KEY is for https://api.groq.com:443, and is not sent" in moved.err
+    again = call("providers", "edit", "groq", *key_env, "--json")
+    assert again.lines[0]["key_env"] == "GROQ_API_KEY"
+    both = call("providers", "edit", "groq", "--base-url", "https://third.example", *key_env)
+    assert both.err == ""
+    assert load_settings().providers["groq"].key_env == "GROQ_API_KEY"
 
 
 @pytest.mark.parametrize(
@@ -201,6 +217,8 @@ async def test_a_provider_is_tested(command: Command) -> None:
         await command("providers", "add", "house", *place)
         works = await command("providers", "test", "house")
         assert works.out.startswith(f"house works: {MODEL} answered in ")
+        assert works.out.endswith(" s; it lists 1 model.\n")
+        assert " in 0.0 s" not in works.out
         [report] = (await command("providers", "test", "house", "--json")).lines
         assert (report["works"], report["fault"], report["listed"]) == (True, None, 1)
         missing = await command("providers", "test", "house", "--model", "house/gone")
@@ -263,3 +281,103 @@ def test_models_that_are_known_without_a_key(call: Calls) -> None:
 def test_a_model_that_can_not_be_meant(call: Calls, words: list[str], said: str) -> None:
     check_refused(call("models", *words), said)
     assert not (call.home / "config").exists()
+
+
+def own_file(home: Path, text: str) -> None:
+    (home / "config").mkdir()
+    (home / "config" / "callboard.toml").write_text(text)
+
+
+def test_a_hidden_providers_key_is_said_not_to_be_used(
+    call: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_file(call.home, '[providers.anthropic]\nbase_url = "https://proxy.example/v1"\n')
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    said = "$ANTHROPIC_API_KEY is not used: it is the key for https://api.anthropic.com:443"
+    lines = {line["name"]: line for line in call("providers", "--json").lines}
+    assert lines["anthropic"]["note"].startswith(said)
+    assert (lines["anthropic"]["dialect"], lines["anthropic"]["key"]) == ("anthropic", "none")
+    assert said in call("providers").out
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    assert "is not used" not in call("providers").out
+
+
+def test_a_key_is_asked_for_only_when_it_is_the_next_step(call: Calls) -> None:
+    hint = "It has no key yet: `callboard keys set rem`, or set REM."
+    place = ("--base-url", "https://rem.example/v1", "--key-env", "REM")
+    assert hint in call("providers", "add", "rem", *place).out
+    assert call("providers", "deactivate", "rem").out == "Deactivated rem.\n"
+    assert hint in call("providers", "activate", "rem").out
+    call("providers", "edit", "openai", "--model", "m")
+    assert call("providers", "remove", "openai").out == "openai is as it was built in.\n"
+
+
+def test_a_key_that_http_would_show_is_said_not_to_be_sent(
+    call: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = ("--base-url", "http://10.1.2.3/v1", "--key-env", "REM")
+    added = call("providers", "add", "rem", *place)
+    assert added.out == "Added rem.\n"
+    assert "A key is not sent to http://10.1.2.3:80" in added.err
+    monkeypatch.setenv("REM", KEY)
+    [row] = [line for line in call("providers").out.splitlines() if line.startswith("rem ")]
+    assert "A key is not sent to http://10.1.2.3:80" in row
+    assert "(not sent: http)" in call("keys", "list").out
+    assert call("keys", "list", "--json").lines[0]["used"] is False
+    call("providers", "edit", "rem", "--base-url", "https://10.1.2.3/v1", "--key-env", "REM")
+    assert "not sent" not in call("keys", "list").out + call("providers").out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["models", "ollama/ok"], "'ollama/ok' is a model, and here a provider is wanted"),
+        (["providers", "test", "ollama/ok"], "write ollama alone"),
+        (["providers", "deactivate", "rehearsal"], "rehearsal is the model in this process"),
+        (["providers", "remove", "rehearsal"], "rehearsal is the model in this process"),
+    ],
+)
+def test_what_is_no_provider_is_said_to_be_what_it_is(
+    call: Calls, words: list[str], said: str
+) -> None:
+    check_refused(call(*words), said)
+
+
+def test_a_provider_is_named_once_and_said_to_be_inactive(call: Calls) -> None:
+    call("providers", "deactivate", "gemini")
+    said = call("models", "gemini").err
+    assert "gemini: gemini" not in said
+    assert "gemini needs a key" in said
+    assert "gemini is inactive: `callboard providers activate gemini`" in said
+    call("providers", "activate", "gemini")
+    assert "inactive" not in call("models", "gemini").err
+
+
+def test_an_error_names_the_option_that_is_wrong(call: Calls, tmp_path: Path) -> None:
+    place = ("--workspace", str(tmp_path), "--model", "rehearsal")
+    check_refused(call("run", "hi", *place, "--fallback", "nosuch/x"), "--fallback nosuch/x: There")
+    check_refused(call("run", "hi", "--model", " "), "--model is empty", code=2)
+    fake = tmp_path / "fake.png"
+    fake.write_text("no picture")
+    attached = call("run", "hi", *place, "--attach", str(fake))
+    check_refused(attached, "is no image/png: rename it")
+
+
+def test_a_default_whose_provider_is_gone_is_said_to_be_the_default(call: Calls) -> None:
+    call("providers", "add", "rem", "--base-url", "http://127.0.0.1:1/v1")
+    call("models", "default", "rem/x")
+    call("providers", "remove", "rem")
+    gone = call("run", "hi")
+    check_refused(gone, "The default model is rem/x: `callboard models default` chooses another")
+
+
+def test_a_key_that_was_left_behind_is_named_when_one_is_missing(call: Calls) -> None:
+    place = ("--base-url", "https://rem.example/v1", "--key-env", "REM", "--model", "m")
+    call("providers", "add", "rem", *place)
+    assert "that is stored" not in call("run", "hi", "--model", "rem").err
+    store = open_key_store(call.home / "data", KeySettings(), os.environ)
+    store.put("rem", "https://rem.example:443", Secret(KEY))
+    moved = ("--base-url", "https://new.example/v1", "--key-env", "REM")
+    call("providers", "edit", "rem", *moved)
+    said = call("run", "hi", "--model", "rem").err
+    assert "stored is for https://rem.example:443, and is not sent to https://new.exam" in said

@@ -18,6 +18,7 @@ from callboard.runtime.events import (
     MessageDiscarded,
     TurnEnded,
 )
+from callboard.runtime.history import Call, Part, Refusal, Text, Thinking
 from callboard.runtime.stream import Done, RefusalDelta, StopReason, TextDelta, ThinkingDelta, Usage
 
 PLAIN = Style()
@@ -40,9 +41,9 @@ def ended(outcome: str = "answered") -> TurnEnded:
     return TurnEnded(turn_id="t", outcome=outcome, duration_ms=1500)
 
 
-def message(usage: Usage | None) -> MessageCompleted:
+def message(usage: Usage | None, parts: tuple[Part, ...] = (Text("x"),)) -> MessageCompleted:
     return MessageCompleted(
-        turn_id="t", message_id="m", parts=(), provider="p", model="m", usage=usage
+        turn_id="t", message_id="m", parts=parts, provider="p", model="m", usage=usage
     )
 
 
@@ -162,3 +163,13 @@ def test_the_style_follows_the_stream() -> None:
 def test_durations_and_counts_read_well() -> None:
     assert [seconds(n) for n in (0, 999, 1200, 125_000)] == ["0 ms", "999 ms", "1.2 s", "2 min 5 s"]
     assert (counted(1, "call"), counted(0, "call")) == ("1 call", "0 calls")
+
+
+@pytest.mark.parametrize("part", [Text("x"), Refusal("no"), Call("c", "f", "{}")], ids=repr)
+def test_an_answer_without_anything_is_said_to_be_one(part: Part) -> None:
+    line = "(the model answered nothing)\n"
+    assert line in shown(message(None, ()), ended())
+    assert line in shown(message(None, (Thinking("hm"), Text(""))), ended())
+    assert line not in shown(message(None, (part,)), ended())
+    broken = msgspec.structs.replace(message(None, ()), incomplete=True)
+    assert line not in shown(broken, ended("cancelled"))

@@ -47,8 +47,15 @@ LINES: list[tuple[Trouble, str]] = [
         "switched to b/m: It broke.",
     ),
     (
+        ModelSwitched(
+            turn_id="t", provider="b", model="m",
+            reason="The provider refused the key. Check the key of this provider. There is no x/y.",
+        ),
+        "switched to b/m: The provider refused the key. There is no x/y.",
+    ),
+    (
         ProviderSetAside(turn_id="t", provider="b", seconds=30, reason="It broke."),
-        "b keeps failing and is set aside for 30.0 s",
+        "b is set aside for 30.0 s: It broke.",
     ),
     (
         HistoryCompacted(
@@ -193,7 +200,9 @@ async def test_a_run_goes_on_with_its_fallback(command: Command) -> None:
         done = await command(*tokens)
         assert (done.code, done.err) == (0, "")
         lines = done.out.splitlines()
-        assert lines[1] == "one keeps failing and is set aside for 30.0 s"
+        assert lines[1] == (
+            "one is set aside for 30.0 s: The provider refused the key (HTTP 401): bad key."
+        )
         assert lines[2].startswith("switched to two/n: The provider refused the key (HTTP 401)")
         assert "I am two." in lines
         told = await command(*tokens, "--json")

@@ -31,6 +31,12 @@ def test_a_base_url_has_one_form(text: str, expected: str) -> None:
         ("https://host/v1\r\nX-Evil: 1", "no spaces"),
         ("http://host:99999/v1", "out of range"),
         ("http://[::1/v1", "IPv6"),
+        ("http://evil.example[::1]/v1", "IPv6|host"),
+        ("http://[::1]evil.example/v1", "IPv6|host"),
+        ("http://evil.example\\[::1]/v1", "IPv6|host"),
+        ("http://evil.example%5B::1]/v1", "IPv6|host"),
+        ("http://::1/v1", "host"),
+        ("http://host:0/v1", "from 1 to 65535"),
         ("http://" + "a" * 3000, "at most 2048"),
     ],
 )
@@ -44,6 +50,8 @@ def test_what_is_no_base_url_is_refused_without_repeating_a_password(
 
 def test_the_origin_has_an_explicit_port_and_ignores_the_path() -> None:
     assert origin("https://Host/v1") == origin("https://host:443/v2") == "https://host:443"
+    assert origin("http://[::1]:8080/v1") == "http://[::1]:8080"
+    assert origin("https://[2001:DB8::1]/v1") == "https://[2001:db8::1]:443"
     assert origin("http://host/v1") != origin("https://host/v1")
     assert origin("https://host.evil.example/v1") != origin("https://host/v1")
 
@@ -55,6 +63,7 @@ def test_the_origin_has_an_explicit_port_and_ignores_the_path() -> None:
         ("http://127.0.0.1/v1", True),
         ("http://127.9.9.9/v1", True),
         ("http://[::1]:1/v1", True),
+        ("http://evil.example[::1]/v1", False),
         ("http://localhost.evil.example/v1", False),
         ("http://127.0.0.1.evil.example/v1", False),
         ("http://10.0.0.1/v1", False),

@@ -175,6 +175,26 @@ def test_without_callboard_home_the_folders_are_the_users_own(
     assert config_folder({}) == Path("/home/someone/.config/callboard")
 
 
+def test_an_environment_that_is_given_says_where_the_folders_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.platform", "linux")
+    named = {"XDG_CONFIG_HOME": "/x/config", "XDG_DATA_HOME": "/x/data", "HOME": "/home/other"}
+    assert config_folder(named) == Path("/x/config/callboard")
+    assert data_folder(named) == Path("/x/data/callboard")
+    home = {"HOME": "/home/other", "XDG_CONFIG_HOME": " "}
+    assert config_folder(home) == Path("/home/other/.config/callboard")
+    assert data_folder(home) == Path("/home/other/.local/share/callboard")
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert data_folder(home) == Path("/home/other/Library/Application Support/callboard")
+
+
+def test_no_test_sees_the_users_own_folders(tmp_path: Path) -> None:
+    """The fixture of all tests: what no test names is in a folder of the tests."""
+    for folder in (config_folder(), data_folder(), config_folder({}), data_folder({})):
+        assert folder.is_relative_to(tmp_path.parent.parent)
+
+
 def test_reading_settings_loads_no_toml_parser_unless_there_is_a_file(tmp_path: Path) -> None:
     code = (
         "import sys; from callboard.config.files import load_settings; load_settings()\n"

@@ -213,7 +213,7 @@ async def break_down(folder: Path, crash: Callable[[], None]) -> Aftermath:
                 raised = f"{type(error).__name__}: {error}"
         with trio.fail_after(30):
             # A suspended turn goes on by itself.
-            while await runtime.store.open_turns():  # ruff: ignore[async-busy-wait] as above
+            while await runtime.store.open_turns():  # noqa: ASYNC110  nothing tells of it
                 await trio.sleep(0.01)
     return await look_after(folder, bench, session.session_id, heard, raised)
 

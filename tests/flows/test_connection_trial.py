@@ -150,8 +150,10 @@ async def test_a_model_server_without_a_model_wants_one_named() -> None:
         {},
         {"/v1/models": page("<title>Router</title>"), "/v1/chat/completions": page("<title>")},
         {"/v1/models": page("{}"), "/v1/chat/completions": page("", status="405 No")},
+        {"/v1/chat/completions": page("<title>No POST</title>", status="501 No")},
+        {"/v1/chat/completions": page("<title>TLS port</title>", status="400 No")},
     ],
-    ids=["404", "web pages", "405"],
+    ids=["404", "web pages", "405", "501 page", "400 page"],
 )
 @pytest.mark.parametrize("model", [None, "m"])
 async def test_what_is_no_model_server(answers: dict[str, Answer], model: str | None) -> None:
@@ -205,6 +207,8 @@ async def test_tls_that_is_not_spoken() -> None:
         report = await tried(wish_for(server.url("/v1").replace("http:", "https:")))
     assert report.fault is ConnectionFault.TLS
     assert "certificate" in report.message
+    assert "_ssl.c" not in report.message
+    assert "[" not in report.message
 
 
 async def test_a_certificate_that_nobody_vouches_for() -> None:
@@ -254,6 +258,7 @@ async def test_what_is_no_http(data: bytes, fault: ConnectionFault) -> None:
         report = await tried(wish_for(f"http://127.0.0.1:{port}/v1"))
         nursery.cancel_scope.cancel()
     assert report.fault is fault
+    assert "bytearray" not in report.message
 
 
 async def silent(_: Any) -> None:
@@ -272,6 +277,17 @@ async def test_a_model_that_says_nothing() -> None:
         report = await tried(wish_for(server.url("/v1")), seconds=SHORT_SECONDS)
     assert (report.fault, report.listed) == (ConnectionFault.SILENT, 1)
     assert f"house answers, but its model {MODEL} said nothing" in report.message
+
+
+async def test_a_host_that_takes_the_connection_and_never_speaks_tls() -> None:
+    async with trio.open_nursery() as nursery:
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        port = listener.socket.getsockname()[1]
+        await nursery.start(trio.serve_listeners, silent, [listener])
+        report = await tried(wish_for(f"https://127.0.0.1:{port}/v1"), seconds=SHORT_SECONDS)
+        nursery.cancel_scope.cancel()
+    assert report.fault is ConnectionFault.TLS
+    assert "took the connection and did not speak TLS within 0.3 s" in report.message
 
 
 async def test_a_host_that_takes_no_connection() -> None:

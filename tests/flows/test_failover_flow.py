@@ -173,7 +173,7 @@ async def test_when_none_is_left_all_are_named(tmp_path: Path) -> None:
 
 async def test_an_own_agent_and_a_model_of_the_program_may_have_fallbacks(tmp_path: Path) -> None:
     agent = callboard.Agent(name="own", fallbacks=("two/small", "rehearsal/rehearsal"))
-    model = callboard.ScriptedModel([lambda _: 1 / 0])  # type: ignore[return-value]
+    model = callboard.ScriptedModel([lambda _: 1 / 0])  # type: ignore[list-item, return-value]
     async with open_two(tmp_path, [], [BUSY, BUSY], agents=[agent], model=model) as stage:
         played = await play(await stage.runtime.create_session(agent="own"), "What time is it?")
         assert played.ended.outcome == "answered"

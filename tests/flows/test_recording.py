@@ -71,6 +71,28 @@ async def test_a_key_is_in_no_recording(tmp_path: Path) -> None:
     assert b"bad key ***" in read_recording(refused)[0].answer
 
 
+@pytest.mark.parametrize("where", ["text", "thinking", "arguments"])
+@pytest.mark.parametrize("is_secret", [True, False])
+async def test_an_answer_that_spells_a_key_in_pieces_is_not_kept(
+    tmp_path: Path, where: str, is_secret: bool
+) -> None:
+    redactor.add(Secret(KEY if is_secret else "some-other-word-4711"))
+    steps: list[Step] = [
+        reply(["It is ", *KEY, "."])
+        if where == "text"
+        else reply("Ok.", thinking=list(KEY))
+        if where == "thinking"
+        else reply("Ok.", calls=[("read_file", {"path": KEY})])
+    ]
+    if where == "arguments":
+        steps.append(reply("Done."))
+    async with open_stage(tmp_path, steps, record=tmp_path / "recordings") as stage:
+        path = await recorded(tmp_path, stage, "Spell it.")
+    call = read_recording(path)[0]
+    assert KEY not in call.body
+    assert (call.body == "") is call.is_cut is bool(call.note) is is_secret
+
+
 async def test_what_came_of_a_broken_or_cancelled_call_is_recorded(tmp_path: Path) -> None:
     steps: list[Step] = [cut_after(40, reply("never whole " * 20)), stall("Half a ")]
     async with open_stage(tmp_path, steps, record=tmp_path / "recordings") as stage:

@@ -183,6 +183,7 @@ async def test_a_wait_that_is_too_long_is_not_begun(tmp_path: Path, value: str) 
         played = await play(await stage.runtime.create_session(), "Go.")
         assert played.ended.error_type == "overloaded"
         assert "60 s is the most" in played.ended.message
+        assert "a little later" not in played.ended.message
         assert failures(played) == []
 
 

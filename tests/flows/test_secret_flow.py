@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 import callboard
+from callboard.config.settings import ProviderSettings, Settings
 from callboard.providers.script import reply
 from callboard.providers.scripted_server import open_scripted_server
+from callboard.runtime.redaction import redact
 from callboard.runtime.sqlite_store import open_reader
 
 KEY = "canary-7f3a9c51d2e84b06"
@@ -50,3 +52,19 @@ async def test_a_key_is_in_the_request_and_in_no_log_record_or_result(
     assert "refused with" in (call.result or "")
     for file in (tmp_path / "data").iterdir():
         assert KEY.encode() not in file.read_bytes()
+
+
+async def test_the_key_of_a_provider_that_is_not_asked_is_masked_too(tmp_path: Path) -> None:
+    house = ProviderSettings(
+        name="house", base_url="https://models.house.example/v1", key_env="HOUSE_KEY"
+    )
+    keys = {"HOUSE_KEY": f"house-{KEY}", "GROQ_API_KEY": f"groq-{KEY}", "OTHER": f"other-{KEY}"}
+    shown = " ".join(keys.values())
+    assert redact(shown) == shown
+    async with callboard.open_runtime(
+        model="rehearsal",
+        workspace=tmp_path,
+        environ=keys,
+        settings=Settings(providers={"house": house}),
+    ):
+        assert redact(shown) == f"*** *** other-{KEY}"

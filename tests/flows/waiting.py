@@ -73,7 +73,7 @@ async def wait_for_the_kill(folder: Path, seconds: float) -> None:
         session = await runtime.create_session()
 
         async def say_ready() -> None:
-            while not await is_waiting(runtime):  # ruff: ignore[async-busy-wait] commits tell nobody
+            while not await is_waiting(runtime):  # noqa: ASYNC110  commits tell nobody
                 await trio.sleep(0.01)
             sys.stdout.write(session.session_id + "\n")
             sys.stdout.flush()

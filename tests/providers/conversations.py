@@ -33,7 +33,7 @@ DIALECTS = ("openai_chat", "openai_responses", "anthropic", "gemini")
 texts = st.text(max_size=12)
 names = st.sampled_from(["look", "mcp.read file", "a" * 90, "", "näme"])
 arguments = st.sampled_from(["{}", '{"a":1}', "", "[]", '{"a":', "null", '{"é":"☃"}'])
-call_ids = st.sampled_from([f"call_{n}" for n in range(6)])
+call_ids = st.sampled_from([*(f"call_{n}" for n in range(4)), "a1B2c3D4e", "toolu_" + "x" * 42])
 attachments = st.builds(
     Attachment,
     st.sampled_from(["image/png", "image/tiff", "application/pdf", "text/plain", "audio/wav", ""]),
@@ -84,6 +84,7 @@ def conversations(opaque: dict[str, Any]) -> st.SearchStrategy[list[Round]]:
 SCHEMAS: tuple[dict[str, Any], ...] = (
     {"type": "object"},
     {"type": "object", "properties": {"a": {"type": "string", "minLength": 1}}},
+    {"type": "object", "properties": {"$größe": {"type": "string"}}, "required": ["$größe"]},
     {
         "type": "object",
         "properties": {"a": {"$ref": "#/$defs/A"}},

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from sdk_types import RequestType
@@ -61,9 +62,12 @@ def _with_plain_calls(message: Any) -> Any:
     return {**message, "tool_calls": [_without(c, BESIDE_CALL) for c in message["tool_calls"]]}
 
 
-def check_chat_rules(body: Any) -> None:
+def check_chat_rules(body: Any, *, call_id: str = ".{1,40}") -> None:
+    """`call_id` is the pattern of ids that the server takes: OpenAI's, when nothing is said."""
     waiting: list[str] = []
     seen: set[str] = set()
+    roles = [message["role"] for message in body["messages"]]
+    assert ("user", "user") not in pairwise(roles)
     for message in body["messages"]:
         if message["role"] == "tool":
             assert message["tool_call_id"] == waiting.pop(0)
@@ -71,11 +75,12 @@ def check_chat_rules(body: Any) -> None:
         assert not waiting
         for call in message.get("tool_calls", ()):
             check_new(call["id"], seen)
+            assert re.fullmatch(call_id, call["id"])
             waiting.append(call["id"])
             assert isinstance(json.loads(call["function"]["arguments"]), dict)
             check_name(call["function"]["name"])
         if message["role"] == "assistant":
-            assert message["content"] is not None or message["tool_calls"]
+            assert message["content"] or message["tool_calls"]
             assert message.get("tool_calls") != []
     assert not waiting
     names = check_tool_names(body, (tool["function"]["name"] for tool in body.get("tools", ())))
@@ -196,6 +201,8 @@ def _check_anthropic_tools(body: Any) -> None:
     names = check_tool_names(body, (tool["name"] for tool in body.get("tools", ())))
     for tool in body.get("tools", ()):
         assert tool["input_schema"]["type"] == "object"
+        for name in tool["input_schema"].get("properties", ()):
+            assert re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name)
         assert not {"anyOf", "oneOf", "allOf"} & tool["input_schema"].keys()
     if "tool_choice" in body:
         assert body["tool_choice"].get("name", names[0]) in names

@@ -670,6 +670,22 @@ def test_the_schema_of_tools_keeps_its_references_and_has_an_object_at_its_root(
     assert tool_schema({"$ref": "#/gone"}) == {"type": "object"}
 
 
+@pytest.mark.parametrize("name", ["größe", "$filter", "from file", "x" * 65, "", "a\n"])
+def test_arguments_whose_names_are_refused_are_described(name: str) -> None:
+    schema = {"type": "object", "properties": {name: {"type": "string"}}, "required": [name]}
+    said = json.dumps(schema, separators=(",", ":"), ensure_ascii=False)
+    assert tool_schema(schema) == {
+        "type": "object",
+        "description": f"The arguments are an object that matches this schema: {said}",
+    }
+    definitions = {"$defs": {"Root": schema}}
+    assert "properties" not in tool_schema({"$ref": "#/$defs/Root", **definitions})
+    # The controls: names that are taken, and any within an argument.
+    for known in ("x" * 64, "a.b-c_1"):
+        kept = {"type": "object", "properties": {known: schema}}
+        assert tool_schema(kept) == kept
+
+
 def test_composition_at_the_root_of_a_tools_schema_becomes_words() -> None:
     choice = [{"required": ["a"]}, {"required": ["b"]}]
     assert tool_schema({"type": "object", "description": "d.", "anyOf": choice}) == {

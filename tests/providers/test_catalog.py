@@ -369,3 +369,22 @@ def test_an_odd_name_is_answered_in_one_line(choice: str) -> None:
     with pytest.raises(CallboardError) as caught:
         resolve(choice, environ=KEY)
     assert str(caught.value).isprintable()
+
+
+def test_a_provider_of_a_built_in_name_speaks_its_wire_format_elsewhere() -> None:
+    def at(base_url: str, key_env: str | None = None) -> Settings:
+        its = ProviderSettings(name="anthropic", base_url=base_url, key_env=key_env)
+        return Settings(providers={"anthropic": its})
+
+    environ = {"ANTHROPIC_API_KEY": "sk-hunter2"}
+    resolved = resolve("anthropic", settings=at("https://proxy.example/v1"), environ=environ)
+    assert dialect_of(resolved) == "anthropic"
+    assert resolved.model == KNOWN["anthropic"].model
+    assert key_of(resolved) is None
+    openai = resolve("anthropic/m", settings=at("https://proxy.example/openai/v1"))
+    assert dialect_of(openai) == "openai_chat"
+    unused = r"\$ANTHROPIC_API_KEY is not used: it is the key for https://api\.anthropic\.com"
+    with pytest.raises(AuthError, match=unused):
+        resolve("anthropic", settings=at("https://proxy.example/v1", "MINE"), environ=environ)
+    with pytest.raises(AuthError, match=r"keys set anthropic`\.$"):
+        resolve("anthropic", settings=at("https://proxy.example/v1", "MINE"))

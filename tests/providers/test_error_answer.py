@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from callboard.providers.error_answer import (
     MAX_MESSAGE_CHARS,
     MAX_RETRY_AFTER_SECONDS,
+    is_misplaced,
     plain_line,
     read_error_answer,
     read_error_event,
@@ -39,6 +40,8 @@ def body(value: Any) -> bytes:
         (422, "provider", False, "refused the request"),
         (429, "overloaded", True, "rate"),
         (500, "provider", True, "failed"),
+        (501, "provider", False, "base URL"),
+        (505, "provider", False, "base URL"),
         (502, "provider", True, "failed"),
         (503, "overloaded", True, "overloaded"),
         (504, "timeout", True, "took too long"),
@@ -93,6 +96,24 @@ def test_bodies_that_are_no_error_object(content: bytes, words: str) -> None:
     assert words in error.message
     assert error.message.isprintable()
     assert len(error.message) < MAX_MESSAGE_CHARS + 200
+
+
+@pytest.mark.parametrize(
+    ("status", "content", "misplaced"),
+    [
+        (400, b"<title>No</title>", True),
+        (404, b"{}", True),
+        (501, b"<title>Unsupported method</title>", True),
+        (501, b"{}", True),
+        (400, b'{"error": "no"}', False),
+        (502, b"<title>Bad Gateway</title>", False),
+        (503, b"<title>Busy</title>", False),
+    ],
+)
+def test_the_answer_of_another_server_is_told_from_a_model_s(
+    status: int, content: bytes, misplaced: bool
+) -> None:
+    assert is_misplaced(read_error_answer(status, {}, content)) is misplaced
 
 
 def test_an_account_without_quota_is_not_asked_again() -> None:
@@ -156,6 +177,13 @@ def test_a_conversation_that_is_too_long_is_known(status: int, value: dict[str, 
         (400, "Invalid value for context window.", "provider"),
         (429, "Rate limit reached: too many tokens per minute.", "overloaded"),
         (429, "This model's maximum context length is fine, your rate is not.", "overloaded"),
+        (400, "max_tokens is too large: 100000. This model supports at most 4096; its maximum context "
+         "length is 8192, reduce the length of the messages", "provider"),
+        (400, "'max_tokens' or 'max_completion_tokens' is too large: 9000. This model's maximum "
+         "context length is 8192 tokens", "provider"),
+        (400, "Unsupported: too many tokens requested", "provider"),
+        (400, "input length and `max_tokens` exceed context limit: 190 + 20 > 200",
+         "context_overflow"),
         (401, "prompt is too long", "auth"),
         (429, "You exceeded your current quota, please check your plan and billing details.",
          "overloaded"),
@@ -267,3 +295,15 @@ def test_an_error_in_broken_utf8_is_shown_as_far_as_it_goes() -> None:
     error = read_error_answer(500, {}, b'{"error": {"message": "bad \xff"}}')
     assert error.error_type == "provider"
     assert "bad" in error.message
+
+
+@pytest.mark.parametrize("before", range(3960, 4001, 4))
+@pytest.mark.parametrize("is_json", [True, False])
+def test_no_part_of_a_key_is_left_where_a_long_message_is_cut(before: int, is_json: bool) -> None:
+    key = "0123456789abcdefFEDCBA9876543210"
+    redactor.add(Secret(key))
+    said = "x" + " " * (before - 1) + key + " is wrong"
+    sent = body({"error": {"message": said}}) if is_json else said.encode()
+    message = read_error_answer(401, {}, sent).message
+    assert key[:4] not in message
+    assert ": x" in message

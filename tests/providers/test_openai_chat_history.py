@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -127,6 +128,56 @@ def test_a_round_is_encoded_anew_for_another_provider() -> None:
     assert b"hm" not in build(LOCAL, "q")
     assert b"hm" not in build(GROQ, "p")
     assert b"hm" in build(LOCAL, "p")
+
+
+MISTRAL = "https://api.mistral.ai/v1"
+
+
+@pytest.mark.parametrize(
+    ("base_url", "pattern", "kept"),
+    [
+        (LOCAL, "call_[0-9a-f]{32}", "x" * 40),
+        (OPENAI, "call_[0-9a-f]{32}", "x" * 40),
+        (MISTRAL, "[a-zA-Z0-9]{9}", "a1B2c3D4e"),
+        (OPENROUTER, "y{64}", "y" * 64),
+    ],
+)
+def test_ids_that_a_server_refuses_go_out_as_their_hash(
+    base_url: str, pattern: str, kept: str
+) -> None:
+    ids = ("y" * 64, kept)
+    calls = answer(*(Call(call_id, "look", "{}") for call_id in dict.fromkeys(ids)))
+    items: list[Item] = [calls]
+    items += [Result(call_id, "look", "{}") for call_id in dict.fromkeys(ids)]
+    first, *results = messages(base_url, *items)
+    sent = [call["id"] for call in first["tool_calls"]]
+    assert [result["tool_call_id"] for result in results] == sent
+    assert re.fullmatch(pattern, sent[0])
+    assert sent[-1] == kept
+    assert messages(base_url, *items) == [first, *results]
+
+
+@pytest.mark.parametrize("base_url", [LOCAL, OPENAI, MISTRAL, OPENROUTER, DEEPSEEK])
+def test_an_answer_that_says_and_calls_nothing_is_left_out(base_url: str) -> None:
+    empty = answer(Thinking("hm", "signed"), Text(" "), dialect="gemini")
+    own = answer(Thinking("hm"))
+
+    def sent(*rounds: Round) -> list[Any]:
+        request = ModelRequest(model="m", provider="p", rounds=rounds)
+        body = json.loads(openai_chat_at(base_url).build(request).body)
+        return [(each["role"], each["content"]) for each in body["messages"]]
+
+    rounds = [Round([Input("a"), empty]), Round([Input("b"), own]), Round([Input("c")])]
+    assert sent(*rounds) == [("user", "a\n\nb\n\nc")]
+    alone = [Round([Input("a")]), Round([empty]), Round([Input("b")])]
+    assert sent(*alone) == [("user", "a\n\nb")]
+    # The controls: text keeps an answer, and what stands around the empty ones stays.
+    said = Round([Input("d"), answer(Text("e"))])
+    around = [("user", "d"), ("assistant", "e"), ("user", "a\n\nd"), ("assistant", "e")]
+    assert sent(said, rounds[0], said) == around
+    called = Round([Input("f"), answer(CALL), Result("i", "look", "{}")])
+    roles = [role for role, _ in sent(called, Round([own]), Round([answer(Text("g"))]))]
+    assert roles == ["user", "assistant", "tool", "assistant"]
 
 
 def url(attachment: Attachment, kind: str) -> str:

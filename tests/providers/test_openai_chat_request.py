@@ -133,8 +133,8 @@ def test_calls_without_text_have_null_content() -> None:
     assert message["content"] is None
 
 
-def test_an_answer_without_text_has_empty_content() -> None:
-    assert messages_of(answer(Thinking("hm"))) == [{"role": "assistant", "content": ""}]
+def test_an_answer_of_thinking_alone_is_left_out() -> None:
+    assert messages_of(answer(Thinking("hm"))) == []
 
 
 def test_an_incomplete_answer_is_sent_as_its_text() -> None:
@@ -190,8 +190,7 @@ def test_names_that_a_model_made_up_are_sent_in_a_form_that_is_accepted(
 
 def test_an_empty_round_is_left_out() -> None:
     assert body_of([Input("a")], [], [Input("b")])["messages"] == [
-        {"role": "user", "content": "a"},
-        {"role": "user", "content": "b"},
+        {"role": "user", "content": "a\n\nb"},
     ]
     assert body_of()["messages"] == []
 

@@ -57,6 +57,12 @@ BREAKS: dict[str, dict[str, Break]] = {
         "results swapped": lambda body: _messages(body).append(_messages(body).pop(-2)),
         "result of no call": lambda body: _messages(body)[-1].update(tool_call_id="c"),
         "calls with one id": lambda body: _messages(body)[1]["tool_calls"][1].update(id="a"),
+        "long id": lambda body: [
+            _messages(body)[1]["tool_calls"][0].update(id="x" * 41),
+            _messages(body)[2].update(tool_call_id="x" * 41),
+        ],
+        "empty answer": lambda body: _messages(body).append({"role": "assistant", "content": ""}),
+        "two of a person": lambda body: _messages(body).insert(0, _messages(body)[0]),
         "tool with a dot": lambda body: body["tools"][0]["function"].update(name="a.b"),
         "tool twice": lambda body: body["tools"].append(body["tools"][0]),
     },
@@ -77,6 +83,9 @@ BREAKS: dict[str, dict[str, Break]] = {
     "anthropic": {
         "unknown field": lambda body: body.update(unknown=1),
         "no limit": lambda body: body.pop("max_tokens"),
+        "name of an argument": lambda body: body["tools"][0]["input_schema"].update(
+            properties={"$filter": {}}
+        ),
         "result lacks": lambda body: _messages(body)[-1]["content"].pop(),
         "result behind text": lambda body: _messages(body)[-1]["content"].insert(
             0, {"type": "text", "text": "a"}

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,6 @@ from callboard.providers.scripted_server import (
 from callboard.runtime import http_connection, http_pool
 from callboard.runtime.errors import DeadlineError, NetworkError, ValidationError
 from callboard.runtime.http import (
-    MAX_DECOMPRESSED_BYTES,
     MAX_FRUITLESS_BYTES,
     HttpClient,
     HttpStatistics,
@@ -46,6 +45,7 @@ from callboard.runtime.http import (
 )
 from callboard.runtime.http_connection import CONNECT_SECONDS, MAX_HEAD_BYTES
 from callboard.runtime.http_pool import ConnectionPool
+from callboard.runtime.inflation import MAX_DECOMPRESSED_BYTES, Inflation
 
 # Self-signed for 127.0.0.1 and localhost, valid until 2120; used by these tests alone.
 CERTIFICATE = """\
@@ -141,6 +141,117 @@ async def test_bytes_behind_an_answer_never_pass_for_the_next_one() -> None:
         assert client.statistics() == HttpStatistics(active=0, idle=0)
 
 
+class Cork(trio.abc.Stream):
+    """Holds what TLS sends until it is flushed: several records in one segment."""
+
+    def __init__(self, tcp: trio.abc.Stream) -> None:
+        self._tcp = tcp
+        self._held: bytearray | None = None
+
+    def hold(self) -> None:
+        self._held = bytearray()
+
+    async def flush(self) -> None:
+        held, self._held = self._held, None
+        await self._tcp.send_all(bytes(held or b""))
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        if self._held is None:
+            await self._tcp.send_all(data)
+        else:
+            await trio.lowlevel.checkpoint()
+            self._held += data
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._tcp.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        return bytes(await self._tcp.receive_some(max_bytes))
+
+    async def aclose(self) -> None:
+        await self._tcp.aclose()
+
+
+def answer_of(body: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body) + body
+
+
+@asynccontextmanager
+async def open_tls_server(
+    tls: ssl.SSLContext, first: list[bytes]
+) -> AsyncGenerator[tuple[str, list[int]]]:
+    """Answers the first request with these records in one segment, others with their number."""
+    served: list[int] = []
+
+    async def serve(tcp: trio.SocketStream) -> None:
+        served.append(0)
+        number = len(served) - 1
+        cork = Cork(tcp)
+        stream = trio.SSLStream(cork, tls, server_side=True, https_compatible=True)
+        with suppress(trio.BrokenResourceError):
+            while await stream.receive_some(65536):
+                served[number] += 1
+                cork.hold()
+                for record in first if sum(served) == 1 else [answer_of(b"%d" % sum(served))]:
+                    await stream.send_all(record)
+                await cork.flush()
+        await trio.aclose_forcefully(stream)
+
+    [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listener.socket.getsockname()[1]
+    async with trio.open_nursery() as nursery:
+        await nursery.start(trio.serve_listeners, serve, [listener])
+        try:
+            yield f"https://127.0.0.1:{port}/", served
+        finally:
+            nursery.cancel_scope.cancel()
+
+
+@pytest.fixture
+def trusted_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
+    pem = tmp_path / "trusted.pem"
+    pem.write_text(CERTIFICATE, encoding="ascii")
+    monkeypatch.setenv("SSL_CERT_FILE", str(pem))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+    return context
+
+
+async def test_a_tls_record_behind_an_answer_never_passes_for_the_next_one(
+    trusted_tls: ssl.SSLContext,
+) -> None:
+    records = [answer_of(b"real"), answer_of(b"smuggled")]
+    async with open_tls_server(trusted_tls, records) as (url, served):
+        async with open_http_client() as client:
+            assert await post(client, url) == b"real"
+            assert client.statistics() == HttpStatistics(active=0, idle=0)
+            assert await post(client, url) == b"2"
+            # The control: where nothing is behind the answer, the connection is used again.
+            assert await post(client, url) == b"3"
+    assert served == [1, 2]
+
+
+async def test_a_tls_stream_whose_buffer_is_not_to_be_seen_is_not_used_again(
+    trusted_tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_tls_server(trusted_tls, [answer_of(b"1")]) as (url, served):
+        async with open_http_client() as client:
+            async with client.stream_post(url, {}, b"{}") as answer:
+                assert await answer.read_all(100) == b"1"
+                monkeypatch.setattr(ssl, "MemoryBIO", type("Other", (), {}))
+            monkeypatch.undo()
+            assert client.statistics() == HttpStatistics(active=0, idle=0)
+    assert served == [1]
+
+
+@pytest.mark.parametrize("header", ["authorization", "x-api-key", "x-goog-api-key"])
+async def test_two_accounts_never_share_a_connection(header: str) -> None:
+    async with open_scripted_server([reply("x")] * 4) as server, open_http_client() as client:
+        for key, connections in (("one", 1), ("two", 2), ("one", 2), ("two", 2)):
+            await post(client, chat(server), b"{}", **{header: key})
+            assert server.connections == connections
+
+
 async def test_an_answer_that_was_not_read_to_its_end_costs_its_connection() -> None:
     steps = [reply("x" * 1000), reply("y")]
     async with open_scripted_server(steps) as server, open_http_client() as client:
@@ -194,6 +305,28 @@ async def test_connections_that_nobody_comes_back_for_are_closed(
             monkeypatch.setattr(http_connection, "KEEPALIVE_SECONDS", -1.0)
             await post(client, chat(server))
             assert client.statistics() == HttpStatistics(active=0, idle=1)
+
+
+async def test_they_are_closed_by_a_request_that_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 5
+    async with open_scripted_server([reply("x")] * (count + 1)) as server:
+        async with open_http_client() as client:
+            await hold_all(client, server, count)
+            async with client.stream_post(chat(server), {}, b"{}") as answer:
+                assert client.statistics() == HttpStatistics(active=1, idle=count - 1)
+                await answer.read_all(100_000)
+                monkeypatch.setattr(http_pool, "SWEEP_SECONDS", -1.0)
+                monkeypatch.setattr(http_connection, "KEEPALIVE_SECONDS", -1.0)
+            assert client.statistics() == HttpStatistics(active=0, idle=1)
+
+
+async def test_only_so_many_idle_connections_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_pool, "MAX_IDLE_CONNECTIONS", 3)
+    async with open_scripted_server([reply("x")] * 6) as server, open_http_client() as client:
+        await hold_all(client, server, 5)
+        assert client.statistics() == HttpStatistics(active=0, idle=3)
+        await post(client, chat(server))
+        assert server.connections == 5
 
 
 async def test_after_300_requests_cancelled_at_random_moments_the_next_one_is_served() -> None:
@@ -290,6 +423,27 @@ async def test_a_compressed_body_is_given_plain(encoding: str) -> None:
             assert await post(client, chat(server)) == plain
 
 
+@pytest.mark.parametrize("size", [1, 7, 1_000_000])
+async def test_a_body_of_several_gzip_members_is_given_whole(size: int) -> None:
+    parts = [b"one" * 1000, b"", b"two", b"three" * 100_000]
+    packed = b"".join(gzip.compress(part, mtime=0) for part in parts)
+    for behind in (b"", b"\0" * 50, b"\x1f", b"garbage" + gzip.compress(b"no")):
+        inflation = Inflation("gzip")
+        data = packed + behind
+        plain = b""
+        for at in range(0, len(data), size):
+            piece = inflation.feed(data[at : at + size])
+            while piece:
+                assert len(piece) <= MAX_DECOMPRESSED_BYTES
+                plain += piece
+                piece = inflation.feed()
+        assert plain == b"".join(parts)
+        assert inflation.is_complete
+    step = status(200, packed, content_encoding="gzip")
+    async with open_scripted_server([step]) as server, open_http_client() as client:
+        assert await post(client, chat(server)) == b"".join(parts)
+
+
 async def test_a_compressed_bomb_comes_in_small_pieces_and_is_cut_by_the_reader() -> None:
     bomb = gzip.compress(b"\0" * 50_000_000)
     steps = [status(200, bomb, content_encoding="gzip")] * 2
@@ -304,6 +458,8 @@ async def test_a_compressed_bomb_comes_in_small_pieces_and_is_cut_by_the_reader(
     ("body", "encoding", "words"),
     [
         (gzip.compress(b"x" * 1000, mtime=0)[:-12], "gzip", "before it was complete"),
+        (gzip.compress(b"x") + gzip.compress(b"y" * 99)[:-12], "gzip", "before it was complete"),
+        (gzip.compress(b"x") + b"\x1f\x8bnot", "gzip", "not compressed as it says"),
         (b"not gzip at all", "gzip", "not compressed as it says"),
         (b"x", "br", "'br'"),
     ],
@@ -335,6 +491,8 @@ async def test_a_connection_that_breaks_is_a_network_error(step: Step, words: st
             assert "127.0.0.1" in str(caught.value)
             assert caught.value.retryable
             assert client.statistics() == HttpStatistics(active=0, idle=0)
+            for leak in ("bytearray", "b'", "Errno", "_ssl.c"):
+                assert leak not in str(caught.value)
             assert b"fine" in await post(client, chat(server))
 
 

@@ -226,7 +226,7 @@ async def test_a_header_that_is_none_is_refused_and_its_value_not_repeated(
         ({"timeout": 0}, "timeout"),
         ({"timeout": -1}, "timeout"),
         ({"body": {"a": 1}}, "body"),
-        ({"headers": {"a": 1}}, "headers[...]"),
+        ({"headers": {"a": 1}}, "headers.a"),
     ],
 )
 async def test_a_wrong_argument_is_named(arguments: dict[str, Any], field: str) -> None:
