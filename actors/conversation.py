@@ -102,9 +102,7 @@ class Conversation:
             case CallProposed():
                 self.open_calls[event.call_id] = event
                 self.call_ids.add(event.call_id)
-            case (
-                CallStarted() | ApprovalAsked() | ApprovalAnswered() | GrantGiven() | GrantRevoked()
-            ):
+            case CallStarted() | ApprovalAsked() | ApprovalAnswered() | GrantGiven():
                 pass
             case SessionTainted():
                 self.is_tainted = True
@@ -130,7 +128,7 @@ class Conversation:
                 self.workspace, self.kind = event.workspace, event.kind
             case AgentSwitched():
                 self.agent = event.agent
-            case TurnResumed() | TitleSet() | SessionDeleted() | SessionRestored():
+            case TurnResumed() | GrantRevoked() | TitleSet() | SessionDeleted() | SessionRestored():
                 pass
             case _:
                 assert_never(event)

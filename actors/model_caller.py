@@ -247,12 +247,16 @@ class ModelCaller:
 
     async def _summary(self, rounds: Sequence[Round]) -> AnswerBuilder:
         """The answer with a summary; of less, where the model can't read as much."""
-        for max_chars in RECORD_CHARS:
-            request = partial(summary_request, rounds, max_chars=max_chars)
-            answer = await self._attempted(request, is_shown=False)
+        *longer, shortest = RECORD_CHARS
+        for max_chars in longer:
+            answer = await self._attempted(
+                partial(summary_request, rounds, max_chars=max_chars), is_shown=False
+            )
             if answer.error is None or answer.error.error_type != ContextOverflow.type:
-                break
-        return answer
+                return answer
+        return await self._attempted(
+            partial(summary_request, rounds, max_chars=shortest), is_shown=False
+        )
 
     # ── one call ─────────────────────────────────────────────────────────────────────────────────
 

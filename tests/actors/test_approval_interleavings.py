@@ -39,7 +39,7 @@ from callboard.runtime.messages import AnswerApproval, ApprovalAnswer, ApprovalR
 from callboard.runtime.recovery import closing_events
 from callboard.tools.tool import ToolContext
 
-SEEDS = 20_000 if os.environ.get("CALLBOARD_SOAK") else 2_000
+SEEDS = 20_000 if os.environ.get("CALLBOARD_SOAK") else 800
 BATCHES = 8
 """Tests that share the seeds, so that a failure names its part."""
 

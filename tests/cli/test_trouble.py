@@ -116,11 +116,13 @@ def test_options_change_the_agent_of_the_run_alone() -> None:
     )
     settings = Settings(agents={"other": other, "mine": mine})
     assert Tuning().applied(settings, "mine") is settings
-    tuning = Tuning(fallback=("c/d", "e/f/g"), thinking="low", temperature=0.0, max_tokens=9)
+    tuning = Tuning(
+        fallback=("groq/d", "openrouter/f/g"), thinking="low", temperature=0.0, max_tokens=9
+    )
     tuned = tuning.applied(settings, "mine")
     assert tuned.agents["other"] is other
     assert tuned.agents["mine"] == Agent(
-        name="mine", prompt="p", temperature=0.0, fallbacks=("c/d", "e/f/g"),
+        name="mine", prompt="p", temperature=0.0, fallbacks=("groq/d", "openrouter/f/g"),
         thinking=ThinkingEffort.LOW, max_output_tokens=9,
     )  # fmt: skip
     assert Tuning(max_tokens=9).applied(Settings(), "general").agent().max_output_tokens == 9
