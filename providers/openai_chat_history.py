@@ -41,26 +41,27 @@ class ChatHistory:
 
         Each is encoded once, but for those whose answer is left out: they join the next.
         """
+        key = self._key
         encoded: list[bytes] = []
         group: list[Round] = []
         for item in rounds:
+            if not group and (known := item.encoded.get(key)) is not None:
+                encoded.append(known)
+                continue
             group.append(item)
             if not _end_with_input(group):
-                encoded.append(self._encoded(group))
+                made = self._encoded(group)
+                if len(group) == 1:
+                    item.encoded[key] = made
+                encoded.append(made)
                 group = []
         if group:
             encoded.append(self._encoded(group))
         return [messages for messages in encoded if messages]
 
-    def _encoded(self, group: list[Round]) -> bytes:
-        first = group[0]
-        known = first.encoded.get(self._key) if len(group) == 1 else None
-        if known is None:
-            items = [each for item in group for each in item.items]
-            known = b",".join(map(_encode, self._messages(items)))
-            if len(group) == 1:
-                first.encoded[self._key] = known
-        return known
+    def _encoded(self, group: Sequence[Round]) -> bytes:
+        items = [each for item in group for each in item.items]
+        return b",".join(map(_encode, self._messages(items)))
 
     def _messages(self, items: Sequence[Item]) -> Iterator[Message]:
         inputs: list[Input] = []

@@ -219,8 +219,8 @@ async def test_a_finished_round_is_encoded_once(tmp_path: Path) -> None:
     def noting(step: Step) -> Callable[[ModelRequest], Step]:
         def take(request: ModelRequest) -> Step:
             OPENAI_CHAT.build(request)
-            # One provider in one format: one encoded form.
-            encoded.append([next(iter(round_.encoded.values())) for round_ in request.rounds])
+            # One provider in one format: one encoded form, of each round that is finished.
+            encoded.append([next(iter(each.encoded.values()), b"") for each in request.rounds])
             return step
 
         return take

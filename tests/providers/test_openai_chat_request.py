@@ -196,8 +196,8 @@ def test_an_empty_round_is_left_out() -> None:
 
 
 def test_a_round_is_encoded_once() -> None:
-    round_ = Round([Input("a")])
-    assert body_of(round_)["messages"] == [{"role": "user", "content": "a"}]
+    round_ = Round([Input("a"), Answer((Text("b"),))])
+    assert [each["content"] for each in body_of(round_)["messages"]] == ["a", "b"]
     [key] = round_.encoded
     round_.encoded[key] = b'{"role":"user","content":"kept"}'
     assert body_of(round_)["messages"] == [{"role": "user", "content": "kept"}]
