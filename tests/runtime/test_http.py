@@ -417,7 +417,7 @@ async def test_no_cookies_no_redirects_and_nothing_from_the_environment(
 @pytest.mark.parametrize("encoding", ["gzip", "x-gzip", "deflate"])
 async def test_a_compressed_body_is_given_plain(encoding: str) -> None:
     plain = b"data: x\n\n" * 1000
-    packed = zlib.compress(plain) if encoding == "deflate" else gzip.compress(plain)
+    packed = zlib.compress(plain) if encoding == "deflate" else gzip.compress(plain, mtime=0)
     async with open_scripted_server([status(200, packed, content_encoding=encoding)]) as server:
         async with open_http_client() as client:
             assert await post(client, chat(server)) == plain
@@ -427,7 +427,7 @@ async def test_a_compressed_body_is_given_plain(encoding: str) -> None:
 async def test_a_body_of_several_gzip_members_is_given_whole(size: int) -> None:
     parts = [b"one" * 1000, b"", b"two", b"three" * 100_000]
     packed = b"".join(gzip.compress(part, mtime=0) for part in parts)
-    for behind in (b"", b"\0" * 50, b"\x1f", b"garbage" + gzip.compress(b"no")):
+    for behind in (b"", b"\0" * 50, b"\x1f", b"garbage" + gzip.compress(b"no", mtime=0)):
         inflation = Inflation("gzip")
         data = packed + behind
         plain = b""
@@ -445,7 +445,7 @@ async def test_a_body_of_several_gzip_members_is_given_whole(size: int) -> None:
 
 
 async def test_a_compressed_bomb_comes_in_small_pieces_and_is_cut_by_the_reader() -> None:
-    bomb = gzip.compress(b"\0" * 50_000_000)
+    bomb = gzip.compress(b"\0" * 50_000_000, mtime=0)
     steps = [status(200, bomb, content_encoding="gzip")] * 2
     async with open_scripted_server(steps) as server, open_http_client() as client:
         async with client.stream_post(chat(server), {}, b"{}") as answer:
@@ -458,8 +458,12 @@ async def test_a_compressed_bomb_comes_in_small_pieces_and_is_cut_by_the_reader(
     ("body", "encoding", "words"),
     [
         (gzip.compress(b"x" * 1000, mtime=0)[:-12], "gzip", "before it was complete"),
-        (gzip.compress(b"x") + gzip.compress(b"y" * 99)[:-12], "gzip", "before it was complete"),
-        (gzip.compress(b"x") + b"\x1f\x8bnot", "gzip", "not compressed as it says"),
+        (
+            gzip.compress(b"x", mtime=0) + gzip.compress(b"y" * 99, mtime=0)[:-12],
+            "gzip",
+            "before it was complete",
+        ),
+        (gzip.compress(b"x", mtime=0) + b"\x1f\x8bnot", "gzip", "not compressed as it says"),
         (b"not gzip at all", "gzip", "not compressed as it says"),
         (b"x", "br", "'br'"),
     ],
