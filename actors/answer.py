@@ -180,7 +180,7 @@ class AnswerBuilder:
 
     def _end_thinking(self, event: ThinkingEnd) -> None:
         last = self._parts[-1] if self._parts else None
-        if isinstance(last, _ThinkingPieces) and not last.signature:
+        if isinstance(last, _ThinkingPieces) and last.signature is None:
             # An empty signature still closes the block, so that the next one is its own part.
             last.signature = event.signature or ""
         elif event.signature:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from ..runtime.events import Stored
+from ..runtime.surrogates import without_surrogates
 
 
 class EventLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -42,7 +43,7 @@ def json_line(value: msgspec.Struct) -> str:
 def _mended(value: Any) -> Any:
     match value:
         case str():
-            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            return without_surrogates(value)
         case dict():
             return {_mended(key): _mended(item) for key, item in value.items()}
         case list() | tuple():

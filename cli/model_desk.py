@@ -14,9 +14,9 @@ import trio
 
 from ..config.base_url import origin
 from ..config.files import config_file, load_own_settings, load_settings
-from ..config.key_store import KeyStore, open_key_store
 from ..config.managed import set_default_model
 from ..config.settings import Settings
+from ..models import with_keys
 from ..providers.catalog import Wish
 from ..providers.known_providers import KNOWN, KnownProvider
 from ..providers.model_cache import ModelCache
@@ -24,7 +24,6 @@ from ..providers.model_services import ModelList, ModelServices, ModelSource, Of
 from ..providers.provider_keys import has_environment_key
 from ..providers.provider_table import (
     REHEARSAL,
-    mask_environment_keys,
     provider_named,
     providers_of,
 )
@@ -148,14 +147,7 @@ def _check_choice(settings: Settings, choice: str) -> None:
 async def _show(
     settings: Settings, data: Path, provider: str | None, *, refresh: bool, json: bool
 ) -> int:
-    mask_environment_keys(settings, os.environ)
-    store = open_key_store(data, settings.keys, os.environ)
-    wish = Wish(
-        settings=settings,
-        environ=os.environ,
-        stored=store.get,
-        stored_places=store.places,
-    )
+    wish = with_keys(Wish(settings=settings, environ=os.environ), data)
     async with open_http_client() as http:
         services = ModelServices(wish, http, ModelCache(data))
         if provider is not None:
@@ -166,7 +158,7 @@ async def _show(
                 )
             _print(await services.list_models(provider, refresh=refresh), json=json)
             return ANSWERED
-        names = _askable(wish, store)
+        names = _askable(wish)
         for name, found in (await _ask_all(services, names, refresh)).items():
             if isinstance(found, ModelList):
                 _print(found, json=json)
@@ -193,13 +185,12 @@ async def _ask_all(
     return {name: found[name] for name in names}
 
 
-def _askable(wish: Wish, store: KeyStore) -> list[str]:
+def _askable(wish: Wish) -> list[str]:
     """The providers that are active, and have a key or want none."""
-    stored = {(row.binding.provider, row.binding.origin) for row in store.rows()}
 
     def has_key(its: KnownProvider) -> bool:
         is_set = has_environment_key(its.variable(wish.environ), wish.environ)
-        return is_set or (its.name, origin(its.base_url)) in stored
+        return is_set or origin(its.base_url) in wish.stored_places(its.name)
 
     providers = providers_of(wish.settings).values()
     active = [its for its in providers if its.name not in wish.settings.inactive]

@@ -9,10 +9,10 @@ from pathlib import Path
 import trio
 
 from ..config.files import load_settings
-from ..config.key_store import open_key_store
+from ..models import with_keys
 from ..providers.catalog import Wish, find_provider
 from ..providers.connection_trial import ConnectionReport, try_connection
-from ..providers.provider_table import REHEARSAL, mask_environment_keys
+from ..providers.provider_table import REHEARSAL
 from ..runtime.core_dumps import forbid_core_dumps
 from ..runtime.redaction import redact
 from .complaint import complain
@@ -30,14 +30,7 @@ def try_provider(
     if name == REHEARSAL:
         print("rehearsal works: it is built in, and needs no connection.")
         return ANSWERED
-    mask_environment_keys(settings, os.environ)
-    store = open_key_store(data, settings.keys, os.environ)
-    wish = Wish(
-        settings=settings,
-        environ=os.environ,
-        stored=store.get,
-        stored_places=store.places,
-    )
+    wish = with_keys(Wish(settings=settings, environ=os.environ), data)
     provider = find_provider(wish, name)
     if name in settings.inactive:
         complain(f"{name} is inactive: `callboard providers activate {name}` lets it be used.")

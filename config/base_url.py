@@ -6,10 +6,10 @@ import ipaddress
 import re
 from urllib.parse import urlsplit
 
+from ..runtime.address_guard import DEFAULT_PORTS
+
 MAX_URL_LENGTH = 2048
 """Longer ones are not base URLs but mistakes; browsers and proxies stop near here too."""
-
-DEFAULT_PORTS = {"http": 80, "https": 443}
 
 _HOST = re.compile(r"(?:[^\[\]:@\\%]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?")
 """What stands before the path, a port behind it. Parsers differ in what they make of anything

@@ -6,7 +6,6 @@ holds. This module never writes.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import sys
@@ -277,6 +276,8 @@ class _Reader:
         unknown = re.search(r"unknown field `(.*)`$", text)
         missing = re.search(r"missing required field `(.*)`$", text)
         if unknown is not None:
+            import difflib  # here: a configuration without a mistake needs it not
+
             known = _fields(kind, inner)
             close = difflib.get_close_matches(unknown[1], known, 1)
             hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"

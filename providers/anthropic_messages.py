@@ -20,7 +20,6 @@ followed.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -36,16 +35,14 @@ from .anthropic_messages_models import models_request, read_model_list
 from .anthropic_messages_schema import answer_format, tool_schema
 from .error_answer import read_error_answer
 from .provider import NO_NAMES, HttpRequest, ModelPage, ModelRequest, ToolChoice
-from .tool_names import renamed, sent_name
+from .tool_names import sent_name
+from .tool_sets import ToolSet, ToolSets
 
 PATH = "/messages"
 
 VERSION = "2023-06-01"
 """Of the API. The next one, 2026-10-21, takes no sampling parameters from any model, and servers of
 other makers don't know it."""
-
-MAX_KEPT_TOOL_SETS = 16
-"""Encoded tool lists that are kept: one for each agent in use, with room for switching."""
 
 MAX_TEMPERATURE = 1.0
 """Anthropic: "Ranges from 0.0 to 1.0"; other formats go to 2, so what is higher becomes this."""
@@ -66,9 +63,7 @@ class AnthropicMessages:
     name = NAME
 
     def __init__(self) -> None:
-        self._tools: deque[tuple[tuple[ToolDefinition, ...], bytes, Mapping[str, str]]] = deque(
-            maxlen=MAX_KEPT_TOOL_SETS
-        )
+        self._tools = ToolSets(_encode_tools)
 
     def build(self, request: ModelRequest) -> HttpRequest:
         """The request; a round is encoded when it is first seen, and then joined as bytes."""
@@ -79,7 +74,7 @@ class AnthropicMessages:
         for key, value in _options(request, family):
             parts += [b',"%b":' % key.encode(), _encode(value)]
         if request.tools:
-            tools, names = self._encode_tools(request.tools)
+            tools, names = self._tools.encoded(request.tools)
             parts += [b',"tools":', tools]
         elif called := _called_names(request):
             parts += [b',"tools":', _encode([_unknown_tool(name) for name in called])]
@@ -110,16 +105,11 @@ class AnthropicMessages:
         """What an answer with an error status means; `headers` in lower case."""
         return read_error_answer(status, headers, body)
 
-    def _encode_tools(self, tools: tuple[ToolDefinition, ...]) -> tuple[bytes, Mapping[str, str]]:
-        for known, encoded, names in self._tools:
-            if known is tools or known == tools:
-                return encoded, names
-        encoded = _encode([_tool(definition) for definition in tools])
-        # On the last tool: a mark covers all that stands before it.
-        encoded = encoded[: -len(b"}]")] + CACHE_MARK + b"}]"
-        names = renamed(definition.name for definition in tools) or NO_NAMES
-        self._tools.appendleft((tools, encoded, names))
-        return encoded, names
+
+def _encode_tools(tools: ToolSet) -> bytes:
+    encoded = _encode([_tool(definition) for definition in tools])
+    # On the last tool: a mark covers all that stands before it.
+    return encoded[: -len(b"}]")] + CACHE_MARK + b"}]"
 
 
 def _tool(definition: ToolDefinition) -> dict[str, Any]:

@@ -30,14 +30,13 @@ from ..runtime.stream import (
     ToolCallStart,
 )
 from .anthropic_messages_wire import (
-    BROKEN,
-    NOTHING,
     Block,
     Delta,
     clean,
     decode_block,
     decode_object,
 )
+from .lenient_json import BROKEN, NOTHING
 from .provider import NO_NAMES
 
 NAME = "anthropic"

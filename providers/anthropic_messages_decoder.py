@@ -22,11 +22,9 @@ from ..runtime.stream import (
     TextDelta,
     Usage,
 )
+from .answer_body import CUT_OFF, MAX_ANSWER_BYTES, TOO_LARGE, AnswerBody, failure, no_answer
 from .anthropic_messages_blocks import MAX_BLOCKS, MAX_CALLS, NAME, BlockAssembly
 from .anthropic_messages_wire import (
-    BROKEN,
-    MAX_COUNT,
-    NOTHING,
     Event,
     Message,
     UsageCount,
@@ -37,22 +35,12 @@ from .anthropic_messages_wire import (
     error_value,
     odd_event,
 )
-from .error_answer import plain_line, read_error_answer, read_error_event
+from .error_answer import plain_line, read_error_event
+from .lenient_json import BROKEN, NOTHING, checked_count
 from .provider import NO_NAMES
-from .sse import SseParser
 from .stop_words import read_stop
 
 __all__ = ["MAX_ANSWER_BYTES", "NAME", "AnthropicMessagesDecoder"]
-
-MAX_ANSWER_BYTES = 256 * 1024 * 1024
-"""Of one answer on the wire, which bounds all that comes out of it: several times what a fast
-model sends within the longest model call (15 minutes, 200 tokens a second, 300 bytes each)."""
-
-MAX_HEAD_BYTES = 1024 * 1024
-"""Of a body in which no event was seen yet: kept to tell what it was instead (a whole JSON answer
-of a server that does not stream, an error object, a web page)."""
-
-_FIELDS = (b"data:", b"event:", b"id:", b"retry:")
 
 
 class AnthropicMessagesDecoder:
@@ -63,11 +51,9 @@ class AnthropicMessagesDecoder:
     """
 
     def __init__(self, tool_names: Mapping[str, str] = NO_NAMES) -> None:
-        self._sse = SseParser()
+        self._body = AnswerBody()
         self._blocks = BlockAssembly(tool_names)
         self._usage = UsageCount()
-        self._head: bytearray | None = bytearray()
-        self._size_bytes = 0
         self._has_begun = False
         self._has_stopped = False
         self._stop_reason: str | None = None
@@ -84,10 +70,7 @@ class AnthropicMessagesDecoder:
         events: list[AnyStreamEvent] = []
         if self._ended:
             return events
-        self._size_bytes += len(data)
-        payloads = self._sse.feed(data)
-        if self._head is not None:
-            self._keep_head(data, has_event=bool(payloads))
+        payloads = self._body.feed(data)
         blocks = self._blocks
         for payload in payloads:
             try:
@@ -110,38 +93,27 @@ class AnthropicMessagesDecoder:
                 self._read(event, payload, events)
             if self._ended:
                 return events
-        if self._sse.overflowed or self._size_bytes > MAX_ANSWER_BYTES:
-            self._fail(events, "provider", "The provider sent more than any answer holds.")
+        if self._body.overflowed:
+            self._stop(events, TOO_LARGE)
         return events
 
     def finish(self) -> list[AnyStreamEvent]:
         """What the end of the bytes means: nothing behind a terminal event, else an error."""
         events: list[AnyStreamEvent] = []
-        for payload in self._sse.end():
+        for payload in self._body.end():
             # It may be cut in the middle, which its JSON shows: then it never came.
             if not self._ended and clean(payload) is not None:
-                self._head = None
+                self._body.head = None
                 self._read_odd(payload, events)
         if self._ended:
             return events
         if self._has_stopped:
             self._done(events)
-        elif self._head:
-            self._read_head(bytes(self._head), events)
+        elif self._body.head:
+            self._read_head(bytes(self._body.head), events)
         else:
-            self._fail(
-                events,
-                "network",
-                "The connection ended before the answer was complete. Try again.",
-                retryable=True,
-            )
+            self._stop(events, CUT_OFF)
         return events
-
-    def _keep_head(self, data: bytes, *, has_event: bool) -> None:
-        if has_event or self._head is None:
-            self._head = None
-        else:
-            self._head += data[: MAX_HEAD_BYTES - len(self._head)]
 
     def _read_head(self, head: bytes, events: list[AnyStreamEvent]) -> None:
         """Reads a body that was no event stream: a whole message, an error, anything."""
@@ -151,13 +123,8 @@ class AnthropicMessagesDecoder:
             self._begin(message, events)
             self._blocks.end_all(events)
             self._done(events)
-        elif _begins_stream(head):
-            text = "The connection ended before the answer began. Try again."
-            self._fail(events, "network", text, retryable=True)
         else:
-            self._ended = True
-            error = read_error_answer(200, {}, head)
-            events.append(msgspec.structs.replace(error, status=None))
+            self._stop(events, no_answer(head))
 
     def _read_odd(self, payload: bytes, events: list[AnyStreamEvent]) -> None:
         """Reads an event in whatever form."""
@@ -167,9 +134,7 @@ class AnthropicMessagesDecoder:
         event = odd_event(payload)
         if event is None:
             start = plain_line(payload.decode("utf-8", "replace"), 100)
-            self._fail(
-                events, "provider", f"The provider sent an event that can't be read: {start}"
-            )
+            self._stop(events, failure(f"The provider sent an event that can't be read: {start}"))
         else:
             self._read(event, payload, events)
 
@@ -187,7 +152,7 @@ class AnthropicMessagesDecoder:
         elif kind == "content_block_start":
             if not self._blocks.begin(event.content_block, event.index, events):
                 text = "The provider sent a block that can't be read."
-                self._fail(events, "provider", text)
+                self._stop(events, failure(text))
             self._check_blocks(events)
         elif kind == "message_start":
             self._has_stopped = False
@@ -201,8 +166,7 @@ class AnthropicMessagesDecoder:
             self._blocks.end_all(events)
             self._has_stopped = True
         elif kind == "error" or event.error is not NOTHING:
-            self._ended = True
-            events.append(read_error_event(error_value(event, payload)))
+            self._stop(events, read_error_event(error_value(event, payload)))
 
     def _read_message_start(self, event: Event, events: list[AnyStreamEvent]) -> None:
         if self._has_begun:
@@ -227,7 +191,7 @@ class AnthropicMessagesDecoder:
     def _check_blocks(self, events: list[AnyStreamEvent]) -> None:
         if self._blocks.is_full and not self._ended:
             text = f"The answer has more than {MAX_BLOCKS} blocks, or than {MAX_CALLS} tool calls."
-            self._fail(events, "provider", text)
+            self._stop(events, failure(text))
 
     def _read_usage(self, raw: msgspec.Raw, events: list[AnyStreamEvent]) -> None:
         """Counts are totals so far; a count that is left out has not changed."""
@@ -270,15 +234,14 @@ class AnthropicMessagesDecoder:
             stop = StopReason.TOOL_CALLS if self._blocks.calls else StopReason.END
         events.append(Done(stop, plain_line(reason, 100)))
 
-    def _fail(
-        self, events: list[AnyStreamEvent], kind: str, message: str, *, retryable: bool = False
-    ) -> None:
+    def _stop(self, events: list[AnyStreamEvent], last: Done | StreamError) -> None:
         self._ended = True
-        events.append(StreamError(error_type=kind, message=message, retryable=retryable))
+        events.append(last)
 
 
 def _count(now: int | None, was: int | None) -> int | None:
-    return now if now is not None and 0 <= now < MAX_COUNT else was
+    count = checked_count(now)
+    return was if count is None else count
 
 
 def _whole_message(head: bytes) -> Message | None:
@@ -291,10 +254,3 @@ def _whole_message(head: bytes) -> Message | None:
     except BROKEN:
         return None
     return message if message.type == "message" and message.content is not None else None
-
-
-def _begins_stream(head: bytes) -> bool:
-    """Whether a body without an event is the beginning of a stream: comments, or a first field."""
-    lines = (line for line in head.splitlines() if line and not line.startswith(b":"))
-    line = next(lines, b"")
-    return any(line.startswith(field) or field.startswith(line) for field in _FIELDS)

@@ -14,13 +14,8 @@ from typing import Any
 
 import msgspec
 
-NOTHING = msgspec.Raw()
-
-MAX_COUNT = 2**53
-"""Beyond it a token count is no count; every store and client can hold what is below."""
-
-MAX_ODD_BYTES = 4 * 1024 * 1024
-"""Of an event that is read leniently: as plain objects its JSON takes up to 25 times the memory."""
+from ..runtime.surrogates import without_surrogates
+from .lenient_json import BROKEN, MAX_ODD_BYTES, NOTHING, read_value
 
 KNOWN_EVENTS = frozenset(
     {
@@ -105,7 +100,6 @@ decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_usage = msgspec.json.Decoder(UsageCount, strict=False).decode
 _decode_odd = msgspec.json.Decoder(Event, strict=False).decode
 
-BROKEN = (msgspec.DecodeError, UnicodeError, RecursionError)
 """What the decoders of this module raise for input that is not as it should be."""
 
 
@@ -136,16 +130,12 @@ def clean(payload: bytes) -> bytes | None:
         text = json.dumps(json.loads(payload), ensure_ascii=False)
     except (ValueError, RecursionError):
         return None
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+    return without_surrogates(text).encode()
 
 
 def error_value(event: Event, payload: bytes) -> Any:
     """The error object that an event carries or is, for people's words and programs' codes."""
-    raw = payload if event.error is NOTHING else bytes(event.error)
-    try:
-        return json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
+    return read_value(payload if event.error is NOTHING else event.error)
 
 
 def decode_usage(raw: msgspec.Raw) -> UsageCount:

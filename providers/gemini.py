@@ -12,7 +12,6 @@ the system instruction instead.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -29,10 +28,8 @@ from .gemini_families import Family, family_of
 from .gemini_history import encoded_round
 from .gemini_schema import gemini_parameters, gemini_schema
 from .provider import NO_NAMES, HttpRequest, ListedModel, ModelPage, ModelRequest, ToolChoice
-from .tool_names import renamed, sent_name
-
-MAX_KEPT_TOOL_SETS = 16
-"""Encoded tool lists that are kept: one for each agent in use, with room for switching."""
+from .tool_names import sent_name
+from .tool_sets import ToolSet, ToolSets
 
 MAX_STOP_SEQUENCES = 5
 """The service refuses more."""
@@ -71,9 +68,7 @@ class Gemini:
     name = NAME
 
     def __init__(self) -> None:
-        self._tools: deque[tuple[tuple[ToolDefinition, ...], bytes]] = deque(
-            maxlen=MAX_KEPT_TOOL_SETS
-        )
+        self._tools = ToolSets(_encode_tools)
 
     def build(self, request: ModelRequest) -> HttpRequest:
         """The request; a round is encoded when it is first seen, and then joined as bytes."""
@@ -83,15 +78,16 @@ class Gemini:
         body.append(b"]")
         if system and family.takes_system:
             body += [b',"systemInstruction":', _encode({"parts": [{"text": system}]})]
+        names = NO_NAMES
         if request.tools:
-            body += [b',"tools":', self._encode_tools(request.tools)]
+            tools, names = self._tools.encoded(request.tools)
+            body += [b',"tools":', tools]
             if choice := _tool_choice(request):
                 body += [b',"toolConfig":', _encode({"functionCallingConfig": choice})]
         if config:
             body += [b',"generationConfig":', _encode(config)]
         body.append(b"}")
         path = f"/{_resource(request.model)}:streamGenerateContent?alt=sse"
-        names = renamed(definition.name for definition in request.tools) or NO_NAMES
         return HttpRequest(path, _HEADERS, b"".join(body), names)
 
     def auth_headers(self, key: str) -> dict[str, str]:
@@ -137,14 +133,9 @@ class Gemini:
         """What an answer with an error status means; `headers` in lower case."""
         return read_error_answer(status, headers, body)
 
-    def _encode_tools(self, tools: tuple[ToolDefinition, ...]) -> bytes:
-        for known, encoded in self._tools:
-            if known is tools or known == tools:
-                return encoded
-        declarations = [_declaration(definition) for definition in tools]
-        encoded = _encode([{"function_declarations": declarations}])
-        self._tools.appendleft((tools, encoded))
-        return encoded
+
+def _encode_tools(tools: ToolSet) -> bytes:
+    return _encode([{"function_declarations": [_declaration(each) for each in tools]}])
 
 
 def _declaration(definition: ToolDefinition) -> dict[str, Any]:

@@ -24,7 +24,8 @@ from ..runtime.stream import (
     ToolCallEnd,
     ToolCallStart,
 )
-from .gemini_wire import NOTHING, FunctionCall, partial_arguments, sound_json
+from .gemini_wire import FunctionCall, partial_arguments, sound_json
+from .lenient_json import NOTHING
 
 MAX_CALLS = 1024
 """Of one answer: four times what a response may run; more is a runaway stream."""

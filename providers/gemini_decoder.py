@@ -37,11 +37,18 @@ from ..runtime.stream import (
     ThinkingEnd,
     Usage,
 )
-from .error_answer import plain_line, read_error_answer, read_error_event
+from .answer_body import (
+    CUT_OFF,
+    MAX_ANSWER_BYTES,
+    MAX_HEAD_BYTES,
+    TOO_LARGE,
+    begins_stream,
+    failure,
+    no_answer,
+)
+from .error_answer import plain_line, read_error_event
 from .gemini_calls import MAX_CALLS, CallAssembly, MisfitError
 from .gemini_wire import (
-    MAX_COUNT,
-    NOTHING,
     Candidate,
     Part,
     UsageCount,
@@ -52,18 +59,12 @@ from .gemini_wire import (
     sound_json,
 )
 from .json_documents import JsonDocuments
+from .lenient_json import BROKEN, NOTHING, checked_count
 from .provider import NO_NAMES
 from .sse import SseParser
 from .stop_words import read_stop
 
 NAME = "gemini"
-
-MAX_ANSWER_BYTES = 256 * 1024 * 1024
-"""Of one answer on the wire, which bounds all that comes out of it: several times what a fast
-model sends within the longest model call (15 minutes, 200 tokens a second, 300 bytes each)."""
-
-MAX_HEAD_BYTES = 1024 * 1024
-"""Of a body in which no event was seen yet: kept to tell what it was instead."""
 
 MAX_OPAQUE_BYTES = 8 * 1024 * 1024
 """Of all opaque parts of one answer: an image of the largest size that models make. What goes
@@ -97,7 +98,6 @@ _FAILED = {
 }
 _MISFIT = "The provider sent arguments of a call that don't fit together"
 _BOM = b"\xef\xbb\xbf"
-_FIELDS = (b"data:", b"event:", b"id:", b"retry:")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -149,7 +149,7 @@ class GeminiDecoder:
             if self._ended:
                 return events
         if body.overflowed or self._size_bytes > MAX_ANSWER_BYTES:
-            self._fail(events, "provider", "The provider sent more than any answer holds.")
+            self._stop(events, TOO_LARGE)
         return events
 
     def finish(self) -> list[AnyStreamEvent]:
@@ -166,12 +166,9 @@ class GeminiDecoder:
         if self._finish_reason:
             self._done(events)
         elif stray := self._no_answer():
-            self._ended = True
-            error = read_error_answer(200, {}, stray)
-            events.append(msgspec.structs.replace(error, status=None))
+            self._stop(events, no_answer(stray))
         else:
-            text = "The connection ended before the answer was complete. Try again."
-            self._fail(events, "network", text, retryable=True)
+            self._stop(events, CUT_OFF)
         return events
 
     def _no_answer(self) -> bytes:
@@ -183,7 +180,7 @@ class GeminiDecoder:
     def _read(self, payload: bytes, events: list[AnyStreamEvent]) -> None:
         try:
             chunk = decode_chunk(payload)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
+        except BROKEN:
             self._read_odd(payload, events)
             return
         if (
@@ -205,7 +202,7 @@ class GeminiDecoder:
         chunk = odd_chunk(payload)
         if chunk is None:
             start = plain_line(payload.decode("utf-8", "replace"), 100)
-            self._fail(events, "provider", f"The provider sent an event that is no JSON: {start}")
+            self._stop(events, failure(f"The provider sent an event that is no JSON: {start}"))
             return
         if chunk.candidate is not None:
             self._read_candidate(chunk.candidate, chunk.parts, 0, events)
@@ -213,8 +210,7 @@ class GeminiDecoder:
             return
         self._read_usage(chunk.usage, events)
         if chunk.error is not None:
-            self._ended = True
-            events.append(read_error_event(chunk.error))
+            self._stop(events, read_error_event(chunk.error))
         elif chunk.block_reason:
             self._is_blocked = True
             self._finish_reason = chunk.block_reason
@@ -241,11 +237,11 @@ class GeminiDecoder:
                     else:
                         self._read_part(part, events)
             except MisfitError as error:
-                self._fail(events, "provider", f"{_MISFIT}: {error}.")
+                self._stop(events, failure(f"{_MISFIT}: {error}."))
                 return
             if self._calls.is_full:
                 text = f"The model asked for more than {MAX_CALLS} tools in one answer."
-                self._fail(events, "provider", text)
+                self._stop(events, failure(text))
                 return
         if candidate.groundingMetadata is not NOTHING:
             self._keep_beside("grounding_metadata", candidate.groundingMetadata)
@@ -321,7 +317,7 @@ class GeminiDecoder:
             # Here they are counted beside the answer's own tokens; to us they are part of them.
             written = (written or 0) + thought
         cached = usage.cachedContentTokenCount
-        events.append(Usage(_count(read), _count(written), _count(cached), _count(thought)))
+        events.append(Usage(*map(checked_count, (read, written, cached, thought))))
 
     def _end_thinking(self, events: list[AnyStreamEvent]) -> None:
         if self._is_thinking:
@@ -334,7 +330,7 @@ class GeminiDecoder:
         try:
             self._calls.end(events)
         except MisfitError as error:
-            self._fail(events, "provider", f"{_MISFIT}: {error}.")
+            self._stop(events, failure(f"{_MISFIT}: {error}."))
             return
         for kind, values in self._beside.items():
             events.append(OpaquePart(NAME, kind, msgspec.Raw(_encode(values))))
@@ -343,7 +339,7 @@ class GeminiDecoder:
             what, retryable = _FAILED[reason]
             said = plain_line(self._finish_message)
             text = f"{what} ({reason}): {said}" if said else f"{what} ({reason})."
-            self._fail(events, "provider", text, retryable=retryable)
+            self._stop(events, failure(text, retryable=retryable))
             return
         if self._is_blocked or reason in _REFUSALS:
             stop: StopReason | StreamError | None = StopReason.REFUSED
@@ -353,18 +349,11 @@ class GeminiDecoder:
             stop = read_stop(reason, has_calls=self._calls.count > 0, are_whole=are_whole)
         if stop is None:
             stop = StopReason.TOOL_CALLS if self._calls.count else StopReason.END
+        self._stop(events, stop if isinstance(stop, StreamError) else Done(stop, reason))
+
+    def _stop(self, events: list[AnyStreamEvent], last: Done | StreamError) -> None:
         self._ended = True
-        events.append(stop if isinstance(stop, StreamError) else Done(stop, reason))
-
-    def _fail(
-        self, events: list[AnyStreamEvent], kind: str, message: str, *, retryable: bool = False
-    ) -> None:
-        self._ended = True
-        events.append(StreamError(error_type=kind, message=message, retryable=retryable))
-
-
-def _count(number: int | None) -> int | None:
-    return number if number is not None and 0 <= number < MAX_COUNT else None
+        events.append(last)
 
 
 def _text_signature(chars: int, signature: str) -> msgspec.Raw:
@@ -386,6 +375,4 @@ def _begins_answer(head: bytes | bytearray) -> bool:
     start = head.removeprefix(_BOM).lstrip()
     if start.startswith((b"{", b"[")):
         return True
-    lines = (line for line in start.splitlines() if line and not line.startswith(b":"))
-    line = next(lines, b"")
-    return any(line.startswith(field) or field.startswith(line) for field in _FIELDS)
+    return begins_stream(start)

@@ -13,13 +13,7 @@ from typing import Any
 
 import msgspec
 
-NOTHING = msgspec.Raw()
-
-MAX_COUNT = 2**53
-"""Beyond it a token count is no count; every store and client can hold what is below."""
-
-MAX_ODD_BYTES = 4 * 1024 * 1024
-"""Of an event that is read leniently: as plain objects its JSON takes up to 25 times the memory."""
+from .lenient_json import BROKEN, NOTHING, read_count, read_text, read_value
 
 
 class FunctionCall(msgspec.Struct, gc=False):
@@ -127,7 +121,7 @@ def other_part(raw: msgspec.Raw) -> tuple[str, msgspec.Raw]:
     """The kind of a part and its JSON; the kind is empty when the part has nothing to keep."""
     try:
         value = _decode(raw)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except BROKEN:
         return "", NOTHING
     kind = next((key for key in value if key not in _ASIDE), "")
     # Encoded again: that its text is sound is not looked at before it is decoded.
@@ -140,18 +134,13 @@ def sound_json(raw: msgspec.Raw) -> Any:
         return None
     try:
         return _decode(raw) or None
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except BROKEN:
         return None
 
 
 def odd_chunk(payload: bytes) -> OddChunk | None:
     """Reads one event leniently; `None` when it is no JSON object, or larger than it may be."""
-    if len(payload) > MAX_ODD_BYTES:
-        return None
-    try:
-        value = json.loads(payload)
-    except (ValueError, RecursionError):
-        return None
+    value = read_value(payload)
     # Gemini sends an error object in a list when it was not asked for events.
     if isinstance(value, list) and value:
         value = value[0]
@@ -160,12 +149,12 @@ def odd_chunk(payload: bytes) -> OddChunk | None:
     candidates = value.get("candidates")
     candidate, parts = None, list[dict[str, Any]]()
     for item in candidates if isinstance(candidates, list) else ():
-        if isinstance(item, dict) and _count(item.get("index")) in {None, 0}:
+        if isinstance(item, dict) and read_count(item.get("index")) in {None, 0}:
             parts = _parts(item)
             candidate = _candidate(item, parts)
             break
     feedback = value.get("promptFeedback")
-    blocked = _text(feedback.get("blockReason")) if isinstance(feedback, dict) else None
+    blocked = read_text(feedback.get("blockReason")) if isinstance(feedback, dict) else None
     if blocked == "BLOCK_REASON_UNSPECIFIED":
         blocked = None
     is_known = bool(candidates) or "usageMetadata" in value or "promptFeedback" in value
@@ -191,8 +180,8 @@ def _parts(candidate: dict[str, Any]) -> list[dict[str, Any]]:
 def _candidate(value: dict[str, Any], parts: list[dict[str, Any]]) -> Candidate:
     return Candidate(
         content=Content([_part(part) for part in parts]),
-        finishReason=_text(value.get("finishReason")),
-        finishMessage=_text(value.get("finishMessage")),
+        finishReason=read_text(value.get("finishReason")),
+        finishMessage=read_text(value.get("finishMessage")),
         groundingMetadata=_raw(value.get("groundingMetadata")),
         citationMetadata=_raw(value.get("citationMetadata")),
         urlContextMetadata=_raw(value.get("urlContextMetadata")),
@@ -202,12 +191,12 @@ def _candidate(value: dict[str, Any], parts: list[dict[str, Any]]) -> Candidate:
 def _part(value: dict[str, Any]) -> Part:
     call = value.get("functionCall")
     return Part(
-        text=_text(value.get("text")),
+        text=read_text(value.get("text")),
         thought=value.get("thought") in (True, "true"),
-        thoughtSignature=_text(value.get("thoughtSignature")),
+        thoughtSignature=read_text(value.get("thoughtSignature")),
         functionCall=FunctionCall(
-            name=_text(call.get("name")),
-            id=_text(call.get("id")),
+            name=read_text(call.get("name")),
+            id=read_text(call.get("id")),
             args=_raw(call.get("args")),
             partialArgs=_raw(call.get("partialArgs")),
             willContinue=call.get("willContinue") in (True, "true"),
@@ -220,24 +209,7 @@ def _part(value: dict[str, Any]) -> Part:
 def _usage(value: Any) -> UsageCount | None:
     if not isinstance(value, dict):
         return None
-    return UsageCount(*(_count(value.get(name)) for name in UsageCount.__struct_fields__))
-
-
-def _count(value: Any) -> int | None:
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value[:20])
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return value if type(value) is int and 0 <= value < MAX_COUNT else None
-
-
-def _text(value: Any) -> str | None:
-    if not isinstance(value, str):
-        return None
-    if value.isascii():
-        return value
-    # Half of a surrogate pair, escaped on its own, is no text: nothing behind could encode it.
-    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return UsageCount(*(read_count(value.get(name)) for name in UsageCount.__struct_fields__))
 
 
 def _raw(value: Any) -> msgspec.Raw:

@@ -15,7 +15,6 @@ OpenRouter are marked.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -31,12 +30,10 @@ from .openai_families import openai_family
 from .openai_models import models_request, read_model_list
 from .openai_strict_schema import strict_schema
 from .provider import NO_NAMES, HttpRequest, ModelPage, ModelRequest, ToolChoice
-from .tool_names import renamed, sent_name
+from .tool_names import sent_name
+from .tool_sets import ToolSet, ToolSets
 
 PATH = "/chat/completions"
-
-MAX_KEPT_TOOL_SETS = 16
-"""Encoded tool lists that are kept: one for each agent in use, with room for switching."""
 
 MAX_STOPS = 4
 """OpenAI: "up to 4 sequences"; a request with more fails."""
@@ -62,9 +59,7 @@ class OpenAiChat:
 
     def __init__(self, server: ChatServer = COMPATIBLE) -> None:
         self._server = server
-        self._tools: deque[tuple[tuple[ToolDefinition, ...], bytes, Mapping[str, str]]] = deque(
-            maxlen=MAX_KEPT_TOOL_SETS
-        )
+        self._tools = ToolSets(_encode_tools)
 
     def build(self, request: ModelRequest) -> HttpRequest:
         """The request; a round is encoded when it is first seen, and then joined as bytes."""
@@ -75,7 +70,7 @@ class OpenAiChat:
             b',"stream":true,"stream_options":{"include_usage":true}',
         ]
         if self._offers_tools(request):
-            tools, names = self._encode_tools(request.tools)
+            tools, names = self._tools.encoded(request.tools)
             head += [b',"tools":', tools]
         for key, value in self._options(request):
             head += [b',"%b":' % key.encode(), _encode(value)]
@@ -106,15 +101,6 @@ class OpenAiChat:
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> StreamError:
         """What an answer with an error status means; `headers` in lower case."""
         return read_error_answer(status, headers, body)
-
-    def _encode_tools(self, tools: tuple[ToolDefinition, ...]) -> tuple[bytes, Mapping[str, str]]:
-        for known, encoded, names in self._tools:
-            if known is tools or known == tools:
-                return encoded, names
-        encoded = _encode([_tool(definition) for definition in tools])
-        names = renamed(definition.name for definition in tools) or NO_NAMES
-        self._tools.appendleft((tools, encoded, names))
-        return encoded, names
 
     def _offers_tools(self, request: ModelRequest) -> bool:
         if self._server.thinking is ThinkingStyle.DEEPSEEK and _forbids_tools(request):
@@ -156,6 +142,10 @@ class OpenAiChat:
             yield "response_format", _answer_format(request.answer_schema, server)
         if server.takes_cache_mark and request.model.startswith("anthropic/"):
             yield "cache_control", {"type": "ephemeral"}
+
+
+def _encode_tools(tools: ToolSet) -> bytes:
+    return _encode([_tool(definition) for definition in tools])
 
 
 def _tool(definition: ToolDefinition) -> dict[str, Any]:

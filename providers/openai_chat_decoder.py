@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
-import msgspec
-
 from ..runtime.stream import (
     AnyStreamEvent,
     Done,
@@ -28,12 +26,12 @@ from ..runtime.stream import (
     ThinkingEnd,
     Usage,
 )
-from .error_answer import plain_line, read_error_answer, read_error_event
+from .answer_body import CUT_OFF, TOO_LARGE, AnswerBody, failure, no_answer
+from .error_answer import plain_line, read_error_event
+from .lenient_json import BROKEN, NOTHING, checked_count
 from .openai_chat_calls import MAX_CALLS, CallAssembly
 from .openai_chat_extras import ANNOTATIONS, REASONING_DETAILS, Extras
 from .openai_chat_wire import (
-    MAX_COUNT,
-    NOTHING,
     Chunk,
     Delta,
     UsageCount,
@@ -41,24 +39,13 @@ from .openai_chat_wire import (
     odd_chunk,
 )
 from .provider import NO_NAMES
-from .sse import SseParser
 from .stop_words import read_stop
 
 NAME = "openai_chat"
 
-MAX_ANSWER_BYTES = 256 * 1024 * 1024
-"""Of one answer on the wire, which bounds all that comes out of it: several times what a fast
-model sends within the longest model call (15 minutes, 200 tokens a second, 300 bytes each)."""
-
-MAX_HEAD_BYTES = 1024 * 1024
-"""Of a body in which no event was seen yet: kept to tell what it was instead (a whole JSON answer
-of a server that does not stream, an error object, a web page)."""
-
 MAX_COMPARED_CHARS = 4 * 1024 * 1024
 """Of the text so far, kept to tell what of it a whole `message` repeats: as much as such an event
 may hold. Past it nothing is kept, and such a message adds no text."""
-
-_FIELDS = (b"data:", b"event:", b"id:", b"retry:")
 
 
 class OpenAiChatDecoder:
@@ -69,11 +56,9 @@ class OpenAiChatDecoder:
     """
 
     def __init__(self, tool_names: Mapping[str, str] = NO_NAMES) -> None:
-        self._sse = SseParser()
+        self._body = AnswerBody()
         self._calls = CallAssembly(tool_names)
         self._extras = Extras(NAME)
-        self._head: bytearray | None = bytearray()
-        self._size_bytes = 0
         self._is_thinking = False
         self._has_thought = False
         self._has_refused = False
@@ -92,10 +77,7 @@ class OpenAiChatDecoder:
         events: list[AnyStreamEvent] = []
         if self._ended:
             return events
-        self._size_bytes += len(data)
-        payloads = self._sse.feed(data)
-        if self._head is not None:
-            self._keep_head(data, has_event=bool(payloads))
+        payloads = self._body.feed(data)
         for payload in payloads:
             chunk = _decoded(payload)
             if chunk is not None and len(chunk.choices) == 1 and not self._is_thinking:
@@ -123,56 +105,39 @@ class OpenAiChatDecoder:
             if self._ended:
                 return events
         self._count_texts()
-        if self._sse.overflowed or self._size_bytes > MAX_ANSWER_BYTES:
-            self._fail(events, "provider", "The provider sent more than any answer holds.")
+        if self._body.overflowed:
+            self._stop(events, TOO_LARGE)
         return events
 
     def finish(self) -> list[AnyStreamEvent]:
         """What the end of the bytes means: nothing behind a terminal event, else an error."""
         events: list[AnyStreamEvent] = []
-        for payload in self._sse.end():
+        for payload in self._body.end():
             # It may be cut in the middle, which its JSON shows: then it never came.
             if not self._ended and (payload == b"[DONE]" or odd_chunk(payload) is not None):
-                self._head = None
+                self._body.head = None
                 self._read(payload, _decoded(payload), events)
         if self._ended:
             return events
         if self._finish_reason is not None:
             self._done(events)
-        elif self._head:
-            self._read_head(bytes(self._head), events)
+        elif self._body.head:
+            self._read_head(bytes(self._body.head), events)
         else:
-            self._fail(
-                events,
-                "network",
-                "The connection ended before the answer was complete. Try again.",
-                retryable=True,
-            )
+            self._stop(events, CUT_OFF)
         return events
-
-    def _keep_head(self, data: bytes, *, has_event: bool) -> None:
-        if has_event or self._head is None:
-            self._head = None
-        else:
-            self._head += data[: MAX_HEAD_BYTES - len(self._head)]
 
     def _read_head(self, head: bytes, events: list[AnyStreamEvent]) -> None:
         """Reads a body that was no event stream."""
         chunk = odd_chunk(head)
         if chunk is not None and (chunk.deltas or chunk.messages or chunk.error is not None):
-            self._head = None
+            self._body.head = None
             self._read(head, _decoded(head), events)
             if not self._ended and self._finish_reason is not None:
                 self._done(events)
         if self._ended:
             return
-        if _begins_stream(head):
-            text = "The connection ended before the answer began. Try again."
-            self._fail(events, "network", text, retryable=True)
-            return
-        self._ended = True
-        error = read_error_answer(200, {}, head)
-        events.append(msgspec.structs.replace(error, status=None))
+        self._stop(events, no_answer(head))
 
     def _read(self, payload: bytes, chunk: Chunk | None, events: list[AnyStreamEvent]) -> None:
         """Reads any event, in the usual form (`chunk`) or not."""
@@ -199,7 +164,7 @@ class OpenAiChatDecoder:
         chunk = odd_chunk(payload)
         if chunk is None:
             start = plain_line(payload.decode("utf-8", "replace"), 100)
-            self._fail(events, "provider", f"The provider sent an event that is no JSON: {start}")
+            self._stop(events, failure(f"The provider sent an event that is no JSON: {start}"))
             return
         for delta in chunk.deltas:
             self._read_delta(delta, events)
@@ -277,7 +242,7 @@ class OpenAiChatDecoder:
                 self._extras.add_to_call(call, piece.extra_content)
             if self._calls.is_full:
                 text = f"The model asked for more than {MAX_CALLS} tools in one answer."
-                self._fail(events, "provider", text)
+                self._stop(events, failure(text))
                 return
 
     def _read_finish(self, reason: str | None, events: list[AnyStreamEvent]) -> None:
@@ -297,7 +262,7 @@ class OpenAiChatDecoder:
             written.reasoning_tokens if written is not None else None,
             read.cache_write_tokens if read is not None else None,
         )
-        events.append(Usage(*(n if n is not None and 0 <= n < MAX_COUNT else None for n in counts)))
+        events.append(Usage(*map(checked_count, counts)))
 
     def _end_thinking(self, events: list[AnyStreamEvent]) -> None:
         if self._is_thinking:
@@ -316,8 +281,7 @@ class OpenAiChatDecoder:
         self._end_parts(events)
         stop = read_stop(reason, has_calls=self._calls.count > 0, are_whole=are_whole)
         if isinstance(stop, StreamError):
-            self._ended = True
-            events.append(stop)
+            self._stop(events, stop)
             return
         if stop is None:
             # Servers that say `stop` for everything are common: what came decides.
@@ -327,26 +291,16 @@ class OpenAiChatDecoder:
                 stop = StopReason.REFUSED
             else:
                 stop = StopReason.END
-        self._ended = True
-        events.append(Done(stop, plain_line(reason, 100)))
+        self._stop(events, Done(stop, plain_line(reason, 100)))
 
-    def _fail(
-        self, events: list[AnyStreamEvent], kind: str, message: str, *, retryable: bool = False
-    ) -> None:
+    def _stop(self, events: list[AnyStreamEvent], last: Done | StreamError) -> None:
         self._ended = True
-        events.append(StreamError(error_type=kind, message=message, retryable=retryable))
+        events.append(last)
 
 
 def _decoded(payload: bytes) -> Chunk | None:
     """The event in its usual form; `None` when it has another."""
     try:
         return decode_chunk(payload)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except BROKEN:
         return None
-
-
-def _begins_stream(head: bytes) -> bool:
-    """Whether a body without an event is the beginning of a stream: comments, or a first field."""
-    lines = (line for line in head.splitlines() if line and not line.startswith(b":"))
-    line = next(lines, b"")
-    return any(line.startswith(field) or field.startswith(line) for field in _FIELDS)

@@ -14,13 +14,7 @@ from typing import Any
 
 import msgspec
 
-NOTHING = msgspec.Raw()
-
-MAX_COUNT = 2**53
-"""Beyond it a token count is no count; every store and client can hold what is below."""
-
-MAX_ODD_BYTES = 4 * 1024 * 1024
-"""Of an event that is read leniently: as plain objects its JSON takes up to 25 times the memory."""
+from .lenient_json import NOTHING, read_count, read_text, read_value
 
 
 class FunctionPiece(msgspec.Struct, gc=False):
@@ -113,12 +107,7 @@ class OddChunk(msgspec.Struct):
 
 def odd_chunk(payload: bytes) -> OddChunk | None:
     """Reads one event leniently; `None` when it is no JSON object, or larger than it may be."""
-    if len(payload) > MAX_ODD_BYTES:
-        return None
-    try:
-        value = json.loads(payload)
-    except (ValueError, RecursionError):
-        return None
+    value = read_value(payload)
     if not isinstance(value, dict):
         return None
     deltas: list[Delta] = []
@@ -126,10 +115,10 @@ def odd_chunk(payload: bytes) -> OddChunk | None:
     finish_reason = None
     choices = value.get("choices")
     for choice in choices if isinstance(choices, list) else ():
-        if isinstance(choice, dict) and _count(choice.get("index")) in {None, 0}:
+        if isinstance(choice, dict) and read_count(choice.get("index")) in {None, 0}:
             deltas += _deltas(choice.get("delta"))
             messages += _deltas(choice.get("message"))
-            finish_reason = _text(choice.get("finish_reason")) or finish_reason
+            finish_reason = read_text(choice.get("finish_reason")) or finish_reason
     usage = _usage(value.get("usage"))
     error = _error(value, has_choices=bool(choices))
     return OddChunk(deltas, messages, finish_reason, usage, error)
@@ -151,8 +140,8 @@ def _deltas(value: Any) -> Iterator[Delta]:
     if not isinstance(value, dict):
         return
     yield Delta(
-        reasoning=_text(value.get("reasoning")),
-        reasoning_content=_text(value.get("reasoning_content")),
+        reasoning=read_text(value.get("reasoning")),
+        reasoning_content=read_text(value.get("reasoning_content")),
         reasoning_details=_raw_list(value.get("reasoning_details")),
     )
     content = value.get("content")
@@ -160,9 +149,9 @@ def _deltas(value: Any) -> Iterator[Delta]:
         for part in content:
             yield from _content_part(part)
     else:
-        yield Delta(content=_text(content))
+        yield Delta(content=read_text(content))
     yield Delta(
-        refusal=_text(value.get("refusal")),
+        refusal=read_text(value.get("refusal")),
         tool_calls=_calls(value.get("tool_calls")),
         annotations=_raw_list(value.get("annotations")),
     )
@@ -170,19 +159,19 @@ def _deltas(value: Any) -> Iterator[Delta]:
 
 def _content_part(part: Any) -> Iterator[Delta]:
     if isinstance(part, str):
-        yield Delta(content=_text(part))
+        yield Delta(content=read_text(part))
     elif isinstance(part, dict):
         if part.get("type") == "thinking":
             yield Delta(reasoning="".join(_texts(part.get("thinking"))))
         elif part.get("type") == "refusal":
-            yield Delta(refusal=_text(part.get("refusal")))
+            yield Delta(refusal=read_text(part.get("refusal")))
         else:
-            yield Delta(content=_text(part.get("text")))
+            yield Delta(content=read_text(part.get("text")))
 
 
 def _texts(value: Any) -> Iterator[str]:
     for item in value if isinstance(value, list) else [value]:
-        text = _text(item.get("text") if isinstance(item, dict) else item)
+        text = read_text(item.get("text") if isinstance(item, dict) else item)
         if text:
             yield text
 
@@ -204,9 +193,9 @@ def _call(call: dict[str, Any]) -> CallPiece:
     if isinstance(identity, int):
         identity = str(identity)
     return CallPiece(
-        index=_count(call.get("index")),
-        id=_text(identity),
-        function=FunctionPiece(_text(function.get("name")), _text(arguments)),
+        index=read_count(call.get("index")),
+        id=read_text(identity),
+        function=FunctionPiece(read_text(function.get("name")), read_text(arguments)),
         extra_content=_raw_object(call.get("extra_content")),
     )
 
@@ -217,28 +206,11 @@ def _usage(value: Any) -> UsageCount | None:
     details = [value.get(f"{kind}_tokens_details") for kind in ("prompt", "completion")]
     cached, reasoning = (item if isinstance(item, dict) else {} for item in details)
     return UsageCount(
-        _count(value.get("prompt_tokens")),
-        _count(value.get("completion_tokens")),
-        InputDetails(*(_count(cached.get(k)) for k in ("cached_tokens", "cache_write_tokens"))),
-        OutputDetails(_count(reasoning.get("reasoning_tokens"))),
+        read_count(value.get("prompt_tokens")),
+        read_count(value.get("completion_tokens")),
+        InputDetails(*(read_count(cached.get(k)) for k in ("cached_tokens", "cache_write_tokens"))),
+        OutputDetails(read_count(reasoning.get("reasoning_tokens"))),
     )
-
-
-def _count(value: Any) -> int | None:
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value[:20])
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return value if type(value) is int and 0 <= value < MAX_COUNT else None
-
-
-def _text(value: Any) -> str | None:
-    if not isinstance(value, str):
-        return None
-    if value.isascii():
-        return value
-    # Half of a surrogate pair, escaped on its own, is no text: nothing behind could encode it.
-    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _raw_object(value: Any) -> msgspec.Raw:

@@ -18,7 +18,6 @@ API's own choice, too.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -34,15 +33,13 @@ from .openai_responses_history import ResponsesHistory
 from .openai_responses_wire import NAME
 from .openai_strict_schema import strict_schema
 from .provider import NO_NAMES, HttpRequest, ModelPage, ModelRequest, ToolChoice
-from .tool_names import renamed, sent_name
+from .tool_names import sent_name
+from .tool_sets import ToolSet, ToolSets
 
 PATH = "/responses"
 
 MIN_OUTPUT_TOKENS = 16
 """OpenAI: "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16"."""
-
-MAX_KEPT_TOOL_SETS = 16
-"""Encoded tool lists that are kept: one for each agent in use, with room for switching."""
 
 ANSWER_NAME = "answer"
 """Of the schema of an answer, which the format wants to have a name."""
@@ -61,16 +58,14 @@ class OpenAiResponses:
     name = NAME
 
     def __init__(self) -> None:
-        self._tools: deque[tuple[tuple[ToolDefinition, ...], bytes, Mapping[str, str]]] = deque(
-            maxlen=MAX_KEPT_TOOL_SETS
-        )
+        self._tools = ToolSets(_encode_tools)
 
     def build(self, request: ModelRequest) -> HttpRequest:
         """The request; a round is encoded when it is first seen, and then joined as bytes."""
         names = NO_NAMES
         head = [b'{"model":', _encode(request.model), b',"stream":true,"store":false']
         if request.tools:
-            tools, names = self._encode_tools(request.tools)
+            tools, names = self._tools.encoded(request.tools)
             head += [b',"tools":', tools]
         for key, value in _options(request):
             head += [b',"%b":' % key.encode(), _encode(value)]
@@ -98,14 +93,9 @@ class OpenAiResponses:
         """What an answer with an error status means; `headers` in lower case."""
         return read_error_answer(status, headers, body)
 
-    def _encode_tools(self, tools: tuple[ToolDefinition, ...]) -> tuple[bytes, Mapping[str, str]]:
-        for known, encoded, names in self._tools:
-            if known is tools or known == tools:
-                return encoded, names
-        encoded = _encode([_tool(definition) for definition in tools])
-        names = renamed(definition.name for definition in tools) or NO_NAMES
-        self._tools.appendleft((tools, encoded, names))
-        return encoded, names
+
+def _encode_tools(tools: ToolSet) -> bytes:
+    return _encode([_tool(definition) for definition in tools])
 
 
 def _tool(definition: ToolDefinition) -> dict[str, Any]:

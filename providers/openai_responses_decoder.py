@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
-
 from ..runtime.stream import (
     AnyStreamEvent,
     Done,
@@ -22,30 +20,21 @@ from ..runtime.stream import (
     TextDelta,
     Usage,
 )
-from .error_answer import plain_line, read_error_answer, read_error_event
+from .answer_body import CUT_OFF, TOO_LARGE, AnswerBody, failure, no_answer
+from .error_answer import plain_line, read_error_event
+from .lenient_json import BROKEN, checked_count, read_value
 from .openai_responses_calls import CUSTOM, FUNCTION
 from .openai_responses_items import MAX_CALLS, MAX_ITEMS, ItemAssembly
 from .openai_responses_wire import (
-    MAX_COUNT,
     Event,
     Response,
     UsageCount,
     decode_event,
     odd_event,
     read_response,
-    read_value,
 )
 from .provider import NO_NAMES
-from .sse import SseParser
 from .stop_words import read_stop
-
-MAX_ANSWER_BYTES = 256 * 1024 * 1024
-"""Of one answer on the wire, which bounds all that comes out of it: several times what a fast
-model sends within the longest model call (15 minutes, 200 tokens a second, 300 bytes each)."""
-
-MAX_HEAD_BYTES = 1024 * 1024
-"""Of a body in which no event was seen yet: kept to tell what it was instead (a whole JSON answer
-of a server that does not stream, an error object, a web page)."""
 
 TEXT_DELTA = "response.output_text.delta"
 
@@ -55,17 +44,14 @@ _TERMINAL = frozenset(
 _FAILED = frozenset({"failed", "cancelled"})
 _REFUSALS = frozenset({"content_filter", "refusal", "safety"})
 _ERROR_KEYS = frozenset({"error", "message", "detail"})
-_FIELDS = (b"data:", b"event:", b"id:", b"retry:")
 
 
 class OpenAiResponsesDecoder:
     """A `Decoder` of one answer."""
 
     def __init__(self, tool_names: Mapping[str, str] = NO_NAMES) -> None:
-        self._sse = SseParser(with_names=True)
+        self._body = AnswerBody(with_names=True)
         self._items = ItemAssembly(tool_names)
-        self._head: bytearray | None = bytearray()
-        self._size_bytes = 0
         self._ended = False
 
     @property
@@ -78,10 +64,7 @@ class OpenAiResponsesDecoder:
         events: list[AnyStreamEvent] = []
         if self._ended:
             return events
-        self._size_bytes += len(data)
-        payloads = self._sse.feed(data)
-        if self._head is not None:
-            self._keep_head(data, has_event=bool(payloads))
+        payloads = self._body.feed(data)
         place, part, pieces = self._items.hot
         for position, payload in enumerate(payloads):
             event: Event | None
@@ -96,52 +79,40 @@ class OpenAiResponsesDecoder:
                     pieces.append(text)
                     events.append(TextDelta(text))
                     continue
-            except (msgspec.DecodeError, UnicodeError, RecursionError):
+            except BROKEN:
                 event = None
-            self._read(event, payload, self._sse.names[position], events)
+            self._read(event, payload, self._body.names[position], events)
             if self._ended:
                 return events
             place, part, pieces = self._items.hot
-        if self._sse.overflowed or self._size_bytes > MAX_ANSWER_BYTES:
-            self._fail(events, "provider", "The provider sent more than any answer holds.")
+        if self._body.overflowed:
+            self._stop(events, TOO_LARGE)
         return events
 
     def finish(self) -> list[AnyStreamEvent]:
         """What the end of the bytes means: nothing behind a terminal event, else an error."""
         events: list[AnyStreamEvent] = []
-        for position, payload in enumerate(self._sse.end()):
+        for position, payload in enumerate(self._body.end()):
             event = _decode(payload)
             # It may be cut in the middle, which its JSON shows: then it never came.
             if not self._ended and (event is not None or read_value(payload) is not None):
-                self._head = None
-                self._read(event, payload, self._sse.names[position], events)
+                self._body.head = None
+                self._read(event, payload, self._body.names[position], events)
         if self._ended:
             return events
-        if self._head:
-            self._read_head(bytes(self._head), events)
+        if self._body.head:
+            self._read_head(bytes(self._body.head), events)
         else:
-            text = "The connection ended before the answer was complete. Try again."
-            self._fail(events, "network", text, retryable=True)
+            self._stop(events, CUT_OFF)
         return events
-
-    def _keep_head(self, data: bytes, *, has_event: bool) -> None:
-        if has_event or self._head is None:
-            self._head = None
-        else:
-            self._head += data[: MAX_HEAD_BYTES - len(self._head)]
 
     def _read_head(self, head: bytes, events: list[AnyStreamEvent]) -> None:
         """Reads a body that was no event stream."""
         response = read_response(head)
         if response is not None and response.output is not None:
             self._end_document(response, events)
-        elif _begins_stream(head):
-            text = "The connection ended before the answer began. Try again."
-            self._fail(events, "network", text, retryable=True)
         else:
-            self._ended = True
-            error = read_error_answer(200, {}, head)
-            events.append(msgspec.structs.replace(error, status=None))
+            self._stop(events, no_answer(head))
 
     def _end_document(self, response: Response, events: list[AnyStreamEvent]) -> None:
         status = response.status or "completed"
@@ -149,7 +120,7 @@ class OpenAiResponsesDecoder:
             self._end(status, response, events)
         else:
             text = f"The provider sent an answer that is not complete ({plain_line(status, 100)})."
-            self._fail(events, "provider", text)
+            self._stop(events, failure(text))
 
     def _read(
         self, event: Event | None, payload: bytes, name: bytes, events: list[AnyStreamEvent]
@@ -161,7 +132,7 @@ class OpenAiResponsesDecoder:
             event = odd_event(payload)
         if event is None:
             start = plain_line(payload.decode("utf-8", "replace"), 100)
-            self._fail(events, "provider", f"The provider sent an event that is no JSON: {start}")
+            self._stop(events, failure(f"The provider sent an event that is no JSON: {start}"))
             return
         kind = event.type or name.decode("utf-8", "replace")
         if kind in _TERMINAL:
@@ -173,7 +144,7 @@ class OpenAiResponsesDecoder:
             self._read_piece(event, events)
             if self._items.is_full:
                 text = f"The answer has more than {MAX_ITEMS} items or {MAX_CALLS} calls."
-                self._fail(events, "provider", text)
+                self._stop(events, failure(text))
 
     def _read_piece(self, event: Event, events: list[AnyStreamEvent]) -> None:
         items = self._items
@@ -207,7 +178,7 @@ class OpenAiResponsesDecoder:
         response = read_response(event.response) if bytes(event.response) else Response()
         if response is None:
             start = plain_line(payload.decode("utf-8", "replace"), 100)
-            self._fail(events, "provider", f"The provider's answer ends unreadably: {start}")
+            self._stop(events, failure(f"The provider's answer ends unreadably: {start}"))
             return
         if status == "done" or response.status in {"incomplete", *_FAILED}:
             status = response.status or status
@@ -217,16 +188,14 @@ class OpenAiResponsesDecoder:
         value = read_value(payload)
         if not is_named and isinstance(value, dict) and _ERROR_KEYS.isdisjoint(value):
             return  # an event of no type that is no error says nothing
-        self._ended = True
-        events.append(read_error_event(value))
+        self._stop(events, read_error_event(value))
 
     def _end(self, status: str, response: Response, events: list[AnyStreamEvent]) -> None:
         """The answer is whole, or has failed."""
         error = read_value(response.error) if bytes(response.error) else None
         if status in _FAILED or error:
             self._read_usage(response.usage, events)
-            self._ended = True
-            events.append(read_error_event({"error": error or f"the answer was {status}"}))
+            self._stop(events, read_error_event({"error": error or f"the answer was {status}"}))
             return
         # Of a last event whose own response says that it goes on, only calls that ended count.
         is_finished = response.status in {None, "", status}
@@ -266,25 +235,16 @@ class OpenAiResponsesDecoder:
             written.reasoning_tokens if written is not None else None,
             read.cache_write_tokens if read is not None else None,
         )
-        events.append(Usage(*(n if n is not None and 0 <= n < MAX_COUNT else None for n in counts)))
+        events.append(Usage(*map(checked_count, counts)))
 
-    def _fail(
-        self, events: list[AnyStreamEvent], kind: str, message: str, *, retryable: bool = False
-    ) -> None:
+    def _stop(self, events: list[AnyStreamEvent], last: Done | StreamError) -> None:
         self._ended = True
-        events.append(StreamError(error_type=kind, message=message, retryable=retryable))
+        events.append(last)
 
 
 def _decode(payload: bytes) -> Event | None:
     """An event in the usual form; `None` for any other."""
     try:
         return decode_event(payload)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except BROKEN:
         return None
-
-
-def _begins_stream(head: bytes) -> bool:
-    """Whether a body without an event is the beginning of a stream: comments, or a first field."""
-    lines = (line for line in head.splitlines() if line and not line.startswith(b":"))
-    line = next(lines, b"")
-    return any(line.startswith(field) or field.startswith(line) for field in _FIELDS)

@@ -105,9 +105,8 @@ class ItemAssembly:
         self._by_place: dict[int, OpenItem] = {}
         # Items of server-side tools that have begun and were not given out.
         self._waiting: deque[OpenItem] = deque()
-        # The reasoning whose block is open, and whether the last part was a block that ended.
+        # The reasoning whose block is open.
         self._thinking: OpenItem | None = None
-        self._is_behind_thinking = False
         self._opaque_bytes = 0
         self.call_count = 0
         self.has_text = False
@@ -287,9 +286,6 @@ class ItemAssembly:
             self._end_thinking(events, signature)
         elif signature is not None:
             self._before(events)
-            if self._is_behind_thinking:
-                # Two blocks in a row: the end of the second must not be taken for the first's.
-                events.append(ThinkingDelta(""))
             self._end_thinking(events, signature)
 
     def _end_call(self, call: OpenCall, item: OutputItem, events: list[AnyStreamEvent]) -> None:
@@ -307,7 +303,6 @@ class ItemAssembly:
     ) -> None:
         if call.number is None and (item.name or is_last):
             self._before(events)
-            self._is_behind_thinking = False
             call.start(self.call_count, item, self._tool_names, events)
             self.call_count += 1
 
@@ -335,7 +330,6 @@ class ItemAssembly:
         is_refusal: bool = False,
     ) -> None:
         self._before(events)
-        self._is_behind_thinking = False
         shown.pieces.append(text)
         if is_refusal:
             self.has_refused = True
@@ -374,7 +368,6 @@ class ItemAssembly:
     def _end_thinking(self, events: list[AnyStreamEvent], signature: str | None = None) -> None:
         self.hot = (_NOWHERE, None, [])
         self._thinking = None
-        self._is_behind_thinking = True
         events.append(ThinkingEnd(signature))
 
     def _give_out(self, known: OpenItem, events: list[AnyStreamEvent]) -> None:
@@ -386,7 +379,6 @@ class ItemAssembly:
         self.hot = (_NOWHERE, None, [])
         if self._thinking is not None:
             self._end_thinking(events)
-        self._is_behind_thinking = False
         self._opaque_bytes += len(memoryview(data))
         if self._opaque_bytes > MAX_OPAQUE_BYTES:
             self._opaque_bytes -= len(memoryview(data))

@@ -13,15 +13,10 @@ from typing import Any
 
 import msgspec
 
+from ..runtime.surrogates import without_surrogates
+from .lenient_json import BROKEN, NOTHING, read_count, read_text, read_value
+
 NAME = "openai_responses"
-
-NOTHING = msgspec.Raw()
-
-MAX_COUNT = 2**53
-"""Beyond it a token count is no count; every store and client can hold what is below."""
-
-MAX_ODD_BYTES = 4 * 1024 * 1024
-"""Of what is read leniently: as plain objects its JSON takes up to 25 times the memory."""
 
 
 MAX_ANNOTATION_BYTES = 1024 * 1024
@@ -136,7 +131,6 @@ decode_event = msgspec.json.Decoder(Event).decode
 _decode_item = msgspec.json.Decoder(OutputItem).decode
 _decode_response = msgspec.json.Decoder(Response).decode
 _decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_FAULTS = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 def odd_event(payload: bytes) -> Event | None:
@@ -145,13 +139,13 @@ def odd_event(payload: bytes) -> Event | None:
     if value is None:
         return None
     return Event(
-        type=_text(value.get("type")) or "",
-        delta=_text(value.get("delta")),
-        output_index=_count(value.get("output_index")),
-        content_index=_count(value.get("content_index")),
-        summary_index=_count(value.get("summary_index")),
-        item_id=_text(value.get("item_id")),
-        text=_text(value.get("text")),
+        type=read_text(value.get("type")) or "",
+        delta=read_text(value.get("delta")),
+        output_index=read_count(value.get("output_index")),
+        content_index=read_count(value.get("content_index")),
+        summary_index=read_count(value.get("summary_index")),
+        item_id=read_text(value.get("item_id")),
+        text=read_text(value.get("text")),
         arguments=_arguments(value.get("arguments")),
         item=_raw(value.get("item")),
         annotation=_raw(value.get("annotation")),
@@ -163,19 +157,19 @@ def read_item(raw: msgspec.Raw) -> OutputItem | None:
     """An item of the answer; `None` when it is none."""
     try:
         return _decode_item(raw)
-    except _FAULTS:
+    except BROKEN:
         value = _object(bytes(raw))
     if value is None:
         return None
     return OutputItem(
-        type=_text(value.get("type")) or "",
-        id=_text(value.get("id")),
-        call_id=_text(value.get("call_id")),
-        name=_text(value.get("name")),
+        type=read_text(value.get("type")) or "",
+        id=read_text(value.get("id")),
+        call_id=read_text(value.get("call_id")),
+        name=read_text(value.get("name")),
         arguments=_arguments(value.get("arguments")),
-        input=_text(value.get("input")),
-        phase=_text(value.get("phase")),
-        encrypted_content=_text(value.get("encrypted_content")),
+        input=read_text(value.get("input")),
+        phase=read_text(value.get("phase")),
+        encrypted_content=read_text(value.get("encrypted_content")),
         content=_parts(value.get("content")),
         summary=_parts(value.get("summary")),
     )
@@ -185,17 +179,19 @@ def read_response(raw: msgspec.Raw | bytes) -> Response | None:
     """The whole answer; `None` when it is none."""
     try:
         return _decode_response(raw)
-    except _FAULTS:
+    except BROKEN:
         value = _object(bytes(raw))
     if value is None:
         return None
     output, usage, details = (value.get(k) for k in ("output", "usage", "incomplete_details"))
     return Response(
-        status=_text(value.get("status")),
+        status=read_text(value.get("status")),
         output=[_raw(item) for item in output] if isinstance(output, list) else None,
         usage=_usage(usage) if isinstance(usage, dict) else None,
         incomplete_details=(
-            IncompleteDetails(_text(details.get("reason"))) if isinstance(details, dict) else None
+            IncompleteDetails(read_text(details.get("reason")))
+            if isinstance(details, dict)
+            else None
         ),
         error=_raw(value.get("error")),
     )
@@ -209,7 +205,7 @@ def read_annotations(parts: list[ContentPart] | None) -> list[msgspec.Raw]:
         if 2 < len(raw) <= MAX_ANNOTATION_BYTES:
             try:
                 found += filter(is_object, _decode_list(raw))
-            except _FAULTS:
+            except BROKEN:
                 continue
     return found
 
@@ -219,15 +215,6 @@ def is_object(raw: msgspec.Raw) -> bool:
     return bytes(memoryview(raw)[:1]) == b"{"
 
 
-def read_value(raw: msgspec.Raw | bytes) -> Any:
-    """Any JSON as plain values; `None` when it is none, or larger than it may be."""
-    data = bytes(raw)
-    try:
-        return json.loads(data) if len(data) <= MAX_ODD_BYTES else None
-    except (ValueError, RecursionError):
-        return None
-
-
 def _object(data: bytes) -> dict[str, Any] | None:
     value = read_value(data)
     return value if isinstance(value, dict) else None
@@ -235,14 +222,14 @@ def _object(data: bytes) -> dict[str, Any] | None:
 
 def _parts(value: Any) -> list[ContentPart] | None:
     if isinstance(value, str):
-        return [ContentPart("output_text", _text(value))]
+        return [ContentPart("output_text", read_text(value))]
     if not isinstance(value, list):
         return None
     return [
         ContentPart(
-            type=_text(part.get("type")) or "",
-            text=_text(part.get("text")),
-            refusal=_text(part.get("refusal")),
+            type=read_text(part.get("type")) or "",
+            text=read_text(part.get("text")),
+            refusal=read_text(part.get("refusal")),
             annotations=_raw(part.get("annotations")),
         )
         for part in value
@@ -254,36 +241,19 @@ def _usage(value: dict[str, Any]) -> UsageCount:
     details = [value.get(f"{kind}_tokens_details") for kind in ("input", "output")]
     cached, reasoning = (item if isinstance(item, dict) else {} for item in details)
     return UsageCount(
-        _count(value.get("input_tokens")),
-        _count(value.get("output_tokens")),
-        InputDetails(*(_count(cached.get(k)) for k in ("cached_tokens", "cache_write_tokens"))),
-        OutputDetails(_count(reasoning.get("reasoning_tokens"))),
+        read_count(value.get("input_tokens")),
+        read_count(value.get("output_tokens")),
+        InputDetails(*(read_count(cached.get(k)) for k in ("cached_tokens", "cache_write_tokens"))),
+        OutputDetails(read_count(reasoning.get("reasoning_tokens"))),
     )
-
-
-def _count(value: Any) -> int | None:
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value[:20])
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return value if type(value) is int and 0 <= value < MAX_COUNT else None
 
 
 def _arguments(value: Any) -> str | None:
     return (
-        _clean(json.dumps(value, ensure_ascii=False)) if isinstance(value, dict) else _text(value)
+        without_surrogates(json.dumps(value, ensure_ascii=False))
+        if isinstance(value, dict)
+        else read_text(value)
     )
-
-
-def _text(value: Any) -> str | None:
-    return _clean(value) if isinstance(value, str) else None
-
-
-def _clean(text: str) -> str:
-    if text.isascii():
-        return text
-    # Half of a surrogate pair, escaped on its own, is no text: nothing behind could encode it.
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _raw(value: Any) -> msgspec.Raw:
@@ -293,4 +263,4 @@ def _raw(value: Any) -> msgspec.Raw:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError):
         return NOTHING
-    return msgspec.Raw(_clean(text).encode())
+    return msgspec.Raw(without_surrogates(text).encode())

@@ -25,7 +25,9 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Endpoint = tuple[str, int]
 """A host as `normalize_host` writes it, and a port; `.example.org` is every name below that."""
 
-OPEN_PORTS = frozenset({80, 443})
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+OPEN_PORTS = frozenset(DEFAULT_PORTS.values())
 """Those of http and https; what else speaks on a public host is rarely meant for everybody."""
 
 MAX_ADDRESSES = 6

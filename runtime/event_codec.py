@@ -11,6 +11,7 @@ from .errors import ValidationError
 from .events import DurableEvent, InputAccepted, MessageCompleted
 from .history import Opaque
 from .redaction import mask, redactor
+from .surrogates import without_surrogates
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 """A result to the model is at most 64 KiB and an answer a few MiB; this is what memory bears."""
@@ -38,7 +39,7 @@ def encode_event(event: DurableEvent) -> tuple[DurableEvent, bytes]:
     try:
         data = _ENCODER.encode(event)
     except UnicodeEncodeError:
-        event = _with_texts(event, _without_surrogates)
+        event = _with_texts(event, without_surrogates)
         data = _ENCODER.encode(event)
     # Base64 is not searched: the files in it have been, and megabytes take long.
     if redactor.finds(_ENCODER.encode(_with_files(event, _emptied)) if has_files else data):
@@ -95,11 +96,6 @@ def _with_files(event: DurableEvent, change: Callable[[bytes], bytes]) -> Durabl
 
 def _emptied(_: bytes) -> bytes:
     return b""
-
-
-def _without_surrogates(text: str) -> str:
-    # By way of UTF-16, where two halves that belong together become their character.
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _with_texts(value: _Value, change: Callable[[str], str]) -> _Value:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from .address_guard import DEFAULT_PORTS
 from .errors import NetworkError, ValidationError
 from .inflation import Inflation, inflation_of
 from .redaction import redact
@@ -33,7 +34,6 @@ MAX_FRUITLESS_BYTES = 1024 * 1024
 MAX_KEPT_TARGETS = 256
 """URLs that stay read: one for each model endpoint in use; httpx reads one in 60 us."""
 
-DEFAULT_PORTS = {"http": 80, "https": 443}
 CREDENTIAL_WORDS = ("auth", "api-key", "apikey", "token", "secret", "cookie")
 """A header with one of these in its name says who asks, and who pays."""
 METHODS_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
@@ -167,8 +167,7 @@ class HttpClient:
         if self._pool is None:
             from .http_pool import ConnectionPool
 
-            options = {"connect": self._connect, "connect_seconds": self._connect_seconds}
-            self._pool = ConnectionPool(**{k: v for k, v in options.items() if v is not None})  # type: ignore[arg-type]
+            self._pool = ConnectionPool(self._connect, self._connect_seconds)
         return self._pool
 
 

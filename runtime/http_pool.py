@@ -31,10 +31,10 @@ class ConnectionPool:
     """
 
     def __init__(
-        self, connect: Connect = trio.open_tcp_stream, connect_seconds: float = CONNECT_SECONDS
+        self, connect: Connect | None = None, connect_seconds: float | None = None
     ) -> None:
-        self._connect = connect
-        self._connect_seconds = connect_seconds
+        self._connect = connect or trio.open_tcp_stream
+        self._connect_seconds = CONNECT_SECONDS if connect_seconds is None else connect_seconds
         self._tls: ssl.SSLContext | None = None
         self._active: set[HttpConnection] = set()
         # The latest last: it is the likeliest to be still open at the server.

@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from .address_guard import normalize_host
+from .address_guard import DEFAULT_PORTS, normalize_host
 from .definitions import ErrorType, ToolFailure
 from .redaction import redact
 
@@ -15,7 +15,6 @@ MAX_URL_CHARS = 8192
 MAX_SHOWN_CHARS = 200
 """Of a URL in a message of one line."""
 
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*|[0-9a-f:.]*:[0-9a-f:.]*")
 
 
@@ -43,7 +42,7 @@ class HttpUrl(msgspec.Struct, frozen=True):
     def authority(self) -> str:
         """The host, with the port when it is not the scheme's own."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+        return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
     def shown(self) -> str:
@@ -68,13 +67,13 @@ def parse_url(text: str, base: HttpUrl | None = None) -> HttpUrl:
         host = normalize_host(url.raw_host.decode("ascii"))
     except (httpx.InvalidURL, ValueError) as fault:
         raise _invalid(f"{_shown(text)!r} is no URL ({fault})") from None
-    if url.scheme and url.scheme not in _DEFAULT_PORTS:
+    if url.scheme and url.scheme not in DEFAULT_PORTS:
         raise not_allowed(_shown(text))
     if url.userinfo:
         raise _invalid("a URL holds no user name or password; send an Authorization header")
     if not url.scheme or not _HOST.fullmatch(host):
         raise _invalid(f"{_shown(text)!r} is no URL with http:// or https:// and a host")
-    port = _DEFAULT_PORTS[url.scheme] if url.port is None else url.port
+    port = DEFAULT_PORTS[url.scheme] if url.port is None else url.port
     if not 0 < port < 65536:
         raise _invalid(f"{port} is no port")
     made = url.copy_with(host=host, fragment=None)

@@ -9,7 +9,6 @@ every form that it may have taken, and whatever has the shape of a well-known ki
 from __future__ import annotations
 
 import base64
-import html
 import json
 import logging
 import re
@@ -121,6 +120,8 @@ class RedactingFilter(logging.Filter):
 
 
 def _forms(value: str) -> Iterator[str]:
+    import html  # here: who has no secret starts without its table of names
+
     yield from _json_forms(value)
     # Some servers escape the slash in JSON, and angle brackets and quotes in their error pages.
     yield json.dumps(value)[1:-1].replace("/", "\\/")

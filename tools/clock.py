@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib.resources
 from datetime import UTC, datetime
-from typing import Literal
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Literal
 
 import trio
 
 from ..runtime.definitions import Effect, ErrorType, Tier, ToolFailure, ToolResult
 from .paths import shown
 from .tool import tool
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 # Not strftime's: those follow the locale of the embedding program.
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -61,6 +61,8 @@ def in_words(moment: datetime) -> str:
 
 
 def _zone(name: str) -> ZoneInfo:
+    from zoneinfo import ZoneInfo  # here, as below: most programs never ask for another zone
+
     try:
         if not 0 < len(name) <= MAX_ZONE_CHARACTERS:
             raise ValueError
@@ -76,6 +78,9 @@ def _zone(name: str) -> ZoneInfo:
 
 
 def _hint(name: str) -> str:
+    import difflib
+    import importlib.resources
+
     zones = importlib.resources.files("tzdata").joinpath("zones").read_text("utf-8").split()
     by_city = {zone.rpartition("/")[2].casefold(): zone for zone in zones}
     wanted = name[:MAX_ZONE_CHARACTERS].rpartition("/")[2].casefold().replace(" ", "_")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import operator
 from typing import Annotated, Any
@@ -150,6 +149,8 @@ def _lines_of(text: str, old: str) -> list[int]:
 
 def _nearest(text: str, old: str) -> list[dict[str, Any]]:
     """The lines that look most like the first line of a text that was not found."""
+    import difflib  # here, as below: it costs a program that edits nothing its start
+
     wanted = next((line for line in old.splitlines() if line.strip()), old).strip()
     lines = text.splitlines()[:MAX_COMPARED_LINES]
     cut = [line.strip()[:MAX_COMPARED_CHARACTERS] for line in lines]
@@ -163,6 +164,8 @@ def _nearest(text: str, old: str) -> list[dict[str, Any]]:
 
 def diff(before: str, after: str, name: str) -> str:
     """A unified diff; what is the same at both ends is not even looked at."""
+    import difflib
+
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     start = 0
     while start < min(len(old), len(new)) and old[start] == new[start]:

@@ -26,15 +26,21 @@ def open_finder(wish: Wish, model: str | LocalModel | None, data: Path | None) -
         model: What the program wants: a `PROVIDER/MODEL`, or a model object.
         data: The data folder; `None` is for a runtime that keeps everything in memory.
     """
-    mask_environment_keys(wish.settings, wish.environ)
-    if data is not None:
-        from .config.key_store import open_key_store  # here: an app in memory needs it not
-
-        store = open_key_store(data, wish.settings.keys, wish.environ)
-        wish = msgspec.structs.replace(wish, stored=store.get, stored_places=store.places)
+    wish = with_keys(wish, data)
     if isinstance(model, LocalModel):
         return ModelFinder(wish, local=model)
     return ModelFinder(msgspec.structs.replace(wish, choice=model))
+
+
+def with_keys(wish: Wish, data: Path | None) -> Wish:
+    """The wish with the keys that are stored under a data folder; all it has are masked from now on."""
+    mask_environment_keys(wish.settings, wish.environ)
+    if data is None:
+        return wish
+    from .config.key_store import open_key_store  # here: an app in memory needs it not
+
+    store = open_key_store(data, wish.settings.keys, wish.environ)
+    return msgspec.structs.replace(wish, stored=store.get, stored_places=store.places)
 
 
 class ModelFinder:

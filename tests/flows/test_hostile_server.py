@@ -18,7 +18,7 @@ from stage import Played, check_records, make_workspace, play
 import callboard
 from callboard.actors import answer as answers
 from callboard.config.settings import Limits, ProviderSettings, Settings
-from callboard.providers import openai_chat_decoder, scripted_wire
+from callboard.providers import answer_body, scripted_wire
 from callboard.providers.script import reply
 from callboard.providers.scripted_server import open_scripted_server
 from callboard.runtime.events import CallFinished
@@ -143,7 +143,7 @@ async def test_a_flood_is_stopped_and_its_socket_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setattr(answers, "MAX_ANSWER_CHARS", MIB // 2)
-    monkeypatch.setattr(openai_chat_decoder, "MAX_ANSWER_BYTES", MIB)
+    monkeypatch.setattr(answer_body, "MAX_ANSWER_BYTES", MIB)
     head, piece, words = FLOODS[kind]
     async with open_scene(tmp_path, flood(head, piece)) as scene:
         tracemalloc.start()
@@ -184,7 +184,7 @@ async def test_a_small_answer_does_not_become_a_large_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: bytes, words: str
 ) -> None:
     monkeypatch.setattr(answers, "MAX_ANSWER_CHARS", MIB // 2)
-    monkeypatch.setattr(openai_chat_decoder, "MAX_ANSWER_BYTES", MIB)
+    monkeypatch.setattr(answer_body, "MAX_ANSWER_BYTES", MIB)
     bomb = gzip.compress(inside * (32 * MIB // len(inside)), 1)
 
     async def answer(wire: Wire) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from callboard.actors.answer import MAX_NAME_CHARS, MAX_PARTS, AnswerBuilder
-from callboard.providers import openai_chat_wire
+from callboard.providers import lenient_json
 from callboard.providers.error_answer import read_error_answer
 from callboard.providers.openai_chat import OPENAI_CHAT
 from callboard.providers.sse import SseParser
@@ -146,7 +146,7 @@ def test_an_answer_of_too_many_parts_is_stopped() -> None:
 def test_an_odd_event_is_read_up_to_its_bound(monkeypatch: pytest.MonkeyPatch, over: int) -> None:
     """Text as a list of parts: the usual decoder refuses it, the lenient one reads it."""
     payload = b'{"choices":[{"delta":{"content":["hello"]}}]}'
-    monkeypatch.setattr(openai_chat_wire, "MAX_ODD_BYTES", len(payload) - over)
+    monkeypatch.setattr(lenient_json, "MAX_ODD_BYTES", len(payload) - over)
     [event, *_] = OPENAI_CHAT.decoder().feed(b"data: " + payload + b"\n\n")
     assert isinstance(event, StreamError) is (over > 0)
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from callboard.providers.anthropic_messages import ANTHROPIC, MAX_KEPT_TOOL_SETS
+from callboard.providers.anthropic_messages import ANTHROPIC
 from callboard.providers.anthropic_messages_history import (
     GO_ON,
     MAX_IMAGE_BYTES,
@@ -20,6 +20,7 @@ from callboard.providers.anthropic_messages_history import (
 from callboard.providers.anthropic_messages_schema import MAX_NODES, answer_format, tool_schema
 from callboard.providers.provider import ListedModel, ModelPage, ModelRequest, ToolChoice
 from callboard.providers.tool_names import sent_name
+from callboard.providers.tool_sets import MAX_KEPT_TOOL_SETS
 from callboard.runtime.definitions import ThinkingEffort, ToolDefinition
 from callboard.runtime.errors import ProviderError
 from callboard.runtime.history import (
@@ -359,7 +360,7 @@ def test_tools_are_encoded_once_whoever_holds_them() -> None:
         [sent] = body_of([Input("a")], tools=(tool,))["tools"]
         assert sent["name"] == tool.name
     assert len(ANTHROPIC._tools) <= MAX_KEPT_TOOL_SETS
-    assert ANTHROPIC._encode_tools((TOOL,)) == ANTHROPIC._encode_tools((TOOL,))
+    assert ANTHROPIC._tools.encoded((TOOL,)) == ANTHROPIC._tools.encoded((TOOL,))
 
 
 def test_files_are_shown_before_the_words() -> None:

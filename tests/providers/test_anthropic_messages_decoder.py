@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.providers import (
+    answer_body,
     anthropic_messages_blocks,
-    anthropic_messages_decoder,
     anthropic_messages_wire,
     sse,
 )
@@ -571,7 +571,7 @@ def test_opaque_parts_past_their_bound_are_dropped(monkeypatch: pytest.MonkeyPat
 
 
 def test_too_large_answers_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(anthropic_messages_decoder, "MAX_ANSWER_BYTES", 2000)
+    monkeypatch.setattr(answer_body, "MAX_ANSWER_BYTES", 2000)
     assert "more than any answer" in error_of(decode(sse_body(*[text(0, "a")] * 50))).message
     monkeypatch.setattr(sse, "MAX_EVENT_BYTES", 100)
     assert "more than any answer" in error_of(decode(b"data: " + b"x" * 200)).message

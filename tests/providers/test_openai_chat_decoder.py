@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.providers import openai_chat_decoder, sse
+from callboard.providers import answer_body, openai_chat_decoder, sse
 from callboard.providers.openai_chat_calls import MAX_CALLS
 from callboard.providers.openai_chat_decoder import OpenAiChatDecoder
 from callboard.providers.openai_chat_extras import MAX_OPAQUE_BYTES
@@ -637,7 +637,7 @@ def test_an_event_over_the_bound_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_an_answer_over_the_bound_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openai_chat_decoder, "MAX_ANSWER_BYTES", 10_000)
+    monkeypatch.setattr(answer_body, "MAX_ANSWER_BYTES", 10_000)
     event = sse_body(delta(content="a"))
     decoder = OpenAiChatDecoder()
     events = [e for _ in range(1000) for e in decoder.feed(event)]

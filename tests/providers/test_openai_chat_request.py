@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from callboard.providers.openai_chat import MAX_KEPT_TOOL_SETS, OPENAI_CHAT, OPENAI_OWN_CHAT
+from callboard.providers.openai_chat import OPENAI_CHAT, OPENAI_OWN_CHAT
 from callboard.providers.provider import Dialect, ModelRequest
 from callboard.providers.tool_names import sent_name
+from callboard.providers.tool_sets import MAX_KEPT_TOOL_SETS
 from callboard.runtime.definitions import ToolDefinition
 from callboard.runtime.history import (
     Answer,
@@ -212,7 +213,7 @@ def test_tools_are_encoded_once_whoever_holds_them() -> None:
         [sent] = body_of([Input("a")], tools=(tool,))["tools"]
         assert sent["function"]["name"] == tool.name
     assert len(OPENAI_CHAT._tools) <= MAX_KEPT_TOOL_SETS
-    assert OPENAI_CHAT._encode_tools((TOOL,))[0] is OPENAI_CHAT._encode_tools((TOOL,))[0]
+    assert OPENAI_CHAT._tools.encoded((TOOL,))[0] is OPENAI_CHAT._tools.encoded((TOOL,))[0]
 
 
 def test_tools_that_the_format_refuses_the_names_of_are_renamed_and_the_way_back_is_told() -> None:

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from callboard.providers.openai_responses import MAX_KEPT_TOOL_SETS, OPENAI_RESPONSES
+from callboard.providers.openai_responses import OPENAI_RESPONSES
 from callboard.providers.provider import ModelRequest, ToolChoice
 from callboard.providers.tool_names import sent_name
+from callboard.providers.tool_sets import MAX_KEPT_TOOL_SETS
 from callboard.runtime.definitions import ThinkingEffort, ToolDefinition
 from callboard.runtime.history import (
     Answer,
@@ -447,7 +448,7 @@ def test_tools_are_encoded_once_whoever_holds_them() -> None:
         [sent] = body_of([Input("a")], tools=(tool,))["tools"]
         assert sent["name"] == tool.name
     assert len(OPENAI_RESPONSES._tools) <= MAX_KEPT_TOOL_SETS
-    first, second = (OPENAI_RESPONSES._encode_tools((TOOL,)) for _ in range(2))
+    first, second = (OPENAI_RESPONSES._tools.encoded((TOOL,)) for _ in range(2))
     assert first[0] is second[0]
 
 

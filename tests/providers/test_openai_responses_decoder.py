@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.actors.answer import AnswerBuilder
-from callboard.providers import openai_responses_decoder, openai_responses_items, sse
+from callboard.providers import answer_body, openai_responses_items, sse
 from callboard.providers.openai_responses_decoder import OpenAiResponsesDecoder
 from callboard.providers.openai_responses_items import MAX_CALLS, MAX_ITEMS
 from callboard.runtime.history import Thinking
@@ -194,7 +194,7 @@ SHAPES: dict[str, tuple[bytes, list[Any]]] = {
             ended(message("a"), 3),
             completed(),
         ),
-        [ThinkingEnd("e"), ThinkingDelta(""), ThinkingEnd("f"), TextDelta("a"), END],
+        [ThinkingEnd("e"), ThinkingEnd("f"), TextDelta("a"), END],
     ),
     "calls in turns": (
         sse_body(
@@ -752,7 +752,7 @@ def test_what_is_over_a_bound_is_an_error(monkeypatch: pytest.MonkeyPatch) -> No
         assert events[0] == TextDelta("a")
         assert "more than any answer" in error_of(events).message
     monkeypatch.undo()
-    monkeypatch.setattr(openai_responses_decoder, "MAX_ANSWER_BYTES", 10_000)
+    monkeypatch.setattr(answer_body, "MAX_ANSWER_BYTES", 10_000)
     decoder = OpenAiResponsesDecoder()
     events = [each for _ in range(1000) for each in decoder.feed(sse_body(text("a")))]
     assert "more than any answer" in error_of(events).message

@@ -1,0 +1,99 @@
+"""The bytes of one answer on their way to a decoder, and what a body is that holds no events.
+
+What every decoder of server-sent events does alike, whatever its format: cut the bytes, bound them,
+and keep the beginning of a body until an event was seen, to tell what it was instead.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..runtime.stream import StreamError
+from .error_answer import read_error_answer
+from .sse import SseParser
+
+MAX_ANSWER_BYTES = 256 * 1024 * 1024
+"""Of one answer on the wire, which bounds all that comes out of it: several times what a fast
+model sends within the longest model call (15 minutes, 200 tokens a second, 300 bytes each)."""
+
+MAX_HEAD_BYTES = 1024 * 1024
+"""Of a body in which no event was seen yet: kept to tell what it was instead (a whole JSON answer
+of a server that does not stream, an error object, a web page)."""
+
+_FIELDS = (b"data:", b"event:", b"id:", b"retry:")
+
+TOO_LARGE = StreamError(
+    error_type="provider", message="The provider sent more than any answer holds."
+)
+CUT_OFF = StreamError(
+    error_type="network",
+    message="The connection ended before the answer was complete. Try again.",
+    retryable=True,
+)
+_NOT_BEGUN = StreamError(
+    error_type="network",
+    message="The connection ended before the answer began. Try again.",
+    retryable=True,
+)
+
+
+class AnswerBody:
+    """Cuts the bytes of one answer into the payloads of its events.
+
+    Attributes:
+        head: The beginning of a body in which no event was seen; empty once one was.
+        names: Of the events that the last call gave out, when names are kept.
+
+    Args:
+        with_names: Whether the names of events are kept.
+    """
+
+    __slots__ = ("_size_bytes", "_sse", "head")
+
+    def __init__(self, *, with_names: bool = False) -> None:
+        self._sse = SseParser(with_names=with_names)
+        self._size_bytes = 0
+        self.head: bytearray | None = bytearray()
+
+    @property
+    def names(self) -> list[bytes]:
+        """See above."""
+        return self._sse.names
+
+    @property
+    def overflowed(self) -> bool:
+        """Whether it is larger than any answer; nothing of use comes any more."""
+        return self._sse.overflowed or self._size_bytes > MAX_ANSWER_BYTES
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The payloads of the events that these bytes complete; never raises."""
+        self._size_bytes += len(data)
+        payloads = self._sse.feed(data)
+        if payloads:
+            self.head = None
+        elif self.head is not None:
+            self.head += data[: MAX_HEAD_BYTES - len(self.head)]
+        return payloads
+
+    def end(self) -> list[bytes]:
+        """What the end of the bytes completes; it may be cut in the middle."""
+        return self._sse.end()
+
+
+def no_answer(body: bytes) -> StreamError:
+    """What a body says that is no answer: an error in other words, a page, or a cut-off start."""
+    if begins_stream(body):
+        return _NOT_BEGUN
+    return msgspec.structs.replace(read_error_answer(200, {}, body), status=None)
+
+
+def begins_stream(body: bytes | bytearray) -> bool:
+    """Whether a body without an event is the beginning of a stream: comments, or a first field."""
+    lines = (line for line in body.splitlines() if line and not line.startswith(b":"))
+    line = next(lines, b"")
+    return any(line.startswith(field) or field.startswith(line) for field in _FIELDS)
+
+
+def failure(message: str, *, retryable: bool = False) -> StreamError:
+    """A fault of the provider's."""
+    return StreamError(error_type="provider", message=message, retryable=retryable)
