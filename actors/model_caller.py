@@ -12,7 +12,7 @@ import trio
 
 from ..config.settings import Limits
 from ..providers.provider import ModelRequest, ModelTarget
-from ..runtime.errors import ContextOverflow
+from ..runtime.errors import AuthError, ContextOverflow
 from ..runtime.events import (
     AttemptFailed,
     DurableEvent,
@@ -36,9 +36,6 @@ from .model_choice import ModelChoice
 from .model_stream import MAX_WAITING_BATCHES, StartModelCall
 from .outlet import wait_gone
 from .provider_health import ProviderHealth
-
-SOON = " Try again a little later."
-"""The advice of an error that may pass; no help where the wait is longer than a turn's."""
 
 
 class CallerHost(Protocol):
@@ -198,21 +195,22 @@ class ModelCaller:
 
     def _last_word(self, error: StreamError) -> StreamError:
         """The error that the turn ends with: what was tried belongs to it."""
-        said = [error.message, *self._remarks]
+        seconds = error.retry_after_seconds
         if error.retryable and self._attempts.asks_too_much(error):
-            seconds = error.retry_after_seconds
-            said[0] = said[0].removesuffix(SOON)
-            said.append(
-                f"It asks to wait {seconds:g} s, and {self._limits.retry_wait_seconds:g} s is the "
-                "most (retry_wait_seconds)."
-            )
+            most = f"{self._limits.retry_wait_seconds:g} s is the most (retry_wait_seconds)"
+            advice = f"It asks to wait {seconds:g} s, and {most}."
+        elif error.error_type == AuthError.type:
+            advice = f"Check the key of {self.target.provider} (`callboard keys list`)."
+        else:
+            advice = error.advice
+        said = [error.message, *self._remarks, *filter(None, [advice])]
         if len(self._asked) > 1:
             each = (f"{name} {_times(count)}" for name, count in self._asked.items())
             said.append(f"Asked: {', '.join(each)}.")
         elif (count := self._asked.total()) > 1:
             said.append(f"It was asked {_times(count)}.")
         said += self._choice.unusable
-        return msgspec.structs.replace(error, message=" ".join(said))
+        return msgspec.structs.replace(error, message=" ".join(said), advice="")
 
     # ── a history that is too long ───────────────────────────────────────────────────────────────
 
@@ -299,8 +297,9 @@ class ModelCaller:
         else:
             answer.error = StreamError(
                 error_type="provider",
-                message="The answer was cut off before its end; nothing of it was kept. Try again.",
+                message="The answer was cut off before its end; nothing of it was kept.",
                 retryable=True,
+                advice="Try again.",
             )
         if answer.error is not None and is_shown:
             self._host.publish(MessageDiscarded(stream_id, answer.error.message))

@@ -268,8 +268,9 @@ class _Watch:
             text = f"The model fell silent for {limits.idle_seconds:g} s."
         return StreamError(
             error_type="timeout",
-            message=f"{text} The call was stopped; try again, or take another model.",
+            message=f"{text} The call was stopped.",
             retryable=True,
+            advice="Try again, or take another model.",
         )
 
 

@@ -9,27 +9,20 @@ from .style import counted, seconds
 
 Trouble = AttemptFailed | ModelSwitched | ProviderSetAside | HistoryCompacted
 
-_ADVICE = (
-    " Try again a little later.",
-    " Try again.",
-    " Check the key of this provider.",
-    " The call was stopped; try again, or take another model.",
-)
-"""What just happens needs no advice."""
-
 
 def trouble(event: Trouble) -> str:
     """The line for an event; it holds foreign text."""
     match event:
         case AttemptFailed():
-            message = _without_advice(event.message)
             wait = seconds(round(event.wait_seconds * 1000))
-            return f"{event.provider}: {message} Again in {wait} (attempt {event.attempt + 1})."
+            return (
+                f"{event.provider}: {event.message} Again in {wait} (attempt {event.attempt + 1})."
+            )
         case ModelSwitched():
-            return f"switched to {event.provider}/{event.model}: {_without_advice(event.reason)}"
+            return f"switched to {event.provider}/{event.model}: {event.reason}"
         case ProviderSetAside():
             wait = seconds(round(event.seconds * 1000))
-            return f"{event.provider} is set aside for {wait}: {_without_advice(event.reason)}"
+            return f"{event.provider} is set aside for {wait}: {event.reason}"
         case HistoryCompacted():
             rounds = counted(event.rounds, "round")
             return (
@@ -38,10 +31,3 @@ def trouble(event: Trouble) -> str:
             )
         case _:
             assert_never(event)
-
-
-def _without_advice(message: str) -> str:
-    for advice in _ADVICE:
-        # Remarks may follow it: what else was tried, which model could not be asked.
-        message = message.replace(advice, "")
-    return message

@@ -27,13 +27,15 @@ TOO_LARGE = StreamError(
 )
 CUT_OFF = StreamError(
     error_type="network",
-    message="The connection ended before the answer was complete. Try again.",
+    message="The connection ended before the answer was complete.",
     retryable=True,
+    advice="Try again.",
 )
 _NOT_BEGUN = StreamError(
     error_type="network",
-    message="The connection ended before the answer began. Try again.",
+    message="The connection ended before the answer began.",
     retryable=True,
+    advice="Try again.",
 )
 
 

@@ -138,7 +138,7 @@ class _Answer:
         """The answer, when it is one."""
         end = self._end
         if isinstance(end, StreamError):
-            raise error_of(end.error_type, end.message)
+            raise error_of(end.error_type, end.text)
         is_long = self._chars >= MAX_TEXT_CHARS
         if end is None and not is_long:
             raise ProviderError("The answer was cut off before its end. Try again.")

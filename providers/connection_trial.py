@@ -224,7 +224,7 @@ class _Trial:
         if isinstance(fetched, ModelPage):
             self.page = fetched
             return
-        self._refusal = fetched.message
+        self._refusal = fetched.text
         if fetched.status == 401:
             raise self._key_fault(fetched)
 
@@ -267,7 +267,7 @@ class _Trial:
             raise _Fault(ConnectionFault.NO_MODELS, text)
 
     def _fault_of(self, error: StreamError, model: str) -> _Fault:
-        message = error.message
+        message = error.text
         if self._is_about_model(error, model):
             hint = f"`callboard models {self._provider.name} --refresh` lists what it has."
             return _Fault(ConnectionFault.MODEL, f"{message} {hint}")
@@ -305,4 +305,4 @@ class _Trial:
             source = f"`callboard keys set {name}` stores another one."
             if unused := self._provider.why_unused(self._wish.environ):
                 source += f" {unused}"
-        return _Fault(ConnectionFault.KEY, f"{error.message} {source}")
+        return _Fault(ConnectionFault.KEY, f"{error.text} {source}")

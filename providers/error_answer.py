@@ -48,7 +48,8 @@ def read_error_answer(status: int, headers: Mapping[str, str], body: bytes) -> S
     kind, retryable, meaning, advice = _meaning(status, code, said)
     return StreamError(
         error_type=kind,
-        message=_sentence(f"{meaning} (HTTP {status})", said, advice),
+        message=_sentence(f"{meaning} (HTTP {status})", said),
+        advice=advice,
         status=status,
         retryable=retryable,
         retry_after_seconds=_first(_retry_after(headers), wait) if retryable else None,
@@ -66,7 +67,8 @@ def read_error_event(value: Any) -> StreamError:
     kind, retryable, meaning, advice = _meaning(_status_of(value), code, said)
     return StreamError(
         error_type=kind,
-        message=_sentence(f"{meaning}, in the middle of its answer", said, advice),
+        message=_sentence(f"{meaning}, in the middle of its answer", said),
+        advice=advice,
         retryable=retryable,
         retry_after_seconds=_asked_wait(value) if retryable else None,
     )
@@ -223,12 +225,10 @@ def _meaning_of_code(code: str) -> Meaning:
     return "provider", False, "The provider reported an error", ""
 
 
-def _sentence(meaning: str, said: str, advice: str) -> str:
+def _sentence(meaning: str, said: str) -> str:
     line = plain_line(said)
     text = f"{meaning}: {line}" if line else f"{meaning}."
-    if text[-1] not in ".!?…":
-        text += "."
-    return f"{text} {advice}" if advice else text
+    return text if text[-1] in ".!?…" else f"{text}."
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

@@ -96,9 +96,10 @@ def read_stop(
     if word and word not in _FINISHED:
         said = plain_line(reason, 100)
         text = f"The provider ended its answer for a reason that is not known here ({said}), so its"
-        text = f"{text} tool calls may be incomplete and were not run. Try again, or another model."
-        return StreamError(error_type="provider", message=text, retryable=True)
+        text = f"{text} tool calls may be incomplete and were not run."
+        advice = "Try again, or take another model."
+        return StreamError(error_type="provider", message=text, retryable=True, advice=advice)
     if not are_whole:
-        text = "The answer ended in the middle of a tool call, which was not run. Try again."
-        return StreamError(error_type="network", message=text, retryable=True)
+        text = "The answer ended in the middle of a tool call, which was not run."
+        return StreamError(error_type="network", message=text, retryable=True, advice="Try again.")
     return None

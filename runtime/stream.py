@@ -125,10 +125,11 @@ class StreamError(StreamEvent, frozen=True, tag="error", kw_only=True):
 
     Attributes:
         error_type: One of the types of `runtime.errors`.
-        message: What happened and what to do, for a person; holds no secret.
+        message: What happened, for a person; holds no secret.
         status: The HTTP status, when there was one.
         retryable: Whether the same request may succeed later.
         retry_after_seconds: What the provider asked to wait, when it did.
+        advice: What to do, for a person, when nothing is done about it by itself; may be empty.
     """
 
     error_type: str
@@ -136,6 +137,12 @@ class StreamError(StreamEvent, frozen=True, tag="error", kw_only=True):
     status: int | None = None
     retryable: bool = False
     retry_after_seconds: float | None = None
+    advice: str = ""
+
+    @property
+    def text(self) -> str:
+        """What happened, and what to do."""
+        return f"{self.message} {self.advice}" if self.advice else self.message
 
 
 class Done(StreamEvent, frozen=True, tag="done", gc=False):

@@ -36,6 +36,7 @@ from callboard.runtime.stream import StreamError, TextDelta
 BUSY = fail("It is busy.", error_type="overloaded", retryable=True)
 CUT = fail("It broke.", error_type="network", retryable=True, text="So I")
 KEY = fail("The key is wrong.", error_type="auth")
+BAD_KEY = "The key is wrong. Check the key of b (`callboard keys list`)."
 TOO_LONG = fail("It is too long.", error_type="context_overflow")
 SLOW = fail("Silence.", error_type="timeout", retryable=True)
 
@@ -269,7 +270,7 @@ async def test_when_all_fail_all_are_named(autojump_clock: trio.testing.MockCloc
     async with open_show([BUSY] * 9, b=[KEY]) as show:
         ended = await show.play()
         assert ended.error_type == "auth"
-        assert ended.message == "The key is wrong. Asked: local/scripted 4 times, b/m once."
+        assert ended.message == f"{BAD_KEY} Asked: local/scripted 4 times, b/m once."
 
 
 async def test_a_model_that_can_not_be_asked_is_left_out_and_told() -> None:
@@ -280,7 +281,9 @@ async def test_a_model_that_can_not_be_asked_is_left_out_and_told() -> None:
         assert switched.reason == "The key is wrong. There is no nokey/m."
     async with open_show([KEY], nokey=[]) as show:
         ended = await show.play()
-        assert ended.message == "The key is wrong. There is no nokey/m."
+        assert ended.message == (
+            "The key is wrong. Check the key of local (`callboard keys list`). There is no nokey/m."
+        )
 
 
 async def test_cancelling_the_second_model_ends_the_turn(
@@ -425,7 +428,7 @@ async def test_there_may_be_nothing_to_sum_up() -> None:
 async def test_the_last_word_is_about_the_last_model() -> None:
     async with open_show([TOO_LONG], nokey=[], b=[KEY]) as show:
         ended = await show.play()
-        assert ended.message == "The key is wrong. Asked: local/scripted once, b/m once."
+        assert ended.message == f"{BAD_KEY} Asked: local/scripted once, b/m once."
         [switched] = await show.told(ModelSwitched)
         assert switched.reason == (
             "It is too long. It is the latest part that is too long: send less at once. "

@@ -38,7 +38,7 @@ def failed(message: str, *, attempt: int = 1, seconds: float = 3) -> AttemptFail
 
 LINES: list[tuple[Trouble, str]] = [
     (
-        failed("The provider is overloaded (HTTP 503): busy. Try again a little later."),
+        failed("The provider is overloaded (HTTP 503): busy."),
         "openai: The provider is overloaded (HTTP 503): busy. Again in 3.0 s (attempt 2).",
     ),
     (failed("It broke.", attempt=3, seconds=0.25), "openai: It broke. Again in 250 ms (attempt 4)."),
@@ -49,7 +49,7 @@ LINES: list[tuple[Trouble, str]] = [
     (
         ModelSwitched(
             turn_id="t", provider="b", model="m",
-            reason="The provider refused the key. Check the key of this provider. There is no x/y.",
+            reason="The provider refused the key. There is no x/y.",
         ),
         "switched to b/m: The provider refused the key. There is no x/y.",
     ),

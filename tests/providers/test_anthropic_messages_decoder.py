@@ -373,8 +373,8 @@ SHAPES: dict[str, tuple[bytes, list[AnyStreamEvent]]] = {
             TextDelta("a"),
             StreamError(
                 error_type="overloaded",
-                message="The provider is overloaded, in the middle of its answer: Overloaded. "
-                "Try again a little later.",
+                message="The provider is overloaded, in the middle of its answer: Overloaded.",
+                advice="Try again a little later.",
                 retryable=True,
             ),
         ],

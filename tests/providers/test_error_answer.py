@@ -53,7 +53,7 @@ def body(value: Any) -> bytes:
 def test_each_status_has_its_meaning(status: int, kind: str, retryable: bool, words: str) -> None:
     error = OPENAI_CHAT.read_error(status, {}, body({"error": {"message": "the reason"}}))
     assert (error.error_type, error.retryable, error.status) == (kind, retryable, status)
-    assert words in error.message
+    assert words in error.text
     assert f"(HTTP {status}): the reason." in error.message
 
 
@@ -93,7 +93,7 @@ def test_the_words_are_found_in_every_shape(value: Any) -> None:
 )
 def test_bodies_that_are_no_error_object(content: bytes, words: str) -> None:
     error = read_error_answer(400, {}, content)
-    assert words in error.message
+    assert words in error.text
     assert error.message.isprintable()
     assert len(error.message) < MAX_MESSAGE_CHARS + 200
 
@@ -166,7 +166,7 @@ def test_a_conversation_that_is_too_long_is_known(status: int, value: dict[str, 
         assert (error.error_type, error.retryable) == ("context_overflow", False)
         assert error.retry_after_seconds is None
         assert "too long for the model" in error.message
-        assert "new session" in error.message
+        assert "new session" in error.text
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ WITHOUT_CREDIT: list[tuple[int, dict[str, Any]]] = [
 def test_an_account_that_has_nothing_left_is_known(status: int, value: dict[str, Any]) -> None:
     for error in (read_error_answer(status, {}, body(value)), read_error_event(value)):
         assert (error.error_type, error.retryable) == ("quota", False)
-        assert "plan and billing" in error.message
+        assert "plan and billing" in error.text
 
 
 @pytest.mark.parametrize(

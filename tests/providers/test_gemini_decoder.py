@@ -322,7 +322,7 @@ def test_a_whole_document_that_is_no_answer_is_told_from_one_that_was_cut() -> N
     [stray] = decode(b'{"hello": "world"}')
     assert isinstance(stray, StreamError)
     assert (stray.error_type, stray.retryable, stray.status) == ("provider", False, None)
-    assert "base URL" in stray.message
+    assert "base URL" in stray.text
     for cut in (b'{"candidates": [{"conte', b'[{"responseId": "r"}, {"candidates": [{}]}'):
         [error] = decode(cut)
         assert isinstance(error, StreamError)
