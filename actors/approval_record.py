@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -14,22 +14,19 @@ from ..runtime.history import Call
 from ..runtime.mailbox import Mailbox
 from ..runtime.messages import (
     AppendEvents,
-    ApprovalAnswer,
-    ApprovalRequest,
     CallPlace,
     JournalMessage,
     PermissionQuestion,
+    SessionMarks,
 )
 from ..runtime.permission_table import REFUSED
 from ..runtime.store import ApprovalRow, GrantRow, SessionRow, StoreReader
 from .call_preparation import CallPreparation
 from .open_question import OpenQuestion
+from .people import Approver
 
 MAX_FOLLOWERS = 1000
 """Questions of one answer that ask the same: more than the calls that an answer may ask for."""
-
-Approver = Callable[[ApprovalRequest], Awaitable[ApprovalAnswer | str | bool]]
-"""Asks a person, or answers for them: `allow`, `deny`, a bool, or a whole answer."""
 
 
 class BrokerServices(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,5 +157,5 @@ class ApprovalRecord:
             digest=row.digest,
             policy_version=row.policy_version,
             expires_at_ms=row.expires_at_ms,
-            is_tainted=session.is_tainted,
+            marks=SessionMarks(is_tainted=session.is_tainted),
         )

@@ -7,7 +7,14 @@ from typing import Protocol
 
 from ..config.settings import Limits
 from ..runtime.definitions import Capability, ErrorType, SessionKind, ToolDefinition, ToolFailure
-from ..runtime.handles import ArtifactReader, Network, ReadableFiles, WritableFiles
+from ..runtime.handles import (
+    ArtifactReader,
+    ChannelHandle,
+    Network,
+    ReadableFiles,
+    SessionsHandle,
+    WritableFiles,
+)
 from ..runtime.history import Call
 from ..runtime.messages import CallPlace
 from ..tools.registry import ToolRegistry
@@ -33,6 +40,14 @@ class ToolHandles(Protocol):
 
     def artifacts(self, session_id: str) -> ArtifactReader:
         """The outputs of the session's calls that were too large for the model."""
+        ...
+
+    def channel(self, place: CallPlace, call: Call) -> ChannelHandle | None:
+        """The way to the people of the session, or of a parent; `None` where there are none."""
+        ...
+
+    def sessions(self, place: CallPlace, call: Call) -> SessionsHandle | None:
+        """The way to sessions of its own; `None` for a worker."""
         ...
 
 
@@ -87,6 +102,8 @@ class CallPreparation:
             else None,
             files_write=handles.files_write(place.workspace) if writes and may_write else None,
             network=handles.network if Capability.NETWORK in needs else None,
+            channel=handles.channel(place, call) if Capability.CHANNEL in needs else None,
+            sessions=handles.sessions(place, call) if Capability.SESSIONS in needs else None,
             artifacts=handles.artifacts(place.session_id),
             on_progress=on_progress,
         )

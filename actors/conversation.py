@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import assert_never
+
+import msgspec
 
 from ..runtime.definitions import SessionKind
 from ..runtime.events import (
@@ -11,30 +12,60 @@ from ..runtime.events import (
     ApprovalAnswered,
     ApprovalAsked,
     AttemptFailed,
+    CallDeferred,
     CallFinished,
     CallProposed,
     CallStarted,
+    ChildAsks,
     GrantGiven,
     GrantRevoked,
     HistoryCompacted,
     InputAccepted,
     InputCancelled,
     MessageCompleted,
+    MessageSent,
     ModelSwitched,
+    PrivateDataRead,
     ProviderSetAside,
+    QuestionAnswered,
+    QuestionAsked,
     SessionCreated,
     SessionDeleted,
     SessionRestored,
     SessionTainted,
     Stored,
     TitleSet,
+    ToolGivenUp,
     TurnEnded,
     TurnResumed,
     TurnStarted,
     TurnSuspended,
 )
 from ..runtime.history import Answer, Input, Item, Result, Round, is_error, repair_history
+from ..runtime.messages import UNMARKED
 from .compaction import held_inputs
+
+Ignored = (
+    ApprovalAsked
+    | ApprovalAnswered
+    | AttemptFailed
+    | CallDeferred
+    | ChildAsks
+    | GrantGiven
+    | GrantRevoked
+    | MessageSent
+    | ModelSwitched
+    | ProviderSetAside
+    | QuestionAnswered
+    | QuestionAsked
+    | SessionDeleted
+    | SessionRestored
+    | TitleSet
+    | ToolGivenUp
+    | TurnResumed
+    | TurnSuspended
+)
+"""What changes nothing of what a session knows; a new event must be folded, or stand here."""
 
 SUMMARY_HEADING = "What was said and done before, in short:"
 """Says to the model what it reads in the place of its oldest rounds."""
@@ -48,9 +79,10 @@ class Conversation:
         head_seq: The `seq` of the last event folded; 0 for an unknown session.
         turn_id: The turn that has not ended, or `None`; `turn_inputs` are the latest turn's.
         asked: The inputs of the turn that has not ended; a summary never replaces them.
-        is_tainted: Whether it has read what strangers may have written.
+        marks: What it has read.
         message_id: The latest answer's.
-        open_calls: Its calls without a result, in their order.
+        open_calls: Its calls without a result, in their order; `started_calls` are those whose
+            effect had begun.
         waiting_inputs: Accepted inputs whose turn has not started, in their order.
         call_ids: Every call id ever used, since the next must differ.
     """
@@ -63,9 +95,10 @@ class Conversation:
         self.head_seq = 0
         self.turn_id: str | None = None
         self.turn_inputs: tuple[str, ...] = ()
-        self.is_tainted = False
+        self.marks = UNMARKED
         self.message_id = ""
         self.open_calls: dict[str, CallProposed] = {}
+        self.started_calls: set[str] = set()
         self.waiting_inputs: dict[str, Input] = {}
         self.call_ids: set[str] = set()
         self.asked: tuple[Input, ...] = ()
@@ -102,12 +135,14 @@ class Conversation:
             case CallProposed():
                 self.open_calls[event.call_id] = event
                 self.call_ids.add(event.call_id)
-            case CallStarted() | ApprovalAsked() | ApprovalAnswered() | GrantGiven():
-                pass
+            case CallStarted():
+                self.started_calls.add(event.call_id)
+            case PrivateDataRead():
+                self.marks = msgspec.structs.replace(self.marks, has_private=True)
             case SessionTainted():
-                self.is_tainted = True
-            case AttemptFailed() | ModelSwitched() | ProviderSetAside() | TurnSuspended():
-                pass
+                self.marks = msgspec.structs.replace(
+                    self.marks, is_tainted=True, tainted_at_ms=stored.at_ms
+                )
             case HistoryCompacted():
                 self._fold_summary(event)
             case MessageCompleted():
@@ -128,10 +163,8 @@ class Conversation:
                 self.workspace, self.kind = event.workspace, event.kind
             case AgentSwitched():
                 self.agent = event.agent
-            case TurnResumed() | GrantRevoked() | TitleSet() | SessionDeleted() | SessionRestored():
-                pass
             case _:
-                assert_never(event)
+                _ignored(event)
 
     def _fold_summary(self, event: HistoryCompacted) -> None:
         """The summary joins what it comes before: no round is an input alone.
@@ -148,6 +181,7 @@ class Conversation:
 
     def _fold_message(self, event: MessageCompleted) -> None:
         self._results.clear()
+        self.started_calls.clear()
         self.message_id = event.message_id
         dialect, _, place = event.dialect.partition("@")
         answer = Answer(
@@ -186,3 +220,7 @@ class Conversation:
         if any(isinstance(item, Answer) for item in self._tail):
             self._rounds.append(Round(repair_history([*self._tail, *self._results.values()])))
             self._tail = []
+
+
+def _ignored(event: Ignored) -> None:
+    """What this takes has no meaning for the fold; the type says which events those are."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ..config.grant_binding import covers
-from ..runtime.messages import ApprovalAnswer, CallPlace, Decision, PermissionQuestion
+from ..runtime.messages import ApprovalAnswer, CallPlace, Decision, PermissionQuestion, SessionMarks
 from ..runtime.permission_table import LASTING_SCOPES
 from ..runtime.store import GrantRow
 
@@ -53,12 +53,12 @@ class GrantBook:
         return tool in self._by_tool
 
     def find(
-        self, place: CallPlace, question: PermissionQuestion, *, is_tainted: bool
+        self, place: CallPlace, question: PermissionQuestion, marks: SessionMarks
     ) -> GrantRow | None:
         """The grant that covers this call; one that denies before any that allows."""
         found: GrantRow | None = None
         for grant in self._by_tool.get(question.name, {}).values():
-            if is_suspended(grant, is_tainted=is_tainted):
+            if is_suspended(grant, marks):
                 continue
             if is_covered(grant, place, question):
                 if grant.verdict == "deny":
@@ -67,9 +67,9 @@ class GrantBook:
         return found
 
 
-def is_suspended(grant: GrantRow, *, is_tainted: bool) -> bool:
+def is_suspended(grant: GrantRow, marks: SessionMarks) -> bool:
     """Whether it does not hold in a session that has read untrusted content."""
-    return is_tainted and grant.verdict == "allow" and grant.scope in LASTING_SCOPES
+    return marks.is_tainted and grant.verdict == "allow" and grant.scope in LASTING_SCOPES
 
 
 def is_covered(grant: GrantRow, place: CallPlace, question: PermissionQuestion) -> bool:

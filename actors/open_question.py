@@ -16,6 +16,7 @@ from ..runtime.messages import (
     CallPlace,
     PermissionQuestion,
     Resolution,
+    SessionMarks,
 )
 from ..runtime.permission_table import LASTING_SCOPES
 from ..runtime.store import ApprovalRow
@@ -45,7 +46,7 @@ class OpenQuestion:
         policy_version: str,
         expires_at_ms: int,
         patience_seconds: float = 0.0,
-        is_tainted: bool,
+        marks: SessionMarks,
     ) -> None:
         self.approval_id = approval_id
         self.place = place
@@ -56,7 +57,7 @@ class OpenQuestion:
         self.policy_version = policy_version
         self.expires_at_ms = expires_at_ms
         self.patience_seconds = patience_seconds
-        self.is_tainted = is_tainted
+        self.marks = marks
         self.outcome: Reply[Resolution] = Reply()
         self.followers: list[OpenQuestion] = []
 
@@ -70,7 +71,7 @@ class OpenQuestion:
 
     def lasting_problem(self, arguments: str) -> str | None:
         """Why an answer that allows can't be remembered beyond the session; `None` when it can."""
-        if self.is_tainted:
+        if self.marks.is_tainted:
             return "the session has read untrusted content"
         definition = self.question.definition
         return None if definition is None else lasting_problem(definition, arguments)

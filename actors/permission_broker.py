@@ -18,7 +18,6 @@ from ..runtime.errors import (
     ValidationError,
 )
 from ..runtime.events import DurableEvent
-from ..runtime.foreign_crash import raise_stop
 from ..runtime.identity import new_id, now_ms
 from ..runtime.mailbox import Mailbox
 from ..runtime.messages import (
@@ -37,15 +36,15 @@ from ..runtime.messages import (
 from ..runtime.permission_rows import given_grant
 from ..runtime.redaction import redacting_logger
 from ..runtime.store import ApprovalRow, GrantRow
-from .approval_record import ApprovalRecord, Approver, BrokerServices
+from .approval_record import ApprovalRecord, BrokerServices
 from .grant_book import GrantBook, decided_by_grant, is_covered, is_suspended, said_by
 from .open_question import (
     OpenQuestion,
-    as_answer,
     checked_answer,
     stored_resolution,
     without_memory,
 )
+from .people import EXPIRED, People
 from .session_policy import SessionPolicy
 
 logger = redacting_logger(__name__)
@@ -54,16 +53,6 @@ MAILBOX_CAPACITY = 256
 """Batches that wait for a verdict: more than sessions can have at once without being queued."""
 MAX_CACHED_POLICIES = 256
 """Agents times kinds; beyond it the cache starts anew rather than grow."""
-
-NOBODY = ApprovalAnswer(
-    decision="deny",
-    reason="there is nobody to ask: run in a terminal, choose --policy auto, or (in a program) "
-    "pass on_approval",
-    answered_by="callboard",
-)
-EXPIRED = ApprovalAnswer(
-    decision="expired", reason="nobody answered in time", answered_by="callboard"
-)
 
 
 class PermissionBroker:
@@ -84,6 +73,7 @@ class PermissionBroker:
     ) -> None:
         self._mailbox = mailbox
         self._record = ApprovalRecord(journal, services)
+        self._people = People(services.approver)
         self._services = services
         self._book = GrantBook()
         self._questions: dict[str, OpenQuestion] = {}
@@ -173,7 +163,7 @@ class PermissionBroker:
             policy_version=message.policy_version,
             expires_at_ms=expires_at_ms,
             patience_seconds=seconds,
-            is_tainted=message.is_tainted,
+            marks=message.marks,
         )
 
     def _twin(self, question: OpenQuestion) -> OpenQuestion | None:
@@ -184,7 +174,7 @@ class PermissionBroker:
 
     async def _find_answer(self, question: OpenQuestion, twin: OpenQuestion | None) -> None:
         """Sees to it that the question is settled: by a grant, with its twin, or by a person."""
-        grant = self._book.find(question.place, question.question, is_tainted=question.is_tainted)
+        grant = self._book.find(question.place, question.question, question.marks)
         if grant is not None:
             await self._settle_or_learn(question, said_by(grant))
         elif twin is not None and not twin.outcome.is_done:
@@ -193,34 +183,8 @@ class PermissionBroker:
             await self._settle_or_learn(
                 question, without_memory((await twin.outcome.wait()).answer)
             )
-        elif self._services.approver is None:
-            await self._settle_or_learn(question, NOBODY)
-        else:
-            await self._ask_person(question, self._services.approver)
-
-    async def _ask_person(self, question: OpenQuestion, approver: Approver) -> None:
-        """Until somebody has answered: the approver, a client, a grant, or the time."""
-        with trio.move_on_after(question.patience_seconds):
-            async with trio.open_nursery() as nursery:
-                name = f"approver {question.approval_id}"
-                nursery.start_soon(self._call_approver, question, approver, name=name)
-                with suppress(CallboardError):  # told to whoever asked
-                    await question.outcome.wait()
-                nursery.cancel_scope.cancel(reason="answered")
-            return
-        await self._settle_or_learn(question, EXPIRED)
-
-    async def _call_approver(self, question: OpenQuestion, approver: Approver) -> None:
-        try:
-            answer = as_answer(await approver(question.request()))
-        except BaseException as crash:  # noqa: ASYNC103  the application's: the answer is no
-            raise_stop(crash)
-            tool = question.question.name
-            logger.exception("on_approval raised for %s; the call is denied", tool)
-            answer = ApprovalAnswer(
-                decision="deny", reason="the approval handler failed", answered_by="callboard"
-            )
-        await self._settle_or_learn(question, answer)
+        elif (answer := await self._people.ask(question)) is not None:
+            await self._settle_or_learn(question, answer)
 
     # ── answers ──────────────────────────────────────────────────────────────────────────────────
 
@@ -314,9 +278,7 @@ class PermissionBroker:
             return unchanged
         place = question.place
         changed = self._services.preparation.ready(place, question.call, answer.arguments)
-        check = CheckPermissions(
-            place=place, questions=(changed.question,), is_tainted=question.is_tainted
-        )
+        check = CheckPermissions(place=place, questions=(changed.question,), marks=question.marks)
         (decision,) = _decide(check, self._policy(place), self._book)
         if decision.verdict == "deny":
             raise ToolFailure(
@@ -351,7 +313,7 @@ class PermissionBroker:
         for other in list(self._questions.values()):
             if (
                 not other.outcome.is_done
-                and not is_suspended(grant, is_tainted=other.is_tainted)
+                and not is_suspended(grant, other.marks)
                 and is_covered(grant, other.place, other.question)
             ):
                 settle = partial(self._settle_or_learn, other, said_by(grant))
@@ -391,7 +353,7 @@ def _decided(
 ) -> Decision:
     if decision.verdict == "deny":
         return decision
-    grant = book.find(message.place, question, is_tainted=message.is_tainted)
+    grant = book.find(message.place, question, message.marks)
     if grant is None or (decision.verdict == "allow" and grant.verdict == "allow"):
         return decision
     return decided_by_grant(grant, decision)

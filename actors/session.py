@@ -23,7 +23,7 @@ from ..runtime.events import (
     LiveEvent,
     Stored,
 )
-from ..runtime.identity import new_id, now_ms
+from ..runtime.identity import new_id
 from ..runtime.inbox import EventInbox
 from ..runtime.mailbox import Mailbox, Reply
 from ..runtime.messages import (
@@ -35,12 +35,12 @@ from ..runtime.messages import (
     StopSession,
     SubmitInput,
 )
-from ..runtime.recovery import closing_events
 from ..runtime.redaction import redacting_logger
 from ..runtime.store import OpenTurn
 from ..runtime.supervisor import Supervisor
 from .audience import Audience
 from .conversation import Conversation
+from .left_open import close_left_open
 from .model_stream import MAILBOX_CAPACITY as MODEL_STREAM_CAPACITY
 from .model_stream import ModelStream, StartModelCall
 from .session_services import SessionServices
@@ -234,18 +234,9 @@ class Session:
 
     async def _close_left_open(self) -> OpenTurn | None:
         """Closes a turn without an end; one that waits for a person's answer stays open."""
-        found = await self._left_open()
-        closing = closing_events(found, now_ms()) if found is not None else ()
-        if not closing:
-            return found
-        await self._append(*closing)
-        return await self._left_open()
-
-    async def _left_open(self) -> OpenTurn | None:
         if self.conversation.turn_id is None:
             return None
-        turns = await self._services.store.open_turns()
-        return next((turn for turn in turns if turn.session_id == self.session_id), None)
+        return await close_left_open(self._services.store, self.session_id, self._append)
 
     def _listen(self, message: ResumeTurn) -> None:
         """Hears a turn that was suspended."""

@@ -7,7 +7,16 @@ from pathlib import Path
 
 from ..runtime.definitions import ErrorType, ToolFailure
 from ..runtime.errors import ValidationError
-from ..runtime.handles import ArtifactReader, Network, ReadableFiles, WritableFiles
+from ..runtime.handles import (
+    ArtifactReader,
+    ChannelHandle,
+    Network,
+    ReadableFiles,
+    SessionsHandle,
+    WritableFiles,
+)
+from ..runtime.history import Call
+from ..runtime.messages import CallPlace
 from ..runtime.store import StoreReader
 from ..tools.workspace import Workspace, open_workspace
 
@@ -45,6 +54,14 @@ class OpenHandles:
     def artifacts(self, session_id: str) -> ArtifactReader:
         """The outputs of the session's calls that were too large for the model."""
         return _KeptOutputs(self._store, session_id)
+
+    def channel(self, place: CallPlace, call: Call) -> ChannelHandle | None:
+        """The way to the people of the session, or of a parent; `None` where there are none."""
+        return None
+
+    def sessions(self, place: CallPlace, call: Call) -> SessionsHandle | None:
+        """The way to sessions of its own; `None` for a worker."""
+        return None
 
     def close(self) -> None:
         """Closes the workspaces. Idempotent."""

@@ -16,10 +16,9 @@ import trio
 
 from ..config.settings import Limits
 from ..providers.provider import ModelRequest, ModelTarget
-from ..runtime.definitions import Agent, CallStatus, ErrorType, ToolDefinition
+from ..runtime.definitions import Agent, ToolDefinition
 from ..runtime.errors import CallboardError, InternalError, StorageError
 from ..runtime.events import (
-    CallFinished,
     CallProgress,
     CallProposed,
     DurableEvent,
@@ -36,11 +35,10 @@ from ..runtime.messages import CallPlace, DispatcherMessage, RunCalls
 from ..runtime.store import ApprovalRow, OpenTurn
 from ..runtime.stream import StopReason, StreamError
 from ..tools.left_running import left_running
-from .answer import AnswerBuilder
 from .conversation import Conversation
 from .model_caller import ModelCaller
 from .outlet import wait_gone
-from .tool_call import failure_outcome
+from .turn_record import TurnRecord
 
 MAX_WAITING_PROGRESS = 64
 """Progress lines of running tools that wait for the session; more are dropped, results never."""
@@ -89,6 +87,7 @@ class Turn:
         self._suspended = suspended
         self._caller = caller(self.turn_id)
         self.input_id = input_id
+        self._record = TurnRecord(host, self.turn_id)
         self._scope = trio.CancelScope()
         self._reason = ""
         self._host = host
@@ -157,14 +156,16 @@ class Turn:
             if answer.error is not None:
                 return [self._failed(answer.error)]
             assert answer.done is not None
-            message = self._message(answer)
+            message = self._record.message(answer, self._caller)
             calls = tuple(part for part in message.parts if isinstance(part, Call))
             stop = answer.done.stop_reason
             if not calls or stop in (StopReason.MAX_TOKENS, StopReason.REFUSED):
-                proposed = self._proposed(message, calls)
-                cut_off = [self._cancelled(call, "the answer was cut off") for call in calls]
+                proposed = self._record.proposed(message, calls)
+                cut_off = [self._record.cancelled(call, "the answer was cut off") for call in calls]
                 return [message, *proposed, *cut_off, self._ended(_OUTCOMES[stop])]
-            if ended := await self._run_calls(message, calls, self._proposed(message, calls)):
+            if ended := await self._run_calls(
+                message, calls, self._record.proposed(message, calls)
+            ):
                 return [ended]
 
     def _recorded(self) -> MessageCompleted:
@@ -197,38 +198,6 @@ class Turn:
             thinking=agent.thinking,
         )
 
-    def _message(self, answer: AnswerBuilder) -> MessageCompleted:
-        assert answer.done is not None
-        return MessageCompleted(
-            turn_id=self.turn_id,
-            message_id=new_id("message"),
-            parts=answer.parts(self._host.conversation.call_ids),
-            provider=self._caller.target.provider,
-            model=self._caller.target.model,
-            dialect=self._caller.target.recorded_dialect,
-            stop_reason=answer.done.stop_reason,
-            usage=answer.usage,
-            duration_ms=round((trio.current_time() - self._caller.asked_at) * 1000),
-        )
-
-    def _kept_text(self) -> list[DurableEvent]:
-        """The text so far of an answer that the cancellation broke off."""
-        broken_off = self._caller.broken_off
-        parts = broken_off.parts_without_calls() if broken_off is not None else ()
-        if not parts:
-            return []
-        return [
-            MessageCompleted(
-                turn_id=self.turn_id,
-                message_id=new_id("message"),
-                parts=parts,
-                provider=self._caller.target.provider,
-                model=self._caller.target.model,
-                dialect=self._caller.target.recorded_dialect,
-                incomplete=True,
-            )
-        ]
-
     # ── the tools ────────────────────────────────────────────────────────────────────────────────
 
     async def _run_calls(
@@ -254,7 +223,7 @@ class Turn:
             scope=scope,
             # The last one of a call decides; those before it were revised or void.
             approvals=tuple({a.call_id: a for a in approvals}.values()),
-            is_tainted=host.conversation.is_tainted,
+            marks=host.conversation.marks,
         )
         with progress:
             await self._dispatcher.tell(request)
@@ -295,21 +264,6 @@ class Turn:
             workspace=conversation.workspace,
         )
 
-    def _proposed(
-        self, message: MessageCompleted, calls: tuple[Call, ...]
-    ) -> tuple[CallProposed, ...]:
-        return tuple(
-            CallProposed(
-                turn_id=self.turn_id,
-                message_id=message.message_id,
-                call_id=call.call_id,
-                index=index,
-                name=call.name,
-                arguments=call.arguments,
-            )
-            for index, call in enumerate(calls)
-        )
-
     def _repeated_call(self, calls: tuple[Call, ...]) -> str | None:
         """The tool that goes round in circles, if one does."""
         for call in calls:
@@ -333,41 +287,14 @@ class Turn:
 
         Only a turn that was cancelled, or whose dispatcher died, leaves any.
         """
-        if self._caller.broken_off is None and (
-            self._asked is None or self._is_settled(self._asked)
-        ):
+        broken_off, asked = self._caller.broken_off, self._asked
+        if broken_off is None and (asked is None or self._is_settled(asked)):
             return []
         # What the batch had told the journal before it ended is stored ahead of this empty append.
         await self._host.append()
-        missing = self._kept_text()
-        open_calls = list(self._host.conversation.open_calls.values())
-        if self._asked is not None and self._host.conversation.message_id != self._asked.message_id:
-            calls = tuple(part for part in self._asked.parts if isinstance(part, Call))
-            open_calls = list(self._proposed(self._asked, calls))
-            missing += [self._asked, *open_calls]
-        return [*missing, *(self._closed(call) for call in open_calls)]
-
-    def _closed(self, proposed: CallProposed) -> CallFinished:
-        call = Call(proposed.call_id, proposed.name, proposed.arguments)
-        if self._scope.cancelled_caught:
-            return self._cancelled(call, self._reason)
-        text = "It was interrupted; its outcome is unknown. Check before you retry."
-        return self._finished(call, CallStatus.INTERRUPTED, text)
-
-    def _cancelled(self, call: Call, why: str) -> CallFinished:
-        return self._finished(call, CallStatus.CANCELLED, f"Not finished: {why}.")
-
-    def _finished(self, call: Call, status: CallStatus, message: str) -> CallFinished:
-        outcome = failure_outcome(ErrorType(status), message, status=status)
-        return CallFinished(
-            turn_id=self.turn_id,
-            call_id=call.call_id,
-            name=call.name,
-            status=status,
-            result=outcome.content,
-            display=outcome.display,
-            duration_ms=round((trio.current_time() - self._asked_at) * 1000),
-        )
+        why = self._reason if self._scope.cancelled_caught else None
+        kept = self._record.kept_text(broken_off, self._caller)
+        return [*kept, *self._record.missing(asked, why, self._asked_at)]
 
     def _failed(self, error: StreamError) -> TurnEnded:
         return self._ended("failed", error_type=error.error_type, message=error.message)

@@ -70,6 +70,17 @@ class SessionKind(enum.StrEnum):
     WORKER = "worker"
 
 
+class InputSource(enum.StrEnum):
+    """Who an input comes from."""
+
+    PERSON = "person"
+    """A person, or the program that embeds the runtime."""
+    DEFERRED = "deferred"
+    """A call that waited for its approval has its result."""
+    DELEGATE = "delegate"
+    """A session that nobody waited for has its answer."""
+
+
 class Effect(enum.StrEnum):
     """What may happen to a call whose outcome a crash left unknown."""
 

@@ -9,13 +9,24 @@ from __future__ import annotations
 
 import msgspec
 
-from .definitions import Artifact, CallStatus, SessionKind
+from .budget import Budget
+from .call_events import CallDeferred as CallDeferred
+from .call_events import CallFinished as CallFinished
+from .call_events import CallProposed as CallProposed
+from .call_events import CallStarted as CallStarted
+from .call_events import ToolGivenUp as ToolGivenUp
+from .channel_events import ChildAsks as ChildAsks
+from .channel_events import MessageSent as MessageSent
+from .channel_events import QuestionAnswered as QuestionAnswered
+from .channel_events import QuestionAsked as QuestionAsked
+from .definitions import InputSource, SessionKind
 from .durable_event import Event as Event
 from .history import Attachment, Part
 from .permission_events import ApprovalAnswered as ApprovalAnswered
 from .permission_events import ApprovalAsked as ApprovalAsked
 from .permission_events import GrantGiven as GrantGiven
 from .permission_events import GrantRevoked as GrantRevoked
+from .permission_events import PrivateDataRead as PrivateDataRead
 from .permission_events import SessionTainted as SessionTainted
 from .stream import AnyStreamEvent, Usage
 
@@ -23,7 +34,13 @@ from .stream import AnyStreamEvent, Usage
 class SessionCreated(Event, frozen=True, kw_only=True, tag="session_created"):
     """A session begins.
 
-    `workspace` is an absolute path; `model` is `PROVIDER/MODEL`, or `None` for the agent's.
+    Attributes:
+        workspace: An absolute path.
+        model: `PROVIDER/MODEL`, or `None` for the agent's.
+        parent_id: The session that delegated to it, and `parent_call_id` the call that did.
+        tools: The tools that it has of its agent's; `None` is all of them.
+        budget: What the whole session may use.
+        is_detached: Whether nobody waits for its answer, which becomes an input of the parent.
     """
 
     agent: str
@@ -32,14 +49,31 @@ class SessionCreated(Event, frozen=True, kw_only=True, tag="session_created"):
     model: str | None = None
     kind: SessionKind = SessionKind.MAIN
     parent_id: str | None = None
+    parent_call_id: str = ""
+    tools: tuple[str, ...] | None = None
+    budget: Budget | None = None
+    is_detached: bool = False
 
 
 class InputAccepted(Event, frozen=True, kw_only=True, tag="input_accepted"):
-    """An input was stored, and will have its turn."""
+    """An input was stored, and will have its turn.
+
+    Attributes:
+        budget: What its turn may use.
+        source: Who says it: a person, or the runtime with a late result.
+        call_id: The call whose late result it brings.
+        approval_id: The question that the call waited for, when it was deferred.
+        child_id: The session whose answer it brings, when that was delegated.
+    """
 
     input_id: str
     text: str
     attachments: tuple[Attachment, ...] = ()
+    budget: Budget | None = None
+    source: InputSource = InputSource.PERSON
+    call_id: str = ""
+    approval_id: str = ""
+    child_id: str = ""
 
 
 class InputCancelled(Event, frozen=True, kw_only=True, tag="input_cancelled"):
@@ -156,71 +190,6 @@ class HistoryCompacted(Event, frozen=True, kw_only=True, tag="history_compacted"
     usage: Usage | None = None
 
 
-class CallProposed(Event, frozen=True, kw_only=True, tag="call_proposed"):
-    """The model asked for a tool; `index` is its place in the answer, `arguments` its own text.
-
-    Example:
-        async for event in turn:
-            if isinstance(event, callboard.CallProposed):
-                print(event.index, event.name, event.arguments)
-    """
-
-    turn_id: str
-    message_id: str
-    call_id: str
-    index: int
-    name: str
-    arguments: str
-
-
-class CallStarted(Event, frozen=True, kw_only=True, tag="call_started"):
-    """A call is about to have its effect; committed before it does, unless it only reads.
-
-    A call that a person allowed names the approval, which the store admits once and for this
-    `digest` alone.
-
-    Example:
-        async for event in turn:
-            if isinstance(event, callboard.CallStarted):
-                print("started:", event.call_id)
-    """
-
-    turn_id: str
-    call_id: str
-    approval_id: str = ""
-    digest: str = ""
-
-
-class CallFinished(Event, frozen=True, kw_only=True, tag="call_finished"):
-    """A call has its one result.
-
-    Attributes:
-        status: A final state.
-        result: The JSON text that the model gets.
-        arguments: The canonical JSON of the arguments that ran, when it came so far.
-        display: One line for people.
-        full_output: The whole output as JSON text, when `result` had to cut it; `read_file` pages
-            it as `artifact:CALL_ID`.
-        duration_ms: From its start (its proposal, when it never started) to its end.
-
-    Example:
-        async for event in turn:
-            if isinstance(event, callboard.CallFinished):
-                print(event.name, event.status, event.display or event.result)
-    """
-
-    turn_id: str
-    call_id: str
-    name: str
-    status: CallStatus
-    result: str
-    arguments: str | None = None
-    display: str = ""
-    artifacts: tuple[Artifact, ...] = ()
-    full_output: str | None = None
-    duration_ms: int = 0
-
-
 class TurnEnded(Event, frozen=True, kw_only=True, tag="turn_ended"):
     """A turn is over, and every task and process of it is gone but for `unreaped`.
 
@@ -303,11 +272,18 @@ DurableEvent = (
     | ProviderSetAside
     | HistoryCompacted
     | CallProposed
+    | CallDeferred
+    | ToolGivenUp
+    | ChildAsks
+    | QuestionAsked
+    | QuestionAnswered
+    | MessageSent
     | ApprovalAsked
     | ApprovalAnswered
     | GrantGiven
     | GrantRevoked
     | SessionTainted
+    | PrivateDataRead
     | CallStarted
     | CallFinished
     | TurnSuspended

@@ -12,6 +12,9 @@ from typing import Protocol
 
 import msgspec
 
+from .budget import Budget
+from .definitions import SessionKind
+
 
 class FileInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What a directory knows about one of its entries.
@@ -161,5 +164,63 @@ class Network(Protocol):
         """Sends a request, follows redirects, and reads up to `max_bytes` of the body.
 
         Raises `ToolFailure`: `url_not_allowed`, `network_error`, or `validation_error`.
+        """
+        ...
+
+
+class PersonAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person said to a model's question; `option` is its place among those offered."""
+
+    text: str
+    answered_by: str
+    option: int | None = None
+
+
+class ChannelHandle(Protocol):
+    """The way to the people of a session: its own channel, or the one of the parent chain."""
+
+    async def ask(self, question: str, options: tuple[str, ...] = ()) -> PersonAnswer:
+        """Waits for a person; raises `ToolFailure` when nobody answers in time."""
+        ...
+
+    async def tell(self, text: str, channel: str | None = None) -> str:
+        """Says something, on record; gives the name of the channel that has it."""
+        ...
+
+
+class Delegation(msgspec.Struct, frozen=True, kw_only=True):
+    """A task for another session.
+
+    Attributes:
+        kind: `branch` or `worker`.
+        task: Its first input.
+        tools: The tools it may use, of those that the parent has; `None` is all that its kind may.
+        budget: What it may use, at most what is left to the parent.
+        wait: Whether the call waits for the answer.
+    """
+
+    kind: SessionKind
+    task: str
+    tools: tuple[str, ...] | None = None
+    budget: Budget | None = None
+    wait: bool = True
+
+
+class Delegated(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it; `outcome` is the turn's, or `running` when nobody waited."""
+
+    session_id: str
+    outcome: str
+    answer: str = ""
+    message: str = ""
+
+
+class SessionsHandle(Protocol):
+    """The way to sessions of one's own."""
+
+    async def delegate(self, delegation: Delegation) -> Delegated:
+        """Runs the task; cancelled, it cancels the session and all below it.
+
+        Raises `ToolFailure` when the session tree, or the budget, has no room for it.
         """
         ...

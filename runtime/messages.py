@@ -31,14 +31,49 @@ JournalMessage = AppendEvents
 # ── permission broker ────────────────────────────────────────────────────────────────────────────
 
 
+class Ancestor(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A session that delegated; `channel` is where its own people are, if it has any."""
+
+    session_id: str
+    agent: Agent
+    kind: SessionKind
+    channel: str | None = None
+
+
 class CallPlace(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Where calls are made: what a permission depends on besides the call."""
+    """Where calls are made: what a permission depends on besides the call.
+
+    Attributes:
+        channel: Where the session's own people are; a branch and a worker have none.
+        lineage: Who delegated to it, the parent first.
+    """
 
     session_id: str
     turn_id: str
     agent: Agent
     session_kind: SessionKind = SessionKind.MAIN
     workspace: str
+    channel: str | None = None
+    lineage: tuple[Ancestor, ...] = ()
+
+
+class SessionMarks(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a session has read, as far as a permission depends on it.
+
+    Attributes:
+        is_tainted: It has read what strangers may have written, since `tainted_at_ms`.
+        has_private: It has read what is not for strangers.
+        hosts: Where it has connected.
+    """
+
+    is_tainted: bool = False
+    tainted_at_ms: int = 0
+    has_private: bool = False
+    hosts: frozenset[str] = frozenset()
+
+
+UNMARKED = SessionMarks()
+"""Of a session that has read nothing."""
 
 
 class PermissionQuestion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -71,14 +106,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class CheckPermissions(
     Request[tuple[Decision, ...]], frozen=True, kw_only=True, tag="check_permissions"
 ):
-    """Decide about these calls of one batch, in order; asks nobody.
-
-    `is_tainted` says that the session has read untrusted content.
-    """
+    """Decide about these calls of one batch, in order; asks nobody."""
 
     place: CallPlace
     questions: tuple[PermissionQuestion, ...]
-    is_tainted: bool = False
+    marks: SessionMarks = UNMARKED
 
 
 class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,7 +210,7 @@ class AskPerson(Request[Resolution], frozen=True, kw_only=True, tag="ask_person"
     digest: str
     policy_version: str
     scope: trio.CancelScope
-    is_tainted: bool = False
+    marks: SessionMarks = UNMARKED
     known: ApprovalRow | None = None
 
 
@@ -214,7 +246,8 @@ class RunCalls(Message, frozen=True, kw_only=True, tag="run_calls"):
             results are in the journal, one `CallFinished` a call.
         scope: The sender cancels it to end the batch.
         approvals: What was asked about these calls before the process ended, in order.
-        is_tainted: Whether the session has read untrusted content.
+        marks: What the session has read.
+        given_up: Tools that the turn goes on without.
     """
 
     place: CallPlace
@@ -223,7 +256,8 @@ class RunCalls(Message, frozen=True, kw_only=True, tag="run_calls"):
     outlet: trio.MemorySendChannel[CallProgress]
     scope: trio.CancelScope
     approvals: tuple[ApprovalRow, ...] = ()
-    is_tainted: bool = False
+    marks: SessionMarks = UNMARKED
+    given_up: frozenset[str] = frozenset()
 
     def abandon(self) -> None:
         """Ends the outlet: the turn finds its calls without a result."""

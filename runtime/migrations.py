@@ -150,7 +150,15 @@ create table grants (
 ) strict;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _CACHE_WRITES, _PERMISSIONS)
+_TREE = """
+alter table sessions add column has_private integer not null default 0;
+alter table sessions add column parent_call_id text not null default '';
+alter table sessions add column is_detached integer not null default 0;
+alter table approvals add column is_deferred integer not null default 0;
+create index sessions_by_parent on sessions (parent_id) where parent_id is not null;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _CACHE_WRITES, _PERMISSIONS, _TREE)
 """Step N brings a file from version N-1 to N."""
 
 

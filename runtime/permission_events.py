@@ -18,6 +18,8 @@ class ApprovalAsked(Event, frozen=True, kw_only=True, tag="approval_asked"):
         policy_version: The version of the policy that wanted the question.
         same_as: The question of another call of this answer that asks the same; its answer is
             this one's too, and nobody is asked twice.
+        is_deferred: Whether the turn goes on without the answer.
+        asked_in: The session whose people are asked, when that is a parent of this one.
     """
 
     approval_id: str
@@ -32,6 +34,8 @@ class ApprovalAsked(Event, frozen=True, kw_only=True, tag="approval_asked"):
     expires_at_ms: int = 0
     policy_version: str = ""
     same_as: str = ""
+    is_deferred: bool = False
+    asked_in: str = ""
 
 
 class ApprovalAnswered(Event, frozen=True, kw_only=True, tag="approval_answered"):
@@ -96,6 +100,16 @@ class GrantRevoked(Event, frozen=True, kw_only=True, tag="grant_revoked"):
 
 class SessionTainted(Event, frozen=True, kw_only=True, tag="session_tainted"):
     """The session has read what strangers may have written, and is marked for good.
+
+    `source` says what it was: a tool's name.
+    """
+
+    source: str
+    call_id: str = ""
+
+
+class PrivateDataRead(Event, frozen=True, kw_only=True, tag="private_data_read"):
+    """The session has read what is not for strangers, for the first time.
 
     `source` says what it was: a tool's name.
     """

@@ -6,19 +6,21 @@ by one, and saves the row at the end. The events stay the truth; every row follo
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import Any
 
 import apsw
 
-from .definitions import CallStatus
+from .call_table import finish_call, mark_call_asked, propose_call, start_call
 from .events import (
     AgentSwitched,
     ApprovalAnswered,
     ApprovalAsked,
     AttemptFailed,
+    CallDeferred,
     CallFinished,
     CallProposed,
     CallStarted,
+    ChildAsks,
     DurableEvent,
     GrantGiven,
     GrantRevoked,
@@ -26,13 +28,18 @@ from .events import (
     InputAccepted,
     InputCancelled,
     MessageCompleted,
+    MessageSent,
     ModelSwitched,
+    PrivateDataRead,
     ProviderSetAside,
+    QuestionAnswered,
+    QuestionAsked,
     SessionCreated,
     SessionDeleted,
     SessionRestored,
     SessionTainted,
     TitleSet,
+    ToolGivenUp,
     TurnEnded,
     TurnResumed,
     TurnStarted,
@@ -51,6 +58,21 @@ MAX_PREVIEW_LENGTH = 120
 """Two such lines."""
 
 _UNKNOWN = Usage()
+
+Ignored = (
+    AttemptFailed
+    | CallDeferred
+    | ChildAsks
+    | InputCancelled
+    | MessageSent
+    | PrivateDataRead
+    | ProviderSetAside
+    | QuestionAnswered
+    | QuestionAsked
+    | SessionCreated
+    | ToolGivenUp
+)
+"""What changes no row: `create` did the creation, and what a cancelled input said stays."""
 
 
 _INSERT_MESSAGE = (
@@ -195,12 +217,10 @@ class Projection:
             case TurnEnded():
                 return self._turn_ended(event)
             case ApprovalAsked() | ApprovalAnswered():
-                self._status(event)
+                mark_call_asked(self._connection, self.key, event)
                 return self._permission(event)
             case GrantGiven() | GrantRevoked() | SessionTainted() | TurnSuspended() | TurnResumed():
                 return self._permission(event)
-            case SessionCreated() | InputCancelled() | AttemptFailed() | ProviderSetAside():
-                pass  # `create` did the first; what a cancelled input said stays
             case ModelSwitched():
                 text = f"Model: {event.provider}/{event.model}, because: {event.reason}"
                 self._message(f"model:{self.head_seq + 1}", "system", text)
@@ -214,7 +234,7 @@ class Projection:
             case SessionDeleted() | SessionRestored():
                 self.deleted_at_ms = self.now_ms if type(event) is SessionDeleted else None
             case _:
-                assert_never(event)
+                _ignored(event)
         return True
 
     def _permission(self, event: PermissionEvent) -> bool:
@@ -251,67 +271,16 @@ class Projection:
         add_usage(self._connection, self.key, event.message_id, event, self.now_ms)
 
     def _proposed(self, event: CallProposed) -> None:
-        self._connection.execute(
-            "insert into tool_calls (session, call_id, turn_id, name, status, arguments, display,"
-            " proposed_at_ms) values (?, ?, ?, ?, ?, ?, '', ?) on conflict do nothing",
-            (
-                self.key,
-                event.call_id,
-                event.turn_id,
-                event.name,
-                CallStatus.PENDING.value,
-                event.arguments,
-                self.now_ms,
-            ),
-        )
-        if self._connection.changes():
+        if propose_call(self._connection, self.key, event, self.now_ms):
             self._call_message("call", event)
 
-    def _status(self, event: ApprovalAsked | ApprovalAnswered) -> None:
-        asks = isinstance(event, ApprovalAsked)
-        status = CallStatus.WAITING if asks else CallStatus.PENDING
-        self._connection.execute(
-            "update tool_calls set status = ?, arguments = coalesce(?, arguments)"
-            " where session = ? and call_id = ? and started_at_ms is null"
-            " and finished_at_ms is null",
-            (status.value, event.arguments, self.key, event.call_id),
-        )
-
     def _started(self, event: CallStarted) -> None:
-        self._connection.execute(
-            "update tool_calls set status = ?, started_at_ms = ?"
-            " where session = ? and call_id = ? and started_at_ms is null"
-            " and finished_at_ms is null",
-            (CallStatus.RUNNING.value, self.now_ms, self.key, event.call_id),
-        )
+        start_call(self._connection, self.key, event, self.now_ms)
         if event.approval_id:
             self._permissions.use(event.approval_id)
 
     def _finished(self, event: CallFinished) -> bool:
-        # A call that nobody proposed is kept too: the event is stored, so its row must be.
-        self._connection.execute(
-            "insert into tool_calls (session, call_id, turn_id, name, status, arguments, result,"
-            " display, proposed_at_ms, finished_at_ms, duration_ms, finished_seq)"
-            " values (?1, ?2, ?3, ?4, ?5, coalesce(?6, ''), ?7, ?8, ?9, ?9, ?10, ?11)"
-            " on conflict do update set status = ?5, arguments = coalesce(?6, arguments),"
-            " result = ?7, display = ?8, finished_at_ms = ?9, duration_ms = ?10,"
-            " finished_seq = ?11"
-            " where finished_at_ms is null",
-            (
-                self.key,
-                event.call_id,
-                event.turn_id,
-                event.name,
-                event.status.value,
-                event.arguments,
-                event.result,
-                event.display,
-                self.now_ms,
-                event.duration_ms,
-                self.head_seq + 1,
-            ),
-        )
-        if not self._connection.changes():
+        if not finish_call(self._connection, self.key, event, self.now_ms, self.head_seq + 1):
             return False
         self._call_message("result", event)
         if event.status in NEVER_RAN:
@@ -392,3 +361,7 @@ class Projection:
                 duration_ms,
             ),
         )
+
+
+def _ignored(event: Ignored) -> None:
+    """What this takes changes no row; the type says which events those are."""

@@ -18,24 +18,21 @@ from typing import Any, Literal, overload
 import msgspec
 
 from ..runtime.definitions import (
-    Agent,
     Capability,
     Effect,
     ErrorType,
     Resource,
-    SessionKind,
     Tier,
     ToolDefinition,
     ToolFailure,
     ToolResult,
 )
 from ..runtime.errors import ValidationError
-from ..runtime.handles import ArtifactReader, Network, ReadableFiles, WritableFiles
 from .call_rules import EffectRule, KeyRule, TierRule, checked_rule, effect_of, keys_of, tier_of
+from .context import ToolContext as ToolContext
 from .definition_check import check_definition
 from .function_process import ContextFields, FunctionPlace, place_of, run_in_process
 from .output import OutputCheck, check_of, result_of
-from .progress import ProgressRelay
 from .schema import output_schema, parameters_of, parameters_schema
 from .threads import run_function
 from .validation import Validator
@@ -44,64 +41,6 @@ ApprovalRule = Callable[[Any, "ToolContext"], "str | bool | None"]
 """(arguments, context) → a reason, `True` for a general one, or nothing when it need not ask."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
-
-
-class ToolContext:
-    """What a call may know and touch: a missing handle is `None`.
-
-    Attributes:
-        session_id, turn_id, call_id: Whose call this is.
-        session_kind: The kind of its session.
-        agent: The agent's configuration.
-        files_read, files_write: The workspace, as far as the session kind allows it.
-        network: The way out, to public hosts.
-        artifacts: The kept whole of results that were cut.
-        approval_reason: Why this call counted as worth a question when it was decided (whether
-            one was asked or not); `None` when it did not. A write that was decided as new must
-            not replace a file that appeared meanwhile.
-
-    Example:
-        @callboard.tool(needs=["files.read"])
-        def count_bytes(path: str, context: callboard.ToolContext) -> int:
-            '''Counts the bytes of a file.'''
-            context.progress(f"looking at {path}")
-            return context.files_read.read(path, limit=1).info.size_bytes
-    """
-
-    def __init__(
-        self,
-        *,
-        session_id: str,
-        turn_id: str,
-        call_id: str,
-        session_kind: SessionKind,
-        agent: Agent,
-        files_read: ReadableFiles | None = None,
-        files_write: WritableFiles | None = None,
-        network: Network | None = None,
-        artifacts: ArtifactReader | None = None,
-        approval_reason: str | None = None,
-        on_progress: Callable[[str], None] | None = None,
-    ) -> None:
-        self.session_id = session_id
-        self.turn_id = turn_id
-        self.call_id = call_id
-        self.session_kind = session_kind
-        self.agent = agent
-        self.files_read = files_read
-        self.files_write = files_write
-        self.network = network
-        self.artifacts = artifacts
-        self.approval_reason = approval_reason
-        self._relay = None if on_progress is None else ProgressRelay(on_progress)
-
-    def progress(self, text: str) -> None:
-        """Shows output while the call runs.
-
-        From any thread; never blocks, and drops what nobody can take.
-        """
-        if self._relay is not None:
-            self._relay.tell(text)
 
 
 class Arguments(msgspec.Struct, frozen=True):

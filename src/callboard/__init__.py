@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from .providers.replay import ReplayProvider as ReplayProvider
     from .providers.script import reply as reply
     from .providers.scripted import ScriptedModel as ScriptedModel
+    from .runtime.call_events import CallFinished as CallFinished
+    from .runtime.call_events import CallProposed as CallProposed
+    from .runtime.call_events import CallStarted as CallStarted
     from .runtime.definitions import Agent as Agent
     from .runtime.definitions import ErrorType as ErrorType
     from .runtime.definitions import Preset as Preset
@@ -35,10 +38,7 @@ if TYPE_CHECKING:
     from .runtime.definitions import ToolResult as ToolResult
     from .runtime.errors import CallboardError as CallboardError
     from .runtime.events import AttemptFailed as AttemptFailed
-    from .runtime.events import CallFinished as CallFinished
     from .runtime.events import CallProgress as CallProgress
-    from .runtime.events import CallProposed as CallProposed
-    from .runtime.events import CallStarted as CallStarted
     from .runtime.events import HistoryCompacted as HistoryCompacted
     from .runtime.events import MessageCompleted as MessageCompleted
     from .runtime.events import MessageDiscarded as MessageDiscarded
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from .runtime.stream import TextDelta as TextDelta
     from .runtime.stream import ThinkingDelta as ThinkingDelta
     from .session_handle import Session as Session
-    from .tools.tool import ToolContext as ToolContext
+    from .tools.context import ToolContext as ToolContext
     from .tools.tool import tool as tool
     from .turn_handle import Turn as Turn
     from .turn_handle import TurnEvent as TurnEvent
@@ -65,14 +65,16 @@ else:
         ".providers.replay": "ReplayProvider",
         ".providers.script": "reply",
         ".providers.scripted": "ScriptedModel",
+        ".runtime.call_events": "CallFinished CallProposed CallStarted",
         ".runtime.definitions": "Agent ErrorType Preset Resource Tier ToolFailure ToolResult",
         ".runtime.errors": "CallboardError",
-        ".runtime.events": "AttemptFailed CallFinished CallProgress CallProposed CallStarted HistoryCompacted MessageCompleted MessageDiscarded ModelSwitched ProviderSetAside TurnEnded",
+        ".runtime.events": "AttemptFailed CallProgress HistoryCompacted MessageCompleted MessageDiscarded ModelSwitched ProviderSetAside TurnEnded",
         ".runtime.history": "Attachment",
         ".runtime.messages": "ApprovalAnswer ApprovalRequest",
         ".runtime.stream": "TextDelta ThinkingDelta",
         ".session_handle": "Session",
-        ".tools.tool": "ToolContext tool",
+        ".tools.context": "ToolContext",
+        ".tools.tool": "tool",
         ".turn_handle": "Turn TurnEvent",
     }
     _WHERE = {name: module for module, names in _MODULES.items() for name in names.split()}

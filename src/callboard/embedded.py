@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
-from .actors.approval_record import Approver
+from .actors.people import Approver
 from .config.files import config_folder
 from .config.policy import PolicyBook
 from .config.prices import PriceTable

@@ -16,12 +16,13 @@ from pathlib import Path
 import msgspec
 import trio
 
-from .actors.approval_record import Approver, BrokerServices
+from .actors.approval_record import BrokerServices
 from .actors.call_preparation import CallPreparation
 from .actors.directory import MAILBOX_CAPACITY as DIRECTORY_CAPACITY
 from .actors.directory import Directory, LiveSessions
 from .actors.journal import MAILBOX_CAPACITY as JOURNAL_CAPACITY
 from .actors.journal import Journal
+from .actors.people import Approver
 from .actors.permission_broker import MAILBOX_CAPACITY as BROKER_CAPACITY
 from .actors.permission_broker import PermissionBroker
 from .actors.session_services import Models, SessionServices

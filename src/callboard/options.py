@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 import trio
 
-from .actors.approval_record import Approver
+from .actors.people import Approver
 from .config.settings import Settings
 from .providers.provider import LocalModel
 from .providers.provider_table import check_provider

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Literal, ParamSpec, Self, TypeVar, Unpack, cas
 import trio
 
 from . import embedded
-from .actors.approval_record import Approver
+from .actors.people import Approver
 from .config.usage_sums import UsageBy, UsageReport
 from .portal import Portal, RuntimeHandle, RuntimeOptions, TurnHandle
 from .runtime.errors import ActorStopped, ConflictError

@@ -11,8 +11,8 @@ import trio.testing
 from scene import Scene, assert_sound, open_scene
 
 import callboard
+from callboard.actors import call_batch as call_batch_module
 from callboard.actors import permission_broker as broker_module
-from callboard.actors import tool_dispatcher as dispatcher_module
 from callboard.providers.provider import Emit, ModelRequest
 from callboard.providers.script import reply
 from callboard.providers.scripted import ScriptedModel
@@ -101,7 +101,7 @@ async def test_a_crash_of_the_dispatcher_interrupts_the_running_call_and_the_nex
     caplog: pytest.LogCaptureFixture,
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    crashed = crash_once(monkeypatch, dispatcher_module._Batch, "_prepare", on="poison")
+    crashed = crash_once(monkeypatch, call_batch_module.CallBatch, "_prepare", on="poison")
     tools = Tools()
     scene = Scene(tools=tools.all(), model=Obedient())
     await scene.create("s1")

@@ -20,7 +20,7 @@ import trio.testing
 from scene import FakeStore, Scene, open_scene
 
 import callboard
-from callboard.actors import permission_broker, session
+from callboard.actors import left_open, permission_broker
 from callboard.config.settings import Limits
 from callboard.providers.script import reply
 from callboard.runtime.definitions import Resource
@@ -257,7 +257,7 @@ def test_nothing_runs_twice_or_without_an_answer(
 def run_seed(seed: int, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     async def whole() -> Counter[str]:
         world = World(seed)
-        for module in (permission_broker, session):
+        for module in (permission_broker, left_open):
             monkeypatch.setattr(module, "now_ms", world.now_ms)
         with trio.fail_after(20 * HOUR_SECONDS):
             await play(world)

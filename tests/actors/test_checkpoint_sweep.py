@@ -17,6 +17,7 @@ from sweep import Cut, Scenario, sweep
 
 import callboard
 from callboard import embedded
+from callboard.actors import call_batch as call_batch_module
 from callboard.actors import tool_dispatcher as tool_dispatcher_module
 from callboard.actors.directory import Directory
 from callboard.actors.journal import Journal
@@ -519,7 +520,7 @@ class ForgetfulBroker(PermissionBroker):
         message.reply.abandon()
 
 
-class ForgetfulBatch(tool_dispatcher_module._Batch):
+class ForgetfulBatch(call_batch_module.CallBatch):
     """Forgets one end of its channel when it is cancelled."""
 
     async def run(self) -> None:
@@ -575,7 +576,7 @@ def test_the_sweep_finds_what_an_actor_forgets(scenario: Scenario) -> None:
 def test_the_sweep_finds_what_the_dispatcher_forgets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tool_dispatcher_module, "_Batch", ForgetfulBatch)
+    monkeypatch.setattr(tool_dispatcher_module, "CallBatch", ForgetfulBatch)
     with pytest.raises(AssertionError, match=LEFT):
         sweep(dispatcher_scenario("actor"))
     with pytest.raises(AssertionError, match=LEFT):

@@ -20,7 +20,7 @@ import trio
 from stage import check_messages, check_record, make_workspace, messages_of, tool_contents
 
 import callboard
-from callboard.actors import permission_broker, tool_dispatcher
+from callboard.actors import call_batch, permission_broker
 from callboard.actors.conversation import Conversation
 from callboard.providers.script import reply
 from callboard.runtime.definitions import Resource
@@ -274,7 +274,7 @@ def crash_dispatcher() -> None:
     def is_poisoned(batch: Any) -> bool:
         return any(call.name == POISON for call in batch._request.calls)
 
-    _crash_once(tool_dispatcher._Batch, "_prepare", is_poisoned)
+    _crash_once(call_batch.CallBatch, "_prepare", is_poisoned)
 
 
 def crash_broker() -> None:

@@ -30,7 +30,7 @@ STARTS = {
 """What a consumer has heard of each call before anything fails."""
 
 UNKNOWN = "its outcome is unknown. Check before you retry."
-NOT_BEGUN = "before this call began to change anything"
+NOT_BEGUN = "began to change anything"
 
 
 class Fate(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ def ends(after: Aftermath) -> tuple[str, str, str]:
 async def test_dispatcher_crash(state: str, tmp_path: Path) -> None:
     after = await break_down(tmp_path, crash_dispatcher)
     assert ends(after) == ("", "failed", "internal")
-    never_ran = Fate("interrupted", UNKNOWN, ())
+    never_ran = Fate("interrupted", NOT_BEGUN, ())
     fate = {"done": SUCCESS, "runs": CUT_OFF, "reads": CUT_OFF}.get(state, never_ran)
     check(after, state, fate)
     assert after.heard[state] == [*STARTS[state], f"call_finished: {fate.status}"]

@@ -183,7 +183,7 @@ def test_the_dispatcher_takes_calls_by_one_message_from_one_place() -> None:
 
 def test_a_tool_is_run_in_one_place_behind_one_start() -> None:
     assert set(places_that_call("execute", on="tool")) == {"actors/tool_call.py"}
-    assert set(places_that_name("tool_call", "execute")) == {"actors/tool_dispatcher.py"}
+    assert set(places_that_name("tool_call", "execute")) == {"actors/call_batch.py"}
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:

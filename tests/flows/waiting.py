@@ -19,7 +19,7 @@ import trio
 from stage import make_workspace
 
 import callboard
-from callboard.actors.approval_record import Approver
+from callboard.actors.people import Approver
 from callboard.config.settings import Limits, Settings
 from callboard.providers.script import reply
 from callboard.providers.scripted import ScriptStep

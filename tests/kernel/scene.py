@@ -8,11 +8,12 @@ from typing import Any, cast
 
 import trio
 
-from callboard.actors.approval_record import Approver, BrokerServices
+from callboard.actors.approval_record import BrokerServices
 from callboard.actors.call_preparation import CallPreparation
 from callboard.actors.directory import Directory, LiveSessions
 from callboard.actors.journal import Journal
 from callboard.actors.model_stream import ModelStream, StartModelCall
+from callboard.actors.people import Approver
 from callboard.actors.permission_broker import PermissionBroker
 from callboard.actors.session import Session
 from callboard.actors.session_services import SessionServices
@@ -40,7 +41,6 @@ from callboard.runtime.handles import ArtifactReader, ReadableFiles, WritableFil
 from callboard.runtime.history import Call
 from callboard.runtime.http import HttpClient
 from callboard.runtime.inbox import EventInboxes
-from callboard.runtime.mailbox import Mailbox
 from callboard.runtime.memory_store import open_memory_store
 from callboard.runtime.messages import (
     AppendEvents,
@@ -104,6 +104,12 @@ class NoHandles:
 
     def artifacts(self, session_id: str) -> ArtifactReader:
         return cast(ArtifactReader, None)
+
+    def channel(self, place: CallPlace, call: Call) -> None:
+        return None
+
+    def sessions(self, place: CallPlace, call: Call) -> None:
+        return None
 
 
 class OneModel:

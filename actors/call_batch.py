@@ -1,0 +1,350 @@
+"""The calls of one answer: decided about together, then run side by side, each under its own scope."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from typing import Protocol
+
+import msgspec
+import trio
+
+from ..config.settings import Limits
+from ..runtime.definitions import Capability, Effect, ErrorType, ToolFailure
+from ..runtime.errors import ActorStopped, CallboardError, ConflictError
+from ..runtime.events import (
+    CallFinished,
+    CallProgress,
+    CallStarted,
+    DurableEvent,
+    SessionTainted,
+)
+from ..runtime.history import Call
+from ..runtime.mailbox import Mailbox
+from ..runtime.messages import (
+    AppendEvents,
+    AskPerson,
+    BrokerMessage,
+    CheckPermissions,
+    Decision,
+    JournalMessage,
+    Resolution,
+    RunCalls,
+)
+from ..runtime.permission_table import REFUSED
+from ..runtime.redaction import mask, redacting_logger
+from ..runtime.resource_locks import ResourceLocks
+from .admission import Admission, Permit
+from .call_preparation import CallPreparation
+from .tool_call import (
+    Outcome,
+    ReadyCall,
+    decided_by,
+    denied,
+    execute,
+    failed,
+    with_arguments,
+)
+
+logger = redacting_logger(__name__)
+
+BROKER_GONE = Decision(verdict="deny", reason="the permission broker failed; nothing was asked")
+
+
+class BatchHost(Protocol):
+    """What a batch needs of the dispatcher."""
+
+    journal: Mailbox[JournalMessage]
+    broker: Mailbox[BrokerMessage]
+    preparation: CallPreparation
+    limits: Limits
+    slots: trio.CapacityLimiter
+
+    def locks(self, workspace: str) -> ResourceLocks:
+        """The keys of a workspace, which its batches share."""
+        ...
+
+
+class CallBatch:
+    """The calls of one answer."""
+
+    def __init__(self, dispatcher: BatchHost, request: RunCalls) -> None:
+        self._dispatcher = dispatcher
+        self._request = request
+        self._place = request.place
+        self._known = {approval.call_id: approval for approval in request.approvals}
+        self._marks = request.marks
+        slots = trio.CapacityLimiter(dispatcher.limits.max_calls_per_session)
+        locks = dispatcher.locks(request.place.workspace)
+        self._admission = Admission(locks, (slots, dispatcher.slots))
+        self._proposed_at = trio.current_time()
+
+    async def run(self) -> None:
+        """Runs them all, until they are gone."""
+        with self._request.scope, ExitStack() as permits:
+            ready, finished = self._prepare()
+            starting: list[tuple[ReadyCall, Permit]] = []
+            waiting: list[tuple[ReadyCall, Decision, Permit | None]] = []
+            for call, decision in zip(ready, await self._check(ready), strict=True):
+                if decision.verdict == "deny":
+                    finished.append(self._finished(call.call, denied(decision, call.tier), call))
+                elif decision.verdict == "ask" or self._is_asked(call, decision):
+                    waiting.append((call, _asking(decision), None))
+                elif permit := self._admission.admit_nowait(call.resources):
+                    starting.append((call, permits.enter_context(permit)))
+                else:
+                    # Its place is taken here: calls on one key run in the model's order.
+                    queued = permits.enter_context(self._admission.enqueue(call.resources))
+                    waiting.append((call, decision, queued))
+            started = [self._started(call) for call, _ in starting]
+            if not await self._record(*self._request.preamble, *started, *finished):
+                return
+            await self._run_all(starting, waiting)
+
+    async def _run_all(
+        self,
+        starting: list[tuple[ReadyCall, Permit]],
+        waiting: list[tuple[ReadyCall, Decision, Permit | None]],
+    ) -> None:
+        if len(starting) == 1 and not waiting:
+            # Most answers ask for one tool: alone it needs no task of its own.
+            await self._execute(*starting[0])
+            return
+        async with trio.open_nursery() as nursery:
+            for call, permit in starting:
+                nursery.start_soon(self._execute, call, permit, name=f"call {call.name}")
+            for call, decision, place in waiting:
+                nursery.start_soon(self._run_later, call, decision, place, name=f"call {call.name}")
+
+    # ── before the effect ────────────────────────────────────────────────────────────────────────
+
+    def _prepare(self) -> tuple[list[ReadyCall], list[CallFinished]]:
+        """Looks up and validates; what fails here already has its result."""
+        ready: list[ReadyCall] = []
+        finished: list[CallFinished] = []
+        most = self._dispatcher.limits.max_calls_per_response
+        for index, call in enumerate(self._request.calls):
+            try:
+                if index >= most:
+                    raise ToolFailure(
+                        ErrorType.EXECUTION_ERROR,
+                        f"Not run: one answer may ask for {most} calls, and this "
+                        f"was number {index + 1}. Ask again in the next answer.",
+                    )
+                known = self._known.get(call.call_id)
+                ready.append(self._ready(call, known.arguments if known else call.arguments))
+            except ToolFailure as failure:
+                finished.append(self._finished(call, failed(failure)))
+        return ready, finished
+
+    def _is_asked(self, ready: ReadyCall, decision: Decision) -> bool:
+        """Whether the question of an earlier process still decides: a person's no always does."""
+        known = self._known.get(ready.call.call_id)
+        if known is None:
+            return False
+        return known.state in REFUSED or known.policy_version == decision.policy_version
+
+    def _ready(self, call: Call, arguments: str) -> ReadyCall:
+        outlet = self._request.outlet
+
+        def on_progress(text: str) -> None:
+            # Progress is live only: who can't keep up misses some, and gets the whole result.
+            with suppress(trio.WouldBlock, trio.BrokenResourceError, trio.ClosedResourceError):
+                outlet.send_nowait(CallProgress(call.call_id, mask(text)))
+
+        return self._dispatcher.preparation.ready(self._place, call, arguments, on_progress)
+
+    async def _check(self, calls: Sequence[ReadyCall]) -> tuple[Decision, ...]:
+        if not calls:
+            return ()
+        try:
+            return await self._dispatcher.broker.ask(
+                CheckPermissions(
+                    place=self._place,
+                    questions=tuple(call.question for call in calls),
+                    marks=self._marks,
+                )
+            )
+        except ActorStopped:
+            return (BROKER_GONE,) * len(calls)
+
+    # ── waiting, and the effect ──────────────────────────────────────────────────────────────────
+
+    async def _run_later(self, ready: ReadyCall, decision: Decision, permit: Permit | None) -> None:
+        """A call that has to wait: for a person, for a key, or for a slot.
+
+        What was decided before it waited for a key or a slot is decided again behind that: a grant
+        may be revoked by then.
+        """
+        while decision.verdict != "deny":
+            if decision.verdict == "ask":
+                await self._run_asked(ready, decision)
+                return
+            with permit or self._admission.enqueue(ready.resources) as permit:
+                await self._admission.admit(permit)
+                (decision,) = await self._check((ready,))
+                if decision.verdict == "allow":
+                    reads = ready.effect is Effect.READ
+                    if reads or await self._record(self._started(ready)):
+                        await self._execute(ready, permit)
+                    return
+            permit = None  # who waits for a person holds none
+        await self._record(self._finished(ready.call, denied(decision, ready.tier), ready))
+
+    async def _run_asked(self, ready: ReadyCall, decision: Decision) -> None:
+        """A call that a person is asked about runs as they allowed it, or has its result."""
+        try:
+            ready, resolution = await self._ask_person(ready, decision)
+            if resolution.answer.decision != "allow":
+                raise resolution.failure or _denial(decided_by(resolution.answer), ready)
+            version = decision.policy_version
+            with self._admission.enqueue(ready.resources) as permit:
+                await self._admission.admit(permit)
+                await self._run_allowed(ready, resolution, version, permit)
+        except ToolFailure as failure:
+            await self._record(self._finished(ready.call, failed(failure), ready))
+
+    async def _run_allowed(
+        self, ready: ReadyCall, resolution: Resolution, version: str, permit: Permit
+    ) -> None:
+        # Made anew from the text that was allowed: whatever happened to objects meanwhile, what
+        # runs is what this digest says, and the store admits no other.
+        final = self._ready(ready.call, resolution.arguments)
+        final.context.approval_reason = ready.context.approval_reason
+        started = CallStarted(
+            turn_id=self._place.turn_id,
+            call_id=ready.call.call_id,
+            approval_id=resolution.approval_id,
+            digest=final.digest(self._place, version),
+        )
+        try:
+            await self._append(started)
+        except ConflictError as refused:
+            raise _denial(Decision(verdict="deny", reason=str(refused)), ready) from None
+        except CallboardError as error:
+            self._give_up(error)
+        else:
+            await self._execute(final, permit, is_changed=self._is_changed(final))
+
+    async def _ask_person(
+        self, ready: ReadyCall, decision: Decision
+    ) -> tuple[ReadyCall, Resolution]:
+        """Asks until there is an answer about the arguments that will run."""
+        while True:
+            resolution = await self._resolution(ready, decision)
+            decided, tier = resolution.answer.decision, ready.tier
+            is_other = resolution.arguments != ready.arguments.canonical
+            if is_other and decided in {"allow", "revised"}:
+                ready = self._ready(ready.call, resolution.arguments)
+            if decided != "revised":
+                return ready, resolution
+            # Of a higher tier than what was asked about: that is another question.
+            self._known.pop(ready.call.call_id, None)
+            reason = f"a person changed the arguments, which made it {ready.tier} instead of {tier}"
+            decision = msgspec.structs.replace(decision, reason=reason)
+
+    async def _resolution(self, ready: ReadyCall, decision: Decision) -> Resolution:
+        scope = trio.CancelScope()
+        try:
+            return await self._dispatcher.broker.ask(
+                AskPerson(
+                    place=self._place,
+                    call=ready.call,
+                    question=ready.question,
+                    reason=decision.reason,
+                    digest=ready.digest(self._place, decision.policy_version),
+                    policy_version=decision.policy_version,
+                    marks=self._marks,
+                    known=self._known.get(ready.call.call_id),
+                    scope=scope,
+                )
+            )
+        except CallboardError as error:
+            reason = f"denied by callboard: {error}"
+            raise _denial(Decision(verdict="deny", reason=reason), ready) from None
+        finally:
+            scope.cancel(reason="the answer is no longer needed")
+
+    def _is_changed(self, ready: ReadyCall) -> bool:
+        """Whether other arguments run than the model asked for."""
+        try:
+            asked = ready.tool.decode(ready.call.arguments)
+        except ToolFailure:
+            return True
+        return asked.canonical != ready.arguments.canonical
+
+    async def _execute(self, ready: ReadyCall, permit: Permit, *, is_changed: bool = False) -> None:
+        started_at = trio.current_time()
+        with permit:
+            outcome = await execute(ready, self._dispatcher.limits)
+        if is_changed:
+            most = self._dispatcher.limits.max_result_bytes
+            outcome = with_arguments(outcome, ready.arguments.canonical, most)
+        finished = self._finished(ready.call, outcome, ready, started_at)
+        # No checkpoint between the tool's return and the journal's mailbox: a cancel that comes
+        # now can't turn what has happened into "cancelled".
+        if self._marks.is_tainted or Capability.NETWORK not in ready.tool.definition.needs:
+            await self._record(finished)
+            return
+        self._marks = msgspec.structs.replace(self._marks, is_tainted=True)
+        await self._record(SessionTainted(source=ready.name, call_id=ready.call.call_id), finished)
+
+    # ── the record ───────────────────────────────────────────────────────────────────────────────
+
+    def _started(self, ready: ReadyCall) -> CallStarted:
+        return CallStarted(turn_id=self._place.turn_id, call_id=ready.call.call_id)
+
+    def _finished(
+        self,
+        call: Call,
+        outcome: Outcome,
+        ready: ReadyCall | None = None,
+        started_at: float | None = None,
+    ) -> CallFinished:
+        since = self._proposed_at if started_at is None else started_at
+        return CallFinished(
+            turn_id=self._place.turn_id,
+            call_id=call.call_id,
+            name=call.name,
+            status=outcome.status,
+            result=outcome.content,
+            arguments=ready.arguments.canonical if ready is not None else None,
+            display=outcome.display,
+            artifacts=outcome.artifacts,
+            full_output=outcome.full_output,
+            duration_ms=round((trio.current_time() - since) * 1000),
+        )
+
+    async def _record(self, *events: DurableEvent) -> bool:
+        """Stores events; when that fails the batch is over, since nothing more may happen."""
+        try:
+            await self._append(*events)
+        except CallboardError as error:
+            self._give_up(error)
+            return False
+        return True
+
+    async def _append(self, *events: DurableEvent) -> None:
+        await self._dispatcher.journal.ask(
+            AppendEvents(session_id=self._place.session_id, events=events)
+        )
+
+    def _give_up(self, error: CallboardError) -> None:
+        logger.error("calls of %s end: %s", self._place.turn_id, error)
+        self._request.scope.cancel(reason="the journal failed")
+
+
+def _asking(decision: Decision) -> Decision:
+    """A call that a person was asked about keeps its question, whatever the policy says now."""
+    return msgspec.structs.replace(decision, verdict="ask")
+
+
+def _denial(decision: Decision, ready: ReadyCall) -> ToolFailure:
+    """What the model hears of a call that was not allowed."""
+    expired = decision.verdict == "expired"
+    return ToolFailure(
+        ErrorType.APPROVAL_EXPIRED if expired else ErrorType.PERMISSION_DENIED,
+        f"Not run: {decision.reason}",
+        tier=ready.tier,
+        reason=decision.reason,
+    )
