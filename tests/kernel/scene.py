@@ -41,6 +41,7 @@ from callboard.runtime.handles import ArtifactReader, ReadableFiles, WritableFil
 from callboard.runtime.history import Call
 from callboard.runtime.http import HttpClient
 from callboard.runtime.inbox import EventInboxes
+from callboard.runtime.mailbox import Mailbox
 from callboard.runtime.memory_store import open_memory_store
 from callboard.runtime.messages import (
     AppendEvents,
