@@ -41,6 +41,21 @@ _CALL_ID = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_ID_CHARS}}}")
 """What every provider takes back as an id: Anthropic's pattern is the narrowest."""
 
 
+class Tokens(msgspec.Struct, frozen=True):
+    """What an attempt took: as the provider counted it, and what is estimated instead."""
+
+    usage: Usage | None = None
+    estimate: Usage | None = None
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing is known to have been taken."""
+        return self.usage is None and self.estimate is None
+
+
+NOTHING_TAKEN = Tokens()
+
+
 class _CallPieces(msgspec.Struct):
     call_id: str
     name: str
@@ -66,6 +81,7 @@ class AnswerBuilder:
         usage: The last usage told.
         done: The terminal event of a whole answer.
         error: The terminal event of a failed one.
+        taken: What it took, once the attempt is over.
 
     Args:
         max_argument_bytes: Where the arguments of a call are cut: one character past it is kept,
@@ -78,6 +94,7 @@ class AnswerBuilder:
         self.usage: Usage | None = None
         self.done: Done | None = None
         self.error: StreamError | None = None
+        self.taken = NOTHING_TAKEN
         self._parts: list[list[str] | _Pieces | Opaque] = []
         self._text: list[str] | None = None
         self._calls: dict[int, _CallPieces] = {}

@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 import msgspec
 
 from ..config.policy import PolicyBook
+from ..config.settings import Limits
 from ..runtime.definitions import Agent
 from ..runtime.errors import ConflictError, NotFoundError
 from ..runtime.events import ApprovalAnswered, DurableEvent, GrantRevoked
 from ..runtime.history import Call
+from ..runtime.identity import new_id, now_ms
 from ..runtime.mailbox import Mailbox
 from ..runtime.messages import (
     AppendEvents,
+    AskPerson,
     CallPlace,
+    DirectoryMessage,
     JournalMessage,
     PermissionQuestion,
     SessionMarks,
+    WakeSession,
 )
 from ..runtime.permission_table import REFUSED
+from ..runtime.redaction import redacting_logger
 from ..runtime.store import ApprovalRow, GrantRow, SessionRow, StoreReader
 from .call_preparation import CallPreparation
+from .channels import Channels, Served
+from .grant_book import GRANT
+from .lineage import Lineage
 from .open_question import OpenQuestion
-from .people import Approver
+
+logger = redacting_logger(__name__)
 
 MAX_FOLLOWERS = 1000
 """Questions of one answer that ask the same: more than the calls that an answer may ask for."""
+MAX_LEFT = 10_000
+"""Questions of earlier processes that are taken up again; of more, the oldest wait on record."""
 
 
 class BrokerServices(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,16 +50,20 @@ class BrokerServices(msgspec.Struct, frozen=True, kw_only=True):
         preparation: Validates what a person changed.
         agents: By name, for answers to sessions that are not loaded.
         policies: All rules.
-        approver: Asks a person, or `None` when there is nobody to ask.
+        channels: Where people are.
         approval_seconds: When silence becomes a denial.
+        deferred_seconds: The same for a question that its turn does not wait for.
+        sessions: Where sessions are woken for late answers; `None` where none run.
     """
 
     store: StoreReader
     preparation: CallPreparation
     agents: Mapping[str, Agent]
     policies: PolicyBook
-    approver: Approver | None
+    channels: Channels
     approval_seconds: float
+    deferred_seconds: float = Limits().deferred_seconds
+    sessions: Mailbox[DirectoryMessage] | None = None
 
 
 class ApprovalRecord:
@@ -56,22 +73,61 @@ class ApprovalRecord:
         self._journal = journal
         self._services = services
 
+    def opened(
+        self, message: AskPerson, known: ApprovalRow | None, served: Served | None
+    ) -> OpenQuestion:
+        """A question that is asked from here on, for the first time or again; nothing is stored."""
+        is_deferred = known is None and message.defers
+        services = self._services
+        seconds = services.deferred_seconds if is_deferred else services.approval_seconds
+        expires_at_ms = now_ms() + int(seconds * 1000)
+        if known is not None:
+            # Its time went on while nobody asked; a clock that went back adds nothing to it.
+            seconds = max(0.0, min((known.expires_at_ms - now_ms()) / 1000, seconds))
+            expires_at_ms = known.expires_at_ms
+        return OpenQuestion(
+            known.approval_id if known is not None else new_id("approval"),
+            message.place,
+            message.call,
+            message.question,
+            reason=message.reason,
+            digest=message.digest,
+            policy_version=message.policy_version,
+            expires_at_ms=expires_at_ms,
+            patience_seconds=seconds,
+            marks=message.marks,
+            preview=message.preview,
+            asked_in=served.asked_in if served is not None else "",
+            origin=served.origin if served is not None else "",
+            is_deferred=is_deferred,
+        )
+
     async def append(self, question: OpenQuestion, *events: DurableEvent) -> None:
         """Stores events of the question's session; `ConflictError` when the store is against it."""
         await self._store(question.place.session_id, *events)
+
+    async def tell_above(self, question: OpenQuestion) -> None:
+        """Stores, in the session whose people are asked, that one below it asks."""
+        await self._store(question.asked_in, question.asked_above())
 
     async def row(self, question: OpenQuestion) -> ApprovalRow:
         """The question as it is now."""
         return await self._row(question.approval_id, question.place.session_id)
 
-    async def still_asked(self, known: ApprovalRow | None, digest: str) -> ApprovalRow | None:
+    async def still_asked(
+        self, known: ApprovalRow | None, digest: str, *, is_granted: bool
+    ) -> ApprovalRow | None:
         """A question of an earlier process, if it is about what would run now.
 
-        What is not is taken back: the tool, its policy or its place has changed.
+        What is not is taken back: the tool, its policy or its place has changed, or the grant that
+        answered it holds no longer.
         """
         if known is None or known.state in {"void", "withdrawn"}:
             return None
-        if known.digest == digest or known.state in REFUSED:
+        if known.state in REFUSED:
+            return known
+        by_grant = known.state == "allowed" and known.answered_by.startswith(GRANT)
+        if known.digest == digest and (is_granted or not by_grant):
             return known
         decision = {"waiting": "withdrawn", "allowed": "void"}.get(known.state)
         if decision is not None:
@@ -80,7 +136,8 @@ class ApprovalRecord:
                 call_id=known.call_id,
                 decision=decision,
                 answered_by="callboard",
-                reason="the tool, its policy or its place has changed since it was asked",
+                reason="the tool, its policy or its place has changed since it was asked, or what "
+                "was remembered holds no longer",
             )
             await self._store(known.session_id, event)
         return None
@@ -96,20 +153,48 @@ class ApprovalRecord:
         if row.state != "waiting":
             raise ConflictError(f"the question {approval_id} is not open: it is {row.state}")
         session = await self._services.store.session(row.session_id)
-        agent = self._services.agents.get(session.agent) if session is not None else None
-        if session is None or agent is None:
-            raise NotFoundError(
-                f"the session of {approval_id} has an agent that is not configured any more; "
-                "configure it again to answer"
-            )
-        question = self._opened(row, session, agent)
+        if session is None:
+            raise NotFoundError(f"the session of {approval_id} is gone")
+        place = await self._place(row, session)
+        question = self._opened(row, session, place)
         others = await self._services.store.approvals(
             session_id=row.session_id, state="waiting", limit=MAX_FOLLOWERS
         )
         question.followers += [
-            self._opened(other, session, agent) for other in others if other.same_as == approval_id
+            self._opened(other, session, place) for other in others if other.same_as == approval_id
         ]
         return question
+
+    async def deferred(self) -> list[tuple[OpenQuestion, str]]:
+        """Deferred questions of earlier processes that wait, the oldest first, each with its twin.
+
+        One whose session's agent is not configured is left on record.
+        """
+        found: list[tuple[OpenQuestion, str]] = []
+        rows = await self._services.store.approvals(state="waiting", limit=MAX_LEFT)
+        for row in reversed(rows):
+            session = await self._services.store.session(row.session_id)
+            if not row.is_deferred or session is None:
+                continue
+            try:
+                question = self._opened(row, session, await self._place(row, session))
+            except NotFoundError as error:
+                logger.warning("%s", error)
+            else:
+                left_ms = row.expires_at_ms - now_ms()
+                question.patience_seconds = max(
+                    0.0, min(left_ms / 1000, self._services.deferred_seconds)
+                )
+                found.append((question, row.same_as))
+        return found
+
+    async def wake(self, session_id: str | None = None) -> None:
+        """Has sessions begin the turns of their late inputs: this one, or all."""
+        if (sessions := self._services.sessions) is None:
+            return
+        for waking in await self._services.store.waking_sessions():
+            if session_id in {None, waking}:
+                await sessions.tell(WakeSession(session_id=waking))
 
     async def grant(self, grant_id: str) -> GrantRow:
         """A grant, in force or not; `NotFoundError` when there is none."""
@@ -123,6 +208,20 @@ class ApprovalRecord:
         event = GrantRevoked(grant_id=grant.grant_id, revoked_by=revoked_by)
         await self._store(grant.session_id, event)
 
+    async def void_answers_of(self, grant: GrantRow) -> None:
+        """Takes back what it has allowed and has not started."""
+        for row in await self._services.store.approvals(state="allowed", limit=MAX_LEFT):
+            if row.answered_by == f"{GRANT}{grant.grant_id}":
+                event = ApprovalAnswered(
+                    approval_id=row.approval_id,
+                    call_id=row.call_id,
+                    decision="void",
+                    answered_by="callboard",
+                    reason="what was remembered was revoked",
+                )
+                with suppress(ConflictError):  # it has just started
+                    await self._store(row.session_id, event)
+
     async def _row(self, approval_id: str, session_id: str | None = None) -> ApprovalRow:
         rows = await self._services.store.approvals(approval_id=approval_id, session_id=session_id)
         if not rows:
@@ -132,14 +231,30 @@ class ApprovalRecord:
     async def _store(self, session_id: str, *events: DurableEvent) -> None:
         await self._journal.ask(AppendEvents(session_id=session_id, events=events))
 
-    def _opened(self, row: ApprovalRow, session: SessionRow, agent: Agent) -> OpenQuestion:
-        place = CallPlace(
+    async def _place(self, row: ApprovalRow, session: SessionRow) -> CallPlace:
+        """Where the call was made, with the tools and the parents that the session has."""
+        services = self._services
+        tree = Lineage(services.store, services.agents, services.channels)
+        try:
+            lineage = await tree.above(session.parent_id)
+            agent = await tree.agent_of(session, lineage)
+        except NotFoundError as error:
+            raise NotFoundError(
+                f"the session of {row.approval_id} has an agent that is not configured any more; "
+                f"configure it again to answer ({error})"
+            ) from error
+        return CallPlace(
             session_id=row.session_id,
             turn_id=row.turn_id,
             agent=agent,
             session_kind=session.kind,
             workspace=session.workspace,
+            channel=services.channels.own(session.kind),
+            lineage=lineage,
+            task=session.title if session.parent_id else "",
         )
+
+    def _opened(self, row: ApprovalRow, session: SessionRow, place: CallPlace) -> OpenQuestion:
         question = PermissionQuestion(
             call_id=row.call_id,
             name=row.tool,
@@ -157,5 +272,7 @@ class ApprovalRecord:
             digest=row.digest,
             policy_version=row.policy_version,
             expires_at_ms=row.expires_at_ms,
-            marks=SessionMarks(is_tainted=session.is_tainted),
+            preview=row.preview,
+            is_deferred=row.is_deferred,
+            marks=SessionMarks(is_tainted=session.is_tainted, has_private=session.has_private),
         )

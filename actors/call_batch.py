@@ -10,14 +10,13 @@ import msgspec
 import trio
 
 from ..config.settings import Limits
-from ..runtime.definitions import Capability, Effect, ErrorType, ToolFailure
+from ..runtime.definitions import Effect, ErrorType, ToolFailure
 from ..runtime.errors import ActorStopped, CallboardError, ConflictError
 from ..runtime.events import (
     CallFinished,
     CallProgress,
     CallStarted,
     DurableEvent,
-    SessionTainted,
 )
 from ..runtime.history import Call
 from ..runtime.mailbox import Mailbox
@@ -28,6 +27,7 @@ from ..runtime.messages import (
     CheckPermissions,
     Decision,
     JournalMessage,
+    PermissionQuestion,
     Resolution,
     RunCalls,
 )
@@ -36,6 +36,11 @@ from ..runtime.redaction import mask, redacting_logger
 from ..runtime.resource_locks import ResourceLocks
 from .admission import Admission, Permit
 from .call_preparation import CallPreparation
+from .call_preview import preview_of
+from .call_reach import hosts_of, limit_reach, read_by
+from .deferral import defers
+from .retries import Attempts, tell_parent
+from .session_marks import joined, marked
 from .tool_call import (
     Outcome,
     ReadyCall,
@@ -74,6 +79,7 @@ class CallBatch:
         self._place = request.place
         self._known = {approval.call_id: approval for approval in request.approvals}
         self._marks = request.marks
+        self._attempts = Attempts(request.place.turn_id, request.attempts_left)
         slots = trio.CapacityLimiter(dispatcher.limits.max_calls_per_session)
         locks = dispatcher.locks(request.place.workspace)
         self._admission = Admission(locks, (slots, dispatcher.slots))
@@ -88,15 +94,20 @@ class CallBatch:
             for call, decision in zip(ready, await self._check(ready), strict=True):
                 if decision.verdict == "deny":
                     finished.append(self._finished(call.call, denied(decision, call.tier), call))
+                elif call.call.call_id in self._request.begun:  # it was allowed, and has started
+                    starting.append((call, permits.enter_context(self._enqueue(call))))
+                elif over_budget := self._over_budget(call):
+                    finished.append(over_budget)
                 elif decision.verdict == "ask" or self._is_asked(call, decision):
                     waiting.append((call, _asking(decision), None))
-                elif permit := self._admission.admit_nowait(call.resources):
+                elif permit := self._admission.admit_nowait(call.resources, waits=call.tool.waits):
                     starting.append((call, permits.enter_context(permit)))
                 else:
                     # Its place is taken here: calls on one key run in the model's order.
-                    queued = permits.enter_context(self._admission.enqueue(call.resources))
-                    waiting.append((call, decision, queued))
-            started = [self._started(call) for call, _ in starting]
+                    queued = self._enqueue(call)
+                    waiting.append((call, decision, permits.enter_context(queued)))
+            begun = self._request.begun
+            started = [self._started(c) for c, _ in starting if c.call.call_id not in begun]
             if not await self._record(*self._request.preamble, *started, *finished):
                 return
             await self._run_all(starting, waiting)
@@ -131,11 +142,27 @@ class CallBatch:
                         f"Not run: one answer may ask for {most} calls, and this "
                         f"was number {index + 1}. Ask again in the next answer.",
                     )
+                self._attempts.check(call.name)
                 known = self._known.get(call.call_id)
                 ready.append(self._ready(call, known.arguments if known else call.arguments))
             except ToolFailure as failure:
-                finished.append(self._finished(call, failed(failure)))
+                definition = self._dispatcher.preparation.definition(call.name)
+                outcome = self._attempts.judged(call.name, failed(failure), definition)
+                finished.append(self._finished(call, outcome))
         return ready, finished
+
+    def _over_budget(self, ready: ReadyCall) -> CallFinished | None:
+        """The result of a call that the budget has no room for."""
+        quota = self._request.quota
+        why = quota.take(ready.call.call_id) if quota is not None else None
+        if why is None:
+            return None
+        return self._finished(
+            ready.call, failed(ToolFailure(ErrorType.EXECUTION_ERROR, why)), ready
+        )
+
+    def _enqueue(self, ready: ReadyCall) -> Permit:
+        return self._admission.enqueue(ready.resources, waits=ready.tool.waits)
 
     def _is_asked(self, ready: ReadyCall, decision: Decision) -> bool:
         """Whether the question of an earlier process still decides: a person's no always does."""
@@ -155,18 +182,19 @@ class CallBatch:
         return self._dispatcher.preparation.ready(self._place, call, arguments, on_progress)
 
     async def _check(self, calls: Sequence[ReadyCall]) -> tuple[Decision, ...]:
-        if not calls:
-            return ()
+        return await self._decide(*(call.question for call in calls)) if calls else ()
+
+    async def _decide(self, *questions: PermissionQuestion) -> tuple[Decision, ...]:
+        check = CheckPermissions(place=self._place, questions=questions, marks=self._marks)
         try:
-            return await self._dispatcher.broker.ask(
-                CheckPermissions(
-                    place=self._place,
-                    questions=tuple(call.question for call in calls),
-                    marks=self._marks,
-                )
-            )
+            return await self._dispatcher.broker.ask(check)
         except ActorStopped:
-            return (BROKER_GONE,) * len(calls)
+            return (BROKER_GONE,) * len(questions)
+
+    async def _judge(self, question: PermissionQuestion) -> str | None:
+        """Why a call that runs must not do this; nobody is asked."""
+        (decision,) = await self._decide(question)
+        return None if decision.verdict == "allow" else decision.reason
 
     # ── waiting, and the effect ──────────────────────────────────────────────────────────────────
 
@@ -180,7 +208,7 @@ class CallBatch:
             if decision.verdict == "ask":
                 await self._run_asked(ready, decision)
                 return
-            with permit or self._admission.enqueue(ready.resources) as permit:
+            with permit or self._enqueue(ready) as permit:
                 await self._admission.admit(permit)
                 (decision,) = await self._check((ready,))
                 if decision.verdict == "allow":
@@ -195,10 +223,12 @@ class CallBatch:
         """A call that a person is asked about runs as they allowed it, or has its result."""
         try:
             ready, resolution = await self._ask_person(ready, decision)
+            if resolution.answer.decision == "deferred":
+                return  # what the model gets meanwhile is on record
             if resolution.answer.decision != "allow":
                 raise resolution.failure or _denial(decided_by(resolution.answer), ready)
             version = decision.policy_version
-            with self._admission.enqueue(ready.resources) as permit:
+            with self._enqueue(ready) as permit:
                 await self._admission.admit(permit)
                 await self._run_allowed(ready, resolution, version, permit)
         except ToolFailure as failure:
@@ -224,7 +254,7 @@ class CallBatch:
         except CallboardError as error:
             self._give_up(error)
         else:
-            await self._execute(final, permit, is_changed=self._is_changed(final))
+            await self._execute(final, permit, is_changed=final.is_changed)
 
     async def _ask_person(
         self, ready: ReadyCall, decision: Decision
@@ -244,6 +274,11 @@ class CallBatch:
             decision = msgspec.structs.replace(decision, reason=reason)
 
     async def _resolution(self, ready: ReadyCall, decision: Decision) -> Resolution:
+        digest = ready.digest(self._place, decision.policy_version)
+        known = self._known.get(ready.call.call_id)
+        # Who was shown one before the process ended is shown that again.
+        is_asked = known is not None and known.digest == digest
+        preview = known.preview if known and is_asked else await preview_of(ready)
         scope = trio.CancelScope()
         try:
             return await self._dispatcher.broker.ask(
@@ -252,10 +287,12 @@ class CallBatch:
                     call=ready.call,
                     question=ready.question,
                     reason=decision.reason,
-                    digest=ready.digest(self._place, decision.policy_version),
+                    digest=digest,
                     policy_version=decision.policy_version,
                     marks=self._marks,
-                    known=self._known.get(ready.call.call_id),
+                    known=known,
+                    preview=preview,
+                    defers=defers(self._place, decision),
                     scope=scope,
                 )
             )
@@ -265,29 +302,23 @@ class CallBatch:
         finally:
             scope.cancel(reason="the answer is no longer needed")
 
-    def _is_changed(self, ready: ReadyCall) -> bool:
-        """Whether other arguments run than the model asked for."""
-        try:
-            asked = ready.tool.decode(ready.call.arguments)
-        except ToolFailure:
-            return True
-        return asked.canonical != ready.arguments.canonical
-
     async def _execute(self, ready: ReadyCall, permit: Permit, *, is_changed: bool = False) -> None:
         started_at = trio.current_time()
+        limit_reach(ready, self._judge)
         with permit:
             outcome = await execute(ready, self._dispatcher.limits)
         if is_changed:
             most = self._dispatcher.limits.max_result_bytes
             outcome = with_arguments(outcome, ready.arguments.canonical, most)
+        else:  # what a person made of the arguments is no attempt of the model
+            outcome = self._attempts.judged(ready.name, outcome, ready.tool.definition)
         finished = self._finished(ready.call, outcome, ready, started_at)
         # No checkpoint between the tool's return and the journal's mailbox: a cancel that comes
         # now can't turn what has happened into "cancelled".
-        if self._marks.is_tainted or Capability.NETWORK not in ready.tool.definition.needs:
-            await self._record(finished)
-            return
-        self._marks = msgspec.structs.replace(self._marks, is_tainted=True)
-        await self._record(SessionTainted(source=ready.name, call_id=ready.call.call_id), finished)
+        read = read_by(ready)
+        marks = marked(self._marks, read, ready.name, ready.call.call_id)
+        self._marks = joined(self._marks, read)
+        await self._record(*marks, finished)
 
     # ── the record ───────────────────────────────────────────────────────────────────────────────
 
@@ -313,15 +344,18 @@ class CallBatch:
             artifacts=outcome.artifacts,
             full_output=outcome.full_output,
             duration_ms=round((trio.current_time() - since) * 1000),
+            hosts=hosts_of(ready),
         )
 
     async def _record(self, *events: DurableEvent) -> bool:
         """Stores events; when that fails the batch is over, since nothing more may happen."""
+        given_up = self._attempts.take_given_up()
         try:
-            await self._append(*events)
+            await self._append(*events, *given_up)
         except CallboardError as error:
             self._give_up(error)
             return False
+        await tell_parent(self._dispatcher.journal, self._place, given_up)
         return True
 
     async def _append(self, *events: DurableEvent) -> None:

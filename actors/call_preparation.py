@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ..config.settings import Limits
-from ..runtime.definitions import Capability, ErrorType, SessionKind, ToolDefinition, ToolFailure
+from ..runtime.definitions import Capability, ErrorType, ToolDefinition, ToolFailure
 from ..runtime.handles import (
     ArtifactReader,
     ChannelHandle,
@@ -17,7 +17,8 @@ from ..runtime.handles import (
 )
 from ..runtime.history import Call
 from ..runtime.messages import CallPlace
-from ..tools.registry import ToolRegistry
+from ..runtime.watched_network import WatchedNetwork
+from ..tools.registry import HANDLES, ToolRegistry
 from ..tools.tool import ToolContext
 from .tool_call import ReadyCall, find_tool, make_ready
 
@@ -89,8 +90,7 @@ class CallPreparation:
     ) -> ToolContext:
         """The handles that the tool needs and the session kind allows; others are not opened."""
         handles = self._handles
-        writes = Capability.FILES_WRITE in needs
-        may_write = place.session_kind is not SessionKind.WORKER
+        has = HANDLES[place.session_kind].intersection(needs)
         return ToolContext(
             session_id=place.session_id,
             turn_id=place.turn_id,
@@ -98,12 +98,16 @@ class CallPreparation:
             session_kind=place.session_kind,
             agent=place.agent,
             files_read=handles.files_read(place.workspace)
-            if writes or Capability.FILES_READ in needs
+            if Capability.FILES_READ in needs or Capability.FILES_WRITE in needs
             else None,
-            files_write=handles.files_write(place.workspace) if writes and may_write else None,
-            network=handles.network if Capability.NETWORK in needs else None,
-            channel=handles.channel(place, call) if Capability.CHANNEL in needs else None,
-            sessions=handles.sessions(place, call) if Capability.SESSIONS in needs else None,
+            files_write=handles.files_write(place.workspace)
+            if Capability.FILES_WRITE in has
+            else None,
+            network=WatchedNetwork(handles.network)
+            if Capability.NETWORK in has and handles.network is not None
+            else None,
+            channel=handles.channel(place, call) if Capability.CHANNEL in has else None,
+            sessions=handles.sessions(place, call) if Capability.SESSIONS in has else None,
             artifacts=handles.artifacts(place.session_id),
             on_progress=on_progress,
         )

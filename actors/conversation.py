@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
 from ..runtime.definitions import SessionKind
 from ..runtime.events import (
     AgentSwitched,
     ApprovalAnswered,
     ApprovalAsked,
+    AttemptCharged,
     AttemptFailed,
     CallDeferred,
     CallFinished,
@@ -29,6 +28,7 @@ from ..runtime.events import (
     ProviderSetAside,
     QuestionAnswered,
     QuestionAsked,
+    SessionBudgetSet,
     SessionCreated,
     SessionDeleted,
     SessionRestored,
@@ -44,12 +44,16 @@ from ..runtime.events import (
 from ..runtime.history import Answer, Input, Item, Result, Round, is_error, repair_history
 from ..runtime.messages import UNMARKED
 from .compaction import held_inputs
+from .deferral import DeferredCalls
+from .given_budgets import GivenBudgets
+from .retries import Retries
+from .session_marks import connected, joined, mark_of
 
 Ignored = (
     ApprovalAsked
     | ApprovalAnswered
+    | AttemptCharged
     | AttemptFailed
-    | CallDeferred
     | ChildAsks
     | GrantGiven
     | GrantRevoked
@@ -76,6 +80,10 @@ class Conversation:
 
     Attributes:
         agent, model, workspace, kind: As the session was created or switched since.
+        parent_id: The session that delegated to it, if one did.
+        tools: The tools that it has of its agent's; `None` is all of them.
+        is_detached: Whether nobody waited for its answer when it was delegated to.
+        task: What it was delegated, in short.
         head_seq: The `seq` of the last event folded; 0 for an unknown session.
         turn_id: The turn that has not ended, or `None`; `turn_inputs` are the latest turn's.
         asked: The inputs of the turn that has not ended; a summary never replaces them.
@@ -83,7 +91,10 @@ class Conversation:
         message_id: The latest answer's.
         open_calls: Its calls without a result, in their order; `started_calls` are those whose
             effect had begun.
+        budgets: What it was given to use.
         waiting_inputs: Accepted inputs whose turn has not started, in their order.
+        retries: How often the latest turn called tools wrongly.
+        deferred: Calls that wait for a person without holding a turn up.
         call_ids: Every call id ever used, since the next must differ.
     """
 
@@ -92,6 +103,10 @@ class Conversation:
         self.model: str | None = None
         self.workspace = ""
         self.kind = SessionKind.MAIN
+        self.parent_id: str | None = None
+        self.tools: tuple[str, ...] | None = None
+        self.is_detached = False
+        self.task = ""
         self.head_seq = 0
         self.turn_id: str | None = None
         self.turn_inputs: tuple[str, ...] = ()
@@ -100,8 +115,11 @@ class Conversation:
         self.open_calls: dict[str, CallProposed] = {}
         self.started_calls: set[str] = set()
         self.waiting_inputs: dict[str, Input] = {}
+        self.deferred = DeferredCalls()
         self.call_ids: set[str] = set()
         self.asked: tuple[Input, ...] = ()
+        self.retries = Retries()
+        self.budgets = GivenBudgets()
         self._rounds: list[Round] = []
         self._tail: list[Item] = []
         self._results: dict[str, Result] = {}
@@ -127,44 +145,61 @@ class Conversation:
 
     def fold(self, stored: Stored) -> None:
         """Takes the next event into account."""
-        self.head_seq = stored.seq
-        event = stored.event
+        self.head_seq, event = stored.seq, stored.event
         match event:
             case CallFinished():
                 self._fold_result(event)
             case CallProposed():
                 self.open_calls[event.call_id] = event
                 self.call_ids.add(event.call_id)
+            case CallDeferred():
+                self._fold_deferred(event)
             case CallStarted():
                 self.started_calls.add(event.call_id)
-            case PrivateDataRead():
-                self.marks = msgspec.structs.replace(self.marks, has_private=True)
-            case SessionTainted():
-                self.marks = msgspec.structs.replace(
-                    self.marks, is_tainted=True, tainted_at_ms=stored.at_ms
-                )
+            case PrivateDataRead() | SessionTainted():
+                self.marks = joined(self.marks, mark_of(event))
             case HistoryCompacted():
                 self._fold_summary(event)
             case MessageCompleted():
                 self._fold_message(event)
             case InputAccepted():
+                self.budgets.fold(event)
                 self.waiting_inputs[event.input_id] = Input(event.text, event.attachments)
+                self.deferred.accept(event)
             case InputCancelled():
-                del self.waiting_inputs[event.input_id]
+                # One that brought what was there already is not on record.
+                self.waiting_inputs.pop(event.input_id, None)
+                self.deferred.forget((event.input_id,))
             case TurnStarted():
-                self.turn_id, self.turn_inputs = event.turn_id, event.input_ids
-                self.asked = tuple(self.waiting_inputs.pop(name) for name in event.input_ids)
-                self._tail += self.asked
+                self._fold_turn(event)
             case TurnEnded():
+                self.deferred.forget(self.turn_inputs)
                 self.turn_id, self.asked = None, ()
                 self._repair()
+            case SessionBudgetSet():
+                self.budgets.fold(event)
             case SessionCreated():
-                self.agent, self.model = event.agent, event.model
-                self.workspace, self.kind = event.workspace, event.kind
+                self._fold_creation(event)
             case AgentSwitched():
                 self.agent = event.agent
             case _:
                 _ignored(event)
+
+    def _fold_creation(self, event: SessionCreated) -> None:
+        self.budgets.fold(event)
+        self.agent, self.model = event.agent, event.model
+        self.workspace, self.kind = event.workspace, event.kind
+        self.parent_id, self.tools = event.parent_id, event.tools
+        self.is_detached = event.is_detached
+        self.task = event.title if event.parent_id else ""
+
+    def _fold_turn(self, event: TurnStarted) -> None:
+        self.budgets.fold(event)
+        self.turn_id, self.turn_inputs = event.turn_id, event.input_ids
+        self.retries = Retries()
+        self.asked = tuple(self.waiting_inputs.pop(name) for name in event.input_ids)
+        self._tail += self.asked
+        self.open_calls.update(self.deferred.due(event.input_ids))
 
     def _fold_summary(self, event: HistoryCompacted) -> None:
         """The summary joins what it comes before: no round is an input alone.
@@ -180,6 +215,7 @@ class Conversation:
             self._tail[:0] = first
 
     def _fold_message(self, event: MessageCompleted) -> None:
+        self.retries.begin_answer()
         self._results.clear()
         self.started_calls.clear()
         self.message_id = event.message_id
@@ -196,12 +232,40 @@ class Conversation:
             self._finish_round()
 
     def _fold_result(self, event: CallFinished) -> None:
+        if event.hosts:
+            self.marks = connected(self.marks, event.hosts)
         self.open_calls.pop(event.call_id, None)
+        if self.deferred.calls.pop(event.call_id, None) is not None:
+            self._fold_late(event)
+            return
+        self.retries.count(event)
         self._results[event.call_id] = Result(
             event.call_id, event.name, event.result, is_error=is_error(event.status)
         )
         if not self.open_calls:
             self._finish_round()
+
+    def _fold_deferred(self, event: CallDeferred) -> None:
+        """A call is pending: for the model, that is its result."""
+        call = self.open_calls.pop(event.call_id)
+        is_again = event.call_id in self.deferred.calls
+        self.deferred.calls[event.call_id] = call
+        if is_again:
+            self._fold_late(event)
+            return
+        self._results[event.call_id] = Result(event.call_id, event.name, event.result)
+        if not self.open_calls:
+            self._finish_round()
+
+    def _fold_late(self, event: CallFinished | CallDeferred) -> None:
+        """The history stays as it was; what came of the call is the input of the running turn."""
+        if (told := self.deferred.told(event, self.turn_inputs)) is None:
+            return
+        at, said = told
+        asked = list(self.asked)
+        self._tail = [said if item is asked[at] else item for item in self._tail]
+        asked[at] = said
+        self.asked = tuple(asked)
 
     def _finish_round(self) -> None:
         """Results enter the history in the model's order, whichever order they came in."""

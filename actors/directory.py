@@ -14,11 +14,13 @@ from ..runtime.messages import (
     CancelTurn,
     CreateSession,
     DirectoryMessage,
+    FollowSession,
     ResumeTurn,
     SessionMessage,
     StopSession,
     StopSessions,
     SubmitInput,
+    WakeSession,
 )
 from ..runtime.redaction import redacting_logger
 from ..runtime.supervisor import Supervisor
@@ -33,6 +35,9 @@ MAILBOX_CAPACITY = 1024
 IDLE_SECONDS = 600.0
 """How often idle sessions are unloaded: loading one again costs milliseconds."""
 
+Routed = SubmitInput | ResumeTurn | FollowSession | WakeSession | CancelTurn
+"""What is meant for one session."""
+
 LiveSessions = dict[str, Mailbox[SessionMessage]]
 """The mailboxes of live sessions; outlives the directory, whose successor finds them here."""
 
@@ -40,8 +45,9 @@ LiveSessions = dict[str, Mailbox[SessionMessage]]
 class Directory:
     """Routes what is meant for a session to it, loading it when it is not live.
 
-    Receives: `CreateSession`, `SubmitInput`, `ResumeTurn`, `CancelTurn`, `StopSessions`.
-    Sends: `SubmitInput`, `ResumeTurn`, `CancelTurn`, `StopSession` to sessions, `AppendEvents` to the journal.
+    Receives: `CreateSession`, `SubmitInput`, `ResumeTurn`, `FollowSession`, `WakeSession`,
+        `CancelTurn`, `StopSessions`.
+    Sends: what is meant for sessions, and `StopSession`, to sessions; `AppendEvents` to the journal.
     Owns: which sessions are live. As the only sender to their mailboxes it unloads without losing
         a prompt.
     Ends: when cancelled.
@@ -58,22 +64,29 @@ class Directory:
         self._services = services
         self._supervisor = supervisor
         self._live = live
-        self._unloading: dict[str, list[SubmitInput | ResumeTurn | CancelTurn]] = {}
+        self._unloading: dict[str, list[Routed]] = {}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves until cancelled."""
         with self._mailbox.open() as messages:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._unload_idle, name="unload idle sessions")
+                nursery.start_soon(self._services.tree.take_up, name="take up detached sessions")
                 task_status.started()
                 async for message in messages:
                     match message:
                         case CreateSession():
                             nursery.start_soon(self._create, message, name="create session")
-                        case SubmitInput() | ResumeTurn() | CancelTurn():
-                            self._route(message)
                         case StopSessions():
                             nursery.start_soon(self._stop_all, message, name="stop sessions")
+                        case (
+                            SubmitInput()
+                            | ResumeTurn()
+                            | FollowSession()
+                            | WakeSession()
+                            | CancelTurn()
+                        ):
+                            self._route(message)
                         case _:
                             assert_never(message)
 
@@ -81,15 +94,14 @@ class Directory:
         with message.reply:
             session_id = new_id("session")
             try:
-                await self._services.journal.ask(
-                    AppendEvents(session_id=session_id, events=(message.created,))
-                )
+                events = (message.created, *message.inherited)
+                await self._services.journal.ask(AppendEvents(session_id=session_id, events=events))
             except CallboardError as error:
                 message.reply.fail(error)
                 return
             message.reply.send(session_id)
 
-    def _route(self, message: SubmitInput | ResumeTurn | CancelTurn) -> None:
+    def _route(self, message: Routed) -> None:
         """Delivers; what comes while a session unloads waits until it has, or has not."""
         if (held := self._unloading.get(message.session_id)) is not None:
             held.append(message)
@@ -97,10 +109,15 @@ class Directory:
         if isinstance(message, CancelTurn) and message.session_id not in self._live:
             message.reply.send(False)
             return
+        wakes = self._services.wakes or message.session_id in self._live
+        if isinstance(message, WakeSession) and not wakes:
+            return  # the input waits on record until somebody goes on with the session
         try:
             self._find(message.session_id).tell_nowait(message)
         except CallboardError as error:
-            message.reply.fail(error)
+            # Who overflows its mailbox finds its inputs by itself.
+            if not isinstance(message, WakeSession):
+                message.reply.fail(error)
             message.abandon()
         except BaseException:
             message.abandon()
@@ -150,7 +167,12 @@ class Directory:
     ) -> bool:
         try:
             return await mailbox.ask(
-                StopSession(session_id=session_id, reason=reason, only_idle=only_idle)
+                StopSession(
+                    session_id=session_id,
+                    reason=reason,
+                    only_idle=only_idle,
+                    suspends=not only_idle,
+                )
             )
         except ActorStopped:
             return True  # it has ended by itself

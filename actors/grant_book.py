@@ -9,6 +9,8 @@ from ..runtime.messages import ApprovalAnswer, CallPlace, Decision, PermissionQu
 from ..runtime.permission_table import LASTING_SCOPES
 from ..runtime.store import GrantRow
 
+GRANT = "grant "
+"""How an answer begins to say who gave it, when it was remembered."""
 MAX_GRANTS = 10_000
 """More than people give; past it, answers hold for their call alone."""
 
@@ -68,8 +70,13 @@ class GrantBook:
 
 
 def is_suspended(grant: GrantRow, marks: SessionMarks) -> bool:
-    """Whether it does not hold in a session that has read untrusted content."""
-    return marks.is_tainted and grant.verdict == "allow" and grant.scope in LASTING_SCOPES
+    """Whether it does not hold in a session that has read untrusted content.
+
+    There, only a person who knew that may allow more than one call, and only in the session.
+    """
+    if not marks.is_tainted or grant.verdict != "allow":
+        return False
+    return grant.scope in LASTING_SCOPES or not grant.is_tainted
 
 
 def is_covered(grant: GrantRow, place: CallPlace, question: PermissionQuestion) -> bool:
@@ -77,7 +84,7 @@ def is_covered(grant: GrantRow, place: CallPlace, question: PermissionQuestion) 
     in_scope = {
         "turn": grant.turn_id == place.turn_id,
         "session": grant.session_id == place.session_id,
-        "agent": grant.agent == place.agent.name,
+        "agent": _is_of_agent(grant.agent, place),
         "always": True,
     }
     definition = question.definition
@@ -89,6 +96,11 @@ def is_covered(grant: GrantRow, place: CallPlace, question: PermissionQuestion) 
         and grant.definition == definition.digest
         and covers(grant.binding, question.arguments)
     )
+
+
+def _is_of_agent(agent: str, place: CallPlace) -> bool:
+    """Whether all who act there are this agent: a child gets no more by a grant than its parent."""
+    return place.agent.name == agent and all(a.agent.name == agent for a in place.lineage)
 
 
 def decided_by_grant(grant: GrantRow, decision: Decision) -> Decision:
@@ -108,7 +120,7 @@ def decided_by_grant(grant: GrantRow, decision: Decision) -> Decision:
 
 def said_by(grant: GrantRow) -> ApprovalAnswer:
     """A grant's answer to a question that waits."""
-    by = f"grant {grant.grant_id}"
+    by = f"{GRANT}{grant.grant_id}"
     return ApprovalAnswer(decision=grant.verdict, reason=grant.reason, answered_by=by)
 
 

@@ -12,8 +12,9 @@ import trio
 
 from ..config.settings import Limits
 from ..providers.provider import ModelRequest, ModelTarget
-from ..runtime.errors import AuthError, ContextOverflow
+from ..runtime.errors import AuthError, BudgetError, ContextOverflow
 from ..runtime.events import (
+    AttemptCharged,
     AttemptFailed,
     DurableEvent,
     HistoryCompacted,
@@ -28,8 +29,10 @@ from ..runtime.identity import new_id
 from ..runtime.mailbox import Mailbox
 from ..runtime.stream import AnyStreamEvent, StopReason, StreamError
 from ..runtime.subscription import Subscription
-from .answer import AnswerBuilder
+from .answer import AnswerBuilder, Tokens
 from .attempts import Attempts
+from .budget_charge import Charge
+from .budgets import TurnBudget
 from .compaction import RECORD_CHARS, count_to_go, summary_of, summary_request
 from .conversation import Conversation
 from .model_choice import ModelChoice
@@ -43,7 +46,7 @@ class CallerHost(Protocol):
 
     conversation: Conversation
 
-    async def append(self, *events: DurableEvent) -> None:
+    async def append(self, *events: DurableEvent) -> object:
         """Stores events and folds them; raises `StorageError`."""
         ...
 
@@ -57,7 +60,8 @@ class ModelCaller:
 
     Attributes:
         asked_at: When the last attempt began.
-        broken_off: The answer that a cancellation broke off, else `None`.
+        broken_off: The answer that a cancellation or a budget broke off, else `None`.
+        unrecorded: What attempts took that were broken off, where no answer will tell it.
         unreaped: Model calls that were still there after their bound.
 
     Args:
@@ -68,6 +72,7 @@ class ModelCaller:
         pacer: The consumer that holds the reading up, if one does.
         limits: Retries and their waits.
         health: The failures of all sessions.
+        budget: The turn's.
     """
 
     def __init__(
@@ -80,9 +85,11 @@ class ModelCaller:
         pacer: Subscription | None,
         limits: Limits,
         health: ProviderHealth,
+        budget: TurnBudget,
     ) -> None:
         self.asked_at = trio.current_time()
         self.broken_off: AnswerBuilder | None = None
+        self.unrecorded: list[AttemptCharged] = []
         self.unreaped: list[str] = []
         self._host = host
         self._turn_id = turn_id
@@ -92,6 +99,7 @@ class ModelCaller:
         self._limits = limits
         self._attempts = Attempts(limits)
         self._health = health
+        self._budget = budget
         self._has_compacted = False
         self._asked: Counter[str] = Counter()
         self._remarks: list[str] = []
@@ -113,6 +121,7 @@ class ModelCaller:
         if self._choice.pass_over():
             await self._switched(self._health.why_set_aside(aside))
         while True:
+            await self._pass_over_unpriced()
             answer = await self._attempted(request, is_shown=True)
             if answer.error is None:
                 self._health.worked(self.target.provider)
@@ -120,6 +129,13 @@ class ModelCaller:
             if not await self._goes_on(answer.error):
                 answer.error = self._last_word(answer.error)
                 return answer
+
+    async def _pass_over_unpriced(self) -> None:
+        """A model that the budget refuses is not asked; raises `BudgetError` without another."""
+        while (why := self._budget.refusal(self.target)) is not None:
+            if not self._choice.take_next():
+                raise BudgetError(" ".join([why, *self._choice.unusable]))
+            await self._switched(why)
 
     # ── what follows a failure ───────────────────────────────────────────────────────────────────
 
@@ -132,20 +148,46 @@ class ModelCaller:
             answer = AnswerBuilder(self._limits.max_arguments_bytes)
             self.asked_at = trio.current_time()
             if is_shown:
-                self.broken_off = answer
                 self._asked[f"{self.target.provider}/{self.target.model}"] += 1
-            await self._ask(request(self.target), answer, is_shown=is_shown)
-            self.broken_off = None
+            taken = await self._charged(request(self.target), answer, is_shown=is_shown)
             if (error := answer.error) is None:
                 return answer
             was_shown = is_shown and not answer.is_empty
             wait = self._attempts.wait_before_next(error, was_shown=was_shown)
             if wait is None:
+                if not taken.is_nothing:
+                    await self._host.append(self.charged(taken))
                 return answer
-            await self._host.append(self._attempt_failed(error, wait))
+            await self._host.append(self._attempt_failed(error, wait, taken))
             await trio.sleep(wait)
 
-    def _attempt_failed(self, error: StreamError, wait: float) -> AttemptFailed:
+    async def _charged(
+        self, request: ModelRequest, answer: AnswerBuilder, *, is_shown: bool
+    ) -> Tokens:
+        """Asks once, for what the budget has; gives what that took."""
+        charge = self._budget.reserve(self.target, request)
+        self.broken_off = answer if is_shown else None
+        try:
+            await self._ask(request, answer, charge, is_shown=is_shown)
+        finally:
+            answer.taken = charge.settle(answer)
+            is_lost = answer.done is None and answer.error is None
+            if is_lost and not is_shown and not answer.taken.is_nothing:
+                self.unrecorded.append(self.charged(answer.taken))
+        self.broken_off = None
+        return answer.taken
+
+    def charged(self, taken: Tokens) -> AttemptCharged:
+        """Tells what an attempt of the present model took."""
+        return AttemptCharged(
+            turn_id=self._turn_id,
+            provider=self.target.provider,
+            model=self.target.model,
+            usage=taken.usage,
+            estimate=taken.estimate,
+        )
+
+    def _attempt_failed(self, error: StreamError, wait: float, taken: Tokens) -> AttemptFailed:
         return AttemptFailed(
             turn_id=self._turn_id,
             provider=self.target.provider,
@@ -154,6 +196,8 @@ class ModelCaller:
             error_type=error.error_type,
             message=error.message,
             wait_seconds=round(wait, 3),
+            usage=taken.usage,
+            estimate=taken.estimate,
         )
 
     async def _goes_on(self, error: StreamError) -> bool:
@@ -237,7 +281,8 @@ class ModelCaller:
                 summary=summary,
                 provider=self.target.provider,
                 model=self.target.model,
-                usage=answer.usage,
+                usage=answer.taken.usage,
+                estimate=answer.taken.estimate,
             )
         )
         self._has_compacted = True
@@ -258,7 +303,9 @@ class ModelCaller:
 
     # ── one call ─────────────────────────────────────────────────────────────────────────────────
 
-    async def _ask(self, request: ModelRequest, answer: AnswerBuilder, *, is_shown: bool) -> None:
+    async def _ask(
+        self, request: ModelRequest, answer: AnswerBuilder, charge: Charge, *, is_shown: bool
+    ) -> None:
         """One call of the model; its end is a terminal event, or the error that there was none."""
         outlet, batches = trio.open_memory_channel[list[AnyStreamEvent]](MAX_WAITING_BATCHES)
         scope = trio.CancelScope()
@@ -267,7 +314,7 @@ class ModelCaller:
                 StartModelCall(target=self.target, request=request, outlet=outlet, scope=scope)
             )
             try:
-                await self._listen(batches, answer, is_shown=is_shown)
+                await self._listen(batches, answer, charge, is_shown=is_shown)
             except BaseException:
                 scope.cancel(reason="the turn ended")
                 if not await wait_gone(batches):  # noqa: ASYNC102  bounded inside
@@ -280,18 +327,26 @@ class ModelCaller:
         self,
         batches: trio.MemoryReceiveChannel[list[AnyStreamEvent]],
         answer: AnswerBuilder,
+        charge: Charge,
         *,
         is_shown: bool,
     ) -> None:
-        """Folds and publishes each batch, up to the terminal event that every answer needs."""
-        stream_id = new_id("stream")
+        """Folds and publishes each batch, up to the terminal event that every answer needs.
+
+        Raises `BudgetError` behind the last piece that the budget has room for.
+        """
+        stream_id, spent = new_id("stream"), None
         async for events in batches:
+            if charge.is_watched:
+                events, spent = charge.fit(events)
             offset = answer.text_bytes
             answer.add(events)
             if is_shown:
                 self._host.publish(StreamBatch(stream_id, offset, events))
             if answer.done is not None or answer.error is not None:
                 break
+            if spent is not None:
+                raise spent
             if is_shown and self._pacer is not None and not self._pacer.has_room:
                 await self._pacer.wait_room()
         else:

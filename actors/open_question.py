@@ -5,8 +5,16 @@ from __future__ import annotations
 import msgspec
 
 from ..config.grant_binding import binding_of, lasting_problem
+from ..runtime.definitions import InputSource
 from ..runtime.errors import ValidationError
-from ..runtime.events import ApprovalAnswered, ApprovalAsked, GrantGiven
+from ..runtime.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    CallDeferred,
+    ChildAsks,
+    GrantGiven,
+    InputAccepted,
+)
 from ..runtime.history import Call
 from ..runtime.identity import new_id
 from ..runtime.mailbox import Reply
@@ -20,6 +28,7 @@ from ..runtime.messages import (
 )
 from ..runtime.permission_table import LASTING_SCOPES
 from ..runtime.store import ApprovalRow
+from .deferral import answered_text, pending_result
 
 SESSION_SCOPES = ("call", "turn", "session")
 """For what every answer can be remembered; `call` is the answer itself."""
@@ -31,6 +40,8 @@ class OpenQuestion:
     Attributes:
         outcome: Answered once, when the answer is on record.
         patience_seconds: How long it waits from when it is put to a person here.
+        asked_in: The session whose people are asked, when that is one above; `origin` says so.
+        is_deferred: Whether its turn goes on without the answer, which becomes an input.
         followers: Questions of the same answer that ask the same.
     """
 
@@ -47,6 +58,10 @@ class OpenQuestion:
         expires_at_ms: int,
         patience_seconds: float = 0.0,
         marks: SessionMarks,
+        preview: str = "",
+        asked_in: str = "",
+        origin: str = "",
+        is_deferred: bool = False,
     ) -> None:
         self.approval_id = approval_id
         self.place = place
@@ -58,6 +73,10 @@ class OpenQuestion:
         self.expires_at_ms = expires_at_ms
         self.patience_seconds = patience_seconds
         self.marks = marks
+        self.preview = preview
+        self.asked_in = asked_in
+        self.origin = origin
+        self.is_deferred = is_deferred
         self.outcome: Reply[Resolution] = Reply()
         self.followers: list[OpenQuestion] = []
 
@@ -65,9 +84,11 @@ class OpenQuestion:
     def scopes(self) -> tuple[str, ...]:
         """For what an answer may be remembered."""
         definition = self.question.definition
+        # The turn that asked is over by then, or nearly.
+        scopes = tuple(s for s in SESSION_SCOPES if s != "turn" or not self.is_deferred)
         if definition is None or self.lasting_problem(self.question.arguments):
-            return SESSION_SCOPES
-        return (*SESSION_SCOPES, "agent", "always")
+            return scopes
+        return (*scopes, "agent", "always")
 
     def lasting_problem(self, arguments: str) -> str | None:
         """Why an answer that allows can't be remembered beyond the session; `None` when it can."""
@@ -89,7 +110,11 @@ class OpenQuestion:
             arguments=self.question.arguments,
             digest=self.digest,
             expires_at_ms=self.expires_at_ms,
+            preview=self.preview,
             scopes=self.scopes,
+            asked_in=self.asked_in,
+            origin=self.origin,
+            is_deferred=self.is_deferred,
         )
 
     def asked(self, same_as: str) -> ApprovalAsked:
@@ -105,12 +130,48 @@ class OpenQuestion:
             digest=self.digest,
             expires_at_ms=self.expires_at_ms,
             policy_version=self.policy_version,
+            preview=self.preview,
             same_as=same_as,
+            asked_in=self.asked_in,
+            is_deferred=self.is_deferred,
+        )
+
+    def deferred(self) -> CallDeferred:
+        """The event that goes with the asking, when the turn goes on without the answer."""
+        return CallDeferred(
+            turn_id=self.place.turn_id,
+            call_id=self.call.call_id,
+            name=self.question.name,
+            approval_id=self.approval_id,
+            result=pending_result(self.approval_id),
+        )
+
+    def delivery(self, resolution: Resolution) -> InputAccepted | None:
+        """The input that a late answer becomes, on record together with it."""
+        if not self.is_deferred or resolution.answer.decision == "revised":
+            return None
+        return InputAccepted(
+            input_id=new_id("input"),
+            text=answered_text(self.question.name, self.approval_id, resolution.answer),
+            source=InputSource.DEFERRED,
+            call_id=self.call.call_id,
+            approval_id=self.approval_id,
+        )
+
+    def asked_above(self) -> ChildAsks:
+        """The event for the session whose people are asked, when that is one above."""
+        return ChildAsks(
+            question_id=self.approval_id,
+            child_id=self.place.session_id,
+            call_id=self.call.call_id,
+            name=self.question.name,
         )
 
     def _scope_problem(self, scope: str | None, resolution: Resolution) -> str | None:
         if scope in LASTING_SCOPES and resolution.answer.decision == "allow":
             return self.lasting_problem(resolution.arguments)
+        if scope == "turn" and self.is_deferred:
+            return "its turn goes on without the answer"
         return None if scope in {"turn", "session", *LASTING_SCOPES} else "there is no such scope"
 
     def resolution(self, answer: ApprovalAnswer) -> Resolution:
@@ -179,6 +240,7 @@ class OpenQuestion:
             approval_id=self.approval_id,
             given_by=answer.answered_by,
             reason=answer.reason,
+            is_tainted=self.marks.is_tainted,
         )
 
 

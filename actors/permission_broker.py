@@ -9,23 +9,23 @@ from typing import assert_never
 import msgspec
 import trio
 
-from ..runtime.definitions import Agent, ErrorType, SessionKind, ToolFailure
+from ..runtime.definitions import ToolFailure
 from ..runtime.errors import (
     ActorStopped,
     CallboardError,
     ConflictError,
+    OverloadedError,
     StorageError,
     ValidationError,
 )
 from ..runtime.events import DurableEvent
-from ..runtime.identity import new_id, now_ms
+from ..runtime.identity import now_ms
 from ..runtime.mailbox import Mailbox
 from ..runtime.messages import (
     AnswerApproval,
     ApprovalAnswer,
     AskPerson,
     BrokerMessage,
-    CallPlace,
     CheckPermissions,
     Decision,
     JournalMessage,
@@ -35,8 +35,10 @@ from ..runtime.messages import (
 )
 from ..runtime.permission_rows import given_grant
 from ..runtime.redaction import redacting_logger
-from ..runtime.store import ApprovalRow, GrantRow
+from ..runtime.store import GrantRow
 from .approval_record import ApprovalRecord, BrokerServices
+from .changed_arguments import ChangedArguments
+from .deferral import MAX_DEFERRED
 from .grant_book import GrantBook, decided_by_grant, is_covered, is_suspended, said_by
 from .open_question import (
     OpenQuestion,
@@ -45,14 +47,12 @@ from .open_question import (
     without_memory,
 )
 from .people import EXPIRED, People
-from .session_policy import SessionPolicy
+from .session_policy import SessionPolicies, SessionPolicy
 
 logger = redacting_logger(__name__)
 
 MAILBOX_CAPACITY = 256
 """Batches that wait for a verdict: more than sessions can have at once without being queued."""
-MAX_CACHED_POLICIES = 256
-"""Agents times kinds; beyond it the cache starts anew rather than grow."""
 
 
 class PermissionBroker:
@@ -60,7 +60,8 @@ class PermissionBroker:
 
     Receives: `CheckPermissions`, `AskPerson`, `AnswerApproval`, `RevokeGrant`.
     Sends: `AppendEvents` to the journal: each question before anybody hears it, each answer before
-        anything follows from it. Who answered first is decided there.
+        anything follows from it. Who answered first is decided there. `WakeSession` to the
+        directory, from child tasks, when a late answer is on record.
     Owns: the questions that are open in this process, the grants that hold.
     Ends: when cancelled; what is open then waits on record.
     """
@@ -73,11 +74,15 @@ class PermissionBroker:
     ) -> None:
         self._mailbox = mailbox
         self._record = ApprovalRecord(journal, services)
-        self._people = People(services.approver)
+        self._people = People(services.channels)
         self._services = services
         self._book = GrantBook()
         self._questions: dict[str, OpenQuestion] = {}
-        self._policies: dict[tuple[Agent, SessionKind], SessionPolicy] = {}
+        self._policies = SessionPolicies(services.policies)
+        self._changes = ChangedArguments(
+            services.preparation,
+            lambda check: _decide(check, self._policies.of(check.place), self._book),
+        )
         self._nursery: trio.Nursery
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -87,12 +92,13 @@ class PermissionBroker:
         with self._mailbox.open() as messages:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
+                nursery.start_soon(self._take_up_deferred, name="deferred questions")
                 task_status.started()
                 async for message in messages:
                     match message:
                         case CheckPermissions():
                             with message.reply:
-                                policy = self._policy(message.place)
+                                policy = self._policies.of(message.place)
                                 message.reply.send(_decide(message, policy, self._book))
                         case AskPerson():
                             name = f"question {message.question.call_id}"
@@ -103,17 +109,6 @@ class PermissionBroker:
                             nursery.start_soon(self._revoke, message, name="revoke")
                         case _:
                             assert_never(message)
-
-    def _policy(self, place: CallPlace) -> SessionPolicy:
-        key = place.agent, place.session_kind
-        policy = self._policies.get(key)
-        if policy is None:
-            found = self._services.policies.policy(place.agent, kind=place.session_kind)
-            policy = SessionPolicy(found)
-            if len(self._policies) >= MAX_CACHED_POLICIES:
-                self._policies.clear()
-            self._policies[key] = policy
-        return policy
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────
 
@@ -129,8 +124,13 @@ class PermissionBroker:
 
     async def _resolve(self, message: AskPerson) -> Resolution:
         """One question from its record to its answer's."""
-        known = await self._record.still_asked(message.known, message.digest)
-        question = self._opened(message, known)
+        grant = self._book.find(message.place, message.question, message.marks)
+        known = await self._record.still_asked(
+            message.known, message.digest, is_granted=grant is not None
+        )
+        if known is None and message.defers:
+            return await self._defer(message)
+        question = self._record.opened(message, known, self._people.serving(message.place))
         twin = self._twin(question)
         self._questions[question.approval_id] = question
         try:
@@ -142,29 +142,67 @@ class PermissionBroker:
             await self._find_answer(question, twin)
             return await question.outcome.wait()
         finally:
-            if self._questions.get(question.approval_id) is question:
-                del self._questions[question.approval_id]
-            self._close(question)
+            self._forget(question)
 
-    def _opened(self, message: AskPerson, known: ApprovalRow | None) -> OpenQuestion:
-        seconds = self._services.approval_seconds
-        expires_at_ms = now_ms() + int(seconds * 1000)
-        if known is not None:
-            # Its time went on while nobody asked; a clock that went back adds nothing to it.
-            seconds = max(0.0, min((known.expires_at_ms - now_ms()) / 1000, seconds))
-            expires_at_ms = known.expires_at_ms
-        return OpenQuestion(
-            known.approval_id if known is not None else new_id("approval"),
-            message.place,
-            message.call,
-            message.question,
-            reason=message.reason,
-            digest=message.digest,
-            policy_version=message.policy_version,
-            expires_at_ms=expires_at_ms,
-            patience_seconds=seconds,
-            marks=message.marks,
-        )
+    def _forget(self, question: OpenQuestion) -> None:
+        if self._questions.get(question.approval_id) is question:
+            del self._questions[question.approval_id]
+        self._close(question)
+
+    # ── deferred questions ───────────────────────────────────────────────────────────────────────
+
+    async def _defer(self, message: AskPerson) -> Resolution:
+        """Puts a question on record that nobody waits for, and begins to ask it."""
+        session_id = message.place.session_id
+        theirs = [q for q in self._questions.values() if q.place.session_id == session_id]
+        if sum(each.is_deferred for each in theirs) >= MAX_DEFERRED:
+            raise OverloadedError(
+                f"{MAX_DEFERRED} calls of this session wait for an answer already; ask again later"
+            )
+        question = self._record.opened(message, None, self._people.serving(message.place))
+        twin = self._twin(question)
+        same_as = twin.approval_id if twin is not None else ""
+        self._questions[question.approval_id] = question
+        try:
+            # Shielded: what is on record is asked about, even when its turn is cancelled by now.
+            with trio.CancelScope(shield=True):
+                await self._record.append(question, question.asked(same_as), question.deferred())
+        except CallboardError:
+            self._forget(question)
+            raise
+        self._await_late(question, twin)
+        return question.resolution(ApprovalAnswer(decision="deferred", answered_by="callboard"))
+
+    def _await_late(self, question: OpenQuestion, twin: OpenQuestion | None) -> None:
+        """Has a question on record answered in the background."""
+        self._questions[question.approval_id] = question
+
+        async def wait() -> None:
+            try:
+                await self._find_answer(question, twin)
+                await question.outcome.wait()
+            except CallboardError as error:
+                logger.error("%s waits on record: %s", question.approval_id, error)
+            finally:
+                self._forget(question)
+
+        self._nursery.start_soon(wait, name=f"deferred {question.approval_id}")
+
+    async def _take_up_deferred(self) -> None:
+        """Asks again what earlier processes deferred, and begins the turns of late answers."""
+        try:
+            for question, same_as in await self._record.deferred():
+                if question.approval_id not in self._questions:
+                    self._await_late(question, self._questions.get(same_as))
+            await self._record.wake()
+        except CallboardError as error:
+            logger.error("deferred questions were not taken up: %s", error)
+
+    async def _wake(self, session_id: str) -> None:
+        try:
+            await self._record.wake(session_id)
+        except CallboardError as error:
+            logger.error("%s has a late answer and was not woken: %s", session_id, error)
 
     def _twin(self, question: OpenQuestion) -> OpenQuestion | None:
         """A question of the same answer that asks the same, and is put to a person."""
@@ -183,8 +221,11 @@ class PermissionBroker:
             await self._settle_or_learn(
                 question, without_memory((await twin.outcome.wait()).answer)
             )
-        elif (answer := await self._people.ask(question)) is not None:
-            await self._settle_or_learn(question, answer)
+        else:
+            if question.asked_in:
+                await self._record.tell_above(question)
+            if (answer := await self._people.ask(question)) is not None:
+                await self._settle_or_learn(question, answer)
 
     # ── answers ──────────────────────────────────────────────────────────────────────────────────
 
@@ -238,15 +279,41 @@ class PermissionBroker:
             ToolFailure: What the person changed can't be.
             ValidationError: What they want remembered can't be.
         """
-        resolution = self._with_changes(question, answer, failure)
+        if failure is not None:
+            resolution = msgspec.structs.replace(question.resolution(answer), failure=failure)
+        else:
+            resolution = self._changes.resolution(question, answer)
         given = None if self._book.is_full else question.grant(resolution)
-        events: list[DurableEvent] = [question.answered(resolution)]
-        await self._record.append(question, *events, *([given] if given is not None else []))
+        anew = await self._asked_anew(question, resolution)
+        late = question.delivery(resolution)
+        asked = anew.asked("") if anew is not None else None
+        events: tuple[DurableEvent | None, ...] = (
+            question.answered(resolution), given, late, asked,
+        )  # fmt: skip
+        await self._record.append(question, *(event for event in events if event is not None))
         self._conclude(question, resolution, answer)
         if given is not None:
             grant = given_grant(given, question.place.session_id, now_ms())
             self._book.add(grant)
             self._answer_by(grant)
+        if anew is not None:
+            self._await_late(anew, None)
+        if late is not None:
+            self._nursery.start_soon(self._wake, question.place.session_id, name="wake")
+
+    async def _asked_anew(
+        self, question: OpenQuestion, resolution: Resolution
+    ) -> OpenQuestion | None:
+        """The question in the place of a deferred one, when the changed arguments want one."""
+        if not question.is_deferred or resolution.answer.decision != "revised":
+            return None
+        seconds = self._services.deferred_seconds
+        return await self._changes.asked_anew(
+            question,
+            resolution.arguments,
+            expires_at_ms=now_ms() + int(seconds * 1000),
+            seconds=seconds,
+        )
 
     def _conclude(
         self, question: OpenQuestion, resolution: Resolution, answer: ApprovalAnswer
@@ -266,36 +333,6 @@ class PermissionBroker:
         question.outcome.fail(error or ActorStopped("the question is no longer asked"))
         for follower in question.followers:
             self._close(follower, error)
-
-    def _with_changes(
-        self, question: OpenQuestion, answer: ApprovalAnswer, failure: ToolFailure | None
-    ) -> Resolution:
-        """What an answer makes of the question: changed arguments are judged like the model's."""
-        unchanged = question.resolution(answer)
-        if failure is not None:
-            return msgspec.structs.replace(unchanged, failure=failure)
-        if answer.decision != "allow" or answer.arguments is None:
-            return unchanged
-        place = question.place
-        changed = self._services.preparation.ready(place, question.call, answer.arguments)
-        check = CheckPermissions(place=place, questions=(changed.question,), marks=question.marks)
-        (decision,) = _decide(check, self._policy(place), self._book)
-        if decision.verdict == "deny":
-            raise ToolFailure(
-                ErrorType.PERMISSION_DENIED,
-                f"Not run: {decision.reason}",
-                tier=changed.tier,
-                reason=decision.reason,
-            )
-        is_higher = changed.tier.rank > question.question.tier.rank
-        if is_higher:
-            answer = without_memory(msgspec.structs.replace(answer, decision="revised"))
-        return Resolution(
-            approval_id=question.approval_id,
-            answer=answer,
-            arguments=changed.arguments.canonical,
-            digest=changed.digest(place, decision.policy_version),
-        )
 
     async def _learn(self, question: OpenQuestion) -> None:
         """Somebody else was first, or the store's clock says that the time is over."""
@@ -330,6 +367,7 @@ class PermissionBroker:
                 except StorageError:
                     self._book.add(grant)
                     raise
+                await self._record.void_answers_of(grant)
             except CallboardError as error:
                 message.reply.fail(error)
             else:
@@ -341,9 +379,9 @@ def _decide(
 ) -> tuple[Decision, ...]:
     """The verdicts: the policy's, then what a person had remembered; a denial of either wins."""
     return tuple(
-        _decided(message, question, policy.decision(question), book)
+        _decided(message, question, policy.decision(question, message.marks), book)
         if book.has(question.name)
-        else policy.decision(question)
+        else policy.decision(question, message.marks)
         for question in message.questions
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from contextlib import suppress
 from functools import partial
 from typing import assert_never
@@ -10,7 +9,6 @@ from typing import assert_never
 import trio
 
 from ..runtime.errors import (
-    ActorStopped,
     CallboardError,
     ConflictError,
     NotFoundError,
@@ -19,7 +17,6 @@ from ..runtime.errors import (
 from ..runtime.events import (
     DurableEvent,
     InputAccepted,
-    InputCancelled,
     LiveEvent,
     Stored,
 )
@@ -27,25 +24,31 @@ from ..runtime.identity import new_id
 from ..runtime.inbox import EventInbox
 from ..runtime.mailbox import Mailbox, Reply
 from ..runtime.messages import (
+    Ancestor,
     AppendEvents,
     CancelTurn,
+    FollowSession,
     InputTicket,
     ResumeTurn,
     SessionMessage,
     StopSession,
     SubmitInput,
+    WakeSession,
 )
 from ..runtime.redaction import redacting_logger
 from ..runtime.store import OpenTurn
 from ..runtime.supervisor import Supervisor
 from .audience import Audience
 from .conversation import Conversation
-from .left_open import close_left_open
+from .input_queue import InputQueue
+from .left_open import close_left_open, late_answers, left_open
 from .model_stream import MAILBOX_CAPACITY as MODEL_STREAM_CAPACITY
-from .model_stream import ModelStream, StartModelCall
+from .model_stream import StartModelCall
+from .session_refusal import refuse_all
 from .session_services import SessionServices
 from .turn import Turn
 from .turn_maker import make_turn
+from .turn_record import cancelled_input
 
 logger = redacting_logger(__name__)
 
@@ -58,7 +61,8 @@ MAX_WAITING_INPUTS = 256
 class Session:
     """One conversation.
 
-    Receives: `SubmitInput`, `ResumeTurn`, `CancelTurn`, `StopSession`.
+    Receives: `SubmitInput`, `ResumeTurn`, `FollowSession`, `WakeSession`, `CancelTurn`,
+        `StopSession`.
     Sends: `AppendEvents` to the journal, `StartModelCall` to its model stream, `RunCalls` to the
         dispatcher; updates into subscriptions, without waiting.
     Owns: the conversation, the turn, the queue of inputs, its subscriptions.
@@ -71,6 +75,7 @@ class Session:
     ) -> None:
         self.session_id = session_id
         self.conversation = Conversation()
+        self.lineage: tuple[Ancestor, ...] = ()
         self._mailbox = mailbox
         self._services = services
         self._inbox = EventInbox()
@@ -79,8 +84,8 @@ class Session:
         self._cant_go_on: CallboardError | None = None
         self._turns_gone = trio.Event()
         self._is_stopping = False
-        self._queue: deque[str] = deque()
-        self._audience = Audience()
+        self._queue = InputQueue()
+        self._audience = Audience(session_id)
         self._cancels: list[Reply[bool]] = []
         self._model_stream: Mailbox[StartModelCall] = Mailbox(
             f"model stream of {session_id}", MODEL_STREAM_CAPACITY
@@ -96,13 +101,13 @@ class Session:
             except CallboardError as error:
                 logger.error("%s can't be loaded: %s", self.session_id, error)
                 task_status.started()
-                self._refuse(error)
+                refuse_all(self._mailbox, error)
                 return
             async with trio.open_nursery() as nursery:
                 supervisor = Supervisor(nursery, strict=services.strict)
                 await supervisor.start(
                     self._model_stream.name,
-                    self._make_model_stream,
+                    partial(services.model_stream, self.session_id, self._model_stream),
                     self._model_stream,
                     vital=False,
                 )
@@ -112,24 +117,19 @@ class Session:
                 nursery.cancel_scope.cancel(reason="the session is unloaded")
         finally:
             services.inboxes.close(self.session_id, self._inbox)
-            self._hang_up()
+            self._audience.hang_up()
             for reply in self._cancels:
                 reply.abandon()
-
-    def _make_model_stream(self) -> ModelStream:
-        services = self._services
-        recorder = services.recorder
-        record = partial(recorder.recording, self.session_id) if recorder is not None else None
-        return ModelStream(self._model_stream, services.http, services.limits, record)
 
     async def _serve(self, nursery: trio.Nursery) -> None:
         with self._mailbox.open() as messages:
             first = None
             with suppress(trio.WouldBlock):
                 first = messages.receive_nowait()
-            if isinstance(first, ResumeTurn) and self.conversation.turn_id is not None:
+            inputs = self.conversation.turn_inputs if self.conversation.turn_id else self._queue
+            if isinstance(first, ResumeTurn) and inputs:
                 # It is why the session was loaded, and hears the turn from the beginning.
-                self._audience.add(self.conversation.turn_inputs[0], first.subscription)
+                self._audience.add(inputs[0], first.subscription)
             try:
                 await self._resume(nursery)
             except BaseException:
@@ -149,6 +149,11 @@ class Session:
                 await self._submit(message, nursery)
             case ResumeTurn():
                 self._listen(message)
+            case FollowSession():
+                self._audience.follow(message.subscription)
+                message.reply.send(None)
+            case WakeSession():
+                await self._go_on(nursery)
             case CancelTurn():
                 await self._cancel(message)
             case StopSession():
@@ -159,11 +164,8 @@ class Session:
 
     # ── the record ───────────────────────────────────────────────────────────────────────────────
 
-    async def append(self, *events: DurableEvent) -> None:
+    async def append(self, *events: DurableEvent) -> tuple[Stored, ...]:
         """Stores events and folds them; raises `StorageError` when nothing was stored."""
-        await self._append(*events)
-
-    async def _append(self, *events: DurableEvent) -> tuple[Stored, ...]:
         stored: tuple[Stored, ...] = await self._services.journal.ask(
             AppendEvents(session_id=self.session_id, events=events)
         )
@@ -185,6 +187,7 @@ class Session:
                 continue  # committed while the journal was read: the load has folded it
             self.conversation.fold(stored)
             self._audience.tell(stored)
+            self._queue.fold(stored)
 
     def publish(self, update: LiveEvent) -> None:
         """Tells the listeners of the running turn."""
@@ -196,16 +199,8 @@ class Session:
         if not events:
             raise NotFoundError(f"there is no session {self.session_id}")
         self.conversation.fold_all(events)
+        self.lineage = await self._services.lineage.above(self.conversation.parent_id)
         self._queue.extend(self.conversation.waiting_inputs)
-
-    def _refuse(self, error: CallboardError) -> None:
-        """Tells whoever waits why there is no session; the next request tries to load it again."""
-        with self._mailbox.open() as messages, suppress(trio.WouldBlock):
-            while True:
-                message = messages.receive_nowait()
-                if isinstance(message, SubmitInput) and message.subscription is not None:
-                    message.subscription.close(error)
-                message.reply.fail(error)
 
     async def _resume(self, nursery: trio.Nursery) -> None:
         """Ends, or goes on with, what a predecessor left open; then with the inputs that wait.
@@ -217,10 +212,12 @@ class Session:
         except CallboardError as error:
             logger.error("%s can't go on where it was: %s", self.session_id, error)
             self._turn, self._cant_go_on = None, error
-            self._hang_up(error)
+            self._audience.hang_up(error)
         else:
             self._cant_go_on = None
             self._start_turns(nursery, turn)
+            if turn is None:
+                await self._report()
 
     async def _take_up_left_open(self) -> Turn | None:
         """The turn that waited for a person's answer, if one did."""
@@ -229,28 +226,37 @@ class Session:
             return None
         turn = self._turn = self._make_turn(self.conversation.turn_inputs[0], found)
         self._audience.attend(self.conversation.turn_inputs)
-        await self._append(turn.resumed())
+        await self.append(turn.resumed())
         return turn
 
     async def _close_left_open(self) -> OpenTurn | None:
         """Closes a turn without an end; one that waits for a person's answer stays open."""
         if self.conversation.turn_id is None:
             return None
-        return await close_left_open(self._services.store, self.session_id, self._append)
+        return await close_left_open(self._services.store, self.session_id, self.append)
 
     def _listen(self, message: ResumeTurn) -> None:
-        """Hears a turn that was suspended."""
+        """Hears a turn that was suspended, or the first that nobody hears: it runs by itself."""
         turn = self._turn
+        inputs = [turn.input_id, *self._queue] if turn is not None else list(self._queue)
+        if turn is None or not turn.is_resumed:
+            inputs = self._audience.unheard(inputs, message.subscription)
         with message.reply:
-            if turn is None or not turn.is_resumed:
+            heard = next(iter(inputs), None)
+            if heard is None:
                 error = self._cant_go_on or ConflictError(
-                    f"no turn of {self.session_id} is suspended"
+                    f"no turn of {self.session_id} is suspended, and no input waits"
                 )
                 message.subscription.close(error)
                 message.reply.fail(error)
                 return
-            self._audience.add(turn.input_id, message.subscription)
-            message.reply.send(InputTicket(turn.input_id, self.conversation.head_seq))
+            self._audience.add(heard, message.subscription)
+            message.reply.send(InputTicket(heard, self.conversation.head_seq))
+
+    async def left_open(self) -> OpenTurn | None:
+        """The turn that has no end on record, behind all that was to be stored so far."""
+        await self.append()
+        return await left_open(self._services.store, self.session_id)
 
     # ── inputs ───────────────────────────────────────────────────────────────────────────────────
 
@@ -263,7 +269,10 @@ class Session:
             try:
                 stored = await self._accept(
                     InputAccepted(
-                        input_id=input_id, text=message.text, attachments=message.attachments
+                        input_id=input_id,
+                        text=message.text,
+                        attachments=message.attachments,
+                        budget=message.budget,
                     )
                 )
             except CallboardError as error:
@@ -273,8 +282,12 @@ class Session:
                 message.reply.fail(error)
                 return
             message.reply.send(InputTicket(input_id, stored.seq))
+        # The turn that ran may have ended during the commit, and found no input behind it.
+        await self._go_on(nursery)
+
+    async def _go_on(self, nursery: trio.Nursery) -> None:
+        """Has the turn run that is due, if none runs."""
         if self._turn is None:
-            # The turn that ran has ended during the commit, and found no input behind it.
             await self._resume(nursery)
         elif not self._turn_runs:
             self._start_turns(nursery, self._turn)
@@ -285,11 +298,11 @@ class Session:
                 f"{MAX_WAITING_INPUTS} inputs wait already in {self.session_id}; try later"
             )
         if self._turn is not None or await self._close_left_open() is not None:
-            (stored,) = await self._append(accepted)
+            (stored,) = await self.append(accepted)
             self._queue.append(accepted.input_id)
             return stored
         turn = self._make_turn(accepted.input_id)
-        stored, _ = await self._append(accepted, turn.started())
+        stored, _ = await self.append(accepted, turn.started())
         self._turn = turn
         return stored
 
@@ -309,7 +322,7 @@ class Session:
         self._queue.remove(input_id)  # ahead of the commit, during which its turn could start
         with message.reply:
             try:
-                await self._append(InputCancelled(input_id=input_id, reason=message.reason))
+                await self.append(*cancelled_input(self, input_id, message.reason))
             except CallboardError as error:
                 self._queue.insert(place, input_id)
                 message.reply.fail(error)
@@ -319,12 +332,13 @@ class Session:
     async def _stop(self, message: StopSession) -> bool:
         """Ends the turn and says whether the session ends; waiting inputs stay on the record."""
         with message.reply:
-            if message.only_idle and (self._turn is not None or self._mailbox.statistics().depth):
+            is_used = self._turn is not None or self._audience.is_followed
+            if message.only_idle and (is_used or self._mailbox.statistics().depth):
                 message.reply.send(False)
                 return False
             self._is_stopping = True
             if self._turn is not None:
-                self._turn.cancel(message.reason)
+                self._turn.cancel(message.reason, suspends=message.suspends)
                 await self._turns_gone.wait()
             message.reply.send(True)
             return True
@@ -345,15 +359,22 @@ class Session:
             while current is not None:
                 await current.run()
                 self._turn_ended()
+                await self._report()
                 current = await self._next_turn()
         except CallboardError as error:
             # The record has no end of this turn; it gets one before the next input's.
             logger.error("a turn of %s has no end on record: %s", self.session_id, error)
             self._turn_ended()
-            self._hang_up(error)
+            self._audience.hang_up(error)
         finally:
             self._turn, self._turn_runs = None, False
             self._turns_gone.set()
+
+    async def _report(self) -> None:
+        """Tells the parent of a turn that has ended, when that did not wait for it."""
+        conversation = self.conversation
+        if conversation.is_detached and conversation.turn_inputs and conversation.turn_id is None:
+            await self._services.tree.deliver(self.session_id, wakes=not self._is_stopping)
 
     def _turn_ended(self) -> None:
         self._turn = None
@@ -367,7 +388,8 @@ class Session:
         turn = self._turn = self._make_turn(self._queue[0])
         self._queue.popleft()
         try:
-            await self._append(turn.started())
+            turn.run_first(await late_answers(self._services.store, self, turn.input_id))
+            await self.append(turn.started())
         except CallboardError:
             self._queue.appendleft(turn.input_id)
             raise
@@ -376,8 +398,3 @@ class Session:
     def _make_turn(self, input_id: str, suspended: OpenTurn | None = None) -> Turn:
         pacer = self._audience.get(input_id)
         return make_turn(self, self._services, self._model_stream, input_id, pacer, suspended)
-
-    def _hang_up(self, error: Exception | None = None) -> None:
-        """Ends all subscriptions with an error: this session can't serve them any more."""
-        gone = ActorStopped(f"session {self.session_id} has ended; load it again")
-        self._audience.hang_up(error or gone)

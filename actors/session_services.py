@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -16,7 +17,12 @@ from ..runtime.inbox import EventInboxes
 from ..runtime.mailbox import Mailbox
 from ..runtime.messages import DispatcherMessage, JournalMessage
 from ..runtime.store import Store
+from .budgets import BudgetBook
+from .channels import Channels
+from .lineage import Lineage
+from .model_stream import ModelStream, StartModelCall
 from .provider_health import ProviderHealth
+from .session_tree import SessionTree
 
 
 class Models(Protocol):
@@ -42,7 +48,11 @@ class Tools(Protocol):
 
 
 class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
-    """What every session of a runtime shares."""
+    """What every session of a runtime shares.
+
+    Without `wakes`, an input that others gave a session on record begins its turn only while that
+    session is in use.
+    """
 
     journal: Mailbox[JournalMessage]
     dispatcher: Mailbox[DispatcherMessage]
@@ -53,6 +63,21 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     models: Models
     tools: Tools
     agents: Mapping[str, Agent]
+    tree: SessionTree
+    budgets: BudgetBook
+    channels: Channels = msgspec.field(default_factory=Channels)
     health: ProviderHealth = msgspec.field(default_factory=ProviderHealth)
     recorder: Recorder | None = None
     strict: bool = False
+    wakes: bool = True
+
+    def model_stream(self, session_id: str, mailbox: Mailbox[StartModelCall]) -> ModelStream:
+        """A session's own way to its model."""
+        recorder = self.recorder
+        record = partial(recorder.recording, session_id) if recorder is not None else None
+        return ModelStream(mailbox, self.http, self.limits, record)
+
+    @property
+    def lineage(self) -> Lineage:
+        """Finds the parents of a session."""
+        return Lineage(self.store, self.agents, self.channels)

@@ -76,6 +76,15 @@ class ReadyCall(msgspec.Struct, frozen=True, kw_only=True):
             definition=self.tool.definition,
         )
 
+    @property
+    def is_changed(self) -> bool:
+        """Whether these are other arguments than the model asked for."""
+        try:
+            asked = self.tool.decode(self.call.arguments)
+        except ToolFailure:
+            return True
+        return asked.canonical != self.arguments.canonical
+
     def digest(self, place: CallPlace, policy_version: str) -> str:
         """What an approval binds to: tool, final arguments, policy, session and folder."""
         bound = [
@@ -143,7 +152,9 @@ async def execute(ready: ReadyCall, limits: Limits) -> Outcome:
     cancelled asyncio task inside, must not end the runtime.
     """
     try:
-        seconds = min(ready.tool.timeout_seconds(ready.arguments), limits.max_tool_seconds)
+        seconds = ready.tool.timeout_seconds(ready.arguments)
+        if not ready.tool.waits:
+            seconds = min(seconds, limits.max_tool_seconds)
         with trio.move_on_after(seconds) as deadline:
             result = await ready.tool.execute(ready.arguments, ready.context)
             return success(result, ready.call, limits.max_result_bytes)

@@ -19,6 +19,8 @@ from ..runtime.history import Call
 from ..runtime.messages import CallPlace
 from ..runtime.store import StoreReader
 from ..tools.workspace import Workspace, open_workspace
+from .channel_handle import Speech
+from .session_tree import SessionTree
 
 MAX_OPEN_WORKSPACES = 64
 """Workspaces kept open, each with one descriptor: a process has 1,024 by default."""
@@ -31,14 +33,23 @@ class OpenHandles:
         store: Where kept outputs are read.
         forbidden: Folders that no workspace may hold: callboard's own data.
         network: The way out, or `None` where there is none.
+        speech: The way to people, or `None` where there are none.
+        tree: The way to sessions below one, or `None` where there are none.
 
     `close` gives up every open folder; calls that still run keep theirs until they end.
     """
 
     def __init__(
-        self, store: StoreReader, forbidden: Sequence[Path], network: Network | None = None
+        self,
+        store: StoreReader,
+        forbidden: Sequence[Path],
+        network: Network | None = None,
+        speech: Speech | None = None,
+        tree: SessionTree | None = None,
     ) -> None:
         self.network = network
+        self._speech = speech
+        self._tree = tree
         self._store = store
         self._forbidden = tuple(forbidden)
         self._workspaces: dict[str, Workspace] = {}
@@ -57,11 +68,11 @@ class OpenHandles:
 
     def channel(self, place: CallPlace, call: Call) -> ChannelHandle | None:
         """The way to the people of the session, or of a parent; `None` where there are none."""
-        return None
+        return None if self._speech is None else self._speech.handle(place, call)
 
     def sessions(self, place: CallPlace, call: Call) -> SessionsHandle | None:
         """The way to sessions of its own; `None` for a worker."""
-        return None
+        return None if self._tree is None else self._tree.handle(place, call)
 
     def close(self) -> None:
         """Closes the workspaces. Idempotent."""

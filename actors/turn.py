@@ -9,7 +9,7 @@ end the turn                        → when every task of it is gone
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import trio
@@ -17,7 +17,7 @@ import trio
 from ..config.settings import Limits
 from ..providers.provider import ModelRequest, ModelTarget
 from ..runtime.definitions import Agent, ToolDefinition
-from ..runtime.errors import CallboardError, InternalError, StorageError
+from ..runtime.errors import BudgetError, CallboardError, InternalError, StorageError
 from ..runtime.events import (
     CallProgress,
     CallProposed,
@@ -31,10 +31,11 @@ from ..runtime.events import (
 from ..runtime.history import Call
 from ..runtime.identity import new_id
 from ..runtime.mailbox import Mailbox
-from ..runtime.messages import CallPlace, DispatcherMessage, RunCalls
+from ..runtime.messages import Ancestor, CallPlace, DispatcherMessage, RunCalls
 from ..runtime.store import ApprovalRow, OpenTurn
 from ..runtime.stream import StopReason, StreamError
 from ..tools.left_running import left_running
+from .budgets import BudgetBook, TurnBudget
 from .conversation import Conversation
 from .model_caller import ModelCaller
 from .outlet import wait_gone
@@ -49,9 +50,14 @@ class TurnHost(Protocol):
 
     conversation: Conversation
     session_id: str
+    lineage: tuple[Ancestor, ...]
 
-    async def append(self, *events: DurableEvent) -> None:
+    async def append(self, *events: DurableEvent) -> object:
         """Stores events and folds what was committed; raises `StorageError`."""
+        ...
+
+    async def left_open(self) -> OpenTurn | None:
+        """The turn that has no end on record, behind all that was to be stored so far."""
         ...
 
     def fold_committed(self) -> None:
@@ -77,15 +83,19 @@ class Turn:
         input_id: str,
         *,
         agent: Agent,
-        caller: Callable[[str], ModelCaller],
+        caller: Callable[[str, TurnBudget], ModelCaller],
+        budgets: BudgetBook,
         tools: tuple[ToolDefinition, ...],
+        channel: str | None,
+        end_children: Callable[[str, str], Awaitable[None]],
         dispatcher: Mailbox[DispatcherMessage],
         limits: Limits,
         suspended: OpenTurn | None = None,
     ) -> None:
         self.turn_id = suspended.turn_id if suspended is not None else new_id("turn")
         self._suspended = suspended
-        self._caller = caller(self.turn_id)
+        self._budget = budgets.turn(host.session_id, self.turn_id, agent)
+        self._caller = caller(self.turn_id, self._budget)
         self.input_id = input_id
         self._record = TurnRecord(host, self.turn_id)
         self._scope = trio.CancelScope()
@@ -93,11 +103,15 @@ class Turn:
         self._host = host
         self._agent = agent
         self._tools = tools
+        self._channel = channel
+        self._end_children = end_children
         self._dispatcher = dispatcher
         self._max_repeats = limits.max_repeats
         self._started_at = trio.current_time()
         self._repeats: Counter[tuple[str, str, str]] = Counter()
+        self._answers = suspended.approvals if suspended is not None else ()
         self._asked = self._recorded() if suspended is not None else None
+        self._suspends = False
         self._asked_at = self._started_at
         self._unreaped: list[str] = []
 
@@ -121,33 +135,59 @@ class Turn:
         waiting = [a.approval_id for a in self._suspended.approvals if a.state == "waiting"]
         return TurnResumed(turn_id=self.turn_id, approval_ids=tuple(waiting))
 
-    def cancel(self, reason: str) -> None:
-        """Cancels it, now or as soon as it runs; the first reason is the one on record."""
+    def run_first(self, answers: tuple[ApprovalRow, ...]) -> None:
+        """Has it run the deferred calls first that these questions were about."""
+        if answers:
+            self._answers, self._asked = answers, self._recorded()
+
+    def cancel(self, reason: str, *, suspends: bool = False) -> None:
+        """Cancels it, now or as soon as it runs; the first reason is the one on record.
+
+        With `suspends`, calls that wait for people stay open: with those it goes on when resumed.
+        """
+        self._suspends = self._suspends or (suspends and not self._scope.cancel_called)
         self._reason = self._reason or reason
         self._scope.cancel(reason=reason)
 
     async def run(self) -> None:
         """Runs the turn to its end, and stores that end; raises `StorageError` when it can't.
 
-        Whatever happens inside, the last thing is `TurnEnded`, behind a result for every call.
+        Whatever happens inside, the last thing is `TurnEnded`, behind a result for every call; or
+        `TurnSuspended`, behind one for every call that waits for nobody.
         """
         last: list[DurableEvent] = []
         try:
             with self._scope:
+                await self._open_budget()
                 last = await self._converse()
         except StorageError:
             raise
+        except BudgetError as error:
+            last = [self._ended("budget", message=str(error))]
         except CallboardError as error:
             last = [self._ended("failed", error_type=error.type, message=str(error))]
+        finally:
+            self._budget.close()
         if self._scope.cancelled_caught:
-            last = [self._ended("cancelled", message=self._reason)]
+            if not self._suspends:  # then each session below is stopped by itself
+                await self._end_children(self.turn_id, self._stopped().message)
+            last = [self._stopped()]
         # Shielded: the record of the end must not be lost to the cancellation that caused it.
         with trio.CancelScope(shield=True):
-            await self._host.append(*await self._left_open(), *last)
+            suspension: list[DurableEvent] = []
+            if self._suspends and self._scope.cancelled_caught:
+                left = await self._host.left_open()
+                suspension = self._record.suspension(left, self._reason, self._asked_at)
+            await self._host.append(*suspension or [*await self._left_open(), *last])
+
+    async def _open_budget(self) -> None:
+        budgets = self._host.conversation.budgets
+        seconds = await self._budget.open(budgets, is_resumed=self.is_resumed)
+        self._scope.deadline = trio.current_time() + seconds
 
     async def _converse(self) -> list[DurableEvent]:
         """Alternates model and tools until there is an end; gives the turn's last events."""
-        if self._suspended is not None and (ended := await self._go_on(self._suspended)):
+        if self._asked is not None and (ended := await self._go_on(self._asked)):
             return [ended]
         while True:
             # An input may be cancelled while it waits: then no model is asked.
@@ -169,19 +209,18 @@ class Turn:
                 return [ended]
 
     def _recorded(self) -> MessageCompleted:
-        """Stands for the answer of a suspended turn, of which nothing but its id is asked."""
+        """Stands for an answer that is on record already, of which nothing but its id is asked."""
         message_id = self._host.conversation.message_id
         return MessageCompleted(
             turn_id=self.turn_id, message_id=message_id, parts=(), provider="", model=""
         )
 
-    async def _go_on(self, suspended: OpenTurn) -> TurnEnded | None:
-        """Runs the calls that were open when the process ended, under the questions they had."""
+    async def _go_on(self, asked: MessageCompleted) -> TurnEnded | None:
+        """Runs the calls that are open already, under the questions they had."""
         conversation = self._host.conversation
         open_calls = conversation.open_calls.values()
         calls = tuple(Call(each.call_id, each.name, each.arguments) for each in open_calls)
-        assert self._asked is not None
-        return await self._run_calls(self._asked, calls, None, suspended.approvals)
+        return await self._run_calls(asked, calls, None, self._answers) if calls else None
 
     # ── the model ────────────────────────────────────────────────────────────────────────────────
 
@@ -224,22 +263,31 @@ class Turn:
             # The last one of a call decides; those before it were revised or void.
             approvals=tuple({a.call_id: a for a in approvals}.values()),
             marks=host.conversation.marks,
+            begun=frozenset(host.conversation.started_calls) if proposed is None else frozenset(),
+            quota=self._budget,
+            attempts_left=host.conversation.retries.left_to(goes_on=proposed is None),
         )
         with progress:
             await self._dispatcher.tell(request)
             try:
-                async for line in progress:
-                    host.publish(line)
-                    # All that waits, at once: a result comes by another way and would overtake it.
-                    for _ in range(progress.statistics().current_buffer_used):
-                        host.publish(progress.receive_nowait())
+                await self._publish(progress)
             except BaseException:
                 scope.cancel(reason="the turn ended")
                 if not await wait_gone(progress):  # noqa: ASYNC102  bounded inside
                     self._unreaped.append("tool calls")
                 raise
-        host.fold_committed()
+            finally:
+                host.fold_committed()
+                self._budget.give_back(self._has_run)
         return self._end_behind(message, calls, scope)
+
+    async def _publish(self, progress: trio.MemoryReceiveChannel[CallProgress]) -> None:
+        """Tells the listeners what running calls say, until the batch is gone."""
+        async for line in progress:
+            self._host.publish(line)
+            # All that waits, at once: a result comes by another way and would overtake it.
+            for _ in range(progress.statistics().current_buffer_used):
+                self._host.publish(progress.receive_nowait())
 
     def _end_behind(
         self, message: MessageCompleted, calls: tuple[Call, ...], scope: trio.CancelScope
@@ -248,6 +296,8 @@ class Turn:
         if not self._is_settled(message):
             # The dispatcher ends the batch itself when the store fails.
             return self._failed(_STORE_FAILED if scope.cancel_called else _DISPATCHER_FAILED)
+        if self._budget.is_spent:
+            return self._ended("budget", message=self._budget.is_spent)
         if name := self._repeated_call(calls):
             text = f"{name} was called {self._max_repeats} times with the same result."
             return self._ended("loop_guard", message=text)
@@ -262,7 +312,17 @@ class Turn:
             agent=self._agent,
             session_kind=conversation.kind,
             workspace=conversation.workspace,
+            channel=self._channel,
+            lineage=self._host.lineage,
+            task=conversation.task,
         )
+
+    def _has_run(self, call_id: str) -> bool:
+        """Whether a call that was over ran; one that only reads may have no start on record."""
+        conversation = self._host.conversation
+        result = conversation.result(call_id)
+        is_success = result is not None and not result.is_error
+        return is_success or call_id in conversation.started_calls
 
     def _repeated_call(self, calls: tuple[Call, ...]) -> str | None:
         """The tool that goes round in circles, if one does."""
@@ -288,13 +348,20 @@ class Turn:
         Only a turn that was cancelled, or whose dispatcher died, leaves any.
         """
         broken_off, asked = self._caller.broken_off, self._asked
-        if broken_off is None and (asked is None or self._is_settled(asked)):
+        is_settled = asked is None or self._is_settled(asked)
+        if broken_off is None and is_settled and not self._caller.unrecorded:
             return []
         # What the batch had told the journal before it ended is stored ahead of this empty append.
         await self._host.append()
-        why = self._reason if self._scope.cancelled_caught else None
+        why = self._stopped().message if self._scope.cancelled_caught else None
         kept = self._record.kept_text(broken_off, self._caller)
         return [*kept, *self._record.missing(asked, why, self._asked_at)]
+
+    def _stopped(self) -> TurnEnded:
+        """The end of a turn that somebody cancelled, or that took too long for its budget."""
+        if self._reason:
+            return self._ended("cancelled", message=self._reason)
+        return self._ended("budget", message=self._budget.out_of_time())
 
     def _failed(self, error: StreamError) -> TurnEnded:
         return self._ended("failed", error_type=error.error_type, message=error.message)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..runtime.errors import NotFoundError
 from ..runtime.mailbox import Mailbox
 from ..runtime.store import OpenTurn
 from ..runtime.subscription import Subscription
+from .lineage import agent_named, narrowed, under
 from .model_caller import ModelCaller
 from .model_choice import ModelChoice
 from .model_stream import StartModelCall
@@ -25,21 +25,21 @@ def make_turn(
 ) -> Turn:
     """A turn for an input, or the one that was suspended; raises `NotFoundError`."""
     conversation = host.conversation
-    agent = services.agents.get(conversation.agent)
-    if agent is None:
-        known = ", ".join(sorted(services.agents))
-        raise NotFoundError(f"there is no agent {conversation.agent!r}; there are: {known}")
-    models = services.models
+    agent = under(
+        narrowed(agent_named(services.agents, conversation.agent), conversation.tools),
+        host.lineage,
+    )
     choice = ModelChoice(
-        models.target(conversation.model, agent.model),
-        [partial(models.fallback, name) for name in agent.fallbacks],
+        services.models.target(conversation.model, agent.model),
+        [partial(services.models.fallback, name) for name in agent.fallbacks],
         services.health,
     )
     return Turn(
         host,
         input_id,
         agent=agent,
-        caller=lambda turn_id: ModelCaller(
+        budgets=services.budgets,
+        caller=lambda turn_id, budget: ModelCaller(
             host,
             turn_id,
             choice=choice,
@@ -47,8 +47,11 @@ def make_turn(
             pacer=pacer,
             limits=services.limits,
             health=services.health,
+            budget=budget,
         ),
         tools=services.tools.definitions(agent.tools, conversation.kind),
+        channel=services.channels.own(conversation.kind),
+        end_children=partial(services.tree.cancel_detached, host.session_id),
         dispatcher=services.dispatcher,
         limits=services.limits,
         suspended=suspended,

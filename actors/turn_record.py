@@ -7,9 +7,18 @@ from typing import Protocol
 import trio
 
 from ..runtime.definitions import CallStatus, ErrorType
-from ..runtime.events import CallFinished, CallProposed, DurableEvent, MessageCompleted
+from ..runtime.events import (
+    CallFinished,
+    CallProposed,
+    DurableEvent,
+    InputCancelled,
+    MessageCompleted,
+    TurnSuspended,
+)
 from ..runtime.history import Call
-from ..runtime.identity import new_id
+from ..runtime.identity import new_id, now_ms
+from ..runtime.recovery import closing_events
+from ..runtime.store import OpenTurn
 from .answer import AnswerBuilder
 from .conversation import Conversation
 from .model_caller import ModelCaller
@@ -46,18 +55,24 @@ class TurnRecord:
             model=caller.target.model,
             dialect=caller.target.recorded_dialect,
             stop_reason=answer.done.stop_reason,
-            usage=answer.usage,
+            usage=answer.taken.usage,
+            estimate=answer.taken.estimate,
             duration_ms=round((trio.current_time() - caller.asked_at) * 1000),
         )
 
     def kept_text(
         self, broken_off: AnswerBuilder | None, caller: ModelCaller
     ) -> list[DurableEvent]:
-        """The text so far of an answer that was broken off, if there was any."""
-        parts = broken_off.parts_without_calls() if broken_off is not None else ()
+        """The text so far of an answer that was broken off, if any; and what attempts took."""
+        charged: list[DurableEvent] = list(caller.unrecorded)
+        if broken_off is None:
+            return charged
+        parts = broken_off.parts_without_calls()
         if not parts:
-            return []
+            taken = caller.charged(broken_off.taken)
+            return charged if broken_off.taken.is_nothing else [*charged, taken]
         return [
+            *charged,
             MessageCompleted(
                 turn_id=self._turn_id,
                 message_id=new_id("message"),
@@ -66,6 +81,8 @@ class TurnRecord:
                 model=caller.target.model,
                 dialect=caller.target.recorded_dialect,
                 incomplete=True,
+                usage=broken_off.taken.usage,
+                estimate=broken_off.taken.estimate,
             )
         ]
 
@@ -110,6 +127,18 @@ class TurnRecord:
                 missing.append(self._interrupted(call, since))
         return missing
 
+    def suspension(self, left: OpenTurn | None, why: str, since: float) -> list[DurableEvent]:
+        """What suspends the turn where calls wait for people; nothing when none does."""
+        closing = closing_events(left, now_ms()) if left is not None else ()
+        if not any(isinstance(event, TurnSuspended) for event in closing):
+            return []
+        return [
+            self.cancelled(Call(event.call_id, event.name, ""), why, since)
+            if isinstance(event, CallFinished)
+            else event
+            for event in closing
+        ]
+
     def cancelled(self, call: Call, why: str, since: float | None = None) -> CallFinished:
         """A call that did not end by itself."""
         message = f"Not finished: {why}."
@@ -136,3 +165,13 @@ class TurnRecord:
             display=display,
             duration_ms=round(duration * 1000),
         )
+
+
+def cancelled_input(host: RecordHost, input_id: str, why: str) -> list[DurableEvent]:
+    """An input is cancelled before it had its turn, and with it the deferred call it was about."""
+    due = host.conversation.deferred.due((input_id,))
+    cancelled: list[DurableEvent] = [
+        TurnRecord(host, call.turn_id).cancelled(Call(call.call_id, call.name, ""), why)
+        for call in due.values()
+    ]
+    return [*cancelled, InputCancelled(input_id=input_id, reason=why)]

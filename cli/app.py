@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
-from . import key_commands, model_commands, policy_commands, provider_commands
+from . import (
+    approval_commands,
+    key_commands,
+    model_commands,
+    policy_commands,
+    provider_commands,
+)
 from .complaint import complain
 from .exit_codes import ANSWERED, USAGE
 from .manner import Manner
@@ -21,10 +27,22 @@ from .tuning import Tuning
 if TYPE_CHECKING:
     from .choice import RunOptions
 
-GROUPS = frozenset({"keys", "providers", "models", "policy"})
+GROUPS = frozenset({"keys", "providers", "models", "policy", "grants"})
 """Those with commands of their own."""
 
-COMMANDS = frozenset({"run", "record", "tools", "sessions", "show", "usage"})
+COMMANDS = frozenset(
+    {
+        "run",
+        "record",
+        "tools",
+        "sessions",
+        "show",
+        "usage",
+        "approvals",
+        "approve",
+        "deny",
+    }
+)
 """Those without commands of their own, whose options are looked through for a mistyped one."""
 
 NO_KEY_ON_THE_LINE = (
@@ -45,12 +63,19 @@ MAX_PROMPT_BYTES = 4 * 1024 * 1024
 """Of a prompt from stdin: more than any model's window."""
 
 Prompt = Annotated[
-    str, Parameter(help="What to do; - reads it from stdin.", allow_leading_hyphen=True)
+    str | None,
+    Parameter(
+        help="What to do; - reads it from stdin. With --continue it may be left out.",
+        allow_leading_hyphen=True,
+    ),
 ]
 How = Annotated[Manner | None, Parameter(name="*")]
 Verbose = Annotated[bool, Parameter(help="Print the log to stderr.", negative=())]
 Tune = Annotated[Tuning | None, Parameter(name="*")]
 Limit = Annotated[int, Parameter(help="How many, the latest first.")]
+Every = Annotated[
+    bool, Parameter(name="--all", help="Those that sessions gave tasks to, too.", negative=())
+]
 By = Annotated[
     Literal["call", "turn", "session", "agent", "model", "day"] | None,
     Parameter(help="What makes one sum: session, and turn for one session, by default."),
@@ -80,11 +105,15 @@ app.command(key_commands.keys)
 app.command(provider_commands.providers)
 app.command(model_commands.models)
 app.command(policy_commands.policy)
+app.command(approval_commands.approvals)
+app.command(approval_commands.approve)
+app.command(approval_commands.deny)
+app.command(approval_commands.grants)
 
 
 @app.command
 def run(
-    prompt: Prompt,
+    prompt: Prompt = None,
     /,
     *,
     manner: How = None,
@@ -95,6 +124,9 @@ def run(
 ) -> int:
     """Send a prompt to a model and run the tools that it asks for.
 
+    With --continue and without a prompt it goes on with what was left: a turn that was
+    suspended, calls that were answered meanwhile.
+
     Exits with 0 when it was answered, 1 when it failed, 2 when the command line can't
     be read, and 130 when it was interrupted.
     """
@@ -104,7 +136,7 @@ def run(
 
 @app.command
 def record(
-    prompt: Prompt,
+    prompt: Prompt = None,
     /,
     *,
     manner: How = None,
@@ -131,13 +163,15 @@ def tools(*, json: Json = False) -> int:
 
 
 @app.command
-def sessions(*, json: Json = False, limit: Limit = 20, data: Data = None) -> int:
+def sessions(
+    *, json: Json = False, limit: Limit = 20, every: Every = False, data: Data = None
+) -> int:
     """List the sessions on record."""
     from .reading import show_sessions
 
     if limit < 1:
         return _wrong_usage("--limit is at least 1", "sessions")
-    return show_sessions(data_path(data), limit=limit, json=json)
+    return show_sessions(data_path(data), limit=limit, json=json, all_kinds=every)
 
 
 @app.command
@@ -187,7 +221,8 @@ def execute(tokens: Sequence[str]) -> int:
         message = _unknown_option(tokens) or _explained(error, tokens)
         return _wrong_usage(message.replace("?.", "?"), tokens[0] if tokens else "")
     # cyclopts takes any word in the prompt's place; a mistyped option is no prompt.
-    is_option = command in {run, record} and bound.args[0].startswith("-")
+    is_prompt = command in {run, record} and bool(bound.args)
+    is_option = is_prompt and str(bound.args[0]).startswith("-")
     if is_option and (unknown := _unknown_option(tokens)):
         return _wrong_usage(unknown, tokens[0])
     code = command(*bound.args, **bound.kwargs)
@@ -195,17 +230,15 @@ def execute(tokens: Sequence[str]) -> int:
 
 
 def _options(
-    command: str, prompt: str, manner: Manner | None, tuning: Tuning | None
+    command: str, prompt: str | None, manner: Manner | None, tuning: Tuning | None
 ) -> RunOptions | int:
     """What the command line says, or the exit code when it can't be."""
     from .attached_files import read_attachments
     from .choice import RunOptions
 
-    prompt = _read_prompt() if prompt == "-" else prompt
-    if not prompt.strip():
-        return _wrong_usage("the prompt is empty: say what to do", command)
     manner, tuning = manner or Manner(), tuning or Tuning()
-    if mistake := manner.mistake() or tuning.mistake():
+    prompt = _read_prompt() if prompt == "-" else prompt
+    if mistake := _prompt_mistake(prompt, manner) or manner.mistake() or tuning.mistake():
         return _wrong_usage(mistake, command)
     return RunOptions(
         prompt=prompt,
@@ -214,6 +247,7 @@ def _options(
         dialect=manner.dialect,
         workspace=manner.workspace,
         resume=manner.resume,
+        session=manner.session,
         policy=manner.policy,
         agent=manner.agent,
         tuning=tuning,
@@ -221,6 +255,14 @@ def _options(
         attachments=read_attachments(manner.attach),
         is_recorded=command == "record",
     )
+
+
+def _prompt_mistake(prompt: str | None, manner: Manner) -> str | None:
+    if prompt is None:
+        if not manner.resume:
+            return "PROMPT is missing: say what to do"
+        return "--attach goes with a prompt" if manner.attach else None
+    return None if prompt.strip() else "the prompt is empty: say what to do"
 
 
 def _run(options: RunOptions, config: Path | None, data: Path | None, verbose: bool) -> int:

@@ -1,138 +1,107 @@
-"""Asks the person at the terminal about a call, and takes nothing for a yes but a yes."""
+"""A question about a call as text: everything that is decided about, and nothing that can forge it."""
 
 from __future__ import annotations
 
 import json
-import os
-import termios
 from collections.abc import Iterator
+from difflib import unified_diff
 from typing import Any
 
-import trio
-
-from ..runtime.messages import ApprovalAnswer, ApprovalRequest
+from ..config.grant_binding import binding_of
+from ..runtime.definitions import Binding
+from ..runtime.messages import ApprovalRequest
 from .escaping import exact, safe_line
-from .output import Output
+from .style import Style, counted
 
 ANSWERED_BY = "terminal"
 """Who answered, on record."""
 
-CHOICES = "[y] allow  [n] deny  [r] deny with a reason: "
+PLAIN = Style()
 
-MAX_INPUT_BYTES = 4096
-"""A terminal hands over at most a line of this length."""
-
-
-class TerminalApprover:
-    """An `on_approval` that asks at a terminal, one question after another.
-
-    What else there is to print waits while a question is open, so that an answer stands behind its
-    own question. A question that is withdrawn (the turn was cancelled, nobody answered in time)
-    ends where it is. Other calls of the turn run on meanwhile.
-
-    Args:
-        descriptor: The terminal to read from.
-        screen: Where questions are printed; its terminal is the same.
-    """
-
-    def __init__(self, descriptor: int, screen: Output) -> None:
-        self._descriptor = descriptor
-        self._screen = screen
-        self._asking = trio.Lock()
-        self._shown: dict[str, trio.Event] = {}
-
-    def reach(self, approval_id: str) -> None:
-        """The transcript has come to this question: all that happened before it is printed."""
-        self._shown.setdefault(approval_id, trio.Event()).set()
-
-    async def wait_quiet(self) -> None:
-        """Waits while a question is open."""
-        if self._asking.locked():
-            async with self._asking:
-                pass
-
-    async def __call__(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """Asks; the answer holds for this call."""
-        try:
-            await self._shown.setdefault(request.approval_id, trio.Event()).wait()
-        finally:
-            del self._shown[request.approval_id]
-        async with self._asking:
-            self._screen.write(question(request))
-            await self._screen.drain()
-            # What was typed before the question stood there answers something else.
-            termios.tcflush(self._descriptor, termios.TCIFLUSH)
-            try:
-                return await self._answer()
-            except trio.Cancelled:
-                self._screen.write("\n(no longer asked)\n")
-                raise
-
-    async def _answer(self) -> ApprovalAnswer:
-        while True:
-            match await self._ask(CHOICES):
-                case "y" | "yes":
-                    return ApprovalAnswer(decision="allow", answered_by=ANSWERED_BY)
-                case "n" | "no":
-                    return ApprovalAnswer(decision="deny", answered_by=ANSWERED_BY)
-                case "r":
-                    reason = await self._ask("Why not? ", lower=False) or ""
-                    return ApprovalAnswer(decision="deny", reason=reason, answered_by=ANSWERED_BY)
-                case None:
-                    self._screen.write("\n")
-                    return ApprovalAnswer(
-                        decision="deny", reason="the input ended", answered_by=ANSWERED_BY
-                    )
-                case _:
-                    self._screen.write("Please answer y, n or r.\n")
-
-    async def _ask(self, prompt: str, *, lower: bool = True) -> str | None:
-        """A line, or `None` at the end of the input."""
-        self._screen.write(prompt)
-        await self._screen.drain()
-        # Not a thread that reads: one that is left behind would swallow the next answer.
-        await trio.lowlevel.wait_readable(self._descriptor)
-        data = os.read(self._descriptor, MAX_INPUT_BYTES)
-        if not data:
-            return None
-        text = data.decode(errors="replace").strip()
-        return text.lower() if lower else text
+_DIFF_COLOURS = {"+": "green", "-": "red", "@": "dim"}
 
 
-def question(request: ApprovalRequest) -> str:
-    """The question as text: the tool, its tier, why it asks, and every argument in full."""
-    lines = [
-        "",
-        f"callboard asks: may {safe_line(request.tool)} run? (tier: {request.tier})",
-        f"  reason: {safe_line(request.reason)}",
-        *_arguments(request.arguments),
-    ]
+def question(request: ApprovalRequest, style: Style = PLAIN) -> str:
+    """The question: the tool, its tier, why it asks, every argument in full, what would happen."""
+    head = f"callboard asks: may {safe_line(request.tool)} run? (tier: {request.tier})"
+    lines = ["", style.paint(head, "bold")]
+    if request.origin:
+        lines.append(f"  asked by: {safe_line(request.origin)}")
+    lines += [f"  reason: {safe_line(request.reason)}", *argument_lines(request.arguments)]
     if request.preview:
-        lines += ["  preview:", *_block(request.preview)]
+        lines += ["  preview:", *block(request.preview.removesuffix("\n"), style, is_diff=True)]
     return "\n".join(lines) + "\n"
 
 
-def _arguments(arguments: str) -> Iterator[str]:
+def argument_lines(arguments: str) -> Iterator[str]:
+    """Every argument in full; `arguments` is a JSON object."""
     values = json.loads(arguments)
     if not values:
         yield "  no arguments"
     for name, value in values.items():
-        if isinstance(value, str) and "\n" in value.rstrip("\n"):
+        if _is_long(value):
             yield f"  {_json(name)}: text of {len(value)} characters"
-            yield from _block(value)
+            yield from block(value)
         else:
             yield f"  {_json(name)}: {_json(value)}"
 
 
-def _block(text: str) -> Iterator[str]:
+def change_lines(before: str, after: str, style: Style = PLAIN) -> Iterator[str]:
+    """What is other in the arguments; of a text of several lines, the lines of it."""
+    old, new = json.loads(before), json.loads(after)
+    for name in [*old, *(name for name in new if name not in old)]:
+        if name in old and name in new and _json(old[name]) == _json(new[name]):
+            yield f"  {_json(name)}: as it was"
+        elif _is_long(old.get(name)) and isinstance(new.get(name), str):
+            yield f"  {_json(name)}:"
+            yield from block(_line_changes(old[name], new[name]), style, is_diff=True)
+        else:
+            yield f"  {_json(name)}:"
+            for sign, values in (("-", old), ("+", new)):
+                if name in values:
+                    text = f"{sign} {_json(values[name])}"
+                    yield f"    | {style.paint(text, _DIFF_COLOURS[sign])}"
+
+
+def coverage(tool: str, binding: Binding) -> str:
+    """Which calls a remembered answer is about, on one line."""
+    if not (binding.paths or binding.hosts):
+        return f"{tool} with exactly the arguments {binding.arguments}"
+    fixed = json.loads(binding.arguments)
+    said = [
+        *(f"{name} {_json(pattern)}" for name, pattern in binding.paths.items()),
+        *(f"host {_json(host)}" for host in binding.hosts.values()),
+        *(f"{name} {_json(value)}" for name, value in fixed.items()),
+    ]
+    rest = ", whatever else it says" if binding.free else ""
+    return f"{tool} with {', '.join(said)}{rest}"
+
+
+def binding_asked(request: ApprovalRequest, arguments: str) -> Binding:
+    """What an answer about this call binds to when it is remembered."""
+    return binding_of(request.tool, arguments, tier=request.tier)
+
+
+def block(text: str, style: Style = PLAIN, *, is_diff: bool = False) -> Iterator[str]:
     """Lines behind a bar that no text can forge; tabs stay, code is full of them."""
     is_escaped = False
     for line in text.split("\n"):
         shown = "\t".join(map(exact, line.split("\t")))
         is_escaped = is_escaped or shown != line
-        yield f"    | {shown}"
+        colour = _DIFF_COLOURS.get(line[:1]) if is_diff else None
+        yield f"    | {style.paint(shown, colour) if colour else shown}"
     if is_escaped:
         yield "    (what a terminal would obey or hide is shown as \\u escapes)"
+
+
+def _line_changes(old: str, new: str) -> str:
+    before, after = old.split("\n"), new.split("\n")
+    changes = list(unified_diff(before, after, lineterm="", n=2))[2:]
+    return "\n".join([f"@@ {counted(len(after), 'line')}, {len(before)} before @@", *changes])
+
+
+def _is_long(value: Any) -> bool:
+    return isinstance(value, str) and "\n" in value.rstrip("\n")
 
 
 def _json(value: Any) -> str:

@@ -7,30 +7,32 @@ from pathlib import Path
 import msgspec
 
 from ..config.settings import Settings
-from ..runtime.definitions import SessionKind
 from ..runtime.errors import NotFoundError, ValidationError
 from ..runtime.events import TurnStarted
 from ..runtime.history import Attachment
 from ..runtime.store import SessionRow, StoreReader
+from .record_names import find_session
 from .tuning import Tuning
-
-MAX_LOOKED_AT = 1000
-"""Sessions of other kinds (workers, branches) that may be younger than the last main one."""
-
 
 PAGE_EVENTS = 200
 """Events that are read at once when looking back: a few turns."""
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The command line of `callboard run`, and of `callboard record`, which is recorded."""
+    """The command line of `callboard run`, and of `callboard record`, which is recorded.
 
-    prompt: str
+    Attributes:
+        prompt: `None` to go on with what was left in the session.
+        session: Which session to go on with; `None` is the last one.
+    """
+
+    prompt: str | None
     model: str | None = None
     base_url: str | None = None
     dialect: str | None = None
     workspace: Path | None = None
     resume: bool = False
+    session: str | None = None
     policy: str | None = None
     agent: str | None = None
     tuning: Tuning = Tuning()
@@ -55,16 +57,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None
 
 
-async def last_session(reader: StoreReader) -> SessionRow:
-    """The main session with the latest activity; raises `NotFoundError` when there is none."""
-    for row in await reader.sessions(limit=MAX_LOOKED_AT):
-        if row.kind is SessionKind.MAIN:
-            return row
-    raise NotFoundError("There is no session yet.")
-
-
 async def choose(options: RunOptions, settings: Settings, reader: StoreReader | None) -> Choice:
-    """Decides; `reader` is where the last session is looked up, when one is wanted.
+    """Decides; `reader` is where the session is looked up, when one is to go on.
 
     Raises:
         NotFoundError: There is no session to go on with, or no such agent.
@@ -74,7 +68,7 @@ async def choose(options: RunOptions, settings: Settings, reader: StoreReader | 
         agent = options.agent or "general"
         model, reason = _named(options, settings, agent)
         return Choice(session=None, agent=agent, model=model, reason=reason)
-    row = await last_session(reader)
+    row = await find_session(reader, options.session or "last")
     _check(options, row)
     model, reason = _named(options, settings, row.agent)
     if options.model is None and options.base_url is None:
@@ -93,7 +87,8 @@ def _named(options: RunOptions, settings: Settings, agent: str) -> tuple[str | N
 
 
 def _check(options: RunOptions, row: SessionRow) -> None:
-    session = f"The last session, {row.session_id},"
+    which = "last session" if options.session in {None, "last"} else "session"
+    session = f"The {which}, {row.session_id},"
     if options.workspace is not None and not _is_same(options.workspace, Path(row.workspace)):
         raise ValidationError(
             f"{session} works in {row.workspace}: leave --workspace out, or leave --continue out "

@@ -25,8 +25,18 @@ class Manner:
         Path | None, Parameter(help="The folder that tools may touch; by default this one.")
     ] = None
     resume: Annotated[
-        bool, Parameter(name="--continue", help="Go on with the last session.", negative=())
+        bool,
+        Parameter(
+            name="--continue",
+            help="Go on with the last session, or with --session; without a prompt, with what "
+            "was left in it.",
+            negative=(),
+        ),
     ] = False
+    session: Annotated[
+        str | None,
+        Parameter(help="With --continue: another session, its id or the beginning of it."),
+    ] = None
     policy: Annotated[
         Literal["auto", "balanced", "strict"] | None,
         Parameter(help="How much runs without asking."),
@@ -47,4 +57,6 @@ class Manner:
             return "--model is empty: write PROVIDER/MODEL, or leave it out"
         if self.dialect is not None and self.base_url is None:
             return "--dialect goes with --base-url: a provider has its own"
+        if self.session is not None and not self.resume:
+            return "--session goes with --continue: it says which session goes on"
         return None

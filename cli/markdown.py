@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 
-from ..runtime.definitions import CallStatus
+from ..runtime.definitions import CallStatus, InputSource
 from ..runtime.events import (
     ApprovalAnswered,
+    ApprovalAsked,
     AttemptFailed,
+    CallDeferred,
     CallFinished,
     CallProposed,
     HistoryCompacted,
@@ -25,6 +28,7 @@ from ..runtime.history import Refusal, Text, Thinking
 from ..runtime.store import SessionRow
 from .escaping import safe_line, safe_text
 from .style import counted, seconds
+from .told import Told, answer_line, told
 from .trouble import trouble
 
 _TICKS = re.compile(r"`+")
@@ -36,11 +40,15 @@ class Markdown:
     The calls of an answer come in the model's order, each with its result, once all are there.
     """
 
-    def __init__(self, row: SessionRow) -> None:
+    def __init__(self, row: SessionRow, below: Sequence[SessionRow] = ()) -> None:
         self._row = row
+        self._below = below
         self._calls: dict[str, CallProposed] = {}
         self._finished: dict[str, CallFinished] = {}
-        self._answers: dict[str, ApprovalAnswered] = {}
+        self._asked: dict[str, list[str]] = {}
+        self._deferred: dict[str, CallDeferred] = {}
+        self._edited: set[str] = set()
+        self._behind: list[str] = []
 
     def head(self) -> str:
         """What stands above the conversation."""
@@ -53,6 +61,12 @@ class Markdown:
             f"- agent: {safe_line(row.agent)}",
             f"- workspace: {safe_line(row.workspace)}",
             f"- begun: {created:%Y-%m-%d %H:%M}",
+        ]
+        if row.parent_id is not None:
+            lines.append(f"- {row.kind} of: {row.parent_id}")
+        lines += [
+            f"- {each.kind} below: {each.session_id} ({safe_line(each.title)})"
+            for each in self._below
         ]
         if row.deleted_at_ms is not None:
             lines.append("- deleted")
@@ -68,12 +82,8 @@ class Markdown:
             case CallProposed() as call:
                 self._calls[call.call_id] = call
                 return ""
-            case ApprovalAnswered() as answer:
-                self._answers[answer.call_id] = answer
-                return ""
-            case CallFinished() as finished:
-                self._finished[finished.call_id] = finished
-                return ""
+            case ApprovalAsked() | ApprovalAnswered() | CallDeferred() | CallFinished() as event:
+                return self._of_call(event)
             case AttemptFailed() | ModelSwitched() | ProviderSetAside() as event:
                 return f"{self._take_calls()}\n*{safe_line(trouble(event))}*\n"
             case HistoryCompacted() as event:
@@ -81,6 +91,8 @@ class Markdown:
                 return f"{head}\n## Summary\n\n{safe_text(event.summary).rstrip()}\n"
             case TurnEnded() as ended:
                 return self._take_calls() + _turn_end(ended)
+            case event if isinstance(event, Told):
+                return self._told(f"\n*{safe_line(told(event))}*\n")
             case _:
                 return ""
 
@@ -88,13 +100,62 @@ class Markdown:
         """What is still open, when the turn still runs."""
         return self._take_calls()
 
+    def _told(self, text: str) -> str:
+        """A paragraph of its own, behind the calls that are open."""
+        if not self._calls:
+            return text
+        self._behind.append(text)
+        return ""
+
+    def _of_call(
+        self, event: ApprovalAsked | ApprovalAnswered | CallDeferred | CallFinished
+    ) -> str:
+        """What belongs to a call; that of a deferred one may come turns after it."""
+        call_id = event.call_id
+        deferred = self._deferred.get(call_id)
+        is_late = call_id not in self._calls and deferred is not None
+        match event:
+            case CallDeferred():
+                self._deferred[call_id] = event
+            case CallFinished():
+                self._deferred.pop(call_id, None)
+                if is_late:
+                    return self._told(_finished(event))
+                self._finished[call_id] = event
+            case ApprovalAsked() | ApprovalAnswered():
+                line = answer_line(event) if isinstance(event, ApprovalAnswered) else told(event)
+                if deferred is not None and is_late:
+                    return self._told(f"\n*{safe_line(f'{deferred.name}: {line}')}*\n")
+                self._asked.setdefault(call_id, []).append(line)
+                if isinstance(event, ApprovalAnswered) and event.arguments is not None:
+                    self._edited.add(call_id)
+        return ""
+
     def _take_calls(self) -> str:
-        text = "".join(
-            _call(call, self._finished.get(call_id), self._answers.get(call_id))
-            for call_id, call in self._calls.items()
-        )
-        self._calls, self._finished, self._answers = {}, {}, {}
-        return text
+        calls = "".join(map(self._call, self._calls.values()))
+        behind = "".join(self._behind)
+        self._calls, self._finished, self._asked, self._behind = {}, {}, {}, []
+        self._edited = set()
+        return calls + behind
+
+    def _call(self, call: CallProposed) -> str:
+        """A call with what was said about it and what came of it."""
+        finished = self._finished.get(call.call_id)
+        deferred = self._deferred.get(call.call_id)
+        status = CallStatus.PENDING if deferred is None else CallStatus.DEFERRED
+        took = ""
+        if finished is not None:
+            status, took = finished.status, f", {seconds(finished.duration_ms)}"
+        pieces = [f"\n### {safe_line(call.name)}: {status}{took}\n"]
+        pieces += (f"\n{safe_line(line)}\n" for line in self._asked.get(call.call_id, ()))
+        ran = finished.arguments if finished is not None else None
+        if ran is not None and call.call_id in self._edited:
+            pieces += [_fenced(call.arguments), "\nchanged to:\n"]
+        pieces.append(_fenced(call.arguments if ran is None else ran))
+        result = finished or deferred
+        if result is not None:
+            pieces.append(_fenced(result.result))
+        return "".join(pieces)
 
 
 def _input(said: InputAccepted) -> str:
@@ -103,7 +164,12 @@ def _input(said: InputAccepted) -> str:
         f"({safe_line(file.media_type)}, {counted(len(file.data), 'byte')})*\n"
         for file in said.attachments
     )
-    return f"\n## You\n\n{safe_text(said.text).rstrip()}\n{files}"
+    head = "You"
+    if said.source is InputSource.DEFERRED:
+        head = f"Late result of call {safe_line(said.call_id)}"
+    elif said.source is InputSource.DELEGATE:
+        head = f"Answer of {safe_line(said.child_id)}"
+    return f"\n## {head}\n\n{safe_text(said.text).rstrip()}\n{files}"
 
 
 def _message(message: MessageCompleted) -> str:
@@ -121,20 +187,10 @@ def _message(message: MessageCompleted) -> str:
     return "".join(lines)
 
 
-def _call(
-    call: CallProposed, finished: CallFinished | None, answer: ApprovalAnswered | None
-) -> str:
-    status = finished.status if finished is not None else CallStatus.PENDING
-    took = f", {seconds(finished.duration_ms)}" if finished is not None else ""
-    pieces = [f"\n### {safe_line(call.name)}: {status}{took}\n"]
-    if answer is not None:
-        said = f": {answer.reason}" if answer.reason else ""
-        pieces.append(f"\n{safe_line(f'{answer.decision} by {answer.answered_by}{said}')}\n")
-    ran = finished.arguments if finished is not None else None
-    pieces.append(_fenced(ran if ran is not None else call.arguments))
-    if finished is not None:
-        pieces.append(_fenced(finished.result))
-    return "".join(pieces)
+def _finished(call: CallFinished) -> str:
+    """A call that ran turns after it was asked for."""
+    head = f"\n### {safe_line(call.name)}: {call.status}, {seconds(call.duration_ms)}, late\n"
+    return head + _fenced(call.arguments or "{}") + _fenced(call.result)
 
 
 def _turn_end(ended: TurnEnded) -> str:

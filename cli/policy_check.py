@@ -25,7 +25,7 @@ from .json_lines import json_line
 
 
 class CheckedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line asks about."""
+    """What the command line asks about; the session has connected nowhere so far."""
 
     tool: str
     arguments: str
@@ -34,6 +34,8 @@ class CheckedCall(msgspec.Struct, frozen=True, kw_only=True):
     channel: str | None = None
     preset: str | None = None
     workspace: Path | None = None
+    is_tainted: bool = False
+    has_private: bool = False
 
 
 class PolicyAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +88,8 @@ def answer_about(call: CheckedCall, settings: Settings) -> PolicyAnswer:
     registry = ToolRegistry(builtin_tools())
     tool = registry.get(call.tool)
     question = _unknown(call) if tool is None else _question(call, tool, agent, kind)
-    ruling = policy.ruling(question)
+    is_exposed = call.is_tainted and call.has_private
+    ruling = policy.ruling(msgspec.structs.replace(question, is_exposed=is_exposed))
     if tool is not None:
         ruling = _if_available(registry, call.tool, agent, kind) or ruling
     return PolicyAnswer(

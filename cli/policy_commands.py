@@ -21,6 +21,12 @@ Preset = Annotated[
 Workspace = Annotated[
     Path | None, Parameter(help="The folder that tools may touch; by default this one.")
 ]
+Tainted = Annotated[
+    bool, Parameter(help="The session has read untrusted content, as of the web.", negative=())
+]
+Private = Annotated[
+    bool, Parameter(help="The session has read private data, as of files.", negative=())
+]
 Known = Annotated[
     tuple[str, ...],
     Parameter(help="A tool of your own program, which callboard does not know.", negative=()),
@@ -40,6 +46,8 @@ def check(
     channel: Channel = None,
     policy: Preset = None,
     workspace: Workspace = None,
+    tainted: Tainted = False,
+    private: Private = False,
     json: Json = False,
     config: Config = None,
 ) -> int:
@@ -58,6 +66,8 @@ def check(
         channel=channel,
         preset=policy,
         workspace=workspace,
+        is_tainted=tainted,
+        has_private=private,
     )
     return show_verdict(call, load_settings(config), json=json)
 

@@ -2,7 +2,7 @@
 
 signals, a lost output ──► stop: cancels the turn, which then ends in order
 session.prompt ──► events ──► view ──► output ──► the terminal
-                   questions ──► approver
+                   questions ──► the terminal's channel
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -20,15 +21,24 @@ from ..config.prices import PriceTable
 from ..config.settings import Settings
 from ..embedded import Runtime, Session, open_runtime
 from ..providers.recording import recording_path
-from ..runtime.errors import CallboardError, ValidationError
-from ..runtime.events import ApprovalAsked, Event, TurnEnded, TurnResumed
+from ..runtime.errors import CallboardError, ConflictError, ValidationError
+from ..runtime.events import (
+    ApprovalAsked,
+    ChildAsks,
+    Event,
+    QuestionAsked,
+    TurnEnded,
+    TurnResumed,
+)
 from ..turn_handle import Turn, TurnEvent
-from .approvals import TerminalApprover
 from .choice import Choice, RunOptions, choose
 from .complaint import complain
+from .deferred_calls import DeferredCalls
 from .exit_codes import ANSWERED, FAILED, INTERRUPTED
+from .going_on import late_request, open_questions, unanswered
 from .output import Output
 from .style import style_of
+from .terminal_channel import TerminalChannel
 from .view import JsonView, TextView, View
 
 RECORDINGS = "recordings"
@@ -81,24 +91,32 @@ class _Job:
             else TextView(self._output.write, style_of(sys.stdout), PriceTable(settings.prices))
         )
         asking = _asking_screen(self._output, is_json=options.json)
-        self._approver = TerminalApprover(0, asking) if asking is not None else None
+        self._channel = self._terminal(asking) if asking is not None else None
         self.screens = {self._output} if asking is None else {self._output, asking}
         self._scope = trio.CancelScope()
         self._turn: Turn | None = None
         self._stopped: int | None = None
         self._session_id = ""
+        self._deferred = DeferredCalls()
+
+    def _terminal(self, screen: Output) -> TerminalChannel:
+        stream = sys.stdout if screen is self._output else sys.stderr
+        channel = TerminalChannel(0, screen, style_of(stream), self._data)
+        channel.interrupt = self._view.interrupt
+        return channel
 
     async def run(self) -> int:
         """Runs it; errors are reported here, behind the output that came before them."""
         code, error = FAILED, ""
         with self._scope:
             try:
-                ended = await self._converse()
-                code, error = _verdict(ended)
+                code, error = await self._converse()
             except CallboardError as failure:
                 error = str(failure)
                 if _is_unfit_workspace(failure):
                     error += " --workspace DIR says which."
+            for line in self._deferred.lines():
+                self._view.notice(line)
             self._tell_recording()
             await self._output.drain()
         if self._stopped is not None:
@@ -123,7 +141,8 @@ class _Job:
 
     # ── the turn ─────────────────────────────────────────────────────────────────────────────────
 
-    async def _converse(self) -> TurnEnded | None:
+    async def _converse(self) -> tuple[int, str]:
+        """The exit code, and what to complain about."""
         options = self._options
         choice = await self._choose()
         async with (
@@ -134,18 +153,52 @@ class _Job:
                 workspace=options.workspace,
                 data=self._data,
                 policy=options.policy,
-                on_approval=self._approver,
+                channel=self._channel,
                 record=self._recordings,
+                wake=False,
                 settings=_without_preferences(options.tuning.applied(self._settings, choice.agent)),
             ) as runtime,
         ):
+            if self._channel is not None:
+                self._channel.submit = runtime.answer
             session = await self._session(runtime, choice)
-            suspended = await session.resume() if choice.session is not None else None
-            if suspended is not None:
-                ended = await self._play(suspended)
-                if self._stopped is not None:
-                    return ended
-            return await self._play(session.prompt(options.prompt, options.attachments))
+            left = await self._play_left(session) if choice.session is not None else []
+            if self._stopped is not None:
+                return _worst(left)
+            if options.prompt is None:
+                return await self._end_left(runtime, session, left)
+            budget, _ = options.tuning.budgets
+            turn = session.prompt(options.prompt, options.attachments, budget=budget)
+            ended = await self._play(turn)
+            return _worst([ended, *await self._play_left(session)])
+
+    async def _play_left(self, session: Session) -> list[TurnEnded | None]:
+        """What was left in the session: a suspended turn, inputs that wait; until nothing is."""
+        ended: list[TurnEnded | None] = []
+        while self._stopped is None and (turn := await session.resume()) is not None:
+            ended.append(await self._play(turn))
+        return ended
+
+    async def _end_left(
+        self, runtime: Runtime, session: Session, ended: list[TurnEnded | None]
+    ) -> tuple[int, str]:
+        """Asks what no turn waits for, goes on with what follows, and says what is left at last."""
+        session_id, channel, has_asked = session.session_id, self._channel, False
+        while self._stopped is None and (
+            waiting := await open_questions(runtime.store, session_id)
+        ):
+            if channel is None:
+                return FAILED, unanswered(session_id, waiting)
+            has_asked = True
+            for row in waiting:
+                channel.reach(row.approval_id)
+                answer = await channel.approve(late_request(row))
+                with suppress(ConflictError):  # on record already, or others were first
+                    await runtime.answer(row.approval_id, answer)
+            ended += await self._play_left(session)
+        if not ended and not has_asked:
+            self._view.notice(f"nothing waits in {session_id}")
+        return _worst(ended)
 
     async def _play(self, turn: Turn) -> TurnEnded | None:
         async with turn:
@@ -160,17 +213,26 @@ class _Job:
 
         reader = await open_reader(self._data)
         try:
-            return await choose(self._options, self._settings, reader)
+            choice = await choose(self._options, self._settings, reader)
+            if self._options.prompt is None and self._channel is None and choice.session:
+                session_id = choice.session.session_id
+                waiting = await open_questions(reader, session_id)
+                if any(not row.is_deferred for row in waiting):  # its turn would be denied them
+                    raise ConflictError(unanswered(session_id, waiting))
+            return choice
         finally:
             await reader.aclose()
 
     async def _session(self, runtime: Runtime, choice: Choice) -> Session:
         view = self._view
+        _, budget = self._options.tuning.budgets
         if choice.session is not None:
             session = await runtime.get_session(choice.session.session_id)
+            if budget is not None:
+                await session.set_budget(budget)
             begun = []
         else:
-            session = await runtime.create_session(agent=choice.agent)
+            session = await runtime.create_session(agent=choice.agent, budget=budget)
             begun = await runtime.store.events(session.session_id)
         self._session_id = session.session_id
         view.begin(session.session_id, runtime.model, choice.reason or runtime.model_reason, begun)
@@ -178,15 +240,16 @@ class _Job:
 
     async def _follow(self, turn: Turn) -> None:
         """Shows the events as they come; a slow reader of the output slows the turn, not us."""
-        approver = self._approver
+        channel = self._channel
         async for event in turn:
-            if approver is not None:
-                await approver.wait_quiet()
+            if channel is not None:
+                await channel.wait_quiet()
             is_stored = isinstance(event, Event)
             self._view.show(event, turn.seq if is_stored else None, turn.at_ms)
-            if approver is not None:
-                for approval_id in _questions(event):
-                    approver.reach(approval_id)
+            self._deferred.see(event)
+            if channel is not None:
+                for question_id in _questions(event):
+                    channel.reach(question_id)
             await self._output.wait_room()
 
     # ── the ways to stop early ───────────────────────────────────────────────────────────────────
@@ -230,13 +293,21 @@ def _verdict(ended: TurnEnded | None) -> tuple[int, str]:
     return code, ended.message or _WHY.get(ended.outcome, ended.outcome)
 
 
+def _worst(ended: list[TurnEnded | None]) -> tuple[int, str]:
+    """The verdict about the first of these turns that was not answered, else that all were."""
+    verdicts = [_verdict(each) for each in ended]
+    return next((each for each in verdicts if each[0] != ANSWERED), (ANSWERED, ""))
+
+
 def _questions(event: TurnEvent) -> tuple[str, ...]:
     """The questions that a person is asked from here on."""
     match event:
-        case ApprovalAsked(approval_id=approval_id, same_as=""):
+        case ApprovalAsked(approval_id=approval_id, same_as="", is_deferred=False):
             return (approval_id,)
         case TurnResumed(approval_ids=approval_ids):
             return approval_ids
+        case ChildAsks(question_id=question_id) | QuestionAsked(question_id=question_id):
+            return (question_id,)
         case _:
             return ()
 

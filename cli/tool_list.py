@@ -15,13 +15,14 @@ _WIDTH = 100
 
 def show_tools(*, json: bool) -> int:
     """Lists what is built in: name, tier, deadline and description of each."""
-    definitions = [tool.definition for tool in builtin_tools()]
-    widest = max(len(definition.name) for definition in definitions)
-    for definition in definitions:
+    tools = builtin_tools()
+    widest = max(len(tool.definition.name) for tool in tools)
+    for tool in tools:
+        definition = tool.definition
         if json:
             sys.stdout.write(json_line(definition))
             continue
-        deadline = f"{definition.timeout_seconds:g} s"
+        deadline = "none" if tool.waits else f"{definition.timeout_seconds:g} s"
         head = f"{definition.name:<{widest}}  {definition.tier:<9}  {deadline:>5}  "
         indent = " " * len(head)
         sys.stdout.write(

@@ -7,21 +7,33 @@ from collections.abc import Callable
 import msgspec
 
 from ..config.prices import PriceTable
-from ..runtime.definitions import CallStatus
+from ..runtime.definitions import CallStatus, InputSource
 from ..runtime.events import (
     ApprovalAnswered,
     ApprovalAsked,
     AttemptFailed,
+    CallDeferred,
     CallFinished,
     CallProgress,
     CallProposed,
+    ChildAsks,
     DurableEvent,
+    GrantGiven,
+    GrantRevoked,
     HistoryCompacted,
+    InputAccepted,
     MessageCompleted,
     MessageDiscarded,
     ModelSwitched,
+    PrivateDataRead,
     ProviderSetAside,
+    QuestionAnswered,
+    QuestionAsked,
+    SessionTainted,
+    ToolGivenUp,
     TurnEnded,
+    TurnResumed,
+    TurnSuspended,
 )
 from ..runtime.history import Call, Part, Refusal, Text
 from ..runtime.stream import AnyStreamEvent, RefusalDelta, TextDelta, ThinkingDelta
@@ -29,6 +41,7 @@ from .approvals import ANSWERED_BY
 from .cost import dollars
 from .escaping import safe_line, safe_text, shortened
 from .style import Style, counted, seconds
+from .told import answer_line, told
 from .trouble import trouble
 
 MAX_LINE_CHARS = 500
@@ -60,6 +73,7 @@ class Transcript:
         self._style = style
         self._names: dict[str, str] = {}
         self._answered_here: set[str] = set()
+        self._is_tainted = False
         self._is_in_text = False
         self._is_thinking = False
         self._last = "\n"
@@ -91,10 +105,6 @@ class Transcript:
             case CallProgress():
                 name = self._names.get(event.call_id, "")
                 self._note(f"{name}: {event.text}")
-            case ApprovalAsked():
-                self._end_text()
-            case ApprovalAnswered(answered_by=who) if who == ANSWERED_BY:
-                self._answered_here.add(event.call_id)
             case CallFinished():
                 self._call(event)
             case MessageCompleted():
@@ -110,6 +120,33 @@ class Transcript:
                 self.notice(shortened(trouble(event), MAX_LINE_CHARS))
             case TurnEnded():
                 self._summary(event)
+            case _:
+                self._tell(event)
+
+    def interrupt(self) -> None:
+        """Something else is printed next: text that stands open ends."""
+        self._end_text()
+
+    def _tell(self, event: TurnEvent) -> None:
+        """What happens about permissions and between sessions; a question says itself what it is."""
+        match event:
+            case ApprovalAsked() | QuestionAsked() | ChildAsks():
+                self._end_text()
+            case ApprovalAnswered():
+                self._answered(event)
+            case QuestionAnswered(answered_by=who) if who != ANSWERED_BY:
+                self._note(told(event))
+            case CallDeferred() | ToolGivenUp():
+                self.notice(shortened(told(event), MAX_LINE_CHARS))
+            case InputAccepted(source=source) if source is not InputSource.PERSON:
+                self._note(told(event))
+            case SessionTainted():
+                self._is_tainted = True
+                self._note(told(event))
+            case PrivateDataRead() if self._is_tainted:  # most sessions do, which means little
+                self._note(told(event))
+            case GrantGiven() | GrantRevoked() | TurnSuspended() | TurnResumed():
+                self._note(told(event))
             case _:
                 pass
 
@@ -152,6 +189,15 @@ class Transcript:
         cost = self._prices.cost(event.provider, event.model, usage) if usage is not None else None
         self._cost += cost or 0.0
         self._lacks_cost = self._lacks_cost or cost is None
+
+    def _answered(self, event: ApprovalAnswered) -> None:
+        """What was answered elsewhere; of a denial, the call's own line says it."""
+        if event.answered_by == ANSWERED_BY:
+            self._answered_here.add(event.call_id)
+        if event.decision in {"revised", "void"} or (
+            event.decision == "allow" and event.answered_by != ANSWERED_BY
+        ):
+            self._note(f"{self._names.get(event.call_id, event.call_id)}: {answer_line(event)}")
 
     def _call(self, call: CallFinished) -> None:
         self._calls += 1

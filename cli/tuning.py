@@ -1,4 +1,4 @@
-"""What the command line changes of an agent, for one run."""
+"""What the command line changes of an agent, for one run, and what the run may use."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from .budget_option import EXAMPLE, budget_of
+
 if TYPE_CHECKING:
     from ..config.settings import Settings
+    from ..runtime.budget import Budget
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,15 @@ class Tuning:
     temperature: Annotated[float | None, Parameter(help="The sampling temperature.")] = None
     max_tokens: Annotated[int | None, Parameter(help="The most tokens of one answer.")] = None
 
+    budget: Annotated[
+        str | None,
+        Parameter(help="What the turn may use: " + EXAMPLE + ", or some of these."),
+    ] = None
+    session_budget: Annotated[
+        str | None,
+        Parameter(help="What the whole session may use, from now on; with --continue, anew."),
+    ] = None
+
     def mistake(self) -> str | None:
         """What is wrong with the values, if something is."""
         from ..runtime.definitions import MAX_OUTPUT_TOKENS, MAX_TEMPERATURE
@@ -42,7 +54,21 @@ class Tuning:
             return f"--temperature is between 0 and {MAX_TEMPERATURE:g}"
         if self.max_tokens is not None and not 1 <= self.max_tokens <= MAX_OUTPUT_TOKENS:
             return f"--max-tokens is between 1 and {MAX_OUTPUT_TOKENS}"
+        for option, text in (("budget", self.budget), ("session-budget", self.session_budget)):
+            try:
+                _ = None if text is None else budget_of(text)
+            except ValueError as error:
+                return f"--{option}: {error}"
         return None
+
+    @property
+    def budgets(self) -> tuple[Budget | None, Budget | None]:
+        """Those of the turn and of the session."""
+        turn, session = self.budget, self.session_budget
+        return (
+            budget_of(turn) if turn is not None else None,
+            budget_of(session) if session is not None else None,
+        )
 
     def applied(self, settings: Settings, name: str) -> Settings:
         """The settings with the agent of that name changed.

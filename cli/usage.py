@@ -19,7 +19,8 @@ from .cost import cost_text
 from .escaping import safe_line
 from .exit_codes import ANSWERED
 from .json_lines import json_line
-from .reading import find_session, open_record
+from .reading import open_record
+from .record_names import find_session
 from .style import counted
 
 _SPAN = re.compile(r"([0-9]{1,5})([mhdw])")
@@ -85,6 +86,8 @@ def _line(each: UsageSum) -> str:
         _tokens(each.output_tokens, "out"),
         cost_text(each.cost, each.unpriced_calls, each.uncounted_calls),
     ]
+    if each.estimated_tokens is not None:
+        counts.append(f"about {each.estimated_tokens:,} more that nobody counted")
     model = each.model if each.model not in {None, each.name} else ""
     name = " ".join(filter(None, (each.name, model and f"({model})")))
     return f"{safe_line(name)}  {'  '.join(counts)}\n"

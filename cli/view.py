@@ -28,6 +28,10 @@ class View(Protocol):
         """A word of callboard's own."""
         ...
 
+    def interrupt(self) -> None:
+        """Something else is printed next on the terminal."""
+        ...
+
 
 class TextView:
     """The transcript."""
@@ -47,6 +51,10 @@ class TextView:
     def notice(self, text: str) -> None:
         """Prints it on a line of its own."""
         self._transcript.notice(text)
+
+    def interrupt(self) -> None:
+        """Ends the line and the text that stand open."""
+        self._transcript.interrupt()
 
 
 class JsonView:
@@ -75,3 +83,6 @@ class JsonView:
     def notice(self, text: str) -> None:
         """Says it on stderr."""
         complain(text)
+
+    def interrupt(self) -> None:
+        """Lines are whole as they are."""

@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 
-from ..runtime.definitions import Agent, Preset, SessionKind, Tier, ToolDefinition
+from ..runtime.definitions import Agent, Capability, Preset, SessionKind, Tier, ToolDefinition
 from ..runtime.errors import ValidationError
+from .new_hosts import is_about, names_place, new_host, url_arguments
 from .policy_index import RuleIndex
 from .policy_match import CallArguments, CompiledRule, advice
 from .policy_preset import Ruling, ruling
@@ -38,6 +39,9 @@ class PolicyQuestion(msgspec.Struct, frozen=True, kw_only=True):
         tier: The call's own tier; `None` when nobody said.
         arguments: Canonical JSON of an object.
         approval_reason: The tool's own word, or `None`.
+        hosts: Where the session has connected.
+        is_exposed: Whether the session has read untrusted content and private data.
+        is_redirect: Whether it is about a redirect that a call meets, which was decided about.
     """
 
     tool: str
@@ -45,6 +49,9 @@ class PolicyQuestion(msgspec.Struct, frozen=True, kw_only=True):
     tier: Tier | None
     arguments: str
     approval_reason: str | None = None
+    hosts: frozenset[str] = frozenset()
+    is_exposed: bool = False
+    is_redirect: bool = False
 
     @property
     def final_tier(self) -> Tier:
@@ -90,14 +97,27 @@ class PolicyLayer:
         for verdict in (Verdict.DENY, Verdict.ASK):
             if verdict not in about:
                 continue
+            said: Ruling | None = None
             for rule in about[verdict].candidates(arguments):
-                if rule.matches(tier, arguments):
-                    return _ruling_of(rule, question, advice(rule.rule, arguments))
-        found = self._by_preset(question, tier)
+                if said is not None and not rule.rule.defer:
+                    continue  # the verdict stands; whether it may wait is what is left to say
+                if rule.matches(tier, arguments) and _judges(rule, question, arguments):
+                    said = said or _ruling_of(rule, question, advice(rule.rule, arguments))
+                    if rule.rule.defer:
+                        return msgspec.structs.replace(said, defer=True)
+                    if verdict is Verdict.DENY:
+                        return said
+            if said is not None:
+                return said
+        new = self._new_host(question, arguments)
+        found = self._by_preset(question, tier, new)
         if found.verdict is Verdict.ASK and Verdict.ALLOW in about:
+            is_way_out = new is not None and question.is_exposed
             for rule in about[Verdict.ALLOW].candidates(arguments):
-                if rule.matches(tier, arguments) and rule.answers(
-                    tier, arguments, is_raised=question.is_raised
+                if (
+                    rule.matches(tier, arguments)
+                    and rule.answers(tier, arguments, is_raised=question.is_raised)
+                    and not (is_way_out and not _names_place(rule, question, arguments))
                 ):
                     return _ruling_of(rule, question)
         return found
@@ -106,10 +126,23 @@ class PolicyLayer:
         """Whether it has rules that may match calls of this tool."""
         return bool(self._rules_about(tool))
 
-    def _by_preset(self, question: PolicyQuestion, tier: Tier) -> Ruling:
+    def _new_host(self, question: PolicyQuestion, arguments: CallArguments) -> str | None:
+        """What is new about where it connects, where this preset looks at that."""
+        if question.definition is None or Capability.NETWORK not in question.definition.needs:
+            return None
+        if self.preset in {None, Preset.AUTO}:
+            return None
+        if question.is_exposed or (self.preset is Preset.STRICT and not question.is_redirect):
+            return new_host(question.definition, arguments, question.hosts)
+        return None
+
+    def _by_preset(self, question: PolicyQuestion, tier: Tier, new: str | None) -> Ruling:
         if self.preset is None:
             return Ruling(Verdict.ALLOW, f"no rule of {self.owner} is against it", "no rule")
-        return ruling(self.preset, tier, question.approval_reason)
+        if question.is_redirect:  # the call was asked about, or needed no question
+            return ruling(self.preset, Tier.READ_ONLY, None, new, is_exposed=question.is_exposed)
+        reason = question.approval_reason
+        return ruling(self.preset, tier, reason, new, is_exposed=question.is_exposed)
 
     def _rules_about(self, tool: str) -> Mapping[Verdict, RuleIndex]:
         found = self._by_tool.get(tool)
@@ -146,7 +179,11 @@ class Policy:
             return self.layers[0].ruling(question, arguments)
         said = [(layer.ruling(question, arguments), layer.owner) for layer in self.layers]
         found, owner = max(said, key=lambda word: word[0].verdict.rank)
-        return msgspec.structs.replace(found, rule=f"{found.rule}, by the policy of {owner}")
+        return msgspec.structs.replace(
+            found,
+            rule=f"{found.rule}, by the policy of {owner}",
+            defer=any(ruling.defer for ruling, _ in said),
+        )
 
     def has_rules_about(self, tool: str) -> bool:
         """Whether a verdict about calls of this tool may follow from more than their tier."""
@@ -202,6 +239,17 @@ def compiled(placed: PlacedRule) -> CompiledRule:
         return CompiledRule(placed)
     except ValueError as error:
         raise ValidationError(f"{placed.place}: {error}") from error
+
+
+def _judges(rule: CompiledRule, question: PolicyQuestion, arguments: CallArguments) -> bool:
+    """Whether a rule that asks is about this too: of a redirect, only where it leads is new."""
+    if not question.is_redirect or rule.verdict is Verdict.DENY or question.definition is None:
+        return True
+    return is_about(rule, url_arguments(question.definition, arguments))
+
+
+def _names_place(rule: CompiledRule, question: PolicyQuestion, arguments: CallArguments) -> bool:
+    return question.definition is not None and names_place(rule, question.definition, arguments)
 
 
 def _ruling_of(rule: CompiledRule, question: PolicyQuestion, hint: str = "") -> Ruling:

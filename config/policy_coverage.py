@@ -18,6 +18,7 @@ def covers(wide: Rule, narrow: Rule) -> bool:
         and _covers_names(wide.channels, narrow.channels)
         and _covers_names(wide.kinds, narrow.kinds)
         and _covers_tiers(wide, narrow)
+        and (wide.defer or not narrow.defer)
         and all(
             name in narrow.arguments and _covers_condition(condition, narrow.arguments[name])
             for name, condition in wide.arguments.items()

@@ -111,6 +111,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         channel: Names of channels.
         kind: Kinds of sessions.
         arguments: Conditions by argument; all of them must hold.
+        defer: With `ask`: such calls do not hold their turn up while a person is asked.
         reason: Why, for the person and the model.
         match: Arguments that it must match; checked when it is loaded.
         not_match: Arguments that it must not match.
@@ -124,6 +125,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     channel: Names = ()
     kind: SessionKind | tuple[SessionKind, ...] = ()
     arguments: dict[str, Condition] = msgspec.field(default_factory=dict)
+    defer: bool = False
     reason: Reason = ""
     match: tuple[dict[str, Any], ...] = ()
     not_match: tuple[dict[str, Any], ...] = ()
@@ -133,6 +135,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             raise ValueError('tool: say which tool, or a tier; tool = "*" is every tool')
         if self.tier and self.min_tier is not None:
             raise ValueError("min_tier: tier says it already; one of them is enough")
+        if self.defer and self.verdict is not Verdict.ASK:
+            raise ValueError('defer: only a question can wait; it goes with verdict = "ask"')
         for field in ("tool", "agent", "channel"):
             if not all(_several(getattr(self, field))):
                 raise ValueError(f"{field}: an empty name is none")

@@ -1,7 +1,7 @@
-"""From TOML tables to rules: `[[rules]]`, and `[[agents.NAME.rules]]` for one agent.
+"""From TOML tables to rules: `[[rules]]`, and those of one agent or one channel.
 
-A rule of an agent's table is a rule with `agent = "NAME"`; it is written there to stand with the
-agent. Rules are counted from 1, as people do.
+A rule in `[[agents.NAME.rules]]` is a rule with `agent = "NAME"`, and one in
+`[[channels.NAME.rules]]` a rule with `channel = "NAME"`. Rules are counted from 1, as people do.
 """
 
 from __future__ import annotations
@@ -43,22 +43,40 @@ def read_rules(reader: TableReader, document: Mapping[str, Any]) -> tuple[Placed
         ValidationError: A rule or an example of one is wrong; names it, with its line.
     """
     found = [_rule(reader, table, path) for path, table in _tables(reader, document, ())]
-    agents = document.get("agents")
-    for name, agent in agents.items() if isinstance(agents, dict) else ():
-        if isinstance(agent, dict):  # another shape of it is complained about with the agents
-            for path, table in _tables(reader, agent, ("agents", name)):
-                if "agent" in table:
-                    problem = f"the table says it already: the rule is one of {name!r}"
-                    raise reader.error((*path, "agent"), problem)
-                found.append(_rule(reader, {**table, "agent": name}, path))
+    _check_channels(reader, document.get("channels", {}))
+    for key, field in (("agents", "agent"), ("channels", "channel")):
+        owners = document.get(key)
+        for name, owner in owners.items() if isinstance(owners, dict) else ():
+            if isinstance(owner, dict):  # another shape of it is complained about elsewhere
+                for path, table in _tables(reader, owner, (key, name)):
+                    if field in table:
+                        problem = f"the table says it already: the rule is one of {name!r}"
+                        raise reader.error((*path, field), problem)
+                    found.append(_rule(reader, {**table, field: name}, path))
     return tuple(found)
 
 
+def _check_channels(reader: TableReader, channels: object) -> None:
+    """A channel's table holds its rules, and nothing else."""
+    header = "[[channels.NAME.rules]]"
+    if not isinstance(channels, dict):
+        raise reader.error(("channels",), f"expected tables that begin with {header}")
+    for name, channel in channels.items():
+        if not isinstance(channel, dict):
+            raise reader.error(("channels", name), f"expected tables that begin with {header}")
+        if not name:
+            raise reader.error(("channels", name), "an empty name is none")
+        for key in channel.keys() - {"rules"}:
+            problem = f"a channel has no such setting; it has rules, written as {header}"
+            raise reader.error(("channels", name, key), problem)
+
+
 def without_rules(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document whose agents are agents alone."""
+    """The document whose agents are agents alone, and which has no channels."""
+    document = {key: value for key, value in document.items() if key != "channels"}
     agents = document.get("agents")
     if not isinstance(agents, dict):
-        return dict(document)
+        return document
     bare = {
         name: {key: value for key, value in table.items() if key != "rules"}
         if isinstance(table, dict)

@@ -32,6 +32,9 @@ MAX_SECONDS = 7 * 24 * 3600.0
 MAX_RETRIES = 20
 """No number of retries is sensibly higher: they wait longer each time."""
 
+MAX_DEPTH = 16
+"""Each level waits for the one below it, and is read when a session is loaded."""
+
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 """The name of an environment variable, as shells take it."""
 
@@ -77,9 +80,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         retry_wait_seconds: The longest wait before a model call is made again, whatever the provider
             asks for; one that asks for more is given up. 60: longer, and a person would rather know.
         max_tool_seconds: The longest that a call may execute, whatever its tool and its own `timeout`
-            argument say. 600: ten minutes.
+            argument say; one that only waits, for a person or a session, has its own. 600: ten minutes.
         approval_seconds: How long a question to a person waits before silence is a denial. 600: a
             person may be away for a coffee, not for the day.
+        deferred_seconds: The same for a question that its turn does not wait for. 604,800, a week:
+            whoever is away comes back to it; an older yes is hardly meant any more.
+        max_session_depth: How far sessions may delegate below a main one: 1 is its children. 3: a
+            plan, its parts and who looks things up for them; what is deeper repeats itself.
+        max_child_sessions: Sessions below one session that run at once. 8: as many as people follow,
+            and few enough that three levels of them don't flood a provider.
         max_repeats: How often the same call with the same arguments and the same result may repeat
             in a turn before the loop guard ends it. 25: polling is still possible.
     """
@@ -98,6 +107,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     retry_wait_seconds: Seconds = 60.0
     max_tool_seconds: Seconds = 600.0
     approval_seconds: Seconds = 600.0
+    deferred_seconds: Seconds = 7 * 24 * 3600.0
+    max_session_depth: Annotated[int, msgspec.Meta(ge=0, le=MAX_DEPTH)] = 3
+    max_child_sessions: Count = 8
     max_repeats: Count = 25
 
 

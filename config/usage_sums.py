@@ -43,6 +43,8 @@ class UsageSum(msgspec.Struct, frozen=True, kw_only=True):
         cost: US dollars of the calls whose cost is known; `None` when none is.
         unpriced_calls: Calls of models without a known price.
         uncounted_calls: Calls whose price is known, and whose tokens nobody counted.
+        estimated_tokens: Tokens of calls where nobody counted them (broken off, or a server that
+            does not tell), by the length of their texts; in no other sum.
         began_at_ms: When the first of them was stored, in Unix milliseconds.
 
     Example:
@@ -65,6 +67,7 @@ class UsageSum(msgspec.Struct, frozen=True, kw_only=True):
     cost: float | None = None
     unpriced_calls: int = 0
     uncounted_calls: int = 0
+    estimated_tokens: int | None = None
     began_at_ms: int = 0
 
 
@@ -169,6 +172,7 @@ class _Sum:
         self._calls = self._unpriced = self._uncounted = 0
         self._tokens: dict[str, int | None] = dict.fromkeys(Usage.__struct_fields__)
         self._cost: float | None = None
+        self._estimated: int | None = None
 
     def add(self, row: UsageRow, usage: Usage, cost: float | None, *, is_priced: bool) -> None:
         self._calls += 1
@@ -180,6 +184,9 @@ class _Sum:
                 self._tokens[field] = (self._tokens[field] or 0) + count
         if cost is not None:
             self._cost = (self._cost or 0.0) + cost
+        if row.estimated_input is not None or row.estimated_output is not None:
+            added = (row.estimated_input or 0) + (row.estimated_output or 0)
+            self._estimated = (self._estimated or 0) + added
         for field, value in _origin(row).items():
             if self._same[field] != value:
                 self._same[field] = None
@@ -201,6 +208,7 @@ class _Sum:
             cost=self._cost,
             unpriced_calls=self._unpriced,
             uncounted_calls=self._uncounted,
+            estimated_tokens=self._estimated,
             began_at_ms=self._began_at_ms,
         )
 

@@ -52,6 +52,7 @@ class CallFinished(Event, frozen=True, kw_only=True, tag="call_finished"):
         full_output: The whole output as JSON text, when `result` had to cut it; `read_file` pages
             it as `artifact:CALL_ID`.
         duration_ms: From its start (its proposal, when it never started) to its end.
+        hosts: Where it connected, redirects too.
 
     Example:
         async for event in turn:
@@ -69,6 +70,7 @@ class CallFinished(Event, frozen=True, kw_only=True, tag="call_finished"):
     artifacts: tuple[Artifact, ...] = ()
     full_output: str | None = None
     duration_ms: int = 0
+    hosts: tuple[str, ...] = ()
 
 
 class CallDeferred(Event, frozen=True, kw_only=True, tag="call_deferred"):

@@ -5,7 +5,14 @@ from __future__ import annotations
 import apsw
 
 from .definitions import CallStatus
-from .events import ApprovalAnswered, ApprovalAsked, CallFinished, CallProposed, CallStarted
+from .events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    CallDeferred,
+    CallFinished,
+    CallProposed,
+    CallStarted,
+)
 
 
 def propose_call(
@@ -31,14 +38,24 @@ def propose_call(
 def mark_call_asked(
     connection: apsw.Connection, session: int, event: ApprovalAsked | ApprovalAnswered
 ) -> None:
-    """A call waits for a person, or no longer."""
+    """A call waits for a person, or no longer; a deferred one stays so until it starts or ends."""
     asks = isinstance(event, ApprovalAsked)
     status = CallStatus.WAITING if asks else CallStatus.PENDING
     connection.execute(
-        "update tool_calls set status = ?, arguments = coalesce(?, arguments)"
+        "update tool_calls set status = iif(status = 'deferred', status, ?),"
+        " arguments = coalesce(?, arguments)"
         " where session = ? and call_id = ? and started_at_ms is null"
         " and finished_at_ms is null",
         (status.value, event.arguments, session, event.call_id),
+    )
+
+
+def defer_call(connection: apsw.Connection, session: int, event: CallDeferred) -> None:
+    """A call waits for a person, and its turn goes on."""
+    connection.execute(
+        "update tool_calls set status = ? where session = ? and call_id = ?"
+        " and started_at_ms is null and finished_at_ms is null",
+        (CallStatus.DEFERRED.value, session, event.call_id),
     )
 
 

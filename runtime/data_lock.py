@@ -14,6 +14,14 @@ MAX_PID_BYTES = 32
 """More than any pid has digits: what is read of a lock file that may hold anything."""
 
 
+class DataInUse(ConflictError):
+    """Another process writes to a data directory; `holder` says which, as far as that is known."""
+
+    def __init__(self, message: str, *, holder: str) -> None:
+        super().__init__(message)
+        self.holder = holder
+
+
 class DataLock:
     """An flock on a data directory, held until `release()` or the end of the process.
 
@@ -25,7 +33,7 @@ class DataLock:
         """Takes the lock.
 
         Raises:
-            ConflictError: Another writer holds it; names its pid.
+            DataInUse: Another writer holds it; names its pid.
             StorageError: The lock file can't be made or locked.
         """
         self.path = folder / LOCK_NAME
@@ -47,9 +55,11 @@ class DataLock:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise ConflictError(
-                f"{folder} is in use by {self._holder()}. Only one callboard can write to a data "
-                "directory: stop that one first, or choose another data directory."
+            holder = self._holder()
+            raise DataInUse(
+                f"{folder} is in use by {holder}. Only one callboard can write to a data "
+                "directory: stop that one first, or choose another data directory.",
+                holder=holder,
             ) from error
         except OSError as error:
             raise StorageError(

@@ -8,7 +8,9 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
+from .budget import Budget
 from .errors import ToolError, ValidationError
+from .resource import Resource as Resource
 
 
 class Tier(enum.StrEnum):
@@ -311,6 +313,9 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         temperature: The sampling temperature, or `None` for the provider's own.
         thinking: How much the model reasons before it answers, or `None` for its own measure.
         fallbacks: `PROVIDER/MODEL`s that go on, in this order, when the one before them fails.
+        defer: Whether its turns go on while a person is asked: the model hears of the answer later.
+        turn_budget: What each turn may use, at most.
+        session_budget: What a whole session may use, at most.
 
     Example:
         reader = callboard.Agent(
@@ -330,6 +335,9 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     temperature: Annotated[float, msgspec.Meta(ge=0, le=MAX_TEMPERATURE)] | None = None
     thinking: ThinkingEffort | None = None
     fallbacks: tuple[str, ...] = ()
+    defer: bool = False
+    turn_budget: Budget | None = None
+    session_budget: Budget | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.fallbacks, str):
@@ -355,46 +363,3 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     paths: dict[str, str] = {}
     hosts: dict[str, str] = {}
     free: tuple[str, ...] = ()
-
-
-class Resource(msgspec.Struct, frozen=True, order=True):
-    """A key on which parallel calls must not overlap: a path in the tree of one workspace.
-
-    Readers share; a writer is alone on the path, all that lies under it and all that it lies under.
-
-    Attributes:
-        path: Names with slashes in between, as in `a/b`; `""` is the root and overlaps everything.
-        write: Whether the call changes what is there.
-
-    Raises:
-        ValidationError: `path` is no such path.
-
-    Example:
-        def keys(arguments):
-            return [callboard.Resource(arguments.path, write=False)]
-
-        @callboard.tool(needs=["files.read"], resources=keys)
-        def count_bytes(path: str, context: callboard.ToolContext) -> int:
-            '''Counts the bytes of a file.'''
-            return context.files_read.read(path, limit=1).info.size_bytes
-    """
-
-    path: str
-    write: bool = True
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.path, str) or not isinstance(self.write, bool):
-            given = f"path={self.path!r}, write={self.write!r}"
-            raise ValidationError(
-                f"Resource({given}): the path is a text, and write is true or false.", field="path"
-            )
-        if self.path and not _NO_NAMES.isdisjoint(self.path.split("/")):
-            raise ValidationError(
-                f"{self.path[:100]!r} can't be a key of parallel calls: write it like `a/b`, with no "
-                "slash at either end, no empty name, no `.` and no `..`.",
-                field="path",
-            )
-
-
-_NO_NAMES = frozenset({"", ".", ".."})
-"""Between the slashes of a path they would make two keys of one place."""

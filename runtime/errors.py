@@ -118,6 +118,12 @@ class QuotaError(CallboardError):
     type = "quota"
 
 
+class BudgetError(CallboardError):
+    """A budget of the turn, of its session or of one above it is used up."""
+
+    type = "budget"
+
+
 class ToolError(CallboardError):
     """A tool could not do what it was asked to; see `runtime.definitions.ToolFailure`."""
 

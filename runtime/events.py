@@ -96,7 +96,8 @@ class MessageCompleted(Event, frozen=True, kw_only=True, tag="message_completed"
     """An answer of the model is whole; or the text so far, when `incomplete`.
 
     `stop_reason` is one of `stream.StopReason`, or empty when incomplete. Its calls follow as
-    `CallProposed`, in the same commit.
+    `CallProposed`, in the same commit. `estimate` has the tokens that nobody counted, for budgets
+    alone: they never stand beside counted ones in a sum.
 
     Example:
         async for event in turn:
@@ -114,6 +115,7 @@ class MessageCompleted(Event, frozen=True, kw_only=True, tag="message_completed"
     usage: Usage | None = None
     duration_ms: int = 0
     incomplete: bool = False
+    estimate: Usage | None = None
 
 
 class AttemptFailed(Event, frozen=True, kw_only=True, tag="attempt_failed"):
@@ -124,6 +126,8 @@ class AttemptFailed(Event, frozen=True, kw_only=True, tag="attempt_failed"):
         error_type: One of the types of `runtime.errors`.
         message: What happened, for a person.
         wait_seconds: How long is waited before the next attempt.
+        usage: What it took all the same, as far as the provider told.
+        estimate: What nobody counted of it, for budgets.
 
     Example:
         async for event in turn:
@@ -138,6 +142,27 @@ class AttemptFailed(Event, frozen=True, kw_only=True, tag="attempt_failed"):
     error_type: str
     message: str
     wait_seconds: float
+    usage: Usage | None = None
+    estimate: Usage | None = None
+
+
+class AttemptCharged(Event, frozen=True, kw_only=True, tag="attempt_charged"):
+    """A model call that left nothing else on record took tokens: it failed, or was broken off.
+
+    `usage` is what the provider told, `estimate` what nobody counted.
+    """
+
+    turn_id: str
+    provider: str
+    model: str
+    usage: Usage | None = None
+    estimate: Usage | None = None
+
+
+class SessionBudgetSet(Event, frozen=True, kw_only=True, tag="session_budget_set"):
+    """From its next turn on, the whole session may use so much; `None` lifts its own limit."""
+
+    budget: Budget | None = None
 
 
 class ModelSwitched(Event, frozen=True, kw_only=True, tag="model_switched"):
@@ -188,6 +213,7 @@ class HistoryCompacted(Event, frozen=True, kw_only=True, tag="history_compacted"
     provider: str
     model: str
     usage: Usage | None = None
+    estimate: Usage | None = None
 
 
 class TurnEnded(Event, frozen=True, kw_only=True, tag="turn_ended"):
@@ -216,7 +242,9 @@ class TurnEnded(Event, frozen=True, kw_only=True, tag="turn_ended"):
 
 
 class TurnSuspended(Event, frozen=True, kw_only=True, tag="turn_suspended"):
-    """The process ended while calls of the turn had questions; it goes on when it is resumed.
+    """The process, or the runtime, ended while calls of the turn had questions.
+
+    The turn goes on when it is resumed.
 
     `call_ids` are the calls that have no result yet.
     """
@@ -268,6 +296,8 @@ DurableEvent = (
     | TurnStarted
     | MessageCompleted
     | AttemptFailed
+    | AttemptCharged
+    | SessionBudgetSet
     | ModelSwitched
     | ProviderSetAside
     | HistoryCompacted

@@ -7,13 +7,14 @@ absolute one that lies inside).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 import msgspec
 
 from .budget import Budget
 from .definitions import SessionKind
+from .http_url import HttpUrl
 
 
 class FileInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,8 +68,11 @@ class ReadableFiles(Protocol):
         """The path relative to the workspace; refused when it leads outside. No disk access."""
         ...
 
-    def find(self, path: str) -> FileInfo | None:
-        """The facts of what a path leads to (links inside are followed); `None` if nothing."""
+    def find(self, path: str, *, follow: bool = True) -> FileInfo | None:
+        """The facts of what a path leads to (links inside are followed); `None` if nothing.
+
+        Without `follow`, a link at the end stands for itself.
+        """
         ...
 
     def read(self, path: str, *, offset: int = 0, limit: int) -> FileContent:
@@ -114,6 +118,10 @@ class ArtifactReader(Protocol):
         ...
 
 
+OnRedirect = Callable[[HttpUrl, HttpUrl, "WebRequest"], Awaitable[None]]
+"""Told from where a server sends to where, and what would be asked there."""
+
+
 class WebRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request as a tool wants it sent.
 
@@ -122,12 +130,15 @@ class WebRequest(msgspec.Struct, frozen=True, kw_only=True):
         url: Absolute; checked again wherever a redirect leads.
         headers: By lower-case name, each valid in itself.
         body: What is sent; `None` is none, which is not the same as an empty one.
+        on_redirect: The runtime's: told before a redirect is followed; it may refuse with
+            `ToolFailure`.
     """
 
     method: str
     url: str
     headers: Mapping[str, str]
     body: bytes | None = None
+    on_redirect: OnRedirect | None = None
 
 
 class WebAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,10 +180,27 @@ class Network(Protocol):
 
 
 class PersonAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person said to a model's question; `option` is its place among those offered."""
+    """What a person said to a model's question.
+
+    Attributes:
+        text: In their words; it may be empty when an option says it.
+        answered_by: Who said it.
+        option: Its place among those offered, counted from 0.
+
+    Example:
+        class Here(callboard.Channel):
+            async def ask(self, question: callboard.UserQuestion) -> callboard.PersonAnswer:
+                return callboard.PersonAnswer(text="", option=0, answered_by="the caretaker")
+
+        question = {"question": "Which door?", "options": ["left", "right"]}
+        script = [callboard.reply(calls=[("ask_user", question)]), callboard.reply("Left it is.")]
+        model = callboard.ScriptedModel(script)
+        async with callboard.open_runtime(model=model, channel=Here()) as runtime:
+            print(await (await runtime.create_session()).run("Go in."))
+    """
 
     text: str
-    answered_by: str
+    answered_by: str = "application"
     option: int | None = None
 
 
@@ -218,9 +246,12 @@ class Delegated(msgspec.Struct, frozen=True, kw_only=True):
 class SessionsHandle(Protocol):
     """The way to sessions of one's own."""
 
-    async def delegate(self, delegation: Delegation) -> Delegated:
+    async def delegate(
+        self, delegation: Delegation, on_progress: Callable[[str], None] | None = None
+    ) -> Delegated:
         """Runs the task; cancelled, it cancels the session and all below it.
 
-        Raises `ToolFailure` when the session tree, or the budget, has no room for it.
+        `on_progress` is told what becomes of it meanwhile. Raises `ToolFailure` when the session
+        tree, or the budget, has no room for it, and when a tool is not the parent's to give.
         """
         ...

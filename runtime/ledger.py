@@ -19,6 +19,7 @@ from .events import (
     CallStarted,
     DurableEvent,
     HistoryCompacted,
+    InputAccepted,
     MessageCompleted,
     SessionCreated,
     Stored,
@@ -201,9 +202,19 @@ def _prepare(append: Append, at_ms: int) -> Entry | ValidationError:
                     f"An event of session {session_id} can't be stored: it holds an integer beyond "
                     "64 bits."
                 )
-        elif kind in GUARDED or (isinstance(event, CallStarted) and event.approval_id):
+        elif kind in GUARDED or _depends_on_rows(event):
             is_guarded = True
     return Entry(session_id, at_ms, events, is_guarded)
+
+
+def _depends_on_rows(event: DurableEvent) -> bool:
+    """Whether the rows decide what becomes of it: an allowed start, an answer that comes late."""
+    match event:
+        case CallStarted():
+            return bool(event.approval_id)
+        case InputAccepted():
+            return bool(event.approval_id or event.child_id)
+    return False
 
 
 def _fits(event: DurableEvent) -> bool:

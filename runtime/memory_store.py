@@ -13,12 +13,14 @@ from .events import Stored
 from .ledger import Ledger, wall_clock_ms
 from .migrations import migrate
 from .queries import Queries
+from .spending import Spending
 from .store import (
     Append,
     ApprovalRow,
     CallRow,
     CommitResult,
     GrantRow,
+    InputRow,
     MessageRow,
     OpenTurn,
     SessionRow,
@@ -66,9 +68,18 @@ class _MemoryStore:
         return self._settled().session(session_id)
 
     async def sessions(
-        self, *, limit: int = 100, include_deleted: bool = False
+        self, *, limit: int = 100, include_deleted: bool = False, include_children: bool = True
     ) -> list[SessionRow]:
-        return self._settled().sessions(limit, include_deleted)
+        return self._settled().sessions(limit, include_deleted, include_children)
+
+    async def children(
+        self,
+        parent_id: str | None = None,
+        *,
+        call_id: str | None = None,
+        is_detached: bool | None = None,
+    ) -> list[SessionRow]:
+        return self._settled().children(parent_id, call_id, is_detached)
 
     async def messages(
         self, session_id: str, *, after: int = 0, limit: int | None = None
@@ -95,6 +106,9 @@ class _MemoryStore:
     ) -> list[UsageRow]:
         return self._settled().usage(session_id, since_ms, after, limit)
 
+    async def spending(self, session_id: str, turn_id: str | None = None) -> Spending | None:
+        return self._settled().spending(session_id, turn_id)
+
     async def approvals(
         self,
         *,
@@ -115,6 +129,12 @@ class _MemoryStore:
 
     async def open_turns(self) -> list[OpenTurn]:
         return self._settled().open_turns()
+
+    async def open_inputs(self, session_id: str) -> list[InputRow]:
+        return self._settled().open_inputs(session_id)
+
+    async def waking_sessions(self) -> list[str]:
+        return self._settled().waking_sessions()
 
     async def aclose(self) -> None:
         self._queries = None

@@ -6,9 +6,15 @@ other types. Who receives which is said by each actor.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import msgspec
 import trio
 
+from .approval import ApprovalAnswer as ApprovalAnswer
+from .approval import ApprovalRequest as ApprovalRequest
+from .budget import Budget, CallQuota
 from .definitions import Agent, SessionKind, Tier, ToolDefinition, ToolFailure
 from .events import CallProgress, DurableEvent, SessionCreated, Stored
 from .history import Attachment, Call
@@ -46,6 +52,7 @@ class CallPlace(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     Attributes:
         channel: Where the session's own people are; a branch and a worker have none.
         lineage: Who delegated to it, the parent first.
+        task: What it was delegated, in short; empty for a main session.
     """
 
     session_id: str
@@ -55,21 +62,26 @@ class CallPlace(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     workspace: str
     channel: str | None = None
     lineage: tuple[Ancestor, ...] = ()
+    task: str = ""
 
 
 class SessionMarks(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a session has read, as far as a permission depends on it.
 
     Attributes:
-        is_tainted: It has read what strangers may have written, since `tainted_at_ms`.
+        is_tainted: It has read what strangers may have written.
         has_private: It has read what is not for strangers.
         hosts: Where it has connected.
     """
 
     is_tainted: bool = False
-    tainted_at_ms: int = 0
     has_private: bool = False
     hosts: frozenset[str] = frozenset()
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether strangers may have told it to send them what is not for them."""
+        return self.is_tainted and self.has_private
 
 
 UNMARKED = SessionMarks()
@@ -80,7 +92,8 @@ class PermissionQuestion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One call, as far as a permission depends on it.
 
     `arguments` is canonical JSON; `approval_reason` is the tool's own word, or `None`; `definition`
-    is `None` for a tool that nobody knows.
+    is `None` for a tool that nobody knows. `is_redirect` is about a URL that a server sent a call
+    to, which itself was decided about.
     """
 
     call_id: str
@@ -89,18 +102,21 @@ class PermissionQuestion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     arguments: str
     approval_reason: str | None
     definition: ToolDefinition | None = None
+    is_redirect: bool = False
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The broker's answer: `verdict` is `allow`, `ask` or `deny`; `reason` says which rule.
 
-    `grant_id` names the remembered answer that decided, if one did.
+    `grant_id` names the remembered answer that decided, if one did. With `defer`, a call that asks
+    does not hold its turn up.
     """
 
     verdict: str
     reason: str
     policy_version: str = ""
     grant_id: str = ""
+    defer: bool = False
 
 
 class CheckPermissions(
@@ -113,76 +129,13 @@ class CheckPermissions(
     marks: SessionMarks = UNMARKED
 
 
-class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person is asked.
-
-    Attributes:
-        arguments: Every argument, as canonical JSON.
-        reason: Why this call asks.
-        preview: What would happen (a diff, a command line); may be empty.
-        expires_at_ms: When silence becomes a denial, in Unix milliseconds.
-        scopes: For what an answer may be remembered: `call`, `turn`, `session`, `agent`, `always`.
-
-    Example:
-        async def ask(request: callboard.ApprovalRequest) -> bool:
-            print(request.tool, request.arguments, request.reason)
-            return request.tier is not callboard.Tier.ELEVATED
-
-        async with callboard.open_runtime(model="rehearsal", on_approval=ask) as runtime:
-            session = await runtime.create_session()
-            await session.run("Write 'buy milk' to list.txt, then delete list.txt.")
-    """
-
-    approval_id: str
-    session_id: str
-    turn_id: str
-    call_id: str
-    tool: str
-    tier: Tier
-    reason: str
-    arguments: str
-    digest: str
-    expires_at_ms: int
-    preview: str = ""
-    scopes: tuple[str, ...] = ()
-
-
-class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the person said.
-
-    Attributes:
-        decision: `allow` or `deny` (`expired` comes from the broker alone).
-        arguments: Other arguments, as a JSON object, when the person changed them.
-        remember: The scope for which to remember it: one of the question's `scopes`.
-        pattern: With `remember`, a pattern of paths in the place of the one that was asked about.
-        reason: Why, for the model.
-        answered_by: Who said it.
-
-    Example:
-        async def ask(request: callboard.ApprovalRequest) -> callboard.ApprovalAnswer:
-            print("asked about", request.tool)
-            return callboard.ApprovalAnswer(decision="deny", reason="Keep that file.")
-
-        async with callboard.open_runtime(model="rehearsal", on_approval=ask) as runtime:
-            session = await runtime.create_session()
-            await session.run("Write 'buy milk' to list.txt, then delete list.txt.")
-    """
-
-    decision: str
-    arguments: str | None = None
-    remember: str | None = None
-    reason: str = ""
-    answered_by: str = "application"
-    pattern: str | None = None
-
-
 class Resolution(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a question.
 
     Attributes:
         approval_id: The question, which the call's start must name.
-        answer: Who said what. Its decision may also be `expired`, or `revised`: the changed
-            arguments want a question of their own.
+        answer: Who said what. Its decision may also be `expired`, `revised` (the changed arguments
+            want a question of their own) or `deferred` (the turn goes on without).
         arguments: The canonical JSON of the arguments that were decided about.
         digest: What the answer binds to.
         failure: Why changed arguments can't be, when that is the reason of the denial.
@@ -198,9 +151,10 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
 class AskPerson(Request[Resolution], frozen=True, kw_only=True, tag="ask_person"):
     """Ask a person about this call; answered when they have, or it expired.
 
-    `digest` names what the answer binds to. `known` is the question as it was asked before the
+    `digest` names what the answer binds to, `preview` is what would happen. `known` is the question as it was asked before the
     process ended; it keeps its id. The sender cancels `scope` when it no longer needs the answer,
-    which withdraws the question.
+    which withdraws the question. With `defers`, a new question is answered with `deferred` as soon
+    as it is on record, and with it a `CallDeferred`; nothing withdraws it then.
     """
 
     place: CallPlace
@@ -212,6 +166,8 @@ class AskPerson(Request[Resolution], frozen=True, kw_only=True, tag="ask_person"
     scope: trio.CancelScope
     marks: SessionMarks = UNMARKED
     known: ApprovalRow | None = None
+    preview: str = ""
+    defers: bool = False
 
 
 class AnswerApproval(Request[None], frozen=True, kw_only=True, tag="answer_approval"):
@@ -237,6 +193,10 @@ BrokerMessage = CheckPermissions | AskPerson | AnswerApproval | RevokeGrant
 # ── tool dispatcher ──────────────────────────────────────────────────────────────────────────────
 
 
+NO_ATTEMPTS: Mapping[str, int] = MappingProxyType({})
+"""Of a turn in which no tool was called wrongly."""
+
+
 class RunCalls(Message, frozen=True, kw_only=True, tag="run_calls"):
     """Run the calls of one answer, side by side.
 
@@ -247,7 +207,10 @@ class RunCalls(Message, frozen=True, kw_only=True, tag="run_calls"):
         scope: The sender cancels it to end the batch.
         approvals: What was asked about these calls before the process ended, in order.
         marks: What the session has read.
-        given_up: Tools that the turn goes on without.
+        begun: Calls that an earlier process began and that go on: they are not begun again.
+        attempts_left: Of tools that were called wrongly in this turn, how many more answers may do
+            so; at 0 the turn goes on without the tool.
+        quota: How many calls the budget has room for.
     """
 
     place: CallPlace
@@ -257,7 +220,9 @@ class RunCalls(Message, frozen=True, kw_only=True, tag="run_calls"):
     scope: trio.CancelScope
     approvals: tuple[ApprovalRow, ...] = ()
     marks: SessionMarks = UNMARKED
-    given_up: frozenset[str] = frozenset()
+    begun: frozenset[str] = frozenset()
+    attempts_left: Mapping[str, int] = NO_ATTEMPTS
+    quota: CallQuota | None = None
 
     def abandon(self) -> None:
         """Ends the outlet: the turn finds its calls without a result."""
@@ -277,9 +242,13 @@ class InputTicket(msgspec.Struct, frozen=True):
 
 
 class CreateSession(Request[str], frozen=True, kw_only=True, tag="create_session"):
-    """Begin a session; answered with its id once that is stored."""
+    """Begin a session; answered with its id once that is stored.
+
+    `inherited` goes into the same commit: the marks of who delegated to it.
+    """
 
     created: SessionCreated
+    inherited: tuple[DurableEvent, ...] = ()
 
 
 class SubmitInput(Request[InputTicket], frozen=True, kw_only=True, tag="submit_input"):
@@ -291,6 +260,7 @@ class SubmitInput(Request[InputTicket], frozen=True, kw_only=True, tag="submit_i
     session_id: str
     text: str
     attachments: tuple[Attachment, ...] = ()
+    budget: Budget | None = None
     subscription: Subscription | None = None
 
     def abandon(self) -> None:
@@ -315,6 +285,24 @@ class ResumeTurn(Request[InputTicket], frozen=True, kw_only=True, tag="resume_tu
         self.reply.abandon()
 
 
+class WakeSession(Message, frozen=True, kw_only=True, tag="wake_session"):
+    """Load the session, if need be, and begin the turn of an input that others gave it on record."""
+
+    session_id: str
+
+
+class FollowSession(Request[None], frozen=True, kw_only=True, tag="follow_session"):
+    """Tell this subscription all that happens in the session, until it is closed."""
+
+    session_id: str
+    subscription: Subscription
+
+    def abandon(self) -> None:
+        """Ends the subscription too: nothing will come."""
+        self.subscription.close()
+        self.reply.abandon()
+
+
 class CancelTurn(Request[bool], frozen=True, kw_only=True, tag="cancel_turn"):
     """Cancel the running turn; answered when everything of it is gone (False: none ran).
 
@@ -327,20 +315,32 @@ class CancelTurn(Request[bool], frozen=True, kw_only=True, tag="cancel_turn"):
 
 
 class StopSession(Request[bool], frozen=True, kw_only=True, tag="stop_session"):
-    """Unload: the running turn is cancelled; with `only_idle`, refused (False) when it is busy."""
+    """Unload: the running turn is cancelled; with `only_idle`, refused (False) when it is busy.
+
+    With `suspends`, a turn that waits for people is suspended instead.
+    """
 
     session_id: str
     reason: str
     only_idle: bool = False
+    suspends: bool = False
 
 
-SessionMessage = SubmitInput | ResumeTurn | CancelTurn | StopSession
+SessionMessage = SubmitInput | ResumeTurn | FollowSession | WakeSession | CancelTurn | StopSession
 
 
 class StopSessions(Request[None], frozen=True, kw_only=True, tag="stop_sessions"):
-    """Unload all sessions; answered when their turns have ended."""
+    """Unload all sessions; answered when their turns have ended, or are suspended."""
 
     reason: str
 
 
-DirectoryMessage = CreateSession | SubmitInput | ResumeTurn | CancelTurn | StopSessions
+DirectoryMessage = (
+    CreateSession
+    | SubmitInput
+    | ResumeTurn
+    | FollowSession
+    | WakeSession
+    | CancelTurn
+    | StopSessions
+)

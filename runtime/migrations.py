@@ -155,7 +155,24 @@ alter table sessions add column has_private integer not null default 0;
 alter table sessions add column parent_call_id text not null default '';
 alter table sessions add column is_detached integer not null default 0;
 alter table approvals add column is_deferred integer not null default 0;
+alter table sessions add column budget text;
+alter table turns add column ran_ms integer not null default 0;
+alter table turns add column resumed_at_ms integer;
+alter table turns add column failed_calls integer not null default 0;
+alter table usage add column estimated_input integer;
+alter table usage add column estimated_output integer;
 create index sessions_by_parent on sessions (parent_id) where parent_id is not null;
+
+create table inputs (
+  id integer primary key,
+  session integer not null references sessions (id),
+  input_id text not null,
+  source text not null,
+  call_id text,
+  approval_id text,
+  turn_id text,
+  unique (session, input_id)
+) strict;
 """
 
 MIGRATIONS: tuple[str, ...] = (_FIRST, _CACHE_WRITES, _PERMISSIONS, _TREE)

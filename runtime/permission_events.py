@@ -74,6 +74,8 @@ class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given"):
         workspace: Where it holds.
         approval_id: The question whose answer it was.
         given_by: Who answered.
+        is_tainted: Whether the session had read untrusted content when it was asked about: one that
+            allows and was given before is suspended once it has.
     """
 
     grant_id: str
@@ -89,6 +91,7 @@ class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given"):
     approval_id: str
     given_by: str
     reason: str = ""
+    is_tainted: bool = False
 
 
 class GrantRevoked(Event, frozen=True, kw_only=True, tag="grant_revoked"):

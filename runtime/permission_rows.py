@@ -61,6 +61,7 @@ def approval_row(row: tuple[Any, ...]) -> ApprovalRow:
         remember=answered.remember if answered else None,
         final_arguments=answered.arguments if answered else None,
         final_digest=answered.digest if answered else None,
+        is_deferred=asked.is_deferred,
     )
 
 

@@ -15,10 +15,12 @@ from .definitions import CallStatus
 from .events import (
     ApprovalAnswered,
     ApprovalAsked,
+    CallDeferred,
     CallStarted,
     DurableEvent,
     GrantGiven,
     GrantRevoked,
+    InputAccepted,
     SessionTainted,
     TurnResumed,
     TurnSuspended,
@@ -34,10 +36,18 @@ NEVER_RAN = frozenset({CallStatus.DENIED, CallStatus.CANCELLED, CallStatus.INTER
 """How calls end whose question may still be open."""
 
 GUARDED = frozenset(
-    {ApprovalAnswered, ApprovalAsked, GrantGiven, GrantRevoked, TurnResumed, TurnSuspended}
+    {
+        ApprovalAnswered,
+        ApprovalAsked,
+        CallDeferred,
+        GrantGiven,
+        GrantRevoked,
+        TurnResumed,
+        TurnSuspended,
+    }
 )
-"""An append with one of these, or with the start of an allowed call, needs a `PermissionCheck`, and
-rows that are up to date."""
+"""An append with one of these, or with what names an approval (the start of an allowed call, the
+input with a late answer), needs a `PermissionCheck`, and rows that are up to date."""
 
 _STATES = {
     "allow": ("waiting", "allowed"),
@@ -50,6 +60,9 @@ _STATES = {
 """By decision: the state that it needs, and the state that it makes."""
 
 _BY_A_PERSON = frozenset({"allow", "deny", "revised"})
+
+_DELIVERED = frozenset({"allow", "deny", "expired"})
+"""Answers to a deferred question that its session must hear of: by an input in the same append."""
 
 _OPEN = "state in ('waiting', 'allowed')"
 
@@ -94,6 +107,7 @@ class _Approval(NamedTuple):
     call_id: str
     digest: str
     ends_at_ms: int | None
+    is_deferred: bool
 
 
 class PermissionCheck:
@@ -119,9 +133,20 @@ class PermissionCheck:
         self._now_ms = now_ms
         self._known: dict[str, _Approval | None] = {}
         self._is_tainted = is_tainted
+        self._delivering: set[str] = set()
 
     def problem(self, events: Iterable[DurableEvent]) -> str | None:
         """Why these can't be stored, one behind the other; `None` when they can."""
+        events = tuple(events)
+        inputs = (event for event in events if isinstance(event, InputAccepted))
+        self._delivering = {each.approval_id for each in inputs if each.approval_id}
+        if (found := self._each(events)) is not None:
+            return found
+        for approval_id in self._delivering:
+            return f"An input brings an answer to {approval_id} that is not stored with it."
+        return None
+
+    def _each(self, events: Iterable[DurableEvent]) -> str | None:
         for event in events:
             match event:
                 case ApprovalAsked():
@@ -130,6 +155,8 @@ class PermissionCheck:
                     found = self._answered(event)
                 case CallStarted(approval_id=approval_id) if approval_id:
                     found = self._started(event)
+                case CallDeferred():
+                    found = self._deferred(event)
                 case GrantGiven():
                     found = self._given(event)
                 case GrantRevoked():
@@ -147,7 +174,17 @@ class PermissionCheck:
         if self._find(event.approval_id) is not None:
             return f"The question {event.approval_id} was asked already."
         # Nothing is answered behind its end within one append.
-        self._known[event.approval_id] = _Approval("waiting", event.call_id, event.digest, None)
+        self._known[event.approval_id] = _Approval(
+            "waiting", event.call_id, event.digest, None, event.is_deferred
+        )
+        return None
+
+    def _deferred(self, event: CallDeferred) -> str | None:
+        approval = self._find(event.approval_id)
+        if approval is None or approval[:2] != ("waiting", event.call_id) or not approval[4]:
+            return f"The call {event.call_id} does not wait for {event.approval_id}."
+        if self._is_over(event.call_id):
+            return f"The call {event.call_id} has started or ended already."
         return None
 
     def _answered(self, event: ApprovalAnswered) -> str | None:
@@ -162,6 +199,10 @@ class PermissionCheck:
         ends = approval.ends_at_ms
         if event.decision in _BY_A_PERSON and ends is not None and self._now_ms >= ends:
             return f"The question {event.approval_id} has expired."
+        if approval.is_deferred and event.decision in _DELIVERED:
+            if event.approval_id not in self._delivering:
+                return f"The answer to {event.approval_id} is stored with the input that brings it."
+            self._delivering.remove(event.approval_id)
         digest = event.digest or approval.digest
         self._known[event.approval_id] = approval._replace(state=made, digest=digest)
         return None
@@ -196,7 +237,7 @@ class PermissionCheck:
     def _find(self, approval_id: str) -> _Approval | None:
         if approval_id not in self._known:
             row = self._connection.execute(
-                "select state, call_id, digest, ends_at_ms from approvals"
+                "select state, call_id, digest, ends_at_ms, is_deferred from approvals"
                 " where approval_id = ? and session = ?",
                 (approval_id, self._session),
             ).fetchone()
@@ -257,7 +298,8 @@ class PermissionRows:
         lasts_ms = event.expires_at_ms - at_ms
         self._connection.execute(
             "insert into approvals (session, approval_id, turn_id, call_id, digest, state,"
-            " asked_seq, asked_at_ms, ends_at_ms) values (?, ?, ?, ?, ?, 'waiting', ?, ?, ?)",
+            " asked_seq, asked_at_ms, ends_at_ms, is_deferred)"
+            " values (?, ?, ?, ?, ?, 'waiting', ?, ?, ?, ?)",
             (
                 self._session,
                 event.approval_id,
@@ -267,6 +309,7 @@ class PermissionRows:
                 seq,
                 clock_ms,
                 clock_ms + lasts_ms if event.expires_at_ms else None,
+                event.is_deferred,
             ),
         )
 
@@ -292,8 +335,16 @@ class PermissionRows:
         self._end("call_id", call_id)
 
     def end_turn(self, turn_id: str) -> None:
-        """A turn is over: nothing of it is asked or allowed any more."""
-        self._end("turn_id", turn_id)
+        """A turn is over: nothing of it is asked or allowed any more, but for what is deferred."""
+        self._end("turn_id", turn_id, "and not is_deferred")
+
+    def end_late(self, approval_id: str) -> None:
+        """The turn that was to run a deferred call is over: what was allowed has had its chance."""
+        self._connection.execute(
+            "update approvals set state = 'void'"
+            " where session = ? and approval_id = ? and state = 'allowed'",
+            (self._session, approval_id),
+        )
 
     def _pause(self, turn_id: str, *, pauses: bool) -> bool:
         """A turn is suspended or resumed; `False` when it is so already, or over."""
@@ -319,9 +370,9 @@ class PermissionRows:
             (at_ms, event.grant_id, self._session),
         )
 
-    def _end(self, column: str, name: str) -> None:
+    def _end(self, column: str, name: str, which: str = "") -> None:
         self._connection.execute(
             "update approvals set state = iif(state = 'waiting', 'withdrawn', 'void')"
-            f" where session = ? and {_OPEN} and {column} = ?",
+            f" where session = ? and {_OPEN} and {column} = ? {which}",
             (self._session, name),
         )

@@ -10,11 +10,14 @@ from typing import Any
 
 import apsw
 
-from .call_table import finish_call, mark_call_asked, propose_call, start_call
+from .budget_table import count_attempt, count_run, set_budget
+from .call_table import defer_call, finish_call, mark_call_asked, propose_call, start_call
+from .definitions import InputSource
 from .events import (
     AgentSwitched,
     ApprovalAnswered,
     ApprovalAsked,
+    AttemptCharged,
     AttemptFailed,
     CallDeferred,
     CallFinished,
@@ -34,6 +37,7 @@ from .events import (
     ProviderSetAside,
     QuestionAnswered,
     QuestionAsked,
+    SessionBudgetSet,
     SessionCreated,
     SessionDeleted,
     SessionRestored,
@@ -47,7 +51,9 @@ from .events import (
 )
 from .excerpt import excerpt
 from .history import Refusal, Text, Thinking
+from .input_table import accept_input, begin_inputs, drop_input, end_inputs, part_with_call
 from .permission_table import NEVER_RAN, PermissionEvent, PermissionRows
+from .session_table import insert_session, is_delivered, mark_private
 from .stream import Usage
 from .usage_table import add_usage
 
@@ -60,19 +66,32 @@ MAX_PREVIEW_LENGTH = 120
 _UNKNOWN = Usage()
 
 Ignored = (
-    AttemptFailed
-    | CallDeferred
-    | ChildAsks
-    | InputCancelled
+    ChildAsks
     | MessageSent
-    | PrivateDataRead
     | ProviderSetAside
     | QuestionAnswered
     | QuestionAsked
     | SessionCreated
     | ToolGivenUp
 )
-"""What changes no row: `create` did the creation, and what a cancelled input said stays."""
+"""What changes no row: `create` did the creation."""
+
+Rare = (
+    AgentSwitched
+    | AttemptCharged
+    | AttemptFailed
+    | CallDeferred
+    | HistoryCompacted
+    | InputCancelled
+    | ModelSwitched
+    | PrivateDataRead
+    | SessionBudgetSet
+    | SessionDeleted
+    | SessionRestored
+    | TitleSet
+    | Ignored
+)
+"""What happens once in a while."""
 
 
 _INSERT_MESSAGE = (
@@ -142,23 +161,7 @@ class Projection:
         cls, connection: apsw.Connection, session_id: str, event: SessionCreated, now_ms: int
     ) -> Projection:
         """The projection of a session that begins."""
-        connection.execute(
-            "insert into sessions (session_id, title, agent, kind, workspace, model, parent_id,"
-            " message_count, last_message_preview, is_active, head_seq, last_event,"
-            " created_at_ms, updated_at_ms) values (?, ?, ?, ?, ?, ?, ?, 0, '', 0, 0, 0, ?, ?)",
-            (
-                session_id,
-                event.title,
-                event.agent,
-                event.kind.value,
-                event.workspace,
-                event.model,
-                event.parent_id,
-                now_ms,
-                now_ms,
-            ),
-        )
-        key = connection.last_insert_rowid()
+        key = insert_session(connection, session_id, event, now_ms)
         return cls(connection, now_ms, (key, 0, event.title, event.agent, 0, "", 0, None, 0))
 
     @property
@@ -199,7 +202,10 @@ class Projection:
         )
 
     def apply(self, event: DurableEvent) -> bool:
-        """Changes the rows; `False`, and no change, for a second end of a call or of a turn."""
+        """Changes the rows; `False`, and no change, for what was told already.
+
+        That is a second end of a call or of a turn, or of a child's task.
+        """
         # The most frequent ones first: each case is a test.
         match event:
             case CallFinished():
@@ -211,7 +217,7 @@ class Projection:
             case MessageCompleted():
                 self._answer(event)
             case InputAccepted():
-                self._input(event)
+                return self._input(event)
             case TurnStarted():
                 self._turn_started(event)
             case TurnEnded():
@@ -221,6 +227,23 @@ class Projection:
                 return self._permission(event)
             case GrantGiven() | GrantRevoked() | SessionTainted() | TurnSuspended() | TurnResumed():
                 return self._permission(event)
+            case _:
+                self._apply_rare(event)
+        return True
+
+    def _apply_rare(self, event: Rare) -> None:
+        match event:
+            case PrivateDataRead():
+                mark_private(self._connection, self.key)
+            case CallDeferred():
+                defer_call(self._connection, self.key, event)
+                part_with_call(self._connection, self.key, event.call_id)
+            case InputCancelled():  # what it said stays
+                drop_input(self._connection, self.key, event.input_id)
+            case AttemptFailed() | AttemptCharged():
+                count_attempt(self._connection, self.key, self.head_seq + 1, event, self.now_ms)
+            case SessionBudgetSet():
+                set_budget(self._connection, self.key, event.budget)
             case ModelSwitched():
                 text = f"Model: {event.provider}/{event.model}, because: {event.reason}"
                 self._message(f"model:{self.head_seq + 1}", "system", text)
@@ -235,19 +258,25 @@ class Projection:
                 self.deleted_at_ms = self.now_ms if type(event) is SessionDeleted else None
             case _:
                 _ignored(event)
-        return True
 
     def _permission(self, event: PermissionEvent) -> bool:
         kept = self._permissions.apply(event, self.head_seq + 1, self.now_ms, self.clock_ms)
         if isinstance(event, SessionTainted):
             self.is_tainted = 1
         elif kept and isinstance(event, TurnSuspended | TurnResumed):
+            count_run(self._connection, self.key, event, self.now_ms)
             self.is_active = int(isinstance(event, TurnResumed))
         return kept
 
-    def _input(self, event: InputAccepted) -> None:
-        self._message(event.input_id, "user", event.text)
-        self.title = self.title or excerpt(event.text, MAX_TITLE_LENGTH)
+    def _input(self, event: InputAccepted) -> bool:
+        if is_delivered(self._connection, event):
+            return False
+        accept_input(self._connection, self.key, event)
+        is_said = event.source is InputSource.PERSON
+        self._message(event.input_id, "user" if is_said else "system", event.text)
+        if is_said:
+            self.title = self.title or excerpt(event.text, MAX_TITLE_LENGTH)
+        return True
 
     def _compacted(self, event: HistoryCompacted) -> None:
         self._message(f"summary:{self.head_seq + 1}", "system", f"Summary: {event.summary}")
@@ -295,6 +324,7 @@ class Projection:
         )
         if self._connection.changes():
             self.is_active = 1
+        begin_inputs(self._connection, self.key, event)
 
     def _turn_ended(self, event: TurnEnded) -> bool:
         self._connection.execute(
@@ -305,7 +335,10 @@ class Projection:
         )
         if not self._connection.changes():
             return False
+        count_run(self._connection, self.key, event, self.now_ms)
         self._permissions.end_turn(event.turn_id)
+        for late in end_inputs(self._connection, self.key, event.turn_id):
+            self._permissions.end_late(late.approval_id)
         self.is_active = self._connection.execute(
             "select exists (select 1 from turns where session = ? and ended_at_ms is null)",
             (self.key,),

@@ -11,6 +11,7 @@ import msgspec
 from .definitions import CallStatus
 from .event_codec import decode_event
 from .events import CallFinished, Stored
+from .input_table import LATE_CALLS, LATE_QUESTIONS, SELECT_INPUTS, WAKING
 from .ledger import storage_error
 from .permission_rows import (
     GRANT_HOLDS,
@@ -20,23 +21,39 @@ from .permission_rows import (
     grant_row,
 )
 from .permission_table import SEEN_AT_MS
-from .store import ApprovalRow, CallRow, GrantRow, MessageRow, OpenTurn, SessionRow, UsageRow
+from .spending import Spending, read_spending
+from .store import (
+    ApprovalRow,
+    CallRow,
+    GrantRow,
+    InputRow,
+    MessageRow,
+    OpenTurn,
+    SessionRow,
+    UsageRow,
+)
 from .usage_table import select_usage
 
-Row = TypeVar("Row", SessionRow, MessageRow, CallRow, UsageRow)
+Row = TypeVar("Row", SessionRow, MessageRow, CallRow, UsageRow, InputRow)
 _Made = TypeVar("_Made", ApprovalRow, GrantRow)
 
-_BOOLEANS = frozenset({"is_active", "is_tainted"})
+_BOOLEANS = frozenset({"is_active", "is_tainted", "has_private", "is_detached"})
 
 _SESSION_COLUMNS = (
     "session_id, title, agent, kind, workspace, model, parent_id, message_count,"
     " last_message_preview, is_active, head_seq, created_at_ms, updated_at_ms, deleted_at_ms,"
-    " is_tainted"
+    " is_tainted, parent_call_id, is_detached, has_private"
 )
 
 _CALL_COLUMNS = (
     "c.call_id, s.session_id, c.turn_id, c.name, c.status, c.arguments, c.result, c.display,"
     " c.proposed_at_ms, c.started_at_ms, c.finished_at_ms, c.duration_ms"
+)
+
+WAITED_FOR = (
+    "select s.parent_call_id from sessions s where s.parent_id = ? and not s.is_detached"
+    " and (? or exists (select 1 from turns t"
+    " where t.session = s.id and t.is_suspended and t.ended_at_ms is null)) order by s.id"
 )
 
 # The call's own columns come from its row, so that a `tool_call` shows its present state and no
@@ -90,13 +107,27 @@ class Queries:
         )
         return rows[0] if rows else None
 
-    def sessions(self, limit: int, include_deleted: bool) -> list[SessionRow]:
+    def sessions(
+        self, limit: int, include_deleted: bool, include_children: bool
+    ) -> list[SessionRow]:
         """See `StoreReader.sessions`."""
         return self._structs(
             SessionRow,
-            f"select {_SESSION_COLUMNS} from sessions where ? or deleted_at_ms is null"
-            " order by last_event desc limit ?",
-            (include_deleted, _bound(limit)),
+            f"select {_SESSION_COLUMNS} from sessions where (? or deleted_at_ms is null)"
+            " and (? or parent_id is null) order by last_event desc limit ?",
+            (include_deleted, include_children, _bound(limit)),
+        )
+
+    def children(
+        self, parent_id: str | None, call_id: str | None, is_detached: bool | None
+    ) -> list[SessionRow]:
+        """See `StoreReader.children`."""
+        where, values = _filtered({"parent_id": parent_id, "parent_call_id": call_id})
+        return self._structs(
+            SessionRow,
+            f"select {_SESSION_COLUMNS} from sessions where parent_id is not null and {where}"
+            " and (? is null or is_detached = ?) order by id",
+            (*values, is_detached, is_detached),
         )
 
     def messages(self, session_id: str, after: int, limit: int | None) -> list[MessageRow]:
@@ -121,6 +152,10 @@ class Queries:
         """See `StoreReader.usage`."""
         query = select_usage(session_id, since_ms, after, _bound(limit))
         return self._structs(UsageRow, *query)
+
+    def spending(self, session_id: str, turn_id: str | None) -> Spending | None:
+        """See `StoreReader.spending`."""
+        return read_spending(self._rows, session_id, turn_id)
 
     def approvals(
         self, session_id: str | None, approval_id: str | None, state: str | None, limit: int
@@ -164,40 +199,61 @@ class Queries:
     def open_turns(self) -> list[OpenTurn]:
         """See `StoreReader.open_turns`."""
         turns = self._rows(
-            "select t.session, s.session_id, t.turn_id, t.started_at_ms, t.is_suspended from turns t"
+            "select t.session, s.session_id, t.turn_id, t.started_at_ms, t.is_suspended,"
+            " s.parent_id, s.parent_call_id, s.is_detached from turns t"
             " join sessions s on s.id = t.session where t.ended_at_ms is null order by t.id",
             (),
         )
         seen = self._rows(SEEN_AT_MS, ())[0][0] or 0 if turns else 0
-        return [
-            OpenTurn(
-                session_id=session_id,
-                turn_id=turn_id,
-                started_at_ms=started_at_ms,
-                calls=self._open_calls(key, turn_id),
-                is_suspended=bool(is_suspended),
-                approvals=tuple(self._open_questions(key, turn_id)),
-                seen_at_ms=seen,
-            )
-            for key, session_id, turn_id, started_at_ms, is_suspended in turns
-        ]
+        return [self._open_turn(row, seen) for row in turns]
+
+    def _open_turn(self, row: tuple[Any, ...], seen_at_ms: int) -> OpenTurn:
+        key, session_id, turn_id, started_at_ms, is_suspended, *parent, is_detached = row
+        parent_id, parent_call_id = parent
+        return OpenTurn(
+            session_id=session_id,
+            turn_id=turn_id,
+            started_at_ms=started_at_ms,
+            calls=self._open_calls(key, turn_id),
+            is_suspended=bool(is_suspended),
+            approvals=tuple(self._open_questions(key, turn_id)),
+            seen_at_ms=seen_at_ms,
+            parent_id=parent_id,
+            parent_call_id=parent_call_id,
+            is_detached=bool(is_detached),
+            delegated=tuple(row[0] for row in self._rows(WAITED_FOR, (session_id, is_suspended))),
+        )
 
     def _open_questions(self, key: int, turn_id: str) -> list[ApprovalRow]:
         where = (
-            "a.session = ? and a.turn_id = ? and not exists (select 1 from tool_calls c where"
+            "a.session = ? and (a.turn_id = ? and not a.is_deferred"
+            f" or a.approval_id in ({LATE_QUESTIONS}))"
+            " and not exists (select 1 from tool_calls c where"
             " c.session = a.session and c.call_id = a.call_id and c.finished_at_ms is not null)"
         )
-        rows = self._rows(f"{SELECT_APPROVALS} where {where} order by a.id", (key, turn_id))
+        sql = f"{SELECT_APPROVALS} where {where} order by a.id"
+        rows = self._rows(sql, (key, turn_id, key, turn_id))
         return self._decoded(approval_row, rows)
 
     def _open_calls(self, key: int, turn_id: str) -> tuple[CallRow, ...]:
         rows = self._structs(
             CallRow,
             f"select {_CALL_COLUMNS} from tool_calls c join sessions s on s.id = c.session"
-            " where c.session = ? and c.turn_id = ? and c.finished_at_ms is null order by c.id",
-            (key, turn_id),
+            " where c.session = ? and c.finished_at_ms is null"
+            " and (c.turn_id = ? and c.status <> 'deferred'"
+            f" or c.call_id in ({LATE_CALLS})) order by c.id",
+            (key, turn_id, key, turn_id),
         )
         return tuple(rows)
+
+    def open_inputs(self, session_id: str) -> list[InputRow]:
+        """See `StoreReader.open_inputs`."""
+        where = "where s.session_id = ? order by i.id"
+        return self._structs(InputRow, f"{SELECT_INPUTS} {where}", (session_id,))
+
+    def waking_sessions(self) -> list[str]:
+        """See `StoreReader.waking_sessions`."""
+        return [row[0] for row in self._rows(WAKING, ())]
 
     def _structs(self, kind: type[Row], sql: str, values: tuple[object, ...]) -> list[Row]:
         # The columns stand in the order of the fields. SQLite has no booleans, and convert's

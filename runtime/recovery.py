@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -27,14 +27,15 @@ def closing_events(turn: OpenTurn, now_ms: int) -> tuple[DurableEvent, ...]:
     """The one result of each open call, in their order, then the end of the turn.
 
     A turn that a person was asked about is not ended but suspended: the calls that have questions,
-    and have not started, stay open. What was allowed then is void, and will be asked anew; what is
+    and have not started, stay open, and so do those that wait for a session which is suspended. What was allowed then is void, and will be asked anew; what is
     answered while the turn is suspended holds. Nothing at all for a turn that waits so already.
 
     Durations reach until `now_ms`: when the process ended is not known.
     """
-    asked = {approval.call_id for approval in turn.approvals}
-    kept = [c.call_id for c in turn.calls if c.call_id in asked and c.started_at_ms is None]
-    closed = tuple(_closed(call, now_ms) for call in turn.calls if call.call_id not in kept)
+    kept = kept_calls(turn)
+    closed = tuple(
+        _closed(turn.turn_id, call, now_ms) for call in turn.calls if call.call_id not in kept
+    )
     if kept:
         answered = _answered(turn, now_ms)
         if turn.is_suspended:
@@ -51,6 +52,30 @@ def closing_events(turn: OpenTurn, now_ms: int) -> tuple[DurableEvent, ...]:
             duration_ms=max(now_ms - turn.started_at_ms, 0),
         ),
     )
+
+
+def kept_calls(turn: OpenTurn) -> list[str]:
+    """The calls with which a turn waits for people, or for a session that does."""
+    asked = {approval.call_id for approval in turn.approvals}
+    return [
+        call.call_id
+        for call in turn.calls
+        if call.call_id in turn.delegated or (call.call_id in asked and call.started_at_ms is None)
+    ]
+
+
+def deepest_first(turns: Iterable[OpenTurn]) -> list[OpenTurn]:
+    """The turns in an order in which each comes behind those that it may wait for."""
+    turns = list(turns)
+    parents = {turn.session_id: turn.parent_id for turn in turns}
+
+    def depth(turn: OpenTurn) -> int:
+        count, parent = 0, turn.parent_id
+        while parent in parents and count < len(parents):
+            count, parent = count + 1, parents[parent]
+        return count
+
+    return sorted(turns, key=depth, reverse=True)
 
 
 def _answered(turn: OpenTurn, now_ms: int) -> Iterator[ApprovalAnswered]:
@@ -74,11 +99,11 @@ def _decided(approval: ApprovalRow, decision: str, reason: str) -> ApprovalAnswe
     )
 
 
-def _closed(call: CallRow, now_ms: int) -> CallFinished:
+def _closed(turn_id: str, call: CallRow, now_ms: int) -> CallFinished:
     had_started = call.started_at_ms is not None
     since_ms = call.proposed_at_ms if call.started_at_ms is None else call.started_at_ms
     return CallFinished(
-        turn_id=call.turn_id,
+        turn_id=turn_id,
         call_id=call.call_id,
         name=call.name,
         status=CallStatus.INTERRUPTED,

@@ -22,12 +22,14 @@ from .errors import StorageError
 from .events import Stored
 from .ledger import Ledger, storage_error, wall_clock_ms
 from .queries import Queries
+from .spending import Spending
 from .store import (
     Append,
     ApprovalRow,
     CallRow,
     CommitResult,
     GrantRow,
+    InputRow,
     MessageRow,
     OpenTurn,
     SessionRow,
@@ -127,9 +129,20 @@ class _DiskReader:
         return await self._read(lambda queries: queries.session(session_id))
 
     async def sessions(
-        self, *, limit: int = 100, include_deleted: bool = False
+        self, *, limit: int = 100, include_deleted: bool = False, include_children: bool = True
     ) -> list[SessionRow]:
-        return await self._read(lambda queries: queries.sessions(limit, include_deleted))
+        return await self._read(
+            lambda queries: queries.sessions(limit, include_deleted, include_children)
+        )
+
+    async def children(
+        self,
+        parent_id: str | None = None,
+        *,
+        call_id: str | None = None,
+        is_detached: bool | None = None,
+    ) -> list[SessionRow]:
+        return await self._read(lambda queries: queries.children(parent_id, call_id, is_detached))
 
     async def messages(
         self, session_id: str, *, after: int = 0, limit: int | None = None
@@ -156,6 +169,9 @@ class _DiskReader:
     ) -> list[UsageRow]:
         return await self._read(lambda queries: queries.usage(session_id, since_ms, after, limit))
 
+    async def spending(self, session_id: str, turn_id: str | None = None) -> Spending | None:
+        return await self._read(lambda queries: queries.spending(session_id, turn_id))
+
     async def approvals(
         self,
         *,
@@ -178,6 +194,12 @@ class _DiskReader:
 
     async def open_turns(self) -> list[OpenTurn]:
         return await self._read(Queries.open_turns)
+
+    async def open_inputs(self, session_id: str) -> list[InputRow]:
+        return await self._read(lambda queries: queries.open_inputs(session_id))
+
+    async def waking_sessions(self) -> list[str]:
+        return await self._read(Queries.waking_sessions)
 
     async def aclose(self) -> None:
         """Waits for the reads that have begun; later ones are refused. Again is harmless."""

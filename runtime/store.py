@@ -12,9 +12,10 @@ from typing import Protocol
 
 import msgspec
 
-from .definitions import Binding, CallStatus, SessionKind, Tier
+from .definitions import Binding, CallStatus, InputSource, SessionKind, Tier
 from .errors import ConflictError, NotFoundError, ValidationError
 from .events import DurableEvent, Stored
+from .spending import Spending
 
 
 class Append(msgspec.Struct, frozen=True):
@@ -25,7 +26,11 @@ class Append(msgspec.Struct, frozen=True):
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A session in a list. Times are Unix milliseconds."""
+    """A session in a list. Times are Unix milliseconds.
+
+    `parent_id` is the session that delegated to it, by the call `parent_call_id`; `is_detached`
+    says that nobody waited for its answer, and that the parent does not have it yet.
+    """
 
     session_id: str
     title: str
@@ -42,6 +47,9 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     updated_at_ms: int
     deleted_at_ms: int | None
     is_tainted: bool = False
+    parent_call_id: str = ""
+    is_detached: bool = False
+    has_private: bool = False
 
 
 class MessageRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +100,8 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
 class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of one model call; `None` is unknown, never zero.
 
-    `position` orders the calls of all sessions; `agent` is who the session is of now.
+    `position` orders the calls of all sessions; `agent` is who the session is of now. What is
+    estimated stands where nobody counted.
     """
 
     position: int
@@ -108,6 +117,8 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
     reasoning_tokens: int | None
     cache_write_tokens: int | None
     created_at_ms: int
+    estimated_input: int | None = None
+    estimated_output: int | None = None
 
 
 class ApprovalRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,6 +150,18 @@ class ApprovalRow(msgspec.Struct, frozen=True, kw_only=True):
     remember: str | None = None
     final_arguments: str | None = None
     final_digest: str | None = None
+    is_deferred: bool = False
+
+
+class InputRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An input whose turn is not over; see `InputAccepted`. `turn_id` is its turn's, once it has one."""
+
+    session_id: str
+    input_id: str
+    source: InputSource
+    call_id: str
+    approval_id: str
+    turn_id: str | None
 
 
 class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,13 +183,17 @@ class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     given_at_ms: int
     revoked_at_ms: int | None = None
+    is_tainted: bool = False
 
 
 class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
     """A turn that has no end yet, with its calls that have no result, in their order.
 
-    `approvals` are the questions about those calls, in the order in which they were asked.
-    `seen_at_ms` is the latest time on record since the first of them.
+    A deferred call is open only in the turn that runs it after all. `approvals` are the questions
+    about those calls, in the order in which they were asked.
+    `seen_at_ms` is the latest time on record since the first of them. `delegated` are the calls that
+    wait for a suspended session; of a suspended turn, those that waited for one: it may have gone on
+    by itself. The rest says whose turn it is, as in `SessionRow`.
     """
 
     session_id: str
@@ -176,6 +203,10 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
     is_suspended: bool = False
     approvals: tuple[ApprovalRow, ...] = ()
     seen_at_ms: int = 0
+    parent_id: str | None = None
+    parent_call_id: str = ""
+    is_detached: bool = False
+    delegated: tuple[str, ...] = ()
 
 
 Refusal = NotFoundError | ConflictError | ValidationError
@@ -198,9 +229,25 @@ class StoreReader(Protocol):
         ...
 
     async def sessions(
-        self, *, limit: int = 100, include_deleted: bool = False
+        self, *, limit: int = 100, include_deleted: bool = False, include_children: bool = True
     ) -> list[SessionRow]:
         """Sessions, the latest activity first."""
+        ...
+
+    async def children(
+        self,
+        parent_id: str | None = None,
+        *,
+        call_id: str | None = None,
+        is_detached: bool | None = None,
+    ) -> list[SessionRow]:
+        """Sessions that were delegated to, in their order, deleted ones too.
+
+        Args:
+            parent_id: Those of this session; `None` is all.
+            call_id: Those of this call.
+            is_detached: Those whose answer their parent does not have yet, or the others.
+        """
         ...
 
     async def messages(
@@ -234,6 +281,10 @@ class StoreReader(Protocol):
         """
         ...
 
+    async def spending(self, session_id: str, turn_id: str | None = None) -> Spending | None:
+        """What a session, or one turn of it, has used, with all that it delegated."""
+        ...
+
     async def approvals(
         self,
         *,
@@ -262,6 +313,14 @@ class StoreReader(Protocol):
         """Turns without an end: what a crash left behind."""
         ...
 
+    async def open_inputs(self, session_id: str) -> list[InputRow]:
+        """Inputs of a session whose turns have not ended, in order."""
+        ...
+
+    async def waking_sessions(self) -> list[str]:
+        """Sessions with an input that the runtime itself gave them, and whose turn begins next."""
+        ...
+
     async def aclose(self) -> None:
         """Closes the database, and gives up the lock if it holds one. Not cancellable."""
         ...
@@ -273,9 +332,9 @@ class Store(StoreReader, Protocol):
     async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
         """Appends in one transaction, in order; gives for each what was stored, or its refusal.
 
-        A second `CallFinished` of one call, and a second `TurnEnded` of one turn, is left out:
-        the first one holds, and the rest of that append is stored. Refused, alone: an append to an
-        unknown session (not begun by its `SessionCreated`) with `NotFoundError`, a second
+        A second `CallFinished` of one call, a second `TurnEnded` of one turn, and a second input
+        with the answer of one child, is left out: the first one holds, and the rest of that append
+        is stored. Refused, alone: an append to an unknown session (not begun by its `SessionCreated`) with `NotFoundError`, a second
         `SessionCreated` with `ConflictError`, what can't be stored (too large, an integer beyond
         64 bits) with `ValidationError`, a question that is answered though it does not wait, a
         start that no answer allows, and whatever else the permission tables are against with

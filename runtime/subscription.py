@@ -89,6 +89,11 @@ class Subscription:
         return updates
 
     @property
+    def waiting(self) -> int:
+        """How many updates were put and not taken."""
+        return len(self._updates)
+
+    @property
     def has_room(self) -> bool:
         """Whether the consumer keeps up."""
         return len(self._updates) < MAX_WAITING_UPDATES or self._is_closed or not self._paces

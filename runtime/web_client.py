@@ -59,6 +59,8 @@ class WebClient:
             sent = await self._send(hop, max_bytes)
             if isinstance(sent, WebAnswer):
                 return sent
+            if request.on_redirect is not None:
+                await request.on_redirect(hop.url, sent.url, sent.request)
             hop = sent
         raise ToolFailure(
             ErrorType.NETWORK_ERROR,

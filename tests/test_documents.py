@@ -49,7 +49,8 @@ def test_the_documents_name_every_state_and_error_of_a_call() -> None:
 @pytest.mark.parametrize("tool", builtin_tools(), ids=lambda tool: tool.definition.name)
 def test_every_built_in_tool_is_listed_as_it_is(tool: Tool) -> None:
     its = tool.definition
-    row = f"| `{its.name}` | {its.tier} | {its.timeout_seconds:g} s | {its.effect} | "
+    deadline = "none" if tool.waits else f"{its.timeout_seconds:g} s"
+    row = f"| `{its.name}` | {its.tier} | {deadline} | {its.effect} | "
     listed = next(
         (line for line in text_of("docs/tools.md").splitlines() if line.startswith(row)), ""
     )

@@ -44,6 +44,9 @@ DEFAULTS: dict[str, float] = {
     "retry_wait_seconds": 60,
     "max_tool_seconds": 600,
     "approval_seconds": 600,
+    "deferred_seconds": 7 * 24 * 3600,
+    "max_session_depth": 3,
+    "max_child_sessions": 8,
     "max_repeats": 25,
 }
 """As the design has them; those who change one change the documents too."""
@@ -59,6 +62,8 @@ def test_constants_that_mean_the_same_are_the_same() -> None:
 
 BOUNDS: dict[str, tuple[float, float]] = {
     "calls": (1, 100_000),
+    "depth": (0, 16),
+    "child": (1, 100_000),
     "repeats": (1, 100_000),
     "retries": (0, 20),
     "arguments_bytes": (1024, 1024 * 1024),
@@ -261,6 +266,31 @@ async def test_the_time_of_a_question(
         tmp_path, [("act", {})], [act], on_approval=slow, limits={"approval_seconds": 30}
     )
     assert played.statuses == [("act", status)]
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(29, "success"), (31, "denied")])
+async def test_the_time_of_a_deferred_question(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, seconds: float, status: str
+) -> None:
+    @callboard.tool(tier="elevated")
+    async def act() -> str:
+        """Is asked about."""
+        await trio.lowlevel.checkpoint()
+        return "acted"
+
+    async def slow(request: ApprovalRequest) -> bool:
+        await trio.sleep(seconds)
+        return True
+
+    async with open_local_stage(
+        tmp_path, [reply(calls=[("act", {})]), reply("It waits."), reply("I see.")], tools=[act],
+        agents=[callboard.Agent(defer=True)], on_approval=slow,
+        settings=Settings(limits=Limits(deferred_seconds=30)),
+    ) as (runtime, _):  # fmt: skip
+        await (await runtime.create_session()).run("Go.")
+        await trio.sleep(60)
+        [call] = await runtime.store.calls()
+    assert call.status == status
 
 
 @pytest.mark.parametrize(

@@ -18,15 +18,18 @@ import trio
 
 import callboard
 from callboard.config.settings import Limits, Settings
-from callboard.providers.script import fail
+from callboard.providers.script import Step, fail
 from callboard.tools.tool import FunctionTool
 
 FRONT_DOOR = Path(callboard.__file__)
 
 MAX_LINES = 10
 
-EVENTFUL = (
-    callboard.reply("One moment.", thinking="Hm.", calls=[("work", {})]),
+EVENTFUL: tuple[Step, ...] = (
+    *[callboard.reply(calls=[("get_current_time", "{")])] * 3,
+    callboard.reply(
+        "One moment.", thinking="Hm.", calls=[("work", {}), ("delete_file", {"path": "old.txt"})]
+    ),
     fail("This is more than I can read.", error_type="context_overflow"),
     callboard.reply("A moment was asked for, and work was done."),
     callboard.reply("This answer breaks o", finish=None),
@@ -36,7 +39,7 @@ EVENTFUL = (
 by the rehearsal model."""
 EVENTFUL_SETTINGS = Settings(
     limits=Limits(retry_wait_seconds=0.01),
-    agents={"general": callboard.Agent(fallbacks=("rehearsal/rehearsal",))},
+    agents={"general": callboard.Agent(fallbacks=("rehearsal/rehearsal",), defer=True)},
 )
 
 

@@ -23,15 +23,56 @@ EffectRule = Callable[[Any], Effect | str]
 """Arguments → the effect of this call."""
 
 
+class CallRules:
+    """The functions that a tool was given; what is `None` was not, or was given as a plain word.
+
+    Raises:
+        ValidationError: One of them is no function, or is asynchronous and may not be.
+    """
+
+    __slots__ = ("approval", "effect", "preview", "raise_tier", "resources")
+
+    def __init__(
+        self,
+        tool_name: str,
+        approval: Any,
+        effect: Any,
+        resources: KeyRule | None,
+        raise_tier: TierRule | None,
+        preview: Any,
+    ) -> None:
+        self.approval = checked_rule(
+            tool_name, "approval", approval if callable(approval) else None
+        )
+        self.effect = checked_rule(tool_name, "effect", effect if callable(effect) else None)
+        self.resources = checked_rule(tool_name, "resources", resources)
+        self.raise_tier = checked_rule(tool_name, "raise_tier", raise_tier)
+        self.preview = checked_function(tool_name, "preview", preview)
+
+
 def checked_rule(tool_name: str, option: str, rule: Any) -> Any:
     """The function that was given for an option; raises `ValidationError` when it is none."""
-    if rule is None or (callable(rule) and not inspect.iscoroutinefunction(rule)):
+    if not inspect.iscoroutinefunction(rule):
+        return checked_function(tool_name, option, rule)
+    raise _unfit(tool_name, option, rule, "is asynchronous. Pass a plain function of the arguments")
+
+
+def checked_function(tool_name: str, option: str, rule: Any) -> Any:
+    """The same, of one that may be asynchronous."""
+    if rule is None or callable(rule):
         return rule
-    what = "is asynchronous" if callable(rule) else "is no function"
-    raise ValidationError(
-        f"tool {tool_name}: {option}={rule!r} {what}. Pass a plain function of the arguments.",
-        field=option,
-    )
+    raise _unfit(tool_name, option, rule, "is no function. Pass a function of the arguments")
+
+
+def text_of(said: object) -> str | None:
+    """The text that a function gave, or nothing; raises `ValidationError`."""
+    if said is None or isinstance(said, str):
+        return said
+    raise ValidationError(f"preview gave {said!r:.100}, which is no text.", field="preview")
+
+
+def _unfit(tool_name: str, option: str, rule: Any, why: str) -> ValidationError:
+    return ValidationError(f"tool {tool_name}: {option}={rule!r} {why}.", field=option)
 
 
 def keys_of(said: Iterable[Resource | str]) -> tuple[Resource, ...]:

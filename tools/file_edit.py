@@ -17,10 +17,11 @@ from ..runtime.definitions import (
     ToolFailure,
     ToolResult,
 )
-from ..runtime.handles import WritableFiles
-from .file_facts import in_bytes, resource, writing
+from ..runtime.handles import ReadableFiles, WritableFiles
+from .file_facts import in_bytes, reading, resource, writing
 from .paths import shown
-from .threads import run_write
+from .text_diff import diff, whole_diff
+from .threads import run_read, run_write
 from .tool import ToolContext, tool
 
 MAX_EDITED_BYTES = 10 * 1024 * 1024
@@ -33,10 +34,6 @@ MAX_COMPARED_CHARACTERS = 200
 """Enough to know a line again."""
 MAX_NEAREST = 3
 """What helps a model to see its mistake; more only fills its window."""
-MAX_DIFF_LINES = 2_000
-"""difflib grows with the square of what differs."""
-CONTEXT_LINES = 3
-"""As in diff -u."""
 
 
 class Edit(msgspec.Struct, frozen=True):
@@ -52,12 +49,24 @@ class Edit(msgspec.Struct, frozen=True):
     ] = 1
 
 
+async def _preview(arguments: Any, context: ToolContext) -> str:
+    """What the edits change, as a diff."""
+    return await run_read(_shown, reading(context), arguments.path, arguments.edits)
+
+
+def _shown(files: ReadableFiles, path: str, edits: list[Edit]) -> str:
+    edited = _edited(files, path, edits)
+    changes = whole_diff(edited.before, edited.after, edited.name)
+    return changes or "(the content stays the same)"
+
+
 @tool(
     tier=Tier.WORKSPACE,
     needs=[Capability.FILES_WRITE],
     timeout_seconds=10,
     effect=Effect.ONCE,
     resources=lambda arguments: resource(arguments.path, write=True),
+    preview=_preview,
 )
 async def edit_file(
     context: ToolContext,
@@ -74,15 +83,9 @@ async def edit_file(
 
 
 def _edit(files: WritableFiles, path: str, edits: list[Edit]) -> ToolResult:
-    content = files.read(path, limit=MAX_EDITED_BYTES + 1)
-    name = shown(files.normalize(path))
-    before = _text(content.data, name)
-    after = before
-    for index, edit in enumerate(edits):
-        after = _replace(after, edit, index, name)
-    info = files.replace_unchanged(
-        path, after.encode(), digest=hashlib.sha256(content.data).digest()
-    )
+    edited = _edited(files, path, edits)
+    before, after, name = edited.before, edited.after, edited.name
+    info = files.replace_unchanged(path, after.encode(), digest=edited.digest)
     replacements = sum(edit.count for edit in edits)
     times = "1 replacement" if replacements == 1 else f"{replacements} replacements"
     return ToolResult(
@@ -90,6 +93,26 @@ def _edit(files: WritableFiles, path: str, edits: list[Edit]) -> ToolResult:
         display=f"Edited {name} ({times})",
         artifacts=(Artifact(kind="file", id=info.path, size_bytes=info.size_bytes),),
     )
+
+
+class _Edited(msgspec.Struct, frozen=True):
+    """A text before and after all edits; `digest` is that of the file's bytes."""
+
+    name: str
+    before: str
+    after: str
+    digest: bytes
+
+
+def _edited(files: ReadableFiles, path: str, edits: list[Edit]) -> _Edited:
+    """Reads a file and makes the edits of its text; nothing is written."""
+    content = files.read(path, limit=MAX_EDITED_BYTES + 1)
+    name = shown(files.normalize(path))
+    before = _text(content.data, name)
+    after = before
+    for index, edit in enumerate(edits):
+        after = _replace(after, edit, index, name)
+    return _Edited(name, before, after, hashlib.sha256(content.data).digest())
 
 
 def _text(data: bytes, name: str) -> str:
@@ -149,7 +172,7 @@ def _lines_of(text: str, old: str) -> list[int]:
 
 def _nearest(text: str, old: str) -> list[dict[str, Any]]:
     """The lines that look most like the first line of a text that was not found."""
-    import difflib  # here, as below: it costs a program that edits nothing its start
+    import difflib  # here: it costs a program that edits nothing its start
 
     wanted = next((line for line in old.splitlines() if line.strip()), old).strip()
     lines = text.splitlines()[:MAX_COMPARED_LINES]
@@ -160,48 +183,3 @@ def _nearest(text: str, old: str) -> list[dict[str, Any]]:
         number = cut.index(line)
         found.append({"line": number + 1, "text": lines[number][:MAX_COMPARED_CHARACTERS]})
     return sorted(found, key=operator.itemgetter("line"))
-
-
-def diff(before: str, after: str, name: str) -> str:
-    """A unified diff; what is the same at both ends is not even looked at."""
-    import difflib
-
-    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    start = 0
-    while start < min(len(old), len(new)) and old[start] == new[start]:
-        start += 1
-    end = 0
-    while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
-        end += 1
-    first = max(0, start - CONTEXT_LINES)
-    tail = max(0, end - CONTEXT_LINES)
-    old, new = old[first : len(old) - tail], new[first : len(new) - tail]
-    if max(len(old), len(new)) > MAX_DIFF_LINES:
-        return f"(the changes span {len(old)} lines from line {first + 1}: too many to show)"
-    pieces = [f"--- {name}\n", f"+++ {name}\n"]
-    matcher = difflib.SequenceMatcher(None, old, new)
-    for group in matcher.get_grouped_opcodes(CONTEXT_LINES):
-        pieces.extend(_hunk(group, old, new, first))
-    return "".join(pieces) if len(pieces) > 2 else ""
-
-
-def _hunk(
-    group: list[tuple[Any, int, int, int, int]], old: list[str], new: list[str], first: int
-) -> list[str]:
-    ranges = [
-        f"{first + low + (1 if high > low else 0)},{high - low}"
-        for low, high in ((group[0][1], group[-1][2]), (group[0][3], group[-1][4]))
-    ]
-    lines = [f"@@ -{ranges[0]} +{ranges[1]} @@\n"]
-    for tag, old_low, old_high, new_low, new_high in group:
-        if tag == "equal":
-            lines.extend(_marked(" ", old[old_low:old_high]))
-            continue
-        lines.extend(_marked("-", old[old_low:old_high]))
-        lines.extend(_marked("+", new[new_low:new_high]))
-    return lines
-
-
-def _marked(mark: str, lines: list[str]) -> list[str]:
-    ending = "\n\\ No newline at end of file\n"
-    return [f"{mark}{line}" if line.endswith("\n") else f"{mark}{line}{ending}" for line in lines]

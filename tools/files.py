@@ -8,6 +8,7 @@ from ..runtime.definitions import Artifact, Capability, Effect, Tier, ToolResult
 from ..runtime.handles import FileInfo, WritableFiles
 from .file_facts import in_bytes, overwrite_reason, reading, resource, timestamp, writing
 from .paths import shown
+from .preview import preview_of_delete, preview_of_move, preview_of_write
 from .schema import WireName
 from .text_codec import encode
 from .threads import run_read, run_write
@@ -81,6 +82,7 @@ def _entry(info: FileInfo, base: str) -> dict[str, Any]:
     # Overwriting twice is harmless, appending twice is not: the definition takes the safe word.
     effect=Effect.ONCE,
     resources=lambda arguments: resource(arguments.path, write=True),
+    preview=preview_of_write,
 )
 async def write_file(
     context: ToolContext,
@@ -132,6 +134,7 @@ def _write(
         *resource(arguments.source, write=True),
         *resource(arguments.destination, write=True),
     ),
+    preview=preview_of_move,
 )
 async def move_file(
     context: ToolContext,
@@ -168,6 +171,7 @@ def _deletes(arguments: Any, context: ToolContext) -> str:
     timeout_seconds=10,
     approval=_deletes,
     resources=lambda arguments: resource(arguments.path, write=True),
+    preview=preview_of_delete,
 )
 async def delete_file(context: ToolContext, path: str, recursive: bool = False) -> ToolResult:
     """Deletes a file, a link or a directory of the workspace.

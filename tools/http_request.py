@@ -11,6 +11,7 @@ import msgspec
 from ..runtime.definitions import Capability, Effect, ErrorType, Tier, ToolFailure, ToolResult
 from ..runtime.handles import WebRequest
 from ..runtime.http_url import parse_url
+from ..runtime.redaction import MASK, redact
 from .file_facts import in_bytes
 from .http_body import shown_body
 from .paths import shown
@@ -32,6 +33,8 @@ NOT_SETTABLE = frozenset(
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
+_SECRET = re.compile(r"auth|cookie|token|secret|passw|credential|signature|api-?key|[-_]key$")
+"""Names of headers whose values a preview does not show, whatever they look like."""
 
 
 def _asks(arguments: Any, context: ToolContext) -> str | None:
@@ -40,6 +43,20 @@ def _asks(arguments: Any, context: ToolContext) -> str | None:
     if request.method in READING:
         return None
     return f"sends {request.method} to {parse_url(request.url).authority}"
+
+
+def _preview(arguments: Any, context: ToolContext) -> str:
+    """The request as it would be sent: its line, its headers without what is secret, its body."""
+    request = _request(arguments.url, arguments.method, arguments.headers, arguments.body)
+    lines = [f"{request.method} {request.url}"]
+    lines += [f"{name}: {_masked(name, value)}" for name, value in request.headers.items()]
+    return "\n".join(lines) + (f"\n\n{request.body.decode()}" if request.body else "")
+
+
+def _masked(name: str, value: str) -> str:
+    if _SECRET.search(name) and value:
+        return f"{MASK} ({len(value)} characters)"
+    return redact(value)
 
 
 def _effect(arguments: Any) -> Effect:
@@ -52,6 +69,7 @@ def _effect(arguments: Any) -> Effect:
     timeout_seconds=30,
     approval=_asks,
     effect=_effect,
+    preview=_preview,
 )
 async def http_request(
     context: ToolContext,

@@ -22,14 +22,15 @@ PROTECTED_IN_GIT = frozenset({"hooks", "config", "config.worktree", "commondir"}
 """Below `.git`: git runs programs that these name, or takes its config from where `commondir` points;
 submodules keep theirs deeper."""
 
-_UNSHOWABLE = re.compile(
+UNSHOWABLE = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
+"""What a person would not see, or would see as something else."""
 
 
 def shown(name: str) -> str:
     """A name with control, zero-width and bidirectional characters and broken bytes escaped."""
-    return _UNSHOWABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), name)
+    return UNSHOWABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), name)
 
 
 def not_allowed(path: str) -> ToolFailure:
@@ -71,7 +72,7 @@ def root_names(path: str) -> tuple[str, ...]:
 
 def check_new_name(path: str) -> None:
     """Refuses to write to names that could deceive whoever reads a log or a terminal."""
-    if _UNSHOWABLE.search(path):
+    if UNSHOWABLE.search(path):
         raise ToolFailure(
             ErrorType.VALIDATION_ERROR,
             f"{shown(path)}: a name to write to may not hold control, zero-width or "

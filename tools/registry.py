@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ..runtime.definitions import Capability, SessionKind, Tier, ToolDefinition
 from ..runtime.errors import ConflictError
+from .channel_tools import ask_user, message
 from .clock import get_current_time
+from .delegate import delegate
 from .file_edit import edit_file
 from .file_pages import read_file
 from .files import delete_file, list_directory, move_file, write_file
@@ -18,7 +20,24 @@ from .tool import Tool
 MAX_CACHED_QUERIES = 256
 """Agents times session kinds; beyond it the cache starts anew rather than grow."""
 
-_WORKER_NEEDS = frozenset({Capability.FILES_READ, Capability.NETWORK, Capability.MEMORY_READ})
+HANDLES: Mapping[SessionKind, frozenset[Capability]] = {
+    SessionKind.MAIN: frozenset(Capability),
+    SessionKind.BRANCH: frozenset(Capability),
+    SessionKind.WORKER: frozenset(
+        {Capability.FILES_READ, Capability.NETWORK, Capability.MEMORY_READ}
+    ),
+}
+"""What a kind of session has to act with, whatever is registered: its calls get no other handle.
+
+A worker looks and reports: it can't write, run, remember, speak, or start sessions.
+"""
+
+TIERS: Mapping[SessionKind, frozenset[Tier]] = {
+    SessionKind.MAIN: frozenset(Tier),
+    SessionKind.BRANCH: frozenset(Tier),
+    SessionKind.WORKER: frozenset({Tier.READ_ONLY}),
+}
+"""How dangerous the tools may be that a kind of session is offered at all."""
 
 
 def builtin_tools() -> tuple[Tool, ...]:
@@ -33,18 +52,15 @@ def builtin_tools() -> tuple[Tool, ...]:
         delete_file,
         search_files,
         http_request,
+        message,
+        ask_user,
+        delegate,
     )
 
 
 def is_available(definition: ToolDefinition, kind: SessionKind) -> bool:
-    """Whether a kind of session has the handles that a tool needs.
-
-    A worker looks and reports: it has no handle to write, run or speak, and takes harmless tools
-    only.
-    """
-    if kind is not SessionKind.WORKER:
-        return True
-    return definition.tier is Tier.READ_ONLY and _WORKER_NEEDS.issuperset(definition.needs)
+    """Whether a kind of session has the handles that a tool needs, and takes a tool of its tier."""
+    return definition.tier in TIERS[kind] and HANDLES[kind].issuperset(definition.needs)
 
 
 class ToolRegistry:

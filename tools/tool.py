@@ -11,7 +11,7 @@ import abc
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, Literal, overload
 
@@ -28,7 +28,16 @@ from ..runtime.definitions import (
     ToolResult,
 )
 from ..runtime.errors import ValidationError
-from .call_rules import EffectRule, KeyRule, TierRule, checked_rule, effect_of, keys_of, tier_of
+from .call_rules import (
+    CallRules,
+    EffectRule,
+    KeyRule,
+    TierRule,
+    effect_of,
+    keys_of,
+    text_of,
+    tier_of,
+)
 from .context import ToolContext as ToolContext
 from .definition_check import check_definition
 from .function_process import ContextFields, FunctionPlace, place_of, run_in_process
@@ -39,6 +48,9 @@ from .validation import Validator
 
 ApprovalRule = Callable[[Any, "ToolContext"], "str | bool | None"]
 """(arguments, context) → a reason, `True` for a general one, or nothing when it need not ask."""
+
+PreviewRule = Callable[[Any, "ToolContext"], "str | Awaitable[str | None] | None"]
+"""(arguments, context) → what would happen, as text for a person, or nothing to show."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -57,9 +69,16 @@ class Arguments(msgspec.Struct, frozen=True):
 
 
 class Tool(abc.ABC):
-    """One tool: its definition and its code."""
+    """One tool: its definition and its code.
+
+    Attributes:
+        definition: What models and policies know of it.
+        waits: Whether its calls do nothing but wait, for a person or for another session: they
+            take no slot, and nothing but their own timeout bounds them.
+    """
 
     definition: ToolDefinition
+    waits: bool = False
 
     @abc.abstractmethod
     def decode(self, arguments: str) -> Arguments:
@@ -97,6 +116,10 @@ class Tool(abc.ABC):
         """How long this call wants to run; `max_tool_seconds` of the limits bounds it."""
         return self.definition.timeout_seconds
 
+    async def preview(self, arguments: Arguments, context: ToolContext) -> str | None:
+        """What a person sees before they allow this call, or `None`; only looks, changes nothing."""
+        return None
+
     @abc.abstractmethod
     async def execute(self, arguments: Arguments, context: ToolContext) -> ToolResult:
         """Runs the call; raises `ToolFailure` for what it expects, anything else for a crash."""
@@ -117,31 +140,29 @@ class FunctionTool(Tool):
         effect: Effect | str | EffectRule = Effect.ONCE,
         resources: KeyRule | None = None,
         raise_tier: TierRule | None = None,
+        preview: PreviewRule | None = None,
         output: Any = None,
         process: bool = False,
+        waits: bool = False,
     ) -> None:
         name = checked_name(name or str(getattr(function, "__name__", "tool")))
         parameters = parameters_of(function, ToolContext)
         returns = parameters.returns if output is None else output
-        schema = parameters_schema(parameters.struct, name)
         self.definition = _definition(
             name,
             (tier, needs, effect),
             description=parameters.description,
-            parameters=schema,
+            parameters=parameters_schema(parameters.struct, name),
             output=None if returns is None else output_schema(returns, name),
             timeout_seconds=_checked_timeout(name, timeout_seconds),
             approval="dynamic" if callable(approval) else _checked_approval(name, approval),
         )
-        check_definition(self.definition)
         self.function = function
         self._parameters = parameters
-        self._validator = Validator(name, parameters.struct, schema)
+        self._validator = Validator(name, parameters.struct, self.definition.parameters)
         self._check: OutputCheck | None = None if returns is None else check_of(returns)
-        self._approval = checked_rule(name, "approval", approval if callable(approval) else None)
-        self._effect = checked_rule(name, "effect", effect if callable(effect) else None)
-        self._resources = checked_rule(name, "resources", resources)
-        self._raise_tier = checked_rule(name, "raise_tier", raise_tier)
+        self._rules = CallRules(name, approval, effect, resources, raise_tier, preview)
+        self.waits = waits
         self._is_async = inspect.iscoroutinefunction(function)
         self._timeout_name = _field_on_wire(parameters.struct, "timeout")
         self._place = place_of(function, self.definition) if process else None
@@ -153,29 +174,32 @@ class FunctionTool(Tool):
     def tier(self, arguments: Arguments) -> Tier:
         """See `Tool`."""
         least = self.definition.tier
-        if self._raise_tier is None:
+        if self._rules.raise_tier is None:
             return least
-        return max(least, tier_of(self._raise_tier(arguments.value)), key=lambda tier: tier.rank)
+        return max(
+            least, tier_of(self._rules.raise_tier(arguments.value)), key=lambda tier: tier.rank
+        )
 
     def approval_reason(self, arguments: Arguments, context: ToolContext) -> str | None:
         """See `Tool`."""
         always = f"{self.definition.name} always asks"
-        if self._approval is None:
+        if self._rules.approval is None:
             return always if self.definition.approval == "always" else None
-        reason = self._approval(arguments.value, context)
+        reason = self._rules.approval(arguments.value, context)
         if isinstance(reason, str):
             return reason or None
         return f"{self.definition.name} asks for such arguments" if reason else None
 
     def effect(self, arguments: Arguments) -> Effect:
         """See `Tool`."""
-        if self._effect is None:
+        if self._rules.effect is None:
             return self.definition.effect
-        return effect_of(self._effect(arguments.value))
+        return effect_of(self._rules.effect(arguments.value))
 
     def resources(self, arguments: Arguments) -> tuple[Resource, ...]:
         """See `Tool`."""
-        return () if self._resources is None else keys_of(self._resources(arguments.value))
+        keys = self._rules.resources
+        return () if keys is None else keys_of(keys(arguments.value))
 
     def timeout_seconds(self, arguments: Arguments) -> float:
         """See `Tool`; an argument named `timeout` sets it."""
@@ -183,6 +207,22 @@ class FunctionTool(Tool):
         if not isinstance(wanted, (int, float)) or isinstance(wanted, bool) or wanted <= 0:
             return self.definition.timeout_seconds
         return wanted
+
+    async def preview(self, arguments: Arguments, context: ToolContext) -> str | None:
+        """See `Tool`; a plain function is called in a worker thread."""
+        rule = self._rules.preview
+        if rule is None:
+            return None
+        said: Any
+        if inspect.iscoroutinefunction(rule):
+            said = await rule(arguments.value, context)
+        else:
+            said = await run_function(
+                partial(rule, arguments.value, context),
+                turn_id=context.turn_id,
+                name=f"thread of the preview of {self.definition.name} ({context.call_id})",
+            )
+        return text_of(said)
 
     async def execute(self, arguments: Arguments, context: ToolContext) -> ToolResult:
         """See `Tool`."""
@@ -239,6 +279,7 @@ def tool(
     effect: Effect | str | EffectRule = Effect.ONCE,
     resources: KeyRule | None = None,
     raise_tier: TierRule | None = None,
+    preview: PreviewRule | None = None,
     output: Any = None,
     process: bool = False,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
@@ -257,6 +298,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             arguments that gives keys on which parallel calls must not overlap: texts like `a/b`,
             or a `Resource` for what is only read), `raise_tier` (a
             function of the arguments that gives a call's tier; it never lowers `tier`),
+            `preview` (a function of arguments and context that gives a text for the person who is
+            asked about a call: what would happen; it runs in a worker thread unless it is `async`),
             `output` (the type of the result, checked; default: the return annotation if it is a
             Struct, dataclass or TypedDict), `process` (a plain function at the top level of a
             module runs in a process of its own, which is killed after a timeout or a cancel).
@@ -305,7 +348,7 @@ def _definition(
 ) -> ToolDefinition:
     tier, needs, effect = words
     try:
-        return ToolDefinition(
+        definition = ToolDefinition(
             name=name,
             tier=Tier(tier),
             needs=tuple(Capability(need) for need in needs),
@@ -315,6 +358,8 @@ def _definition(
         )
     except (ValueError, TypeError) as error:
         raise ValidationError(f"tool {name}: {error}") from error
+    check_definition(definition)
+    return definition
 
 
 def _checked_timeout(name: str, seconds: object) -> float:

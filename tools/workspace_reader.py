@@ -50,16 +50,16 @@ class FileReader:
         """See `ReadableFiles`; the root itself is `.`."""
         return "/".join(self._root.names(path)) or "."
 
-    def find(self, path: str) -> FileInfo | None:
+    def find(self, path: str, *, follow: bool = True) -> FileInfo | None:
         """See `ReadableFiles`."""
         names = self._root.names(path)
         try:
             with failures(path):
-                real = self._resolver.real_names(names)
+                real = self._resolver.real_names(names) if follow else names
                 if not real:
                     return info_of(real, os.fstat(self._resolver.root_fd))
                 with self._resolver.open_directory(real[:-1]) as parent:
-                    return info_of(real, lstat(parent, real[-1]))
+                    return info_of((*parent.names, real[-1]), lstat(parent, real[-1]))
         except ToolFailure as error:
             if error.error_type in {ErrorType.FILE_NOT_FOUND, ErrorType.NOT_A_DIRECTORY}:
                 return None

@@ -26,13 +26,20 @@ if TYPE_CHECKING:
     from .providers.replay import ReplayProvider as ReplayProvider
     from .providers.script import reply as reply
     from .providers.scripted import ScriptedModel as ScriptedModel
+    from .runtime.approval import ApprovalAnswer as ApprovalAnswer
+    from .runtime.approval import ApprovalRequest as ApprovalRequest
+    from .runtime.budget import Budget as Budget
+    from .runtime.call_events import CallDeferred as CallDeferred
     from .runtime.call_events import CallFinished as CallFinished
     from .runtime.call_events import CallProposed as CallProposed
     from .runtime.call_events import CallStarted as CallStarted
+    from .runtime.call_events import ToolGivenUp as ToolGivenUp
+    from .runtime.channel import Channel as Channel
+    from .runtime.channel import ChannelMessage as ChannelMessage
+    from .runtime.channel import UserQuestion as UserQuestion
     from .runtime.definitions import Agent as Agent
     from .runtime.definitions import ErrorType as ErrorType
     from .runtime.definitions import Preset as Preset
-    from .runtime.definitions import Resource as Resource
     from .runtime.definitions import Tier as Tier
     from .runtime.definitions import ToolFailure as ToolFailure
     from .runtime.definitions import ToolResult as ToolResult
@@ -45,9 +52,9 @@ if TYPE_CHECKING:
     from .runtime.events import ModelSwitched as ModelSwitched
     from .runtime.events import ProviderSetAside as ProviderSetAside
     from .runtime.events import TurnEnded as TurnEnded
+    from .runtime.handles import PersonAnswer as PersonAnswer
     from .runtime.history import Attachment as Attachment
-    from .runtime.messages import ApprovalAnswer as ApprovalAnswer
-    from .runtime.messages import ApprovalRequest as ApprovalRequest
+    from .runtime.resource import Resource as Resource
     from .runtime.stream import TextDelta as TextDelta
     from .runtime.stream import ThinkingDelta as ThinkingDelta
     from .session_handle import Session as Session
@@ -65,12 +72,16 @@ else:
         ".providers.replay": "ReplayProvider",
         ".providers.script": "reply",
         ".providers.scripted": "ScriptedModel",
-        ".runtime.call_events": "CallFinished CallProposed CallStarted",
-        ".runtime.definitions": "Agent ErrorType Preset Resource Tier ToolFailure ToolResult",
+        ".runtime.budget": "Budget",
+        ".runtime.approval": "ApprovalAnswer ApprovalRequest",
+        ".runtime.call_events": "CallDeferred CallFinished CallProposed CallStarted ToolGivenUp",
+        ".runtime.channel": "Channel ChannelMessage UserQuestion",
+        ".runtime.definitions": "Agent ErrorType Preset Tier ToolFailure ToolResult",
         ".runtime.errors": "CallboardError",
         ".runtime.events": "AttemptFailed CallProgress HistoryCompacted MessageCompleted MessageDiscarded ModelSwitched ProviderSetAside TurnEnded",
+        ".runtime.handles": "PersonAnswer",
         ".runtime.history": "Attachment",
-        ".runtime.messages": "ApprovalAnswer ApprovalRequest",
+        ".runtime.resource": "Resource",
         ".runtime.stream": "TextDelta ThinkingDelta",
         ".session_handle": "Session",
         ".tools.context": "ToolContext",

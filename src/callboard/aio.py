@@ -18,28 +18,23 @@ Example:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
-from concurrent.futures import Future
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import suppress
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from . import embedded
+from .channel_elsewhere import adapted_channel
 from .config.usage_sums import UsageBy, UsageReport
 from .event_loop import EventLoop
+from .loop_waiting import close_portal, cross, wait_gone, waiting
 from .options import checked_tools
-from .portal import (
-    CLOSE_SECONDS,
-    GONE_SECONDS,
-    Crossing,
-    Portal,
-    RuntimeHandle,
-    RuntimeOptions,
-    TurnHandle,
-)
+from .portal import GONE_SECONDS, Crossing, Portal, RuntimeHandle, RuntimeOptions, TurnHandle
+from .runtime.budget import Budget
 from .runtime.errors import ActorStopped, ConflictError
+from .runtime.handles import PersonAnswer
 from .runtime.history import Attachment
 from .runtime.messages import ApprovalAnswer, ApprovalRequest
 from .runtime.store import ApprovalRow, GrantRow, SessionRow, StoreReader
@@ -54,9 +49,6 @@ LoopApprover = Callable[
 ]
 """Asks a person, or answers for them, on the event loop: `allow`, `deny`, a bool, or a whole
 answer."""
-
-Answer = TypeVar("Answer")
-Args = ParamSpec("Args")
 
 
 def open_runtime(
@@ -74,7 +66,7 @@ def open_runtime(
             on this event loop; or `"allow"` or `"deny"` for all. Without it, what would ask is
             denied.
         **options: As `callboard.open_runtime` takes them. Own tools that are `async def` run on
-            this event loop.
+            this event loop, and so do the methods of a channel.
 
     Raises:
         CallboardError: As `callboard.open_runtime` does, when it is entered or awaited.
@@ -115,11 +107,16 @@ class Opening:
         tools = [loop.adapted(tool) for tool in checked_tools(self._options.get("tools", ()))]
         choice = self._on_approval
         approver = partial(loop.call, choice) if callable(choice) else choice
-        portal = Portal({**self._options, "tools": tools, "on_approval": approver})
+        channel = adapted_channel(
+            self._options.get("channel"), lambda method: partial(loop.call, method)
+        )
+        portal = Portal(
+            {**self._options, "tools": tools, "on_approval": approver, "channel": channel}
+        )
         try:
             return Runtime(portal, await asyncio.wrap_future(portal.started))
         except BaseException:
-            await _close(portal)
+            await close_portal(portal)
             raise
 
 
@@ -141,12 +138,18 @@ class Runtime(RuntimeHandle):
         workspace: str | Path | None = None,
         model: str | None = None,
         title: str = "",
+        budget: Budget | None = None,
     ) -> Session:
         """Begins a session, as `callboard.Runtime.create_session` does."""
         create = partial(
-            self._runtime.create_session, agent=agent, workspace=workspace, model=model, title=title
+            self._runtime.create_session,
+            agent=agent,
+            workspace=workspace,
+            model=model,
+            title=title,
+            budget=budget,
         )
-        return Session(self._portal, await _call(self._portal, create))
+        return Session(self._portal, await cross(self._portal, create))
 
     async def get_session(self, session_id: str) -> Session:
         """A session on record.
@@ -154,51 +157,56 @@ class Runtime(RuntimeHandle):
         Raises:
             NotFoundError: There is none of that id.
         """
-        found = await _call(self._portal, partial(self._runtime.get_session, session_id))
+        found = await cross(self._portal, partial(self._runtime.get_session, session_id))
         return Session(self._portal, found)
 
     async def sessions(self, *, limit: int = 100) -> list[SessionRow]:
         """Sessions on record, the latest activity first."""
-        return await _call(self._portal, partial(self._runtime.sessions, limit=limit))
+        return await cross(self._portal, partial(self._runtime.sessions, limit=limit))
 
     async def usage(self, *, by: UsageBy = "session", since_ms: int = 0) -> UsageReport:
         """What all sessions took and cost, as `callboard.Runtime.usage` gives it."""
-        return await _call(self._portal, partial(self._runtime.usage, by=by, since_ms=since_ms))
+        return await cross(self._portal, partial(self._runtime.usage, by=by, since_ms=since_ms))
 
     async def approvals(self, *, state: str | None = "waiting") -> list[ApprovalRow]:
         """Questions to a person, as `callboard.Runtime.approvals` gives them."""
-        return await _call(self._portal, partial(self._runtime.approvals, state=state))
+        return await cross(self._portal, partial(self._runtime.approvals, state=state))
 
     async def answer(
         self, approval_id: str, answer: ApprovalAnswer | Literal["allow", "deny"]
     ) -> None:
         """Answers a question, as `callboard.Runtime.answer` does."""
-        await _call(self._portal, partial(self._runtime.answer, approval_id, answer))
+        await cross(self._portal, partial(self._runtime.answer, approval_id, answer))
+
+    async def answer_question(self, question_id: str, answer: PersonAnswer | str) -> None:
+        """Answers a model's question, as `callboard.Runtime.answer_question` does."""
+        answering = partial(self._runtime.answer_question, question_id, answer)
+        await cross(self._portal, answering)
 
     async def grants(self) -> list[GrantRow]:
         """The remembered answers that hold, in the order in which they were given."""
-        return await _call(self._portal, self._runtime.grants)
+        return await cross(self._portal, self._runtime.grants)
 
     async def revoke(self, grant_id: str, *, revoked_by: str = "application") -> None:
         """Ends a remembered answer, as `callboard.Runtime.revoke` does."""
-        await _call(self._portal, partial(self._runtime.revoke, grant_id, revoked_by=revoked_by))
+        await cross(self._portal, partial(self._runtime.revoke, grant_id, revoked_by=revoked_by))
 
     async def list_models(self, provider: str, *, refresh: bool = False) -> ModelList:
         """The models of a provider, as `callboard.Runtime.list_models` gives them."""
         ask = partial(self._runtime.list_models, provider, refresh=refresh)
-        return await _call(self._portal, ask)
+        return await cross(self._portal, ask)
 
     async def test_provider(self, provider: str, *, model: str | None = None) -> ConnectionReport:
         """Whether a provider answers, as `callboard.Runtime.test_provider` finds it out."""
         ask = partial(self._runtime.test_provider, provider, model=model)
-        return await _call(self._portal, ask)
+        return await cross(self._portal, ask)
 
     async def complete(
         self, prompt: str, *, model: str | None = None, system: str = "", seconds: float = 30.0
     ) -> str:
         """A short text outside every session, as `callboard.Runtime.complete` gives it."""
         ask = partial(self._runtime.complete, prompt, model=model, system=system, seconds=seconds)
-        return await _call(self._portal, ask)
+        return await cross(self._portal, ask)
 
     async def aclose(self) -> None:
         """Ends all turns, closes the store and ends the thread. Idempotent; a cancel comes later.
@@ -210,7 +218,7 @@ class Runtime(RuntimeHandle):
 
     async def leave(self, error: BaseException | None) -> None:
         """As `aclose`, under this exception of the block, which then takes precedence."""
-        cancelled = await _close(self._portal)
+        cancelled = await close_portal(self._portal)
         if cancelled is not None:
             raise cancelled
         if error is None:
@@ -225,30 +233,69 @@ class Session:
         self._session = session
         self.session_id = session.session_id
 
-    def prompt(self, text: str, attachments: Iterable[Attachment] = ()) -> Turn:
+    def prompt(
+        self, text: str, attachments: Iterable[Attachment] = (), *, budget: Budget | None = None
+    ) -> Turn:
         """A turn for this input: enter it with `async with`, then iterate over its events.
 
         The input is stored when the block is entered; while another turn runs it waits for its
         own. Leaving the block before the end cancels the turn and waits until it is gone.
         """
-        return Turn(self._portal, self._session.prompt(text, attachments))
+        return Turn(self._portal, self._session.prompt(text, attachments, budget=budget))
+
+    def follow(self) -> Following:
+        """All that happens in the session from here on, as `callboard.Session.follow` gives it."""
+        return Following(self._portal, self._session.follow())
 
     async def resume(self) -> Turn | None:
         """The turn that was suspended, as `callboard.Session.resume` gives it."""
-        turn = await _call(self._portal, self._session.resume)
+        turn = await cross(self._portal, self._session.resume)
         return None if turn is None else Turn(self._portal, turn)
 
-    async def run(self, text: str, attachments: Iterable[Attachment] = ()) -> str:
+    async def run(
+        self, text: str, attachments: Iterable[Attachment] = (), *, budget: Budget | None = None
+    ) -> str:
         """Prompts and returns the final answer's text. Cancelling it cancels the turn.
 
         Raises:
             CallboardError: The turn was not answered; the error's type says why.
         """
-        return await _call(self._portal, partial(self._session.run, text, attachments))
+        run = partial(self._session.run, text, attachments, budget=budget)
+        return await cross(self._portal, run)
+
+    async def set_budget(self, budget: Budget | None) -> None:
+        """Gives the session another budget, as `callboard.Session.set_budget` does."""
+        await cross(self._portal, partial(self._session.set_budget, budget))
 
     async def usage(self, *, by: UsageBy = "turn") -> UsageReport:
         """What this session took and cost, as `callboard.Session.usage` gives it."""
-        return await _call(self._portal, partial(self._session.usage, by=by))
+        return await cross(self._portal, partial(self._session.usage, by=by))
+
+
+class Following:
+    """What happens in a session from here on; made by `Session.follow`."""
+
+    def __init__(self, portal: Portal, following: embedded.Following) -> None:
+        self._portal = portal
+        self._following = following
+
+    async def __aenter__(self) -> Self:
+        await cross(self._portal, self._following.__aenter__)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        with suppress(ActorStopped):  # with its runtime, it is gone too
+            await cross(self._portal, partial(self._following.__aexit__, None, None, None))
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> TurnEvent:
+        """The next event; waits for it."""
+        event = await cross(self._portal, self._following.next_event)
+        if event is None:
+            raise StopAsyncIteration
+        return event
 
 
 class Turn(TurnHandle):
@@ -256,7 +303,7 @@ class Turn(TurnHandle):
 
     async def __aenter__(self) -> Self:
         try:
-            await _call(self._portal, self._turn.__aenter__)
+            await cross(self._portal, self._turn.__aenter__)
             self._portal.turns.add(self._turn)
         except ConflictError:
             raise  # entered before: whoever did so leaves it
@@ -295,18 +342,18 @@ class Turn(TurnHandle):
         Raises:
             CallboardError: The turn was not answered; the error's type says why.
         """
-        return await _call(self._portal, self._turn.answer)
+        return await cross(self._portal, self._turn.answer)
 
     async def cancel(self, reason: str = "cancelled by the program") -> None:
         """Cancels the turn; returns when everything of it is gone. Its events can still be read."""
-        await _call(self._portal, partial(self._turn.cancel, reason))
+        await cross(self._portal, partial(self._turn.cancel, reason))
 
     async def _next_event(self) -> TurnEvent | None:
         event = self._turn.next_event_nowait()
         if event is not None or self._turn.ended is not None:
             return event
         try:
-            await _call(self._portal, self._turn.wait_events)
+            await cross(self._portal, self._turn.wait_events)
         except ActorStopped:
             if (event := self._turn.next_event_nowait()) is None:
                 raise
@@ -321,7 +368,7 @@ class Turn(TurnHandle):
         crossing = Crossing(partial(self._turn.__aexit__, None, None, None))
         with suppress(ActorStopped):  # with its session or its runtime, the turn is gone too
             self._portal.submit(crossing)
-            cancelled = await _wait_gone(crossing.future, GONE_SECONDS)
+            cancelled = await wait_gone(crossing.future, GONE_SECONDS)
             if cancelled is not None:
                 raise cancelled
             if crossing.future.done():
@@ -332,69 +379,17 @@ class Records:
     """What is on record; see `StoreReader` for each method."""
 
     def __init__(self, portal: Portal, store: StoreReader) -> None:
-        self.events = _waiting(portal, store.events)
-        self.session = _waiting(portal, store.session)
-        self.sessions = _waiting(portal, store.sessions)
-        self.messages = _waiting(portal, store.messages)
-        self.calls = _waiting(portal, store.calls)
-        self.usage = _waiting(portal, store.usage)
-        self.approvals = _waiting(portal, store.approvals)
-        self.grants = _waiting(portal, store.grants)
-        self.full_output = _waiting(portal, store.full_output)
-        self.open_turns = _waiting(portal, store.open_turns)
-
-
-async def _call(portal: Portal, function: Callable[[], Awaitable[Answer]]) -> Answer:
-    """Runs a call in the portal; cancelling this cancels that and waits until it is gone."""
-    crossing = Crossing(function)
-    portal.submit(crossing)
-    try:
-        return await asyncio.wrap_future(crossing.future)
-    except asyncio.CancelledError:
-        portal.cancel(crossing)
-        await _wait_gone(crossing.future, GONE_SECONDS)
-        raise
-    finally:
-        del crossing  # as in the crossing itself
-
-
-async def _close(portal: Portal) -> asyncio.CancelledError | None:
-    """Closes it, as `_wait_gone` waits; the event loop goes on, as its own functions end there."""
-    portal.stop()
-    cancelled = await _wait_gone(portal.ended, CLOSE_SECONDS)
-    if portal.ended.done():
-        portal.join()  # it has nothing left to do
-    return cancelled
-
-
-async def _wait_gone(future: Future[Any], seconds: float) -> asyncio.CancelledError | None:
-    """Waits until a future is done, so long at most, however often the task is cancelled.
-
-    Gives the first of those cancels; the caller has to raise it.
-    """
-    loop = asyncio.get_running_loop()
-    gone = loop.create_future()
-
-    def wake(_: object) -> None:
-        with suppress(RuntimeError):  # the loop is closed, so that nobody waits
-            loop.call_soon_threadsafe(gone.cancel)
-
-    future.add_done_callback(wake)
-    deadline = loop.time() + seconds
-    cancelled: asyncio.CancelledError | None = None
-    while not gone.done() and (left := deadline - loop.time()) > 0:
-        try:
-            await asyncio.wait([gone], timeout=left)
-        except asyncio.CancelledError as error:  # noqa: ASYNC103  it is the caller's to raise
-            cancelled = cancelled or error
-    return cancelled
-
-
-def _waiting(
-    portal: Portal, method: Callable[Args, Awaitable[Answer]]
-) -> Callable[Args, Coroutine[Any, Any, Answer]]:
-    @wraps(method)
-    async def call(*args: Args.args, **kwargs: Args.kwargs) -> Answer:
-        return await _call(portal, partial(method, *args, **kwargs))
-
-    return call
+        self.events = waiting(portal, store.events)
+        self.session = waiting(portal, store.session)
+        self.sessions = waiting(portal, store.sessions)
+        self.messages = waiting(portal, store.messages)
+        self.calls = waiting(portal, store.calls)
+        self.usage = waiting(portal, store.usage)
+        self.approvals = waiting(portal, store.approvals)
+        self.grants = waiting(portal, store.grants)
+        self.full_output = waiting(portal, store.full_output)
+        self.open_turns = waiting(portal, store.open_turns)
+        self.open_inputs = waiting(portal, store.open_inputs)
+        self.waking_sessions = waiting(portal, store.waking_sessions)
+        self.children = waiting(portal, store.children)
+        self.spending = waiting(portal, store.spending)

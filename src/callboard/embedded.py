@@ -13,12 +13,13 @@ from .config.policy import PolicyBook
 from .config.prices import PriceTable
 from .config.settings import Settings
 from .config.usage_sums import UsageBy, UsageReport, UsageSums, read_usage
+from .following import Following as Following
 from .host import Host, Plan, open_host
 from .model_access import ModelAccess
 from .models import ModelFinder, open_finder
 from .options import (
     agents_of,
-    approver_of,
+    channel_of,
     check_options,
     checked_tools,
     environ_of,
@@ -28,9 +29,12 @@ from .options import (
 from .providers.catalog import Wish
 from .providers.provider import LocalModel
 from .providers.recording import open_recorder
+from .runtime.budget import Budget, checked_budget
+from .runtime.channel import Channel
 from .runtime.definitions import Agent, Preset, ToolDefinition
 from .runtime.errors import NotFoundError
 from .runtime.events import SessionCreated
+from .runtime.handles import PersonAnswer
 from .runtime.memory_store import open_memory_store
 from .runtime.messages import (
     AnswerApproval,
@@ -57,10 +61,12 @@ async def open_runtime(
     agents: Sequence[Agent] = (),
     policy: Preset | str | None = None,
     on_approval: Approver | Literal["allow", "deny", "wait"] | None = None,
+    channel: Channel | None = None,
     settings: Settings | None = None,
     environ: Mapping[str, str] | None = None,
     record: str | Path | None = None,
     strict: bool = False,
+    wake: bool = True,
 ) -> AsyncGenerator[Runtime, None]:
     """Runs callboard around the block; leaving it ends all turns and closes the store.
 
@@ -79,13 +85,17 @@ async def open_runtime(
         agents: Own agents beside `general`.
         policy: The preset, how much runs without asking; overrides the agents' own.
         on_approval: Asks a person: an async function; or `"allow"` or `"deny"` for all, or `"wait"`
-            for `Runtime.answer`. Without it, what would ask is denied.
+            for `Runtime.answer`. Without it and a channel, what would ask is denied.
+        channel: Where people are: they are asked about calls, answer questions of models and read
+            their messages. `on_approval` is the short form of one that only approves.
         settings: The configuration; the defaults when `None` (no file is read).
         environ: Where keys are looked up before the stored ones; the process's environment by
             default.
         record: A folder in which the providers' raw answers are kept, a file for each session, with
             keys masked; what was said stands in them. `ReplayProvider` plays them back.
         strict: Lets a crash of an actor end the runtime, for tests.
+        wake: Lets sessions on record begin the turns of late answers by themselves; without it they
+            wait for `Session.resume`, which suits a runtime that is soon closed again.
 
     Raises:
         NotFoundError: The model or its provider does not exist.
@@ -98,8 +108,7 @@ async def open_runtime(
             print(await session.run("What time is it in Tokyo?"))
     """
     check_options(model=model, base_url=base_url, dialect=dialect, workspace=workspace)
-    settings = settings_of(settings)
-    environ = environ_of(environ)
+    settings, environ = settings_of(settings), environ_of(environ)
     folder = None if data is None else folder_of(data=data)
     wish = Wish(base_url=base_url, dialect=dialect, settings=settings, environ=environ)
     finder = open_finder(wish, model, folder)
@@ -108,19 +117,18 @@ async def open_runtime(
         registry=ToolRegistry([*builtin_tools(), *checked_tools(tools)]),
         agents=agents_of(settings, agents, policy),
         policies=PolicyBook(settings.rules),
-        approver=approver_of(on_approval),
+        channel=channel_of(channel, on_approval),
         forbidden=() if folder is None else (folder, config_folder(environ)),
         limits=settings.limits,
         network=settings.network,
         recorder=None if record is None else await open_recorder(folder_of(record=record)),
         prices=PriceTable(settings.prices),
         strict=strict,
+        wakes=wake,
         store=await _open_store(folder),  # the last one: what fails before leaves nothing open
     )
     async with open_host(plan) as host:
-        await finder.look_around(host.http)
-        finder.target(None)
-        yield Runtime(host, folder_of(workspace=workspace or "."), finder, folder)
+        yield await _ready(Runtime(host, folder_of(workspace=workspace or "."), finder, folder))
 
 
 class Runtime(ModelAccess):
@@ -168,6 +176,7 @@ class Runtime(ModelAccess):
         workspace: str | Path | None = None,
         model: str | None = None,
         title: str = "",
+        budget: Budget | None = None,
     ) -> Session:
         """Begins a session; it is on record when this returns.
 
@@ -176,6 +185,7 @@ class Runtime(ModelAccess):
             workspace: The folder that it works in; the runtime's by default.
             model: `PROVIDER/MODEL`; the agent's, else the runtime's by default.
             title: What it is called; by default the first words of its first input.
+            budget: What the whole session may use, with all that it delegates.
 
         Raises:
             ValidationError: The workspace is not a folder that may be one.
@@ -189,7 +199,13 @@ class Runtime(ModelAccess):
         open_workspace(folder, forbidden=host.plan.forbidden).close()
         if model is not None:
             self._models.target(model)
-        created = SessionCreated(agent=agent, workspace=str(folder), title=title, model=model)
+        created = SessionCreated(
+            agent=agent,
+            workspace=str(folder),
+            title=title,
+            model=model,
+            budget=checked_budget(budget),
+        )
         session_id: str = await host.directory.ask(CreateSession(created=created))
         return Session(host, session_id)
 
@@ -242,6 +258,16 @@ class Runtime(ModelAccess):
         whole = answer if isinstance(answer, ApprovalAnswer) else ApprovalAnswer(decision=answer)
         await self._host.broker.ask(AnswerApproval(approval_id=approval_id, answer=whole))
 
+    async def answer_question(self, question_id: str, answer: PersonAnswer | str) -> None:
+        """Answers a model's question (`ask_user`) that is open; on record on return.
+
+        Raises:
+            NotFoundError: There is no such question.
+            ConflictError: Somebody was first, or nobody waits for it any more.
+            ValidationError: It is no answer; the question stays open.
+        """
+        await self._host.questions.answer(question_id, answer)
+
     async def grants(self) -> list[GrantRow]:
         """The remembered answers that hold, in the order in which they were given."""
         return await self.store.grants()
@@ -254,6 +280,13 @@ class Runtime(ModelAccess):
             ConflictError: It is revoked already.
         """
         await self._host.broker.ask(RevokeGrant(grant_id=grant_id, revoked_by=revoked_by))
+
+
+async def _ready(runtime: Runtime) -> Runtime:
+    """The runtime, with its default model found; what is wrong with that is told at the start."""
+    await runtime._models.look_around(runtime._host.http)
+    runtime._models.target(None)
+    return runtime
 
 
 async def _open_store(data: Path | None) -> Store:

@@ -17,44 +17,44 @@ import msgspec
 import trio
 
 from .actors.approval_record import BrokerServices
+from .actors.budgets import BudgetBook
 from .actors.call_preparation import CallPreparation
+from .actors.channel_handle import Speech
+from .actors.channels import Channels
 from .actors.directory import MAILBOX_CAPACITY as DIRECTORY_CAPACITY
 from .actors.directory import Directory, LiveSessions
 from .actors.journal import MAILBOX_CAPACITY as JOURNAL_CAPACITY
 from .actors.journal import Journal
-from .actors.people import Approver
+from .actors.left_open import close_all_left_open
 from .actors.permission_broker import MAILBOX_CAPACITY as BROKER_CAPACITY
 from .actors.permission_broker import PermissionBroker
 from .actors.session_services import Models, SessionServices
+from .actors.session_tree import SessionTree
 from .actors.tool_dispatcher import MAILBOX_CAPACITY as DISPATCHER_CAPACITY
 from .actors.tool_dispatcher import ToolDispatcher
 from .actors.tool_handles import OpenHandles
+from .actors.user_questions import UserQuestions
 from .config.policy import PolicyBook
 from .config.prices import PriceTable
 from .config.settings import Limits, NetworkSettings
 from .providers.recording import Recorder
 from .runtime.address_guard import AddressGuard
+from .runtime.channel import Channel
 from .runtime.definitions import Agent
 from .runtime.http import HttpClient, open_http_client
-from .runtime.identity import now_ms
 from .runtime.inbox import EventInboxes
 from .runtime.mailbox import Mailbox
 from .runtime.messages import (
-    AppendEvents,
     BrokerMessage,
     DirectoryMessage,
     DispatcherMessage,
     JournalMessage,
     StopSessions,
 )
-from .runtime.recovery import closing_events
-from .runtime.redaction import redacting_logger
 from .runtime.store import Store
 from .runtime.supervisor import Supervisor
 from .runtime.web_client import WebClient
 from .tools.registry import ToolRegistry
-
-logger = redacting_logger(__name__)
 
 STOP_SECONDS = 15.0
 """How long sessions may take to end their turns when the runtime closes; then they are cut off."""
@@ -69,13 +69,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         registry: The tools.
         agents: By name.
         policies: The rules of who may do what.
-        approver: Asks a person, or `None` when there is nobody to ask.
+        channel: Where people are, or `None` when there is nobody to ask.
         forbidden: Folders that no workspace may hold.
         limits: Bounds and deadlines.
         network: Where tools may connect.
         recorder: Keeps the raw answers of providers, or `None`.
         prices: What models cost.
         strict: Turns the isolation of actors off: a crash ends the runtime.
+        wakes: Whether sessions that nobody uses begin the turns of late answers.
     """
 
     store: Store
@@ -83,13 +84,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     registry: ToolRegistry
     agents: Mapping[str, Agent]
     policies: PolicyBook = msgspec.field(default_factory=PolicyBook)
-    approver: Approver | None = None
+    channel: Channel | None = None
     forbidden: Sequence[Path] = ()
     limits: Limits = Limits()
     network: NetworkSettings = NetworkSettings()
     recorder: Recorder | None = None
     prices: PriceTable = PriceTable()
     strict: bool = False
+    wakes: bool = True
 
 
 class Host:
@@ -104,6 +106,8 @@ class Host:
         self.web = web
         self.inboxes = EventInboxes()
         self.live: LiveSessions = {}
+        self.budgets = BudgetBook(plan.store, plan.prices, plan.agents)
+        self.channels = Channels(plan.channel)
         self._supervisors: list[Supervisor] = []
         self.journal: Mailbox[JournalMessage] = Mailbox("journal", JOURNAL_CAPACITY)
         self.broker: Mailbox[BrokerMessage] = Mailbox("permission broker", BROKER_CAPACITY)
@@ -111,6 +115,15 @@ class Host:
             "tool dispatcher", DISPATCHER_CAPACITY
         )
         self.directory: Mailbox[DirectoryMessage] = Mailbox("directory", DIRECTORY_CAPACITY)
+        self.tree = SessionTree(
+            self.directory,
+            self.journal,
+            plan.store,
+            plan.registry,
+            plan.limits,
+            clip=self.budgets.clip,
+        )
+        self.questions = UserQuestions(self.journal, plan.limits.approval_seconds)
 
     @property
     def failure(self) -> BaseException | None:
@@ -121,7 +134,8 @@ class Host:
     async def serve(self, stop: trio.Event, *, task_status: trio.TaskStatus[None]) -> None:
         """Runs all actors until `stop` is set; then sessions end first and the journal last."""
         plan = self.plan
-        handles = OpenHandles(plan.store, plan.forbidden, WebClient(self.web))
+        speech = Speech(self.channels, self.questions, self.journal)
+        handles = OpenHandles(plan.store, plan.forbidden, WebClient(self.web), speech, self.tree)
         try:
             async with trio.open_nursery() as outer:
                 journals = self._supervisor(outer)
@@ -130,7 +144,7 @@ class Host:
                     lambda: Journal(self.journal, plan.store, self.inboxes),
                     self.journal,
                 )
-                await self._recover()
+                await close_all_left_open(plan.store, self.journal)
                 async with trio.open_nursery() as inner:
                     await self._start_actors(self._supervisor(inner), handles)
                     task_status.started()
@@ -158,8 +172,10 @@ class Host:
             preparation=preparation,
             agents=plan.agents,
             policies=plan.policies,
-            approver=plan.approver,
+            channels=self.channels,
             approval_seconds=plan.limits.approval_seconds,
+            deferred_seconds=plan.limits.deferred_seconds,
+            sessions=self.directory,
         )
         await supervisor.start(
             "permission broker",
@@ -196,21 +212,13 @@ class Host:
             models=plan.models,
             tools=plan.registry,
             agents=plan.agents,
+            budgets=self.budgets,
+            channels=self.channels,
+            tree=self.tree,
             recorder=plan.recorder,
             strict=plan.strict,
+            wakes=plan.wakes,
         )
-
-    async def _recover(self) -> None:
-        """Gives every turn that a crash left open its end, before anything new begins.
-
-        One that waited for a person's answer is suspended instead, and goes on with its session.
-        """
-        for turn in await self.plan.store.open_turns():
-            if events := closing_events(turn, now_ms()):
-                logger.warning(
-                    "turn %s was interrupted; what it can't go on is closed", turn.turn_id
-                )
-                await self.journal.ask(AppendEvents(session_id=turn.session_id, events=events))
 
 
 @asynccontextmanager

@@ -10,10 +10,11 @@ from typing import Any, Literal
 import msgspec
 import trio
 
-from .actors.people import Approver
+from .actors.people import Approver, ApproverChannel
 from .config.settings import Settings
 from .providers.provider import LocalModel
 from .providers.provider_table import check_provider
+from .runtime.channel import Channel
 from .runtime.definitions import Agent, Preset
 from .runtime.errors import NotFoundError, ValidationError
 from .runtime.messages import ApprovalAnswer, ApprovalRequest
@@ -70,27 +71,54 @@ def checked_tools(tools: object) -> list[Tool]:
     return _checked_items("tools", tools, lambda item: isinstance(item, Tool), advice)
 
 
-def approver_of(choice: Approver | Literal["allow", "deny", "wait"] | None) -> Approver | None:
-    """Who is asked; raises `ValidationError` for what can't be."""
-    if choice is None or callable(choice):
-        return choice
+def channel_of(
+    channel: Channel | None, on_approval: Approver | Literal["allow", "deny", "wait"] | None
+) -> Channel | None:
+    """Where people are; raises `ValidationError` for what can't be."""
+    if channel is None:
+        return _approver_channel(on_approval)
+    if on_approval is not None:
+        raise ValidationError(
+            "channel and on_approval are given both: what on_approval does is `approve` of a "
+            "channel; pass one of them",
+            field="on_approval",
+        )
+    if not isinstance(channel, Channel):
+        raise ValidationError(
+            f"channel is {channel!r:.80}: pass an object of a subclass of callboard.Channel",
+            field="channel",
+        )
+    if not isinstance(channel.name, str) or not channel.name.strip():
+        raise ValidationError(f"the channel's name is {channel.name!r:.80}: give it a text")
+    return channel
+
+
+class _Unattended(Channel):
+    """Nobody is there: questions wait for whoever answers them by id."""
+
+    is_connected = False
+
+
+def _approver_channel(
+    choice: Approver | Literal["allow", "deny", "wait"] | None,
+) -> Channel | None:
+    if choice is None:
+        return None
+    if callable(choice):
+        return ApproverChannel(choice)
     if (given := str(choice)) not in {"allow", "deny", "wait"}:
         raise ValidationError(
             f'on_approval is {given!r}: pass a function of the request, "allow", "deny" or "wait"',
             field="on_approval",
         )
     if choice == "wait":
-        return _wait_for_an_answer
+        return _Unattended()
 
     async def same_for_all(request: ApprovalRequest) -> ApprovalAnswer:
         await trio.lowlevel.checkpoint()
         return ApprovalAnswer(decision=choice, reason="on_approval says so for all calls")
 
-    return same_for_all
-
-
-async def _wait_for_an_answer(request: ApprovalRequest) -> ApprovalAnswer:
-    await trio.sleep_forever()
+    return ApproverChannel(same_for_all)
 
 
 def agents_of(

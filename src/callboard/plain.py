@@ -18,15 +18,18 @@ from contextlib import suppress
 from functools import partial, wraps
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, ParamSpec, Self, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, Unpack
 
 import trio
 
 from . import embedded
 from .actors.people import Approver
+from .channel_elsewhere import adapted_channel
 from .config.usage_sums import UsageBy, UsageReport
 from .portal import Portal, RuntimeHandle, RuntimeOptions, TurnHandle
+from .runtime.budget import Budget
 from .runtime.errors import ActorStopped, ConflictError
+from .runtime.handles import PersonAnswer
 from .runtime.history import Attachment
 from .runtime.messages import ApprovalAnswer, ApprovalRequest
 from .runtime.store import ApprovalRow, GrantRow, SessionRow, StoreReader
@@ -57,7 +60,8 @@ def start_in_thread(
     Args:
         on_approval: Asks a person: a function, which is called in a worker thread, or an `async
             def` for Trio; or `"allow"` or `"deny"` for all. Without it, what would ask is denied.
-        **options: As `open_runtime` takes them. Own tools that are `async def` run on Trio.
+        **options: As `open_runtime` takes them. Own tools that are `async def` run on Trio, and so
+            do such methods of a channel; its others are called in worker threads.
 
     Raises:
         CallboardError: As `open_runtime` does; the thread is gone then.
@@ -70,7 +74,8 @@ def start_in_thread(
                     print(event)
     """
     approver = _in_thread(on_approval) if callable(on_approval) else on_approval
-    portal = Portal({**options, "on_approval": approver})
+    channel = adapted_channel(options.get("channel"), _in_thread)
+    portal = Portal({**options, "on_approval": approver, "channel": channel})
     try:
         return Runtime(portal, portal.started.result())
     except BaseException:
@@ -97,10 +102,16 @@ class Runtime(RuntimeHandle):
         workspace: str | Path | None = None,
         model: str | None = None,
         title: str = "",
+        budget: Budget | None = None,
     ) -> Session:
         """Begins a session, as `callboard.Runtime.create_session` does."""
         create = partial(
-            self._runtime.create_session, agent=agent, workspace=workspace, model=model, title=title
+            self._runtime.create_session,
+            agent=agent,
+            workspace=workspace,
+            model=model,
+            title=title,
+            budget=budget,
         )
         return Session(self._portal, self._portal.call(create))
 
@@ -128,6 +139,10 @@ class Runtime(RuntimeHandle):
     def answer(self, approval_id: str, answer: ApprovalAnswer | Literal["allow", "deny"]) -> None:
         """Answers a question, as `callboard.Runtime.answer` does."""
         self._portal.call(partial(self._runtime.answer, approval_id, answer))
+
+    def answer_question(self, question_id: str, answer: PersonAnswer | str) -> None:
+        """Answers a model's question, as `callboard.Runtime.answer_question` does."""
+        self._portal.call(partial(self._runtime.answer_question, question_id, answer))
 
     def grants(self) -> list[GrantRow]:
         """The remembered answers that hold, in the order in which they were given."""
@@ -186,30 +201,69 @@ class Session:
         self._session = session
         self.session_id = session.session_id
 
-    def prompt(self, text: str, attachments: Iterable[Attachment] = ()) -> Turn:
+    def prompt(
+        self, text: str, attachments: Iterable[Attachment] = (), *, budget: Budget | None = None
+    ) -> Turn:
         """A turn for this input: enter it with `with`, then iterate over its events.
 
         The input is stored when the block is entered; while another turn runs it waits for its
         own. Leaving the block before the end cancels the turn and waits until it is gone.
         """
-        return Turn(self._portal, self._session.prompt(text, attachments))
+        return Turn(self._portal, self._session.prompt(text, attachments, budget=budget))
+
+    def follow(self) -> Following:
+        """All that happens in the session from here on, as `callboard.Session.follow` gives it."""
+        return Following(self._portal, self._session.follow())
 
     def resume(self) -> Turn | None:
         """The turn that was suspended, as `callboard.Session.resume` gives it."""
         turn = self._portal.call(self._session.resume)
         return None if turn is None else Turn(self._portal, turn)
 
-    def run(self, text: str, attachments: Iterable[Attachment] = ()) -> str:
+    def run(
+        self, text: str, attachments: Iterable[Attachment] = (), *, budget: Budget | None = None
+    ) -> str:
         """Prompts and returns the final answer's text. Interrupting it cancels the turn.
 
         Raises:
             CallboardError: The turn was not answered; the error's type says why.
         """
-        return self._portal.call(partial(self._session.run, text, attachments))
+        run = partial(self._session.run, text, attachments, budget=budget)
+        return self._portal.call(run)
+
+    def set_budget(self, budget: Budget | None) -> None:
+        """Gives the session another budget, as `callboard.Session.set_budget` does."""
+        self._portal.call(partial(self._session.set_budget, budget))
 
     def usage(self, *, by: UsageBy = "turn") -> UsageReport:
         """What this session took and cost, as `callboard.Session.usage` gives it."""
         return self._portal.call(partial(self._session.usage, by=by))
+
+
+class Following:
+    """What happens in a session from here on; made by `Session.follow`."""
+
+    def __init__(self, portal: Portal, following: embedded.Following) -> None:
+        self._portal = portal
+        self._following = following
+
+    def __enter__(self) -> Self:
+        self._portal.call(self._following.__aenter__)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(ActorStopped):  # with its runtime, it is gone too
+            self._portal.call(partial(self._following.__aexit__, None, None, None))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> TurnEvent:
+        """The next event; waits for it."""
+        event = self._portal.call(self._following.next_event)
+        if event is None:
+            raise StopIteration
+        return event
 
 
 class Turn(TurnHandle):
@@ -295,6 +349,10 @@ class Records:
         self.grants = _blocking(portal, store.grants)
         self.full_output = _blocking(portal, store.full_output)
         self.open_turns = _blocking(portal, store.open_turns)
+        self.open_inputs = _blocking(portal, store.open_inputs)
+        self.waking_sessions = _blocking(portal, store.waking_sessions)
+        self.children = _blocking(portal, store.children)
+        self.spending = _blocking(portal, store.spending)
 
 
 def _blocking(portal: Portal, method: Callable[Args, Awaitable[Answer]]) -> Callable[Args, Answer]:
@@ -305,15 +363,15 @@ def _blocking(portal: Portal, method: Callable[Args, Awaitable[Answer]]) -> Call
     return call
 
 
-def _in_thread(approver: BlockingApprover | Approver) -> Approver:
-    if inspect.iscoroutinefunction(approver):
-        return cast("Approver", approver)
+def _in_thread(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+    if inspect.iscoroutinefunction(function):
+        return function
     limiter = trio.CapacityLimiter(MAX_APPROVAL_THREADS)
 
-    async def ask(request: ApprovalRequest) -> ApprovalAnswer | str | bool:
+    async def ask(question: object) -> Any:
         # A callable object may hide that it is asynchronous; Trio lets no thread return a coroutine.
         (answer,) = await trio.to_thread.run_sync(
-            lambda: (approver(request),), abandon_on_cancel=True, limiter=limiter
+            lambda: (function(question),), abandon_on_cancel=True, limiter=limiter
         )
         return await answer if inspect.isawaitable(answer) else answer
 

@@ -28,6 +28,7 @@ import trio
 from . import embedded
 from .config.settings import Settings
 from .providers.provider import LocalModel
+from .runtime.channel import Channel
 from .runtime.definitions import Agent, Preset, ToolDefinition
 from .runtime.errors import ActorStopped, ConflictError, DeadlineError
 from .runtime.events import TurnEnded
@@ -57,10 +58,12 @@ class RuntimeOptions(TypedDict, total=False):
     tools: Sequence[Tool]
     agents: Sequence[Agent]
     policy: Preset | str | None
+    channel: Channel | None
     settings: Settings | None
     environ: Mapping[str, str] | None
     record: str | Path | None
     strict: bool
+    wake: bool
 
 
 class Crossing(Generic[Answer]):

@@ -12,7 +12,8 @@ import trio
 
 from .host import Host
 from .runtime.attachment_rules import checked_attachments
-from .runtime.errors import CallboardError, ConflictError, ValidationError, error_of
+from .runtime.budget import Budget, checked_budget
+from .runtime.errors import BudgetError, CallboardError, ConflictError, ValidationError, error_of
 from .runtime.events import (
     CallProgress,
     DurableEvent,
@@ -63,15 +64,21 @@ class Turn:
     """
 
     def __init__(
-        self, host: Host, session_id: str, text: str, attachments: Iterable[Attachment] = ()
+        self,
+        host: Host,
+        session_id: str,
+        text: str,
+        attachments: Iterable[Attachment] = (),
+        budget: Budget | None = None,
     ) -> None:
         if not isinstance(text, str) or not text.strip():
             raise ValidationError(f"a prompt is a text, and not empty; this is {text!r:.80}")
         self._attachments = checked_attachments(attachments)
+        self._budget = checked_budget(budget)
         self._host = host
         self._session_id = session_id
         self._text = text
-        self._is_suspended = False
+        self._is_left = False
         self._is_entered = False
         self._subscription = Subscription()
         self._events: deque[TurnEvent | Stored] = deque()
@@ -83,12 +90,13 @@ class Turn:
 
     def _begin(self, reply: Reply[InputTicket]) -> SubmitInput | ResumeTurn:
         session_id, subscription = self._session_id, self._subscription
-        if self._is_suspended:
+        if self._is_left:
             return ResumeTurn(session_id=session_id, subscription=subscription, reply=reply)
         return SubmitInput(
             session_id=session_id,
             text=self._text,
             attachments=self._attachments,
+            budget=self._budget,
             subscription=subscription,
             reply=reply,
         )
@@ -219,13 +227,14 @@ class Turn:
                 pass
 
 
-def suspended_turn(host: Host, session_id: str) -> Turn:
-    """The turn of a session that was suspended: entering it resumes it."""
-    turn = Turn(host, session_id, "(suspended)")
-    turn._is_suspended = True
+def left_turn(host: Host, session_id: str) -> Turn:
+    """The turn of a session that was suspended, or goes on by itself: entering it resumes it."""
+    turn = Turn(host, session_id, "(left)")
+    turn._is_left = True
     return turn
 
 
 def _error_of(ended: TurnEnded) -> CallboardError:
     text = ended.message or f"the turn ended: {ended.outcome}"
-    return error_of(ended.error_type or "conflict", text)
+    kind = BudgetError.type if ended.outcome == "budget" else "conflict"
+    return error_of(ended.error_type or kind, text)

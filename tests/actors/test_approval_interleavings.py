@@ -20,18 +20,20 @@ import trio.testing
 from scene import FakeStore, Scene, open_scene
 
 import callboard
-from callboard.actors import left_open, permission_broker
+from callboard.actors import approval_record, left_open, permission_broker, turn_record
 from callboard.config.settings import Limits
 from callboard.providers.script import reply
-from callboard.runtime.definitions import Resource
+from callboard.runtime.definitions import Agent, Resource
 from callboard.runtime.errors import CallboardError
 from callboard.runtime.events import (
     ApprovalAnswered,
     ApprovalAsked,
+    CallDeferred,
     CallFinished,
     CallProposed,
     CallStarted,
     GrantGiven,
+    InputAccepted,
     Stored,
 )
 from callboard.runtime.memory_store import open_memory_store
@@ -50,6 +52,8 @@ OTHER_NUMBER = 99
 """What a tool that was tampered with makes of any arguments."""
 
 DECISIONS = {"allow", "deny", "expired", "revised", "withdrawn"}
+TOLD = {"allow", "deny", "expired"}
+"""What of them becomes an input, when the question was deferred."""
 
 
 class World:
@@ -57,11 +61,13 @@ class World:
 
     Attributes:
         ran: By call, the arguments that ran.
+        defers: Whether no turn waits for an answer.
         wall_offset: How far the wall clock is ahead of where it should be, in seconds.
     """
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
+        self.defers = seed // BATCHES % 3 == 0
         self.wall_offset = 0.0
         self.store = FakeStore()
         self.store.inner = open_memory_store(now_ms=self.now_ms)
@@ -88,7 +94,11 @@ class World:
         self.tool = erase
         return Scene(
             tools=[erase, busy], model=model, approver=self.approver, store=self.store,
-            limits=Limits(approval_seconds=PATIENCE_SECONDS, model_retries=0),
+            agents=[Agent(defer=world.defers)],
+            limits=Limits(
+                approval_seconds=PATIENCE_SECONDS, deferred_seconds=PATIENCE_SECONDS,
+                model_retries=0,
+            ),
         )  # fmt: skip
 
     async def approver(self, request: ApprovalRequest) -> ApprovalAnswer | bool:
@@ -109,11 +119,11 @@ async def play(world: World) -> None:
     calls: list[tuple[str, Any]] = [("erase", {"number": number}) for number in numbers]
     calls += [("busy", {})] if rng.random() < 0.3 else []
     again = reply(calls=[("erase", {"number": 1})])  # a grant may hold by then
-    first = [reply(calls=calls), again, *[reply("Done.")] * 3]
+    first = [reply(calls=calls), again, *[reply("Done.")] * 9]
     await world.scene(callboard.ScriptedModel([])).create()
     crashes = rng.choice([0, 0, 1, 2])
     for life in range(crashes + 1):
-        model = callboard.ScriptedModel(first if life == 0 else [again, *[reply("Done.")] * 3])
+        model = callboard.ScriptedModel(first if life == 0 else [again, *[reply("Done.")] * 9])
         with trio.move_on_after(rng.random() * 12 if life < crashes else HOUR_SECONDS):
             await live(world, world.scene(model), is_first=life == 0)
         await answer_offline(world)
@@ -131,7 +141,17 @@ async def live(world: World, scene: Scene, *, is_first: bool) -> None:
             nursery.start_soon(cancel_some, world, scene)
         if world.rng.random() < 0.3:
             nursery.start_soon(disturb, world)
-        await heard.to_the_end()
+        with suppress(CallboardError):  # told to whoever prompts next
+            await heard.to_the_end()
+        # What was deferred is answered, or expires, and has its turn.
+        while await is_left(world):  # noqa: ASYNC110  nothing tells
+            await trio.sleep(1)
+
+
+async def is_left(world: World) -> bool:
+    """Whether an input waits for its turn, or a question for its answer."""
+    store = world.store.inner
+    return bool(await store.open_inputs("s1") or await store.approvals(state="waiting"))
 
 
 async def recover(scene: Scene, world: World) -> None:
@@ -189,6 +209,9 @@ def judge(world: World, record: list[Stored]) -> Counter[str]:
     allowed: dict[str, ApprovalAnswered] = {}
     decided: set[str] = set()
     used: set[str] = set()
+    told: set[str] = set()
+    finished: set[str] = set()
+    answers: dict[str, str] = {}
     proposed: dict[str, CallProposed] = {}
     granted: set[int] = set()
     started: dict[str, int] = {}
@@ -200,6 +223,7 @@ def judge(world: World, record: list[Stored]) -> Counter[str]:
             if event.decision in DECISIONS:
                 assert event.approval_id not in decided, "answered twice"
                 decided.add(event.approval_id)
+                answers[event.approval_id] = event.decision
             if event.decision == "allow":
                 assert stored.at_ms < asked[event.approval_id].expires_at_ms, "allowed too late"
                 allowed[event.approval_id] = event
@@ -225,8 +249,19 @@ def judge(world: World, record: list[Stored]) -> Counter[str]:
             assert event.digest == (answer.digest or question.digest), "other bytes ran"
             started[event.call_id] = json.loads(answer.arguments or question.arguments)["number"]
             seen["started"] += 1
+        if isinstance(event, CallDeferred):
+            seen["deferred"] += 1
+        if isinstance(event, InputAccepted) and event.approval_id:
+            assert event.approval_id in decided, "a late answer was told ahead of its record"
+            assert event.approval_id not in told, "a late answer was told twice"
+            told.add(event.approval_id)
         if isinstance(event, CallFinished):
+            assert event.call_id not in finished, "a call has two results"
+            finished.add(event.call_id)
             seen[event.status] += 1
+    assert finished == proposed.keys(), "a call has no result"
+    late = {a for a, e in asked.items() if e.is_deferred and answers.get(a) in TOLD}
+    assert told == late, "a late answer was not told"
     assert len({call_id for call_id, _ in world.ran}) == len(world.ran), "a call ran twice"
     for call_id, number in world.ran:
         assert started[call_id] == number, "other arguments ran"
@@ -250,6 +285,7 @@ def test_nothing_runs_twice_or_without_an_answer(
         "denied",
         "cancelled",
         "by a grant",
+        "deferred",
     ):
         assert seen[what] > 0, what
 
@@ -257,7 +293,7 @@ def test_nothing_runs_twice_or_without_an_answer(
 def run_seed(seed: int, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     async def whole() -> Counter[str]:
         world = World(seed)
-        for module in (permission_broker, left_open):
+        for module in (permission_broker, approval_record, left_open, turn_record):
             monkeypatch.setattr(module, "now_ms", world.now_ms)
         with trio.fail_after(20 * HOUR_SECONDS):
             await play(world)

@@ -58,9 +58,11 @@ class Command:
     Attributes:
         home: `CALLBOARD_HOME`.
         workspace: The folder in which it runs.
+        extra: More of its environment.
     """
 
     def __init__(self, folder: Path) -> None:
+        self.extra: dict[str, str] = {}
         self.home = folder / "home"
         self.workspace = folder / "work"
         (self.home / "config").mkdir(parents=True)
@@ -70,8 +72,10 @@ class Command:
     @property
     def environ(self) -> dict[str, str]:
         """The environment of a fresh user."""
-        kept = {k: v for k, v in os.environ.items() if not re.search(r"API_KEY|^CALLBOARD", k)}
-        return {**kept, "CALLBOARD_HOME": str(self.home), "TERM": "xterm", "NO_COLOR": "1"}
+        others = r"API_KEY|^CALLBOARD|^VISUAL$|^EDITOR$"
+        kept = {k: v for k, v in os.environ.items() if not re.search(others, k)}
+        ours = {"CALLBOARD_HOME": str(self.home), "TERM": "xterm", "NO_COLOR": "1"}
+        return {**kept, **ours, **self.extra}
 
     async def __call__(
         self, *tokens: str, stdin: bytes = b"", environ: Mapping[str, str] | None = None

@@ -104,7 +104,8 @@ def test_tools_are_listed(capsys: Captured) -> None:
         assert entry["tier"] == definition.tier
         assert entry["parameters"] == definition.parameters
         [line] = [line for line in out.splitlines() if line.startswith(f"{definition.name} ")]
-        assert line.split()[1:4] == [definition.tier, f"{definition.timeout_seconds:g}", "s"]
+        deadline = ["none"] if tool.waits else [f"{definition.timeout_seconds:g}", "s"]
+        assert line.split()[1 : 2 + len(deadline)] == [definition.tier, *deadline]
 
 
 @pytest.mark.parametrize("tokens", [[], ["--help"], ["run", "--help"], ["show", "-h"]])

@@ -6,14 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.cli.markdown import Markdown
-from callboard.runtime.definitions import CallStatus, SessionKind
+from callboard.runtime.definitions import CallStatus, InputSource, SessionKind, Tier
 from callboard.runtime.events import (
     ApprovalAnswered,
+    ApprovalAsked,
+    CallDeferred,
     CallFinished,
     CallProposed,
     DurableEvent,
     InputAccepted,
     MessageCompleted,
+    SessionTainted,
     Stored,
     TurnEnded,
 )
@@ -81,7 +84,7 @@ def test_a_conversation() -> None:
     assert "private" not in text
     assert "(reasoning, 7 characters)" in text
     assert text.index("### list_directory: success") < text.index("### delete_file: success")
-    assert "deny by terminal: keep it" in text
+    assert "denied by terminal: keep it" in text
     assert '```json\n{\n  "status": "success"\n}\n```' in text
     assert "```\nnot json\n```" in text
     assert text.endswith("*failed: the server went away*\n")
@@ -89,6 +92,91 @@ def test_a_conversation() -> None:
 
 def test_a_call_that_still_runs_is_pending() -> None:
     assert "### write_file: pending\n" in rendered(proposed("a", "write_file"))
+
+
+def asked(call_id: str, name: str) -> ApprovalAsked:
+    return ApprovalAsked(
+        approval_id="approval_1",
+        turn_id="t",
+        call_id=call_id,
+        name=name,
+        tier=Tier.WORKSPACE,
+        reason="overwrites a.txt",
+        arguments='{"path":"a.txt"}',
+        digest="d",
+    )
+
+
+def test_changed_arguments_stand_beside_those_that_were_asked_for() -> None:
+    changed = '{"path":"b.txt"}'
+    ran = CallFinished(
+        turn_id="t",
+        call_id="a",
+        name="write_file",
+        status=CallStatus.SUCCESS,
+        result="{}",
+        arguments=changed,
+    )
+    answer = ApprovalAnswered(
+        approval_id="approval_1",
+        call_id="a",
+        decision="allow",
+        answered_by="terminal",
+        arguments=changed,
+    )
+    events = proposed("a", "write_file", '{"path":"a.txt"}'), asked("a", "write_file"), answer, ran
+    text = rendered(*events)
+    assert "asked approval_1 (tier workspace): overwrites a.txt\n\nallowed by terminal\n" in text
+    before, _, after = text.partition("changed to:")
+    assert "a.txt" in before.split("```json")[1]
+    assert "b.txt" in after
+    assert "changed to" not in rendered(events[0], ran)
+
+
+def test_what_happens_between_calls_does_not_tear_them_apart() -> None:
+    text = rendered(
+        proposed("a", "http_request"),
+        SessionTainted(source="http_request"),
+        finished("a", "http_request"),
+    )
+    assert "http_request: pending" not in text
+    assert text.endswith(
+        "*the session has read what strangers may have written, by http_request*\n"
+    )
+
+
+def test_a_deferred_call_comes_to_its_end_in_a_turn_of_its_own() -> None:
+    deferred = CallDeferred(
+        turn_id="t",
+        call_id="a",
+        name="write_file",
+        approval_id="approval_1",
+        result='{"status":"pending_approval"}',
+    )
+    answer = ApprovalAnswered(
+        approval_id="approval_1", call_id="a", decision="allow", answered_by="application"
+    )
+    text = rendered(
+        proposed("a", "write_file"),
+        asked("a", "write_file"),
+        deferred,
+        TurnEnded(turn_id="t", outcome="answered"),
+        answer,
+        InputAccepted(
+            input_id="i",
+            text="It is written.",
+            source=InputSource.DEFERRED,
+            call_id="a",
+            approval_id="approval_1",
+        ),
+        finished("a", "write_file", '{"status":"success"}'),
+        TurnEnded(turn_id="u", outcome="answered"),
+    )
+    first, _, late = text.partition("*write_file: allowed by application*")
+    assert "### write_file: deferred\n" in first
+    assert "pending_approval" in first
+    assert "## Late result of call a\n\nIt is written.\n" in late
+    assert "### write_file: success, 0 ms, late\n" in late
 
 
 @given(st.text(st.sampled_from("`~\n ax\r"), max_size=60))

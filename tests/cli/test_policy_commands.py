@@ -255,3 +255,24 @@ def test_a_rule_that_denies_everything_makes_the_others_useless() -> None:
             "it never decides: rules[2] (callboard.toml, line 4) covers it",
         )
     ]
+
+
+@pytest.mark.parametrize(
+    ("options", "verdict"),
+    [
+        ((), "allow"),
+        (("--tainted",), "allow"),
+        (("--private",), "allow"),
+        (("--tainted", "--private"), "ask"),
+        (("--tainted", "--private", "--policy", "auto"), "allow"),
+    ],
+)
+@pytest.mark.usefixtures("workspace")
+def test_what_the_session_has_read(
+    capsys: Captured, options: tuple[str, ...], verdict: str
+) -> None:
+    found = checked(capsys, "http_request", *options, url="https://a.test/")
+    assert (found["verdict"], "a.test is new to it" in found["reason"]) == (
+        verdict,
+        verdict == "ask",
+    )

@@ -51,7 +51,7 @@ async def test_a_yes_runs_the_call_and_siblings_run_meanwhile(command: Command) 
         assert '"content": "new\\n"' in terminal.seen
         assert terminal.seen.index("I will.") < terminal.seen.index("callboard asks")
         await terminal.type("perhaps\n")
-        await terminal.expect("Please answer y, n or r.")
+        await terminal.expect("Please answer with one of y, ")
         assert (command.workspace / "a.txt").read_text() == "old\n"
         await terminal.type("y\n")
         assert await terminal.end() == 0
@@ -129,6 +129,89 @@ async def test_without_a_terminal_the_answer_is_no(command: Command) -> None:
         where = ("--base-url", server.base_url, "--model", "scripted")
         assert (await command("run", *where, "--policy", "auto", "Change it")).code == 0
         assert (command.workspace / "a.txt").read_text() == "new\n"
+
+
+async def test_an_answer_for_the_session_is_remembered_and_told(command: Command) -> None:
+    steps = [
+        reply(calls=[OVERWRITE]),
+        reply(calls=[("write_file", {"path": "a.txt", "content": "newer\n"})]),
+        reply(calls=[("write_file", {"path": "b.txt", "content": "newer\n"})]),
+        reply("Done."),
+    ]
+    async with open_scripted_server(steps) as server:
+        where = ("--base-url", server.base_url, "--model", "scripted")
+        async with command.at_terminal("run", *where, "Change it") as terminal:
+            await terminal.expect('remembered, it is about write_file with path "a.txt"')
+            await terminal.expect("your answer:")
+            await terminal.type("s\n")
+            await terminal.expect('"path": "b.txt"')  # the second of a.txt needs no question
+            assert (command.workspace / "a.txt").read_text() == "newer\n"
+            await terminal.expect("your answer:")
+            await terminal.type("n\n")
+            assert await terminal.end() == 0
+    assert terminal.seen.count("callboard asks") == 2
+    assert 'allowed for this session: write_file with path "a.txt"' in terminal.seen
+    assert (command.workspace / "b.txt").read_text() == "other\n"
+    shown = (await command("show", "last")).out
+    assert "allowed for this session by terminal" in shown
+    assert "*remembered as grant_" in shown
+
+
+async def test_always_may_be_for_a_pattern_that_fits(command: Command) -> None:
+    second = ("write_file", {"path": "b.txt", "content": "new too\n"})
+    steps = [reply(calls=[OVERWRITE]), reply(calls=[second]), reply("Done.")]
+    async with open_scripted_server(steps) as server:
+        where = ("--base-url", server.base_url, "--model", "scripted")
+        async with command.at_terminal("run", *where, "Change it") as terminal:
+            await terminal.expect("your answer:")
+            await terminal.type("a\n")
+            await terminal.expect("For which paths? (Enter: a.txt alone")
+            await terminal.type("notes/**\n")
+            await terminal.expect("That can't be: ")
+            await terminal.expect("your answer:")
+            assert (command.workspace / "a.txt").read_text() == "old\n"
+            await terminal.type("a\n")
+            await terminal.expect("For which paths?")
+            await terminal.type("*.txt\n")
+            assert await terminal.end() == 0
+    assert terminal.seen.count("callboard asks") == 1
+    assert "'notes/**' does not match 'a.txt'" in terminal.seen
+    assert (command.workspace / "b.txt").read_text() == "new too\n"
+
+
+async def test_a_denial_may_last(command: Command) -> None:
+    steps = [reply(calls=[OVERWRITE]), reply(calls=[OVERWRITE]), reply("Then not.")]
+    async with open_scripted_server(steps) as server:
+        where = ("--base-url", server.base_url, "--model", "scripted")
+        async with command.at_terminal("run", *where, "Change it") as terminal:
+            await terminal.expect("[d] deny and don't ask again")
+            await terminal.expect("your answer:")
+            await terminal.type("d\n")
+            await terminal.expect("Not to be asked again [t] for this turn")
+            await terminal.type("x\n")
+            await terminal.expect("your answer:")
+            await terminal.type("d\n")
+            await terminal.expect("Not to be asked again")
+            await terminal.type("t\n")
+            await terminal.expect("Why not?")
+            await terminal.type("it is Ann's\n")
+            assert await terminal.end() == 0
+        first, second = results(server)
+    assert terminal.seen.count("callboard asks") == 1
+    assert "it is Ann's" in first
+    assert "permission_denied" in second
+    assert (command.workspace / "a.txt").read_text() == "old\n"
+
+
+async def test_the_change_of_a_file_is_shown_as_a_diff(command: Command) -> None:
+    command.extra["NO_COLOR"] = ""
+    async with asked(command, [OVERWRITE]) as (terminal, _):
+        await terminal.expect("your answer:")
+        assert "  preview:\n" in terminal.seen
+        assert "\x1b[31m-old\x1b[0m\n" in terminal.seen
+        assert "\x1b[32m+new\x1b[0m\n" in terminal.seen
+        await terminal.type("n\n")
+        assert await terminal.end() == 0
 
 
 def request(arguments: str, **fields: str) -> ApprovalRequest:

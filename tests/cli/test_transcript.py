@@ -8,15 +8,25 @@ import pytest
 from callboard.cli.style import Style, counted, seconds, style_of
 from callboard.cli.transcript import Transcript, TurnEvent
 from callboard.config.prices import Price, PriceTable
-from callboard.runtime.definitions import CallStatus
+from callboard.runtime.definitions import Binding, CallStatus, InputSource, Tier
 from callboard.runtime.events import (
+    ApprovalAnswered,
+    CallDeferred,
     CallFinished,
     CallProgress,
     CallProposed,
+    GrantGiven,
     HistoryCompacted,
+    InputAccepted,
     MessageCompleted,
     MessageDiscarded,
+    PrivateDataRead,
+    QuestionAnswered,
+    SessionTainted,
+    ToolGivenUp,
     TurnEnded,
+    TurnResumed,
+    TurnSuspended,
 )
 from callboard.runtime.history import Call, Part, Refusal, Text, Thinking
 from callboard.runtime.stream import Done, RefusalDelta, StopReason, TextDelta, ThinkingDelta, Usage
@@ -173,3 +183,83 @@ def test_an_answer_without_anything_is_said_to_be_one(part: Part) -> None:
     assert line not in shown(message(None, (part,)), ended())
     broken = msgspec.structs.replace(message(None, ()), incomplete=True)
     assert line not in shown(broken, ended("cancelled"))
+
+
+def answered(decision: str, who: str) -> ApprovalAnswered:
+    return ApprovalAnswered(
+        approval_id="approval_1", call_id="c", decision=decision, answered_by=who, reason="fine"
+    )
+
+
+def test_what_others_answered_is_told_and_what_was_typed_here_is_not() -> None:
+    proposed = CallProposed(
+        turn_id="t", message_id="m", call_id="c", index=0, name="write_file", arguments="{}"
+    )
+    by_others = shown(proposed, answered("allow", "application"))
+    assert by_others == "write_file: allowed by application: fine\n"
+    assert shown(proposed, answered("allow", "terminal")) == ""
+    assert shown(answered("deny", "application")) == ""  # the call's own line says it
+    assert "asked about itself" in shown(proposed, answered("revised", "terminal"))
+
+
+TOLD: list[tuple[TurnEvent, str]] = [
+    (
+        CallDeferred(turn_id="t", call_id="c", name="f", approval_id="approval_1", result="{}"),
+        "f waits for an answer: callboard approve approval_1\n",
+    ),
+    (
+        ToolGivenUp(turn_id="t", name="f", attempts=3, message="path: missing", child_id="s_2"),
+        "f is given up in s_2 after 3 answers: path: missing\n",
+    ),
+    (
+        InputAccepted(
+            input_id="i", text="Done\x1b[2J\nat last", source=InputSource.DELEGATE, child_id="s_2"
+        ),
+        "answer of s_2: Done\\x1b[2J at last\n",
+    ),
+    (
+        InputAccepted(input_id="i", text="It ran.", source=InputSource.DEFERRED, call_id="c"),
+        "late result of c: It ran.\n",
+    ),
+    (InputAccepted(input_id="i", text="what a person said"), ""),
+    (
+        GrantGiven(
+            grant_id="grant_1",
+            verdict="deny",
+            scope="agent",
+            tool="f",
+            definition="d",
+            tier=Tier.SYSTEM,
+            binding=Binding(arguments="{}", hosts={"url": "example.com"}),
+            agent="general",
+            turn_id="t",
+            workspace="/w",
+            approval_id="approval_1",
+            given_by="terminal",
+        ),
+        "remembered as grant_1: not asked about, denied for this agent: "
+        'f with host "example.com"\n',
+    ),
+    (
+        SessionTainted(source="http_request"),
+        "the session has read what strangers may have written, by http_request\n",
+    ),
+    (PrivateDataRead(source="read_file"), ""),
+    (QuestionAnswered(question_id="q", call_id="c", answer="no", answered_by="terminal"), ""),
+    (QuestionAnswered(question_id="q", call_id="c", answer="no", answered_by="ann"), "ann answers"),
+    (QuestionAnswered(question_id="q", call_id="c", answer=""), "nobody answered\n"),
+    (TurnSuspended(turn_id="t", call_ids=("c",)), "the turn waits for people: 1 call open\n"),
+    (TurnResumed(turn_id="t", approval_ids=("a", "b")), "the turn goes on; 2 questions open\n"),
+]
+
+
+@pytest.mark.parametrize(("event", "line"), TOLD, ids=lambda value: type(value).__name__)
+def test_what_happens_about_permissions_is_one_line(event: TurnEvent, line: str) -> None:
+    text = shown(event)
+    assert text.startswith(line)
+    assert text.count("\n") == bool(line)
+
+
+def test_private_data_is_told_where_it_matters() -> None:
+    text = shown(SessionTainted(source="http_request"), PrivateDataRead(source="read_file"))
+    assert text.endswith("the session has read private data, by read_file\n")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from callboard.config.files import parse_settings
+from callboard.runtime.budget import Budget
 from callboard.runtime.definitions import Agent, ThinkingEffort
 from callboard.runtime.errors import ValidationError
 
@@ -52,3 +53,25 @@ def test_a_mistake_is_named_with_its_line(line: str, field: str, words: str) -> 
         agent_of(line)
     assert refused.value.field == f"agents.reader.{field}"
     assert words in str(refused.value)
+
+
+def test_budgets_of_an_agent() -> None:
+    agent = agent_of(
+        "turn_budget = { tokens = 50000, seconds = 60.5 }", "session_budget.cost_usd = 0.5"
+    )
+    assert agent.turn_budget == Budget(tokens=50_000, seconds=60.5)
+    assert agent.session_budget == Budget(cost_usd=0.5)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("turn_budget.token = 5", "turn_budget.token: there is no such setting"),
+        ("turn_budget.tokens = -5", "agents.a.turn_budget.tokens"),
+        ("session_budget.tokens = 1.5", "agents.a.session_budget.tokens"),
+        ("session_budget = 5", "agents.a.session_budget"),
+    ],
+)
+def test_a_wrong_budget_names_its_field(line: str, problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        parse_settings(f"[agents.a]\n{line}\n", Path("callboard.toml"))

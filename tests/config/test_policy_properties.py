@@ -16,7 +16,14 @@ from callboard.config.policy_coverage import covers
 from callboard.config.policy_index import RuleIndex
 from callboard.config.policy_match import CallArguments, CompiledRule
 from callboard.config.policy_rules import Condition, PlacedRule, Rule, Verdict
-from callboard.runtime.definitions import Agent, Preset, SessionKind, Tier, ToolDefinition
+from callboard.runtime.definitions import (
+    Agent,
+    Capability,
+    Preset,
+    SessionKind,
+    Tier,
+    ToolDefinition,
+)
 
 TOOLS = ("write_file", "git_push")
 PATHS = ("a", "A/b", "a/b", "a/b/c", "b", ".", "/a", "a/../b", "b/x.md", 7)
@@ -68,14 +75,16 @@ def rules(conditions: st.SearchStrategy[Any] = CONDITIONS) -> st.SearchStrategy[
     )
 
 
-def definition(tool: str, tier: Tier, properties: dict[str, Any]) -> ToolDefinition:
+def definition(
+    tool: str, tier: Tier, properties: dict[str, Any], needs: tuple[Capability, ...]
+) -> ToolDefinition:
     parameters = {"properties": properties}
-    return ToolDefinition(name=tool, description="", parameters=parameters, tier=tier)
+    return ToolDefinition(name=tool, description="", parameters=parameters, tier=tier, needs=needs)
 
 
 QUESTIONS = st.builds(
-    lambda tool, declared, properties, **fields: PolicyQuestion(
-        tool=tool, definition=declared and definition(tool, declared, properties), **fields
+    lambda tool, declared, properties, needs, **fields: PolicyQuestion(
+        tool=tool, definition=declared and definition(tool, declared, properties, needs), **fields
     ),
     tool=st.sampled_from(TOOLS),
     declared=st.sampled_from((*Tier, *Tier, None)),
@@ -83,6 +92,9 @@ QUESTIONS = st.builds(
     tier=st.sampled_from((*Tier, *Tier, None)),
     arguments=ARGUMENTS.map(json.dumps),
     approval_reason=st.sampled_from((None, "it asks")),
+    needs=st.sampled_from(((), (Capability.NETWORK,))),
+    hosts=st.sampled_from((frozenset[str](), frozenset({"x.org"}))),
+    is_exposed=st.booleans(),
 )
 SESSIONS = st.fixed_dictionaries(
     {
@@ -147,6 +159,30 @@ def test_an_elevated_call_is_allowed_only_by_a_rule_that_says_all_of_it(
                 and all(condition.values for condition in rule.arguments.values())
             ]
             assert allowing
+
+
+@given(RULES, SESSIONS, QUESTIONS)
+def test_what_a_session_has_read_and_a_host_that_is_new_never_allow_more(
+    said: list[Rule], session: dict[str, Any], asked: PolicyQuestion
+) -> None:
+    made = policy_of(said, session)
+    found = strictness(made, asked)
+    exposed = msgspec.structs.replace(asked, is_exposed=True)
+    nowhere = msgspec.structs.replace(asked, hosts=frozenset())
+    assert min(strictness(made, exposed), strictness(made, nowhere)) >= found
+
+
+@given(RULES, SESSIONS, QUESTIONS)
+def test_a_redirect_is_never_allowed_where_the_call_itself_is_denied(
+    said: list[Rule], session: dict[str, Any], asked: PolicyQuestion
+) -> None:
+    made = policy_of(said, session)
+    call, redirected = (
+        made.ruling(asked),
+        made.ruling(msgspec.structs.replace(asked, is_redirect=True)),
+    )
+    assert (redirected.verdict is Verdict.DENY) is (call.verdict is Verdict.DENY)
+    assert redirected.verdict.rank <= call.verdict.rank
 
 
 @given(RULES.flatmap(lambda said: st.tuples(st.just(said), st.permutations(said))), SESSIONS)

@@ -171,3 +171,48 @@ def test_commands_write_no_rules(tmp_path: Path) -> None:
 def _file(folder: Path) -> Path:
     (folder / "callboard.toml").write_text("")
     return folder / "callboard.toml"
+
+
+CHANNEL_RULES = """
+[[channels.web.rules]]
+min_tier = "workspace"
+verdict = "deny"
+reason = "Others read along."
+
+[[channels.web.rules]]
+tool = "read_file"
+verdict = "ask"
+agent = "gardener"
+"""
+
+
+def test_rules_of_a_channel() -> None:
+    found = rules(CHANNEL_RULES)
+    assert list(found) == [
+        "channels.web.rules[1] (callboard.toml, line 2)",
+        "channels.web.rules[2] (callboard.toml, line 7)",
+    ]
+    assert [rule.channels for rule in found.values()] == [("web",), ("web",)]
+    assert [rule.agents for rule in found.values()] == [(), ("gardener",)]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            '[[channels.web.rules]]\ntool = "x"\nchannel = "b"\nverdict = "deny"\n',
+            r"line 3: channels.web.rules\[1\].channel: the table says",
+        ),
+        ('[channels.web]\npolicy = "strict"\n', r"line 2: channels.web.policy: a channel has no"),
+        ("[channels]\nweb = 1\n", r"line 2: channels.web: expected tables that begin with \[\["),
+        ("channels = 1\n", r"line 1: channels: expected tables that begin with \[\["),
+        ("[channels.web]\nrules = 1\n", r"line 2: channels.web.rules: expected tables that"),
+        (
+            '[[channels."".rules]]\ntool = "x"\nverdict = "deny"\n',
+            "an empty name is none",
+        ),
+    ],
+)
+def test_what_a_channels_table_can_not_hold(text: str, problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        parse_settings(text, FILE)

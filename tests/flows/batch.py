@@ -216,6 +216,7 @@ ROWS = {
             "error_type": "validation_error",
             "message": "seconds",
             "field": "seconds",
+            "attempts_left": 2,
         },
         meanwhile="error",
     ),

@@ -11,7 +11,13 @@ import msgspec
 from stage import check_records, make_workspace
 
 import callboard
-from callboard.config.settings import DialectName, Limits, ProviderSettings, Settings
+from callboard.config.settings import (
+    DialectName,
+    Limits,
+    NetworkSettings,
+    ProviderSettings,
+    Settings,
+)
 from callboard.providers.scripted_server import ScriptedServer, ServerStep, open_scripted_server
 from callboard.runtime.definitions import ThinkingEffort
 from callboard.runtime.events import Stored
@@ -63,6 +69,7 @@ async def open_formats(
     scripts: Mapping[str, Sequence[ServerStep]],
     *,
     limits: Limits = SOON,
+    network: NetworkSettings | None = None,
     thinking: ThinkingEffort | None = ThinkingEffort.MEDIUM,
     **options: Any,
 ) -> AsyncGenerator[FormatStage]:
@@ -74,6 +81,7 @@ async def open_formats(
         }
         settings = Settings(
             limits=limits,
+            network=network or NetworkSettings(),
             providers={
                 name: ProviderSettings(
                     name=name,

@@ -24,6 +24,7 @@ from callboard.providers.provider import ModelRequest
 from callboard.providers.scripted import ScriptedModel, ScriptStep
 from callboard.providers.scripted_server import ScriptedServer, ServerStep, open_scripted_server
 from callboard.runtime.events import (
+    CallDeferred,
     CallFinished,
     CallProposed,
     CallStarted,
@@ -193,15 +194,20 @@ def check_record(record: Iterable[Stored]) -> None:
                 calls[call_id] = "proposed"
             case CallStarted(call_id=call_id):
                 assert open_turn == event.turn_id
-                assert calls[call_id] == "proposed"
+                assert calls[call_id] in {"proposed", "deferred"}
                 calls[call_id] = "started"
-            case CallFinished(call_id=call_id):
+            case CallDeferred(call_id=call_id):
                 assert open_turn == event.turn_id
-                assert calls[call_id] in {"proposed", "started"}
+                assert calls[call_id] in {"proposed", "deferred"}
+                calls[call_id] = "deferred"
+            case CallFinished(call_id=call_id):
+                # A deferred call may end while no turn runs it: its input was cancelled.
+                assert open_turn == event.turn_id or calls[call_id] == "deferred"
+                assert calls[call_id] in {"proposed", "started", "deferred"}
                 calls[call_id] = "finished"
             case TurnEnded(turn_id=turn_id):
                 assert open_turn == turn_id
-                assert set(calls.values()) <= {"finished"}
+                assert set(calls.values()) <= {"finished", "deferred"}
                 # Nothing can stop a thread of an own tool: such a one may run on, and is named.
                 assert [name for name in event.unreaped if not name.startswith("thread of ")] == []
                 open_turn = None

@@ -21,6 +21,7 @@ from waiting import killed_while_waiting, open_on
 import callboard
 from callboard import aio, embedded
 from callboard.actors import permission_broker
+from callboard.config.settings import Settings
 from callboard.providers.script import fail, reply
 from callboard.runtime.messages import CheckPermissions, Decision, DispatcherMessage, RunCalls
 from callboard.tools.tool import Tool, ToolContext
@@ -32,10 +33,10 @@ RUNS_TOOLS = {"Session.prompt", "Session.run", "Session.resume"}
 
 RUNS_NONE = {
     "Runtime": {
-        "answer", "approvals", "complete", "create_session", "get_session", "grants",
+        "answer", "answer_question", "approvals", "complete", "create_session", "get_session", "grants",
         "list_models", "revoke", "sessions", "test_provider", "tools", "usage",
     },
-    "Session": {"usage"},
+    "Session": {"follow", "set_budget", "usage"},
 }  # fmt: skip
 
 
@@ -100,8 +101,19 @@ async def by_retry(gate: Gate, folder: Path, store: str) -> None:
         await (await runtime.create_session()).run("Act.")
 
 
+async def by_delegate(gate: Gate, folder: Path, store: str) -> None:
+    """A session below makes the call."""
+    below = reply(calls=[("delegate", {"kind": "branch", "task": "Act."})])
+    script = [below, reply(calls=[("act", {})]), reply("Acted."), reply("Done.")]
+    given = {**options(gate, folder, store), "model": callboard.ScriptedModel(script)}
+    async with callboard.open_runtime(**given) as runtime:
+        await (await runtime.create_session()).run("Have it act.")
+        delegated = await runtime.store.calls(name="delegate")
+    assert [gate.verdicts[call.call_id] for call in delegated] == [1]
+
+
 @on_both_stores
-@pytest.mark.parametrize("way", [by_run, by_prompt, by_retry])
+@pytest.mark.parametrize("way", [by_run, by_prompt, by_delegate, by_retry])
 async def test_each_way_passes_the_broker(
     tmp_path: Path,
     store: str,
@@ -152,6 +164,40 @@ async def test_what_goes_on_after_a_crash_passes_the_broker(
         ran = [row.call_id for row in await runtime.store.calls(name="note")]
     assert len(ran) == 2
     assert all(gate.verdicts[call_id] >= 1 for call_id in ran)
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_a_deferred_call_passes_the_broker_in_the_turn_that_runs_it(
+    tmp_path: Path, is_restarted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch)
+    given = options(gate, tmp_path, "disk") | {
+        "policy": "strict", "on_approval": "wait",
+        "settings": Settings(agents={"general": callboard.Agent(defer=True)}),
+        "model": steps(reply(calls=[("act", {})]), reply("It waits.")),
+    }  # fmt: skip
+    async with callboard.open_runtime(**given) as runtime:
+        session = await runtime.create_session()
+        await session.run("Act.")
+        [row] = await runtime.approvals()
+        assert (gate.ran, gate.verdicts[row.call_id]) == ([], 1)
+        if not is_restarted:
+            await late_turn(runtime, session, row.approval_id)
+    if is_restarted:
+        async with callboard.open_runtime(**given) as runtime:
+            session = await runtime.get_session(session.session_id)
+            await late_turn(runtime, session, row.approval_id)
+    assert gate.ran == [row.call_id]
+    assert gate.verdicts[row.call_id] == 2
+
+
+async def late_turn(
+    runtime: callboard.Runtime, session: callboard.Session, approval_id: str
+) -> None:
+    await runtime.answer(approval_id, "allow")
+    with trio.fail_after(30):
+        while await runtime.store.open_inputs(session.session_id):  # noqa: ASYNC110  nothing tells
+            await trio.sleep(0.01)
 
 
 async def test_a_denial_at_the_gate_is_the_end_of_every_way(

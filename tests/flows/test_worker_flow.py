@@ -16,7 +16,11 @@ from callboard.runtime.messages import CreateSession
 from callboard.tools.registry import builtin_tools
 
 WRITE = ("write_file", {"path": "a.txt", "content": "changed"})
-READ_ONLY = [t.definition.name for t in builtin_tools() if t.definition.tier is Tier.READ_ONLY]
+READ_ONLY = [
+    t.definition.name
+    for t in builtin_tools()
+    if t.definition.tier is Tier.READ_ONLY and "channel" not in t.definition.needs
+]
 
 
 async def create(stage: Stage, kind: SessionKind) -> callboard.Session:

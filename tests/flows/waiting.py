@@ -1,11 +1,12 @@
 """A turn that waits for a person, in a process that is killed while it does.
 
-As a program, `python waiting.py FOLDER SECONDS`, it prompts until two calls have questions, names
+As a program, `python waiting.py FOLDER SECONDS STEPS`, it prompts until two calls have questions, names
 its session, and waits to be killed.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -27,10 +28,14 @@ from callboard.runtime.sqlite_store import open_reader
 from callboard.tools.tool import Tool
 
 ASKING = [reply(calls=[("note", {"text": "one"}), ("note", {"text": "two"}), ("plain", {})])]
+STEPS = {"asking": ASKING, "wrong": [reply(calls=[("note", {"text": 3})])] * 2 + ASKING}
+"""What the model says: `wrong` calls the tool wrongly in two answers before."""
 
 
 def tools_of(folder: Path) -> list[Tool]:
-    @callboard.tool(approval="always")
+    @callboard.tool(
+        approval="always", preview=lambda a, _: f"notes {a.text}, said process {os.getpid()}"
+    )
     async def note(text: str) -> str:
         """Notes a text, once it is allowed to."""
         await trio.lowlevel.checkpoint()
@@ -67,9 +72,9 @@ def open_on(
     )  # fmt: skip
 
 
-async def wait_for_the_kill(folder: Path, seconds: float) -> None:
+async def wait_for_the_kill(folder: Path, seconds: float, steps: str) -> None:
     settings = Settings(limits=Limits(approval_seconds=seconds))
-    async with open_on(folder, ASKING, "wait", settings=settings) as runtime:
+    async with open_on(folder, STEPS[steps], "wait", settings=settings) as runtime:
         session = await runtime.create_session()
 
         async def say_ready() -> None:
@@ -86,13 +91,13 @@ async def wait_for_the_kill(folder: Path, seconds: float) -> None:
 
 async def is_waiting(runtime: callboard.Runtime) -> bool:
     """Whether two calls have questions, and the third has its result."""
-    finished = [row.name for row in await runtime.store.calls() if row.status.is_final]
-    return finished == ["plain"] and len(await runtime.approvals()) == 2
+    finished = {row.name for row in await runtime.store.calls() if row.status.is_final}
+    return "plain" in finished and len(await runtime.approvals()) == 2
 
 
-def killed_while_waiting(folder: Path, seconds: float = 600.0) -> str:
+def killed_while_waiting(folder: Path, seconds: float = 600.0, steps: str = "asking") -> str:
     """Lets a process ask, kills it, and gives its session's id."""
-    program = [sys.executable, __file__, str(folder), str(seconds)]
+    program = [sys.executable, __file__, str(folder), str(seconds), steps]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
         watchdog = threading.Timer(60, process.kill)
         watchdog.start()
@@ -114,4 +119,4 @@ async def questions(folder: Path) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    trio.run(wait_for_the_kill, Path(sys.argv[1]), float(sys.argv[2]))
+    trio.run(wait_for_the_kill, Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3])

@@ -9,22 +9,28 @@ from typing import Any, cast
 import trio
 
 from callboard.actors.approval_record import BrokerServices
+from callboard.actors.budgets import BudgetBook
 from callboard.actors.call_preparation import CallPreparation
+from callboard.actors.channels import Channels
 from callboard.actors.directory import Directory, LiveSessions
 from callboard.actors.journal import Journal
 from callboard.actors.model_stream import ModelStream, StartModelCall
-from callboard.actors.people import Approver
+from callboard.actors.people import Approver, ApproverChannel
 from callboard.actors.permission_broker import PermissionBroker
 from callboard.actors.session import Session
 from callboard.actors.session_services import SessionServices
+from callboard.actors.session_tree import SessionTree
 from callboard.actors.tool_dispatcher import ToolDispatcher
 from callboard.config.policy import PolicyBook
+from callboard.config.prices import PriceTable
 from callboard.config.settings import Limits
 from callboard.providers.provider import LocalModel, ModelTarget
 from callboard.providers.scripted import ScriptedModel
+from callboard.runtime.channel import Channel
 from callboard.runtime.definitions import Agent, SessionKind
 from callboard.runtime.errors import CallboardError, NotFoundError
 from callboard.runtime.events import (
+    CallDeferred,
     CallFinished,
     CallProgress,
     CallProposed,
@@ -146,6 +152,7 @@ class Scene:
         tools: Iterable[Tool] = (),
         model: LocalModel | None = None,
         approver: Approver | None = None,
+        channel: Channel | None = None,
         limits: Limits | None = None,
         agents: Sequence[Agent] = (Agent(),),
         store: FakeStore | None = None,
@@ -156,6 +163,7 @@ class Scene:
         self.live: LiveSessions = {}
         self.limits = limits or Limits(model_retries=0)
         self.approver = approver
+        self.channel = channel
         self.registry = ToolRegistry(tools)
         self.models = OneModel(model or ScriptedModel([]))
         self.agents = {agent.name: agent for agent in agents}
@@ -168,6 +176,7 @@ class Scene:
         self.session: Mailbox[SessionMessage] = Mailbox("session s1", 64)
         self.model_stream: Mailbox[StartModelCall] = Mailbox("model stream", 2)
         self.running_dispatcher: ToolDispatcher | None = None
+        self.budgets = BudgetBook(self.store, PriceTable(), self.agents)
         self._started: set[str] = set()
 
     @property
@@ -182,7 +191,17 @@ class Scene:
             models=self.models,
             tools=self.registry,
             agents=self.agents,
+            channels=self.channels,
+            budgets=self.budgets,
+            tree=SessionTree(self.directory, self.journal, self.store, self.registry, self.limits),
         )
+
+    @property
+    def channels(self) -> Channels:
+        channel = self.channel
+        if channel is None and self.approver is not None:
+            channel = ApproverChannel(self.approver)
+        return Channels(channel)
 
     @property
     def preparation(self) -> CallPreparation:
@@ -197,8 +216,10 @@ class Scene:
             preparation=self.preparation,
             agents=self.agents,
             policies=PolicyBook(),
-            approver=self.approver,
+            channels=self.channels,
             approval_seconds=self.limits.approval_seconds,
+            deferred_seconds=self.limits.deferred_seconds,
+            sessions=self.directory,
         )
         return self.broker_class(self.broker, self.journal, services)
 
@@ -301,7 +322,7 @@ async def open_scene(scene: Scene, *names: str) -> AsyncGenerator[trio.Nursery, 
 def place_of(session_id: str = "s1", agent: Agent | None = None) -> CallPlace:
     return CallPlace(
         session_id=session_id, turn_id="t", agent=agent or Agent(),
-        session_kind=SessionKind.MAIN, workspace="/work",
+        session_kind=SessionKind.MAIN, workspace="/work", channel="application",
     )  # fmt: skip
 
 
@@ -355,6 +376,7 @@ async def assert_sound(store: Any, session_id: str = "s1", *, ended: bool = True
     running: str | None = None
     proposed: list[str] = []
     finished: list[str] = []
+    deferred: set[str] = set()
     accepted: list[str] = []
     for event in (each.event for each in stored):
         match event:
@@ -369,17 +391,20 @@ async def assert_sound(store: Any, session_id: str = "s1", *, ended: bool = True
             case CallFinished(call_id=call_id):
                 assert call_id in proposed
                 finished.append(call_id)
+                deferred.discard(call_id)
+            case CallDeferred(call_id=call_id):
+                deferred.add(call_id)
             case TurnEnded(turn_id=turn_id):
                 assert turn_id == running
                 running = None
-                assert sorted(finished) == sorted(proposed)
+                assert sorted([*finished, *deferred]) == sorted(proposed)
             case _:
                 pass
     assert len(set(proposed)) == len(proposed)
     assert len(set(finished)) == len(finished)
     if ended:
         assert running is None
-        assert sorted(finished) == sorted(proposed)
+        assert sorted([*finished, *deferred]) == sorted(proposed)
 
 
 async def quietly(do: Callable[[], Awaitable[object]]) -> None:

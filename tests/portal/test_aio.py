@@ -17,6 +17,7 @@ from programs import PIECES, CountingModel, wait_quiet
 
 import callboard
 from callboard import aio
+from callboard.loop_waiting import cross
 from callboard.providers.provider import ModelRequest
 from callboard.providers.script import Step, fail, reply, stall
 from callboard.providers.scripted import ScriptStep
@@ -289,7 +290,7 @@ def test_a_consumer_that_stops_reading_holds_its_own_turn_up(tmp_path: Path) -> 
         async with aio.open_runtime(model=model, workspace=tmp_path, environ={}) as runtime:
             async with (await runtime.create_session()).prompt("Count.") as turn:
                 await read_to_the_text(turn)
-                await aio._call(runtime._portal, wait_quiet)
+                await cross(runtime._portal, wait_quiet)
                 assert 0 < model.emitted <= 3 * MAX_WAITING_UPDATES < PIECES
                 rest = [e async for e in turn if isinstance(e, callboard.TextDelta)]
             assert len(rest) == model.emitted - 1 == PIECES - 1

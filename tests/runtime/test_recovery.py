@@ -14,10 +14,11 @@ from callboard.runtime.events import (
     SessionCreated,
     TurnEnded,
     TurnStarted,
+    TurnSuspended,
 )
 from callboard.runtime.history import LOST
 from callboard.runtime.memory_store import open_memory_store
-from callboard.runtime.recovery import closing_events
+from callboard.runtime.recovery import closing_events, deepest_first
 from callboard.runtime.store import Append, CallRow, OpenTurn
 
 PENDING = CallRow(
@@ -95,3 +96,33 @@ async def test_what_a_crash_left_open_is_closed_once() -> None:
     assert await store.open_turns() == []
     assert {call.status for call in await store.calls()} == {CallStatus.INTERRUPTED}
     await store.aclose()
+
+
+def test_a_call_that_waits_for_a_suspended_session_stays_open() -> None:
+    waiting = msgspec.structs.replace(turn(PENDING, RUNNING), delegated=("c2",))
+    closed, suspended = closing_events(waiting, 2_000)
+    assert isinstance(closed, CallFinished)
+    assert closed.call_id == "c1"
+    assert suspended == TurnSuspended(turn_id="t1", call_ids=("c2",))
+    is_so = msgspec.structs.replace(waiting, calls=(RUNNING,), is_suspended=True)
+    assert closing_events(is_so, 2_000) == ()
+
+
+def test_turns_below_come_before_those_above() -> None:
+    parents = {"a": None, "b": "a", "c": "b", "d": "a", "e": "gone"}
+    turns = [
+        OpenTurn(session_id=name, turn_id=name, started_at_ms=0, calls=(), parent_id=parent)
+        for name, parent in parents.items()
+    ]
+    ordered = [each.session_id for each in deepest_first(turns)]
+    assert sorted(ordered) == sorted(parents)
+    for name, parent in parents.items():
+        assert parent not in ordered or ordered.index(name) < ordered.index(parent)
+
+
+def test_a_circle_on_record_ends() -> None:
+    circle = [
+        OpenTurn(session_id=name, turn_id=name, started_at_ms=0, calls=(), parent_id=parent)
+        for name, parent in (("a", "b"), ("b", "a"))
+    ]
+    assert len(deepest_first(circle)) == 2

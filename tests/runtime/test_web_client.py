@@ -14,7 +14,7 @@ from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.errors import DeadlineError, NetworkError
 from callboard.runtime.handles import WebAnswer, WebRequest
 from callboard.runtime.http import HttpClient
-from callboard.runtime.http_url import not_allowed
+from callboard.runtime.http_url import HttpUrl, not_allowed
 from callboard.runtime.web_client import MAX_FOLLOWED_BYTES, MAX_REDIRECTS, WebClient
 
 Sent = tuple[str, str, Mapping[str, str], bytes | None]
@@ -266,3 +266,28 @@ async def test_the_head_is_told_as_it_was() -> None:
     assert (got.status, got.reason) == (200, "Fine")
     assert got.headers == {"x-a": "b", "set-cookie": "a=1; expires=Sat, 21 Nov\nb=2"}
     assert [(await fetch({START: Answer(n)}))[0].reason for n in (404, 299)] == ["Not Found", ""]
+
+
+async def test_a_redirect_is_told_before_it_is_followed_and_may_be_refused() -> None:
+    told: list[tuple[str, str, str, str]] = []
+
+    async def on_redirect(source: HttpUrl, target: HttpUrl, request: WebRequest) -> None:
+        told.append((source.text, target.text, request.method, request.url))
+        if target.host == "c.test":
+            raise not_allowed(target.shown)
+
+    http = FakeHttp(
+        {
+            START: to("https://b.test/", 303),
+            "https://b.test/": to("https://c.test/"),
+            "https://c.test/": Answer(),
+        }
+    )
+    request = WebRequest(method="POST", url=START, headers={}, body=b"x", on_redirect=on_redirect)
+    with pytest.raises(ToolFailure):
+        await WebClient(cast(HttpClient, http)).request(request, max_bytes=10)
+    assert told == [
+        (START, "https://b.test/", "GET", "https://b.test/"),
+        ("https://b.test/", "https://c.test/", "GET", "https://c.test/"),
+    ]
+    assert [url for _, url, _, _ in http.sent] == [START, "https://b.test/"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from workbench import Caller
 
 from callboard.runtime.definitions import Artifact, ErrorType, ToolFailure
-from callboard.tools import file_edit
+from callboard.tools import file_edit, text_diff
 from callboard.tools.workspace import Workspace
 
 caller = workbench.caller
@@ -131,7 +131,7 @@ def test_a_diff_says_what_a_full_comparison_says(
     before: list[str], after: list[str], end: str
 ) -> None:
     old, new = "".join(before), "".join(after) + end
-    text = file_edit.diff(old, new, "f")
+    text = text_diff.diff(old, new, "f")
     assert (text == "") == (old == new)
     removed = [line[1:] for line in text.splitlines()[2:] if line.startswith("-")]
     added = [line[1:] for line in text.splitlines()[2:] if line.startswith("+")]
@@ -151,10 +151,10 @@ def test_hunks_are_numbered_as_diff_does() -> None:
     old = [f"line {number}\n" for number in range(40)]
     new = [*old[:10], "inserted\n", *old[10:30], *old[31:]]
     expected = "".join(difflib.unified_diff(old, new, "f", "f"))
-    assert file_edit.diff("".join(old), "".join(new), "f") == expected
+    assert text_diff.diff("".join(old), "".join(new), "f") == expected
 
 
 def test_a_diff_that_is_too_large_is_not_made() -> None:
     old = "".join(f"{number}\n" for number in range(3_000))
     new = "".join(f"{number}!\n" for number in range(3_000))
-    assert "too many to show" in file_edit.diff(old, new, "f")
+    assert "too many to show" in text_diff.diff(old, new, "f")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from callboard.config.settings import MAX_SECONDS
 from callboard.runtime.definitions import Effect, SessionKind, Tier, ToolDefinition
 from callboard.runtime.errors import ConflictError
 from callboard.tools.registry import (
@@ -38,6 +39,9 @@ def names(definitions: tuple[ToolDefinition, ...]) -> list[str]:
         ("move_file", "workspace", 10, "dynamic", "once", False),
         ("delete_file", "workspace", 10, "dynamic", "once", False),
         ("http_request", "system", 30, "dynamic", "once", False),
+        ("message", "system", 10, "never", "once", False),
+        ("ask_user", "read_only", MAX_SECONDS, "never", "read", False),
+        ("delegate", "workspace", MAX_SECONDS, "never", "once", False),
     ],
 )
 def test_the_table_of_built_in_tools(
@@ -62,7 +66,7 @@ def test_the_table_of_built_in_tools(
 
 
 def test_every_built_in_is_well_described(registry: ToolRegistry) -> None:
-    assert len(registry.list()) == len(registry.names()) == 9
+    assert len(registry.list()) == len(registry.names()) == len(builtin_tools()) >= 12
     for made in registry.list():
         assert made.definition.description.endswith(".")
         assert made.definition.parameters["type"] == "object"
@@ -122,5 +126,5 @@ def test_the_same_question_gives_the_same_object(registry: ToolRegistry) -> None
 
 def test_definitions_are_the_same_in_every_process() -> None:
     digests = [made.definition.digest for made in builtin_tools()]
-    assert len(set(digests)) == 9
+    assert len(set(digests)) == len(builtin_tools())
     assert digests == [made.definition.digest for made in builtin_tools()]

@@ -1,0 +1,58 @@
+"""Lines that a person types at a terminal, behind a prompt of ours."""
+
+from __future__ import annotations
+
+import os
+import termios
+
+import trio
+
+from .output import Output
+
+MAX_LINE_BYTES = 4096
+"""A terminal hands over at most a line of this length, its end included, and drops the rest."""
+
+
+class Keyboard:
+    """A terminal to read from and the screen that belongs to it.
+
+    Attributes:
+        descriptor: The terminal.
+    """
+
+    def __init__(self, descriptor: int, screen: Output) -> None:
+        self.descriptor = descriptor
+        self._screen = screen
+
+    def write(self, text: str) -> None:
+        """Prints it soon."""
+        self._screen.write(text)
+
+    async def settle(self) -> None:
+        """Prints all there is, and forgets what was typed before it could be read."""
+        await self._screen.drain()
+        termios.tcflush(self.descriptor, termios.TCIFLUSH)
+
+    async def line(self, prompt: str) -> str | None:
+        """What is typed, without the white space around it; `None` at the end of the input."""
+        while True:
+            self._screen.write(prompt)
+            await self._screen.drain()
+            # Not a thread that reads: one that is left behind would swallow the next answer.
+            await trio.lowlevel.wait_readable(self.descriptor)
+            data = os.read(self.descriptor, MAX_LINE_BYTES)
+            if not data:
+                return None
+            if len(data) >= MAX_LINE_BYTES - 1:
+                # Its end is lost: half of an answer is none.
+                self._screen.write("That line is longer than a terminal hands over.\n")
+                continue
+            try:
+                return data.decode().strip()
+            except UnicodeDecodeError:
+                self._screen.write("That is no UTF-8 text.\n")
+
+    async def choice(self, prompt: str) -> str | None:
+        """The same in lower case."""
+        line = await self.line(prompt)
+        return None if line is None else line.lower()

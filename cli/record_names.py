@@ -1,0 +1,105 @@
+"""Which session, question or remembered answer a shortened id means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from ..runtime.definitions import SessionKind
+from ..runtime.errors import NotFoundError, ValidationError
+from ..runtime.store import ApprovalRow, GrantRow, SessionRow, StoreReader
+
+MAX_LOOKED_AT = 1000
+"""Sessions of other kinds (workers, branches) that may be younger than the last main one."""
+MAX_SEARCHED_SESSIONS = 100_000
+"""Sessions among which the beginning of an id is looked for."""
+MAX_SEARCHED = 10_000
+"""Questions among which the beginning of an id is looked for, the latest first."""
+MAX_MATCHES = 5
+"""Ids that an ambiguous beginning names."""
+
+_Row = TypeVar("_Row")
+
+
+async def last_session(reader: StoreReader) -> SessionRow:
+    """The main session with the latest activity; raises `NotFoundError` when there is none."""
+    for row in await reader.sessions(limit=MAX_LOOKED_AT):
+        if row.kind is SessionKind.MAIN:
+            return row
+    raise NotFoundError("There is no session yet.")
+
+
+async def find_session(reader: StoreReader, name: str) -> SessionRow:
+    """The session of this id, or the one whose id begins so; `last` is the latest.
+
+    Raises:
+        NotFoundError: There is none.
+        ValidationError: There are several.
+    """
+    if name == "last":
+        return await last_session(reader)
+    if (row := await reader.session(name)) is not None:
+        return row
+    rows = await reader.sessions(limit=MAX_SEARCHED_SESSIONS, include_deleted=True)
+    found = {row.session_id: row for row in rows if begins(row.session_id, "session", name)}
+    if not found:
+        raise NotFoundError(f"There is no session {name!r}; `callboard sessions` lists them.")
+    return only(found, name, "sessions", field="session")
+
+
+async def find_approval(reader: StoreReader, name: str) -> ApprovalRow:
+    """The question of this id, or the one whose id begins so.
+
+    Raises:
+        NotFoundError: There is none.
+        ValidationError: There are several.
+    """
+    if exact := await reader.approvals(approval_id=name, limit=1):
+        return exact[0]
+    rows = await reader.approvals(limit=MAX_SEARCHED)
+    found = {row.approval_id: row for row in rows if begins(row.approval_id, "approval", name)}
+    if not found:
+        raise NotFoundError(
+            f"There is no question {name!r}; `callboard approvals --all` lists all."
+        )
+    return only(found, name, "questions")
+
+
+async def find_grant(reader: StoreReader, name: str) -> GrantRow:
+    """The remembered answer of this id, or the one whose id begins so, in force or not.
+
+    Raises:
+        NotFoundError: There is none.
+        ValidationError: There are several.
+    """
+    rows = await reader.grants(include_ended=True)
+    found = {row.grant_id: row for row in rows if begins(row.grant_id, "grant", name)}
+    if not found:
+        raise NotFoundError(
+            f"There is no remembered answer {name!r}; `callboard grants --all` lists all."
+        )
+    return found.get(name) or only(found, name, "remembered answers")
+
+
+def begins(whole: str, prefix: str, name: str) -> bool:
+    """Whether a name is the beginning of an id, with or without the word in front."""
+    return bool(name) and whole.startswith((name, f"{prefix}_{name}"))
+
+
+def only(found: dict[str, _Row], name: str, nouns: str, field: str | None = None) -> _Row:
+    """The one that was found; raises `ValidationError` when there are several."""
+    if len(found) > 1:
+        raise ambiguous(name, list(found), nouns, field)
+    return next(iter(found.values()))
+
+
+def ambiguous(
+    name: str, ids: Sequence[str], nouns: str, field: str | None = None
+) -> ValidationError:
+    """What to say about a beginning that several ids have."""
+    more = f" and {len(ids) - MAX_MATCHES} more" if len(ids) > MAX_MATCHES else ""
+    return ValidationError(
+        f"{name!r} is the beginning of {len(ids)} {nouns}: {', '.join(ids[:MAX_MATCHES])}{more}. "
+        "Write more of it.",
+        field=field,
+    )

@@ -1,0 +1,153 @@
+"""The people of a run: whoever sits at its terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import trio
+
+from ..runtime.channel import Channel, ChannelMessage, UserQuestion
+from ..runtime.definitions import ErrorType, ToolFailure
+from ..runtime.errors import CallboardError, ValidationError
+from ..runtime.handles import PersonAnswer
+from ..runtime.messages import ApprovalAnswer, ApprovalRequest
+from .approvals import ANSWERED_BY, block, question
+from .dialogue import Dialogue
+from .editing import Editor
+from .escaping import exact, safe_line
+from .keyboard import Keyboard
+from .output import Output
+from .style import Style
+
+MAX_BEHIND_SECONDS = 5.0
+"""How long a branch's question waits for its place in the transcript, which may have none for it."""
+
+Submit = Callable[[str, ApprovalAnswer], Awaitable[None]]
+
+
+class TerminalChannel(Channel):
+    """Asks at a terminal, one question after another, and takes nothing for a yes but a yes.
+
+    What else there is to print waits while a question is open, so that an answer stands behind its
+    own question. A question that is withdrawn (the turn was cancelled, nobody answered in time)
+    ends where it is. Other calls of the turn run on meanwhile.
+
+    Attributes:
+        submit: Puts an answer on record, or says why it can't be taken; then the question stays.
+        interrupt: Is called ahead of what is printed: text that stands open ends.
+
+    Args:
+        descriptor: The terminal to read from.
+        screen: Where questions are printed; its terminal is the same.
+        style: What the screen can show.
+        folder: Where arguments are edited; see `Editor`.
+    """
+
+    name = "terminal"
+
+    def __init__(self, descriptor: int, screen: Output, style: Style, folder: Path) -> None:
+        self.submit: Submit | None = None
+        self.interrupt: Callable[[], None] = lambda: None
+        self._keyboard = Keyboard(descriptor, screen)
+        self._editor = Editor(self._keyboard, folder)
+        self._style = style
+        self._asking = trio.Lock()
+        self._shown: dict[str, trio.Event] = {}
+
+    def reach(self, question_id: str) -> None:
+        """The transcript has come to this question: all that happened before it is printed."""
+        self._shown.setdefault(question_id, trio.Event()).set()
+
+    async def wait_quiet(self) -> None:
+        """Waits while a question is open."""
+        if self._asking.locked():
+            async with self._asking:
+                pass
+
+    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Asks about a call; one whose turn goes on without it is left to `callboard approve`."""
+        if request.is_deferred:
+            await trio.sleep_forever()
+        await self._place_of(request.approval_id, is_own=not request.asked_in)
+        async with self._asking:
+            await self._begin(question(request, self._style))
+            try:
+                return await self._answer(request)
+            except trio.Cancelled:
+                self._keyboard.write("\n(no longer asked)\n")
+                raise
+
+    async def ask(self, question: UserQuestion) -> PersonAnswer:
+        """Puts a model's question; a number of an option, or any text, is an answer."""
+        await self._place_of(question.question_id, is_own=not question.asked_in)
+        async with self._asking:
+            await self._begin(_asked(question))
+            try:
+                return await self._text(question)
+            except trio.Cancelled:
+                self._keyboard.write("\n(no longer asked)\n")
+                raise
+
+    async def tell(self, message: ChannelMessage) -> None:
+        """Prints a message of the model, behind the question that is open."""
+        async with self._asking:
+            self.interrupt()
+            who = f"message from {safe_line(message.origin)}:" if message.origin else "message:"
+            lines = [self._style.paint(who, "bold"), *block(message.text)]
+            self._keyboard.write("\n".join(lines) + "\n")
+
+    async def _place_of(self, question_id: str, *, is_own: bool) -> None:
+        """Waits until the transcript has come to it: that of a branch may stand in no turn here."""
+        patience = float("inf") if is_own else MAX_BEHIND_SECONDS
+        try:
+            with trio.move_on_after(patience):
+                await self._shown.setdefault(question_id, trio.Event()).wait()
+        finally:
+            self._shown.pop(question_id, None)
+
+    async def _begin(self, text: str) -> None:
+        self.interrupt()
+        self._keyboard.write(text)
+        # What was typed before the question stood there answers something else.
+        await self._keyboard.settle()
+
+    async def _answer(self, request: ApprovalRequest) -> ApprovalAnswer:
+        dialogue = Dialogue(self._keyboard, self._editor, request, self._style)
+        while True:
+            answer = await dialogue.answer()
+            is_simple = answer.arguments is None and answer.remember is None
+            if is_simple or self.submit is None:
+                return answer
+            try:
+                await self._submitted(self.submit, request.approval_id, answer)
+            except ValidationError as problem:
+                dialogue.refuse(str(problem))
+                continue
+            except CallboardError:
+                pass  # whoever asked learns the same, and what holds instead
+            return answer
+
+    async def _submitted(self, submit: Submit, approval_id: str, answer: ApprovalAnswer) -> None:
+        """Puts it on record, by which whoever asked has it, and may call this off."""
+        with trio.CancelScope(shield=True):
+            await submit(approval_id, answer)
+
+    async def _text(self, question: UserQuestion) -> PersonAnswer:
+        options = question.options
+        prompt = "a number, or your own answer: " if options else "your answer: "
+        while (typed := await self._keyboard.line(prompt)) is not None:
+            if typed.isascii() and typed.isdigit() and 0 < int(typed) <= len(options):
+                typed = options[int(typed) - 1]
+            if typed:
+                option = options.index(typed) if typed in options else None
+                return PersonAnswer(text=typed, answered_by=ANSWERED_BY, option=option)
+        self._keyboard.write("\n")
+        raise ToolFailure(ErrorType.PERMISSION_DENIED, "The person ended the input, unanswered.")
+
+
+def _asked(question: UserQuestion) -> str:
+    who = f" ({safe_line(question.origin)})" if question.origin else ""
+    lines = ["", f"the model asks you{who}:", *block(question.question)]
+    lines += (f"  [{number}] {exact(text)}" for number, text in enumerate(question.options, 1))
+    return "\n".join(lines) + "\n"

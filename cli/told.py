@@ -1,0 +1,144 @@
+"""What happens about permissions and between sessions, in one line each."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from ..runtime.call_events import CallDeferred, ToolGivenUp
+from ..runtime.channel_events import ChildAsks, MessageSent, QuestionAnswered, QuestionAsked
+from ..runtime.definitions import InputSource
+from ..runtime.events import InputAccepted, TurnResumed, TurnSuspended
+from ..runtime.permission_events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    GrantGiven,
+    GrantRevoked,
+    PrivateDataRead,
+    SessionTainted,
+)
+from .approvals import coverage
+from .style import counted
+
+Told = (
+    ApprovalAsked
+    | ApprovalAnswered
+    | CallDeferred
+    | ChildAsks
+    | GrantGiven
+    | GrantRevoked
+    | InputAccepted
+    | MessageSent
+    | PrivateDataRead
+    | QuestionAnswered
+    | QuestionAsked
+    | SessionTainted
+    | ToolGivenUp
+    | TurnResumed
+    | TurnSuspended
+)
+
+_SCOPES = {
+    "turn": "for this turn",
+    "session": "for this session",
+    "agent": "for this agent",
+    "always": "always",
+}
+_DECISIONS = {
+    "allow": "allowed",
+    "deny": "denied",
+    "expired": "not answered in time",
+    "revised": "changed to a call that is asked about itself",
+    "withdrawn": "no longer asked",
+    "void": "allowed, and not started in time: asked anew if it comes to that",
+}
+
+
+def told(event: Told) -> str:
+    """The line for an event, of whatever length; it holds foreign text."""
+    match event:
+        case ApprovalAsked() | ApprovalAnswered() | GrantGiven() | GrantRevoked() | CallDeferred():
+            return _of_permissions(event)
+        case SessionTainted(source=source):
+            return f"the session has read what strangers may have written, by {source}"
+        case PrivateDataRead(source=source):
+            return f"the session has read private data, by {source}"
+        case ToolGivenUp():
+            where = f" in {event.child_id}" if event.child_id else ""
+            answers = counted(event.attempts, "answer")
+            return f"{event.name} is given up{where} after {answers}: {event.message}"
+        case TurnSuspended():
+            return f"the turn waits for people: {counted(len(event.call_ids), 'call')} open"
+        case TurnResumed():
+            return f"the turn goes on; {counted(len(event.approval_ids), 'question')} open"
+        case InputAccepted():
+            return f"{_late(event)}: {event.text}"
+        case ChildAsks() | QuestionAsked() | QuestionAnswered() | MessageSent():
+            return _of_channels(event)
+        case _:
+            assert_never(event)
+
+
+def waits(deferred: CallDeferred) -> str:
+    """What to do about a call that waits while its turn goes on."""
+    return f"{deferred.name} waits for an answer: callboard approve {deferred.approval_id}"
+
+
+def answer_line(answered: ApprovalAnswered) -> str:
+    """Who decided what about a call, for how long and why."""
+    who = f" by {answered.answered_by}" if answered.answered_by else ""
+    lasting = f" {_SCOPES.get(answered.remember, answered.remember)}" if answered.remember else ""
+    reason = f": {answered.reason}" if answered.reason else ""
+    decision = _DECISIONS.get(answered.decision, answered.decision)
+    return f"{decision}{lasting}{who}{reason}"
+
+
+def _of_permissions(
+    event: ApprovalAsked | ApprovalAnswered | GrantGiven | GrantRevoked | CallDeferred,
+) -> str:
+    match event:
+        case ApprovalAsked():
+            where = f" in {event.asked_in}" if event.asked_in else ""
+            same = f", as {event.same_as}" if event.same_as else ""
+            return f"asked {event.approval_id}{where}{same} (tier {event.tier}): {event.reason}"
+        case ApprovalAnswered():
+            changed = f", with {event.arguments}" if event.arguments is not None else ""
+            return answer_line(event) + changed
+        case GrantGiven():
+            verdict = "allowed" if event.verdict == "allow" else "not asked about, denied"
+            covered = coverage(event.tool, event.binding)
+            scope = _SCOPES.get(event.scope, event.scope)
+            return f"remembered as {event.grant_id}: {verdict} {scope}: {covered}"
+        case GrantRevoked():
+            return f"{event.grant_id} holds no longer (revoked by {event.revoked_by})"
+        case CallDeferred():
+            return waits(event)
+        case _:
+            assert_never(event)
+
+
+def _of_channels(event: ChildAsks | QuestionAsked | QuestionAnswered | MessageSent) -> str:
+    match event:
+        case ChildAsks():
+            return f"{event.child_id} asks about {event.name} ({event.question_id})"
+        case QuestionAsked():
+            options = f" ({' / '.join(event.options)})" if event.options else ""
+            return f"the model asks: {event.question}{options}"
+        case QuestionAnswered(answered_by=""):
+            return "nobody answered"
+        case QuestionAnswered():
+            return f"{event.answered_by} answers: {event.answer}"
+        case MessageSent():
+            who = f" of {event.child_id}" if event.child_id else ""
+            return f"message{who} to {event.channel}: {event.text}"
+        case _:
+            assert_never(event)
+
+
+def _late(said: InputAccepted) -> str:
+    match said.source:
+        case InputSource.DEFERRED:
+            return f"late result of {said.call_id}"
+        case InputSource.DELEGATE:
+            return f"answer of {said.child_id}"
+        case _:
+            return "input"

@@ -1,0 +1,67 @@
+"""One call's way out: it notes where the call connects, and is asked before a call goes elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+
+import msgspec
+
+from .definitions import ErrorType, ToolFailure
+from .handles import Network, WebAnswer, WebRequest
+from .http_url import HttpUrl, parse_url
+
+MayVisit = Callable[[WebRequest], Awaitable[str | None]]
+"""Why a request must not be sent, or `None` when it may."""
+
+
+class WatchedNetwork:
+    """A `Network` handle for one call.
+
+    Args:
+        network: Sends the requests.
+
+    Attributes:
+        hosts: Where the call has connected, in order.
+    """
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._hosts: dict[str, None] = {}
+        self._decided: frozenset[str] = frozenset()
+        self._may_visit: MayVisit | None = None
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Where the call has connected, in order."""
+        return tuple(self._hosts)
+
+    def limit(self, decided: Iterable[str], may_visit: MayVisit) -> None:
+        """From here on, `may_visit` is asked about each request to a host that is not `decided`."""
+        self._decided = frozenset(decided)
+        self._may_visit = may_visit
+
+    async def request(self, request: WebRequest, *, max_bytes: int) -> WebAnswer:
+        """See `Network`; raises `url_not_allowed` for where the call may not go."""
+        asked = parse_url(request.url)
+        await self._check(asked, request)
+
+        async def follow(from_url: HttpUrl, to: HttpUrl, redirected: WebRequest) -> None:
+            self._hosts[from_url.host] = None
+            if to.host != from_url.host:
+                await self._check(to, redirected)
+
+        watched = msgspec.structs.replace(request, on_redirect=follow)
+        answer = await self._network.request(watched, max_bytes=max_bytes)
+        self._hosts[parse_url(answer.url).host] = None
+        return answer
+
+    async def _check(self, url: HttpUrl, request: WebRequest) -> None:
+        if self._may_visit is None or url.host in self._decided:
+            return
+        if (problem := await self._may_visit(request)) is not None:
+            raise ToolFailure(
+                ErrorType.URL_NOT_ALLOWED,
+                f"Not sent to {url.shown}: {problem}. If it is wanted, ask for that URL itself, so "
+                "that the request can be decided about.",
+                reason=problem,
+            )

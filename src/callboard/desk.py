@@ -1,0 +1,85 @@
+"""The permission desk: questions are answered and grants revoked while nothing runs.
+
+store                     outermost: closed last
+  journal
+    broker                no dispatcher and no sessions: an answer waits on record for a runtime
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import trio
+
+from .actors.approval_record import BrokerServices
+from .actors.journal import MAILBOX_CAPACITY as JOURNAL_CAPACITY
+from .actors.journal import Journal
+from .actors.left_open import close_all_left_open
+from .actors.permission_broker import MAILBOX_CAPACITY as BROKER_CAPACITY
+from .actors.permission_broker import PermissionBroker
+from .runtime.inbox import EventInboxes
+from .runtime.mailbox import Mailbox
+from .runtime.messages import (
+    AnswerApproval,
+    ApprovalAnswer,
+    BrokerMessage,
+    JournalMessage,
+    RevokeGrant,
+)
+from .runtime.store import Store
+from .runtime.supervisor import Supervisor
+
+
+class Desk:
+    """Takes answers about what is on record."""
+
+    def __init__(self, broker: Mailbox[BrokerMessage]) -> None:
+        self._broker = broker
+
+    async def answer(self, approval_id: str, answer: ApprovalAnswer) -> None:
+        """Answers a question that waits; on record on return, and nothing runs by it.
+
+        Raises:
+            NotFoundError: There is no such question.
+            ConflictError: It has its answer, or has expired.
+            ValidationError: The answer can't be taken; the question stays open.
+        """
+        await self._broker.ask(AnswerApproval(approval_id=approval_id, answer=answer))
+
+    async def revoke(self, grant_id: str, *, revoked_by: str) -> None:
+        """Ends a remembered answer.
+
+        Raises:
+            NotFoundError: There is no such grant.
+            ConflictError: It is revoked already.
+        """
+        await self._broker.ask(RevokeGrant(grant_id=grant_id, revoked_by=revoked_by))
+
+
+@asynccontextmanager
+async def open_desk(store: Store, services: BrokerServices) -> AsyncGenerator[Desk]:
+    """Runs journal and broker around the block; the store stays the caller's.
+
+    What an earlier process left open is closed or suspended first, as a runtime does it. An
+    exception of the block comes out as it is.
+    """
+    journal: Mailbox[JournalMessage] = Mailbox("journal", JOURNAL_CAPACITY)
+    broker: Mailbox[BrokerMessage] = Mailbox("permission broker", BROKER_CAPACITY)
+    inboxes = EventInboxes()
+    raised: BaseException | None = None
+    async with trio.open_nursery() as nursery:
+        supervisor = Supervisor(nursery)
+        await supervisor.start("journal", lambda: Journal(journal, store, inboxes), journal)
+        await close_all_left_open(store, journal)
+        await supervisor.start(
+            "permission broker", lambda: PermissionBroker(broker, journal, services), broker
+        )
+        try:
+            yield Desk(broker)
+        except BaseException as error:  # noqa: ASYNC103  raised again below
+            raised = error
+        finally:
+            nursery.cancel_scope.cancel(reason="the desk closed")
+    if raised is not None:
+        raise raised

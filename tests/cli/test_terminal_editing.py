@@ -1,0 +1,292 @@
+"""Changing the arguments of a call at a terminal, with editors that are scripts."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import Command, Terminal
+
+from callboard.providers.script import reply
+from callboard.providers.scripted_server import ScriptedServer, open_scripted_server
+
+CALL = ("write_file", {"path": "a.txt", "content": "new\n"})
+LONG_CALL = ("write_file", {"path": "a.txt", "content": "one\ntwo\n"})
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    command = Command(tmp_path)
+    (command.workspace / "a.txt").write_text("old\n")
+    return command
+
+
+def has_editor(command: Command, body: str, name: str = "EDITOR") -> Path:
+    """Makes a program the editor; it finds the file's path in `path`, its text in `text`."""
+    program = command.home.parent / "editor.py"
+    head = "import os, pathlib, sys\npath = pathlib.Path(sys.argv[-1])\ntext = path.read_text()\n"
+    program.write_text(head + body)
+    command.extra[name] = f"{sys.executable} '{program}' --wait"
+    return program
+
+
+@asynccontextmanager
+async def asked(
+    command: Command, call: tuple[str, Any] = CALL
+) -> AsyncGenerator[tuple[Terminal, ScriptedServer]]:
+    async with open_scripted_server([reply(calls=[call]), reply("So be it.")]) as server:
+        where = ("--base-url", server.base_url, "--model", "scripted")
+        async with command.at_terminal("run", *where, "Change it") as terminal:
+            await terminal.expect("your answer:")
+            yield terminal, server
+
+
+async def answer(terminal: Terminal, *keys: str) -> None:
+    """Presses keys, each at a question of its own but the last, whose answer is awaited later."""
+    for key in keys[:-1]:
+        await terminal.type(f"{key}\n")
+        await terminal.expect("your answer:")
+    await terminal.type(f"{keys[-1]}\n")
+
+
+def told(server: ScriptedServer) -> dict[str, Any]:
+    (result,) = [
+        message["content"]
+        for message in server.requests[-1].body["messages"]
+        if message["role"] == "tool"
+    ]
+    return json.loads(result)  # type: ignore[no-any-return]
+
+
+def left_over(command: Command) -> Sequence[Path]:
+    return list((command.home / "data").glob("callboard.edit-*"))
+
+
+async def test_what_the_editor_saves_is_shown_and_runs(command: Command) -> None:
+    has_editor(
+        command,
+        "facts = f'{path.stat().st_mode & 0o777:o} {path.parent.stat().st_mode & 0o777:o}'\n"
+        "print('in:', path.parent.parent, facts, os.getcwd(), os.isatty(0), os.isatty(1))\n"
+        "path.write_text(text.replace('a.txt', 'c.txt'))\n",
+    )
+    async with asked(command) as (terminal, server):
+        await answer(terminal, "e")
+        data, workspace = command.home / "data", command.workspace
+        await terminal.expect(f"in: {data} 600 700 {workspace} True True")
+        await terminal.expect("your changes:")
+        await terminal.expect('"path":\n    | - "a.txt"\n    | + "c.txt"\n')
+        await terminal.expect("[y] allow as changed")
+        await terminal.expect("your answer:")
+        assert not (command.workspace / "c.txt").exists()
+        await answer(terminal, "y")
+        assert await terminal.end() == 0
+        result = told(server)
+    assert (command.workspace / "a.txt").read_text() == "old\n"
+    assert (command.workspace / "c.txt").read_text() == "new\n"
+    assert result["arguments"]["path"] == "c.txt"
+    assert left_over(command) == []
+    assert "changed to:" in (await command("show", "last")).out
+
+
+async def test_a_long_text_is_edited_as_text(command: Command) -> None:
+    has_editor(command, "path.write_text(text.replace('\\ntwo\\n', '\\n2\\n'))\n", name="VISUAL")
+    command.extra["EDITOR"] = "false"
+    async with asked(command, LONG_CALL) as (terminal, _):
+        await answer(terminal, "e")
+        await terminal.expect("    | -two\n    | +2\n")
+        await terminal.expect('"path": as it was')
+        await terminal.expect("your answer:")
+        await answer(terminal, "y")
+        assert await terminal.end() == 0
+    assert (command.workspace / "a.txt").read_text() == "one\n2\n"
+
+
+async def test_an_edit_can_be_undone(command: Command) -> None:
+    has_editor(command, "path.write_text(text.replace('a.txt', 'c.txt'))\n")
+    async with asked(command) as (terminal, _):
+        await answer(terminal, "e", "u", "y")
+        assert await terminal.end() == 0
+    assert (command.workspace / "a.txt").read_text() == "new\n"
+    assert not (command.workspace / "c.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("sys.exit(3)", "the editor ended with 3"),
+        ("", "what you saved is what was there"),
+        ("path.write_text('{')", "it is no JSON"),
+        ("path.write_bytes(b'\\xff')", "it is no UTF-8 text"),
+        ("path.unlink()", "the file can't be read any more"),
+        ("os.kill(os.getpid(), 9)", "the editor was ended by signal 9"),
+    ],
+)
+async def test_an_edit_that_comes_to_nothing_leaves_the_question(
+    command: Command, body: str, problem: str
+) -> None:
+    has_editor(command, body)
+    async with asked(command) as (terminal, _):
+        await answer(terminal, "e")
+        await terminal.expect(f"Nothing is changed: {problem}")
+        await terminal.expect("your answer:")
+        assert left_over(command) == []
+        await answer(terminal, "y")
+        assert await terminal.end() == 0
+    assert (command.workspace / "a.txt").read_text() == "new\n"
+
+
+async def test_what_was_written_wrongly_is_not_lost(command: Command) -> None:
+    has_editor(
+        command,
+        "is_second = 'oops' in text\n"
+        "path.write_text(text.replace('oops', '').replace('a.txt', 'c.txt')\n"
+        "                if is_second else text + 'oops')\n",
+    )
+    async with asked(command) as (terminal, _):
+        await answer(terminal, "e")
+        await terminal.expect("[e] goes on from what you wrote")
+        await terminal.expect("your answer:")
+        assert left_over(command) == []
+        await answer(terminal, "e")
+        await terminal.expect('+ "c.txt"')
+        await terminal.expect("your answer:")
+        await answer(terminal, "y")
+        assert await terminal.end() == 0
+    assert (command.workspace / "c.txt").read_text() == "new\n"
+
+
+@pytest.mark.parametrize(("path", "why"), [(7, "arguments: "), ("b/c.txt", "denied: kept")])
+async def test_what_can_not_be_is_told_and_the_question_stays(
+    command: Command, path: int | str, why: str
+) -> None:
+    with (command.home / "config" / "callboard.toml").open("a") as config:
+        config.write(
+            '[[rules]]\ntool = "write_file"\nverdict = "deny"\nreason = "denied: kept"\n'
+            'arguments.path = { path = "b/**" }\n'
+        )
+    has_editor(command, f"path.write_text(text.replace('\"a.txt\"', {json.dumps(path)!r}))\n")
+    async with asked(command) as (terminal, _):
+        await answer(terminal, "e")
+        await terminal.expect("your answer:")
+        await answer(terminal, "y")
+        await terminal.expect("That can't be: ")
+        await terminal.expect(why)
+        await terminal.expect("your answer:")
+        assert (command.workspace / "a.txt").read_text() == "old\n"
+        await answer(terminal, "u", "y")
+        assert await terminal.end() == 0
+    assert (command.workspace / "a.txt").read_text() == "new\n"
+
+
+@pytest.mark.parametrize(
+    ("editor", "problem"),
+    [
+        ("/nowhere/at/all", "the editor '/nowhere/at/all' can't be started: No such file"),
+        ("vi 'a", "can't be read: No closing quotation"),
+    ],
+)
+async def test_an_editor_that_is_not_there_is_told(
+    command: Command, editor: str, problem: str
+) -> None:
+    command.extra["EDITOR"] = editor
+    async with asked(command) as (terminal, _):
+        await answer(terminal, "e")
+        await terminal.expect(problem)
+        await terminal.expect("your answer:")
+        await answer(terminal, "n")
+        assert await terminal.end() == 0
+    assert left_over(command) == []
+
+
+async def test_without_an_editor_each_argument_is_typed(command: Command) -> None:
+    call = ("write_file", {"content": "new\n", "path": "a.txt", "create_dirs": False})
+    async with asked(command, call) as (terminal, _):
+        await answer(terminal, "e")
+        await terminal.expect('"content": "new\\n"')
+        await terminal.expect("new value:")
+        await terminal.type('"a\\u0062\\n"\n')
+        await terminal.expect('"create_dirs": false')
+        await terminal.expect("new value:")
+        await terminal.type("perhaps\n")
+        await terminal.expect("That is no JSON")
+        await terminal.type("true\n")
+        await terminal.expect('"path": "a.txt"')
+        await terminal.expect("new value:")
+        await terminal.type("sub/c.txt\n")
+        await terminal.expect('+ "sub/c.txt"')
+        await terminal.expect("your answer:")
+        await answer(terminal, "e")  # goes on from there; Enter keeps each
+        for _ in range(3):
+            await terminal.expect("new value:")
+            await terminal.type("\n")
+        await terminal.expect("Nothing is changed: what you saved is what was there")
+        await terminal.expect("your answer:")
+        await answer(terminal, "y")
+        assert await terminal.end() == 0
+    assert (command.workspace / "sub" / "c.txt").read_text() == "ab\n"
+
+
+async def test_ctrl_c_in_the_editor_is_the_editors(command: Command) -> None:
+    has_editor(
+        command,
+        "import termios\n"
+        "state = termios.tcgetattr(0)\n"
+        "state[3] &= ~termios.ECHO\n"
+        "termios.tcsetattr(0, termios.TCSANOW, state)\n"
+        "print('editing', flush=True)\n"
+        "import signal\n"
+        "signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+        "print('ready', flush=True)\n"
+        "signal.pause()\n",
+    )
+    async with asked(command) as (terminal, _):
+        await answer(terminal, "e")
+        await terminal.expect("ready")
+        await terminal.type("\x03")
+        await terminal.expect("Nothing is changed: the editor was ended by signal 2")
+        await terminal.expect("your answer:")
+        await terminal.type("xyzzy\n")
+        await terminal.expect(" xyzzy\n")  # it is echoed again: the terminal is as it was
+        await terminal.expect("your answer:")
+        await terminal.type("n\n")
+        assert await terminal.end() == 0
+    assert "cancelling" not in terminal.seen
+
+
+@pytest.mark.parametrize("patience", ["", "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"])
+async def test_a_run_that_is_stopped_leaves_no_editor_behind(
+    command: Command, patience: str
+) -> None:
+    has_editor(
+        command,
+        f"import signal\n{patience}print('I am', os.getpid(), '.', flush=True)\nsignal.pause()\n",
+    )
+    async with asked(command) as (terminal, _):
+        await answer(terminal, "e")
+        await terminal.expect("I am")
+        await terminal.expect(".")
+        editor = int(terminal.seen.rpartition("I am")[2].split()[0])
+        terminal.process.send_signal(signal.SIGTERM)
+        assert await terminal.end() == 130
+    with pytest.raises(ProcessLookupError):
+        os.kill(editor, 0)
+    assert left_over(command) == []
+    assert (command.workspace / "a.txt").read_text() == "old\n"
+
+
+async def test_what_a_killed_run_left_goes_with_the_next_edit(command: Command) -> None:
+    left = command.home / "data" / "callboard.edit-left"
+    left.mkdir(parents=True)
+    (left / "arguments.json").write_text("{}")
+    has_editor(command, "")
+    async with asked(command) as (terminal, _):
+        await answer(terminal, "e", "n")
+        assert await terminal.end() == 0
+    assert left_over(command) == []

@@ -1,0 +1,247 @@
+"""A session gives a task away and goes on; the answer comes by itself, once."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from cast import Cast, below, open_cast, part, task
+from stage import check_records, on_both_stores, play, read_result
+
+import callboard
+from callboard.providers.script import fail, reply, stall
+from callboard.runtime.definitions import InputSource
+from callboard.runtime.events import (
+    DurableEvent,
+    InputAccepted,
+    InputCancelled,
+    SessionTainted,
+    TurnEnded,
+)
+from callboard.runtime.sqlite_store import open_reader
+from callboard.runtime.store import StoreReader
+
+AWAY = task("Look.", wait=False)
+
+
+async def events_of(store: StoreReader, session_id: str) -> list[DurableEvent]:
+    return [stored.event for stored in await store.events(session_id)]
+
+
+async def late_of(store: StoreReader, session_id: str) -> list[InputAccepted]:
+    events = await events_of(store, session_id)
+    inputs = [event for event in events if isinstance(event, InputAccepted)]
+    return [each for each in inputs if each.source is InputSource.DELEGATE]
+
+
+async def ended(store: StoreReader, session_id: str, turns: int) -> list[DurableEvent]:
+    """The record of a session, once so many of its turns are over."""
+    with trio.fail_after(30):
+        while True:
+            events = await events_of(store, session_id)
+            if sum(isinstance(event, TurnEnded) for event in events) >= turns:
+                return events
+            await trio.sleep(0.01)
+
+
+@on_both_stores
+async def test_the_answer_starts_a_turn_by_itself(tmp_path: Path, store: str) -> None:
+    parts = {"Go.": [*part(AWAY, last="It is on its way."), reply("Heard.")]}
+    cast = Cast({**parts, "Look.": [reply("I looked.", delay_seconds=0.05)]})
+    async with open_cast(tmp_path, cast, data=store == "disk") as runtime:
+        session = await runtime.create_session()
+        played = await play(session, "Go.")
+        assert played.text == "It is on its way."
+        [child] = await below(runtime, session)
+        running = read_result(played.results[0])["result"]
+        assert running == {"session_id": child.session_id, "outcome": "running"}
+        await ended(runtime.store, session.session_id, 2)
+        [late] = await late_of(runtime.store, session.session_id)
+        assert (late.call_id, late.child_id) == (played.results[0].call_id, child.session_id)
+        assert child.session_id in late.text
+        assert late.text.endswith("I looked.")
+        assert (await below(runtime, session))[0].is_detached is False
+        await check_records(runtime)
+        cast.parts["Go."].assert_complete()
+
+
+async def test_what_ends_before_the_parents_turn_waits_behind_it(tmp_path: Path) -> None:
+    done = trio.Event()
+
+    @callboard.tool(tier="read_only")
+    async def wait_for_it() -> str:
+        """Waits until the other has its answer on record."""
+        await done.wait()
+        return "done"
+
+    steps = [reply(calls=[AWAY]), reply(calls=[("wait_for_it", {})]), reply("One."), reply("Two.")]
+    cast = Cast({"Go.": steps, "Look.": [fail("No key.", error_type="auth")]})
+    async with open_cast(tmp_path, cast, tools=[wait_for_it]) as runtime:
+        session = await runtime.create_session()
+
+        async def let_go() -> None:
+            while not await late_of(runtime.store, session.session_id):  # noqa: ASYNC110
+                await trio.sleep(0.01)
+            done.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(let_go)
+            assert (await play(session, "Go.")).text == "One."
+        await ended(runtime.store, session.session_id, 2)
+        [late] = await late_of(runtime.store, session.session_id)
+        assert "failed" in late.text
+        assert "No key." in late.text
+        await check_records(runtime)
+
+
+async def test_the_marks_of_the_child_come_with_its_answer(tmp_path: Path) -> None:
+    @callboard.tool(tier="read_only", needs=["network"])
+    async def read_page() -> str:
+        """Reads what a stranger wrote."""
+        await trio.lowlevel.checkpoint()
+        return "Do as I say."
+
+    cast = Cast({"Go.": [*part(AWAY), reply("Heard.")], "Look.": part(("read_page", {}))})
+    async with open_cast(tmp_path, cast, tools=[read_page], policy="auto") as runtime:
+        session = await runtime.create_session()
+        await play(session, "Go.")
+        events = await ended(runtime.store, session.session_id, 2)
+        tainted = [type(event) for event in events].index(SessionTainted)
+        late = events[tainted + 1]
+        assert isinstance(late, InputAccepted)
+        assert events[tainted] == SessionTainted(source="delegate", call_id=late.call_id)
+
+
+@on_both_stores
+async def test_a_cancel_of_its_turn_ends_it_and_starts_no_other(tmp_path: Path, store: str) -> None:
+    cast = Cast({"Go.": [reply(calls=[AWAY]), stall("And ")], "Look.": [stall("I ")]})
+    async with open_cast(tmp_path, cast, data=store == "disk") as runtime:
+        session = await runtime.create_session()
+        async with session.prompt("Go.") as turn:
+            async for event in turn:
+                if isinstance(event, callboard.TextDelta):
+                    break
+        [child] = await below(runtime, session)
+        assert not child.is_detached
+        own = await events_of(runtime.store, child.session_id)
+        assert isinstance(own[-1], TurnEnded)
+        assert own[-1].outcome == "cancelled"
+        events = await events_of(runtime.store, session.session_id)
+        [late] = await late_of(runtime.store, session.session_id)
+        dropped = [event for event in events if isinstance(event, InputCancelled)]
+        assert [each.input_id for each in dropped] == [late.input_id]
+        assert isinstance(events[-1], TurnEnded)
+        assert len(cast.parts["Go."].requests) == 2
+        await check_records(runtime)
+
+
+async def test_a_later_turn_that_is_cancelled_leaves_it_alone(tmp_path: Path) -> None:
+    """The positive control: only what the cancelled turn began ends with it."""
+    go = trio.Event()
+
+    @callboard.tool(tier="read_only")
+    async def wait_for_it() -> str:
+        """Waits."""
+        await go.wait()
+        return "done"
+
+    steps = [*part(AWAY), stall("And "), reply("Heard.")]
+    cast = Cast({"Go.": steps, "Look.": part(("wait_for_it", {}), last="I looked.")})
+    async with open_cast(tmp_path, cast, tools=[wait_for_it]) as runtime:
+        session = await runtime.create_session()
+        await play(session, "Go.")
+        async with session.prompt("And now?") as turn:
+            async for event in turn:
+                if isinstance(event, callboard.TextDelta):
+                    break
+        go.set()
+        await ended(runtime.store, session.session_id, 3)
+        [late] = await late_of(runtime.store, session.session_id)
+        assert late.text.endswith("I looked.")
+
+
+# ── the process ends ─────────────────────────────────────────────────────────────────────────────
+
+
+async def run_until_killed(folder: Path) -> None:
+    cast = Cast({"Go.": part(AWAY), "Look.": [stall("I ")]})
+    async with open_cast(folder, cast, data=True) as runtime:
+        session = await runtime.create_session()
+        await play(session, "Go.")
+        sys.stdout.write(session.session_id + "\n")
+        sys.stdout.flush()
+        await trio.sleep_forever()
+
+
+def killed(folder: Path) -> str:
+    """Lets a process give a task away, kills it while that runs, and gives the parent's id."""
+    program = [sys.executable, __file__, str(folder)]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
+        watchdog = threading.Timer(60, process.kill)
+        watchdog.start()
+        assert process.stdout is not None
+        said = process.stdout.readline().strip()
+        process.kill()
+        watchdog.cancel()
+    assert process.returncode == -signal.SIGKILL
+    assert said
+    return said
+
+
+async def test_a_kill_delivers_that_it_was_interrupted_and_once(tmp_path: Path) -> None:
+    session_id = killed(tmp_path)
+    reader = await open_reader(tmp_path / "data")
+    [child] = await reader.children(session_id)
+    assert child.is_detached
+    await reader.aclose()
+    cast = Cast({"Go.": [reply("Heard.")]})
+    for _ in range(2):
+        async with open_cast(tmp_path, cast, data=True) as runtime:
+            await ended(runtime.store, session_id, 2)
+            [late] = await late_of(runtime.store, session_id)
+            assert child.session_id in late.text
+            assert "did not finish" in late.text
+            assert not (await runtime.store.children(session_id))[0].is_detached
+            await check_records(runtime)
+    assert len(cast.parts["Go."].requests) == 1
+
+
+@pytest.mark.parametrize("answer", ["allow", "deny"])
+async def test_one_that_waits_for_a_person_goes_on_after_the_runtime_closed(
+    tmp_path: Path, answer: str
+) -> None:
+    ran: list[str] = []
+
+    @callboard.tool(approval="always")
+    async def act() -> str:
+        """Acts, once it may."""
+        await trio.lowlevel.checkpoint()
+        ran.append("acted")
+        return "acted"
+
+    cast = Cast({"Go.": part(AWAY), "Look.": [reply(calls=[("act", {})])]})
+    options: dict[str, Any] = {"tools": [act], "data": True, "on_approval": "wait"}
+    async with open_cast(tmp_path, cast, **options) as runtime:
+        session = await runtime.create_session()
+        await play(session, "Go.")
+        while not await runtime.approvals():  # noqa: ASYNC110  commits tell nobody
+            await trio.sleep(0.01)
+    cast = Cast({"Go.": [reply("Heard.")], "Look.": [reply("I looked.")]})
+    async with open_cast(tmp_path, cast, **options) as runtime:
+        [question] = await runtime.approvals()
+        await runtime.answer(question.approval_id, answer)  # type: ignore[arg-type]
+        await ended(runtime.store, session.session_id, 2)
+        [late] = await late_of(runtime.store, session.session_id)
+        assert late.text.endswith("I looked.")
+        await check_records(runtime)
+    assert ran == (["acted"] if answer == "allow" else [])
+
+
+if __name__ == "__main__":
+    trio.run(run_until_killed, Path(sys.argv[1]))

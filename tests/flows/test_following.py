@@ -1,0 +1,109 @@
+"""Following a session: all that happens in it, whoever prompted."""
+
+from __future__ import annotations
+
+import asyncio  # ruff: ignore[banned-api] one of the ways
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from deferring import ASK, LATER, Setting, pending
+from stage import make_workspace
+
+import callboard
+from callboard import aio
+from callboard.actors import audience
+from callboard.providers.script import reply
+from callboard.runtime.errors import ActorStopped, ConflictError, OverloadedError
+from callboard.runtime.events import InputAccepted, TurnEnded
+
+
+async def test_it_hears_prompts_of_others_and_turns_that_begin_by_themselves(
+    tmp_path: Path,
+) -> None:
+    setting = Setting(tmp_path)
+    async with setting.open([ASK, *LATER], "wait") as runtime:
+        session_id = await pending(runtime)
+        [row] = await runtime.approvals()
+        session = await runtime.get_session(session_id)
+        heard: list[Any] = []
+        with trio.fail_after(30):
+            async with session.follow() as events:
+                await runtime.answer(row.approval_id, "allow")
+                await (await runtime.get_session(session_id)).run("And?")
+                async for event in events:
+                    heard.append(event)
+                    if sum(isinstance(each, TurnEnded) for each in heard) == 2:
+                        break
+                stored = await runtime.store.events(session_id)
+                assert (events.seq, events.at_ms) == (stored[-1].seq, stored[-1].at_ms)
+        later = [event for event in heard if not isinstance(event, InputAccepted)]
+        assert any(isinstance(event, callboard.CallFinished) for event in later)
+        assert any(isinstance(event, callboard.TextDelta) for event in later)
+        assert sum(isinstance(event, InputAccepted) for event in heard) == 2
+
+
+async def test_who_reads_too_slowly_is_cut_off_and_no_turn_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audience, "MAX_FOLLOWER_UPDATES", 5)
+    setting = Setting(tmp_path)
+    async with setting.open([reply("Hello."), reply("Again.")]) as runtime:
+        session = await runtime.create_session()
+        async with session.follow() as slow:
+            assert await session.run("Hi.") == "Hello."
+            assert await session.run("Hi again.") == "Again."
+            read = [await slow.next_event() for _ in range(5)]
+            assert None not in read
+            with pytest.raises(OverloadedError, match="fell behind"):
+                await slow.next_event()
+
+
+async def test_it_ends_when_it_is_left_and_with_the_runtime(tmp_path: Path) -> None:
+    setting = Setting(tmp_path)
+    async with setting.open([]) as runtime:
+        session = await runtime.create_session()
+        left = session.follow()
+        with pytest.raises(ConflictError, match="enter it first"):
+            await left.next_event()
+        async with left:
+            pass
+        assert await left.next_event() is None
+        with pytest.raises(ConflictError, match="once"):
+            await left.__aenter__()
+        kept = session.follow()
+        await kept.__aenter__()
+    with pytest.raises(ActorStopped):
+        await kept.next_event()
+
+
+def test_plain_programs_follow_too(tmp_path: Path) -> None:
+    model = callboard.ScriptedModel([reply("Hello.")])
+    with callboard.start_in_thread(
+        model=model, workspace=make_workspace(tmp_path), environ={}
+    ) as runtime:
+        session = runtime.create_session()
+        with session.follow() as events:
+            session.run("Hi.")
+            last = next(event for event in events if isinstance(event, TurnEnded))
+        assert list(events) == []
+    assert last.outcome == "answered"
+
+
+def test_asyncio_programs_follow_too(tmp_path: Path) -> None:
+    model = callboard.ScriptedModel([reply("Hello.")])
+
+    async def main() -> str:
+        async with aio.open_runtime(
+            model=model, workspace=make_workspace(tmp_path), environ={}
+        ) as runtime:
+            session = await runtime.create_session()
+            async with session.follow() as events:
+                await session.run("Hi.")
+                async for event in events:
+                    if isinstance(event, TurnEnded):
+                        return event.outcome
+        return ""
+
+    assert asyncio.run(main()) == "answered"

@@ -1,0 +1,1 @@
+"""Programs that a model asks for, in a box: what they may see, reach and use up."""

@@ -1,0 +1,170 @@
+"""The system calls that a sandboxed program is denied, as a program for the kernel.
+
+A sandbox of namespaces leaves the whole interface of the kernel open, and some of it leads around
+them: sockets that no network namespace covers, user namespaces with new rights, rings that make
+calls which no filter sees. What is denied fails as on a kernel without it, so that programs fall
+back; nothing is killed but a call of another architecture.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import struct
+from collections.abc import Iterator
+
+_LOAD = 0x20  # BPF_LD | BPF_W | BPF_ABS
+_IF_EQUAL = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
+_IF_NOT_LESS = 0x35  # BPF_JMP | BPF_JGE | BPF_K
+_IF_ANY_BIT = 0x45  # BPF_JMP | BPF_JSET | BPF_K
+_RETURN = 0x06  # BPF_RET | BPF_K
+
+_ALLOW = 0x7FFF0000
+_KILL = 0x80000000
+_FAIL = 0x00050000
+
+_AT_NUMBER, _AT_ARCHITECTURE = 0, 4
+_AT_ARGUMENTS = 16
+"""Six of eight bytes; of each the lower half is read, as the kernel does for these arguments."""
+
+_X32 = 0x40000000
+"""The second set of numbers of x86-64: the same calls, past every comparison."""
+
+_NEW_NAMESPACES = 0x7E020080
+"""CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID, NET and TIME, as `clone` takes them."""
+
+_TERMINAL_INPUT = (0x5412, 0x541C)
+"""TIOCSTI and TIOCLINUX: they type into the terminal that a program was started from."""
+
+_FAMILIES = (1, 2, 10)
+"""AF_UNIX, AF_INET and AF_INET6: what the namespaces cover. AF_VSOCK reaches the machine that a
+virtual one runs on; the others are doors into the kernel that hardly any program needs."""
+
+_ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
+"""By machine: the kernel's name for it, and its column below."""
+
+_NUMBERS: dict[str, tuple[int | None, int | None]] = {
+    "acct": (163, 89),
+    "add_key": (248, 217),
+    "bpf": (321, 280),
+    "clock_adjtime": (305, 266),
+    "clock_settime": (227, 112),
+    "delete_module": (176, 106),
+    "fanotify_init": (300, 262),
+    "finit_module": (313, 273),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fsopen": (430, 430),
+    "fspick": (433, 433),
+    "init_module": (175, 105),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "io_uring_setup": (425, 425),
+    "ioperm": (173, None),
+    "iopl": (172, None),
+    "kcmp": (312, 272),
+    "kexec_file_load": (320, 294),
+    "kexec_load": (246, 104),
+    "keyctl": (250, 219),
+    "lookup_dcookie": (212, 18),
+    "modify_ldt": (154, None),
+    "mount": (165, 40),
+    "mount_setattr": (442, 442),
+    "move_mount": (429, 429),
+    "name_to_handle_at": (303, 264),
+    "open_by_handle_at": (304, 265),
+    "open_tree": (428, 428),
+    "perf_event_open": (298, 241),
+    "pidfd_getfd": (438, 438),
+    "pivot_root": (155, 41),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "ptrace": (101, 117),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "reboot": (169, 142),
+    "request_key": (249, 218),
+    "setns": (308, 268),
+    "settimeofday": (164, 170),
+    "swapoff": (168, 225),
+    "swapon": (167, 224),
+    "syslog": (103, 116),
+    "umount2": (166, 39),
+    "unshare": (272, 97),
+    "userfaultfd": (323, 282),
+    "vhangup": (153, 58),
+}
+"""What is denied whatever its arguments, with its number on x86-64 and on ARM64."""
+
+_CLONE, _CLONE3, _SOCKET, _SOCKETPAIR, _IOCTL = (
+    (56, 220),
+    (435, 435),
+    (41, 198),
+    (53, 199),
+    (16, 29),
+)
+
+Instruction = tuple[int, int, int, int]
+"""An operation, how far to jump if it holds and if not, and its constant."""
+
+
+def is_known(machine: str | None = None) -> bool:
+    """Whether there is a filter for this architecture; without one nothing is run."""
+    return (machine or platform.machine()) in _ARCHITECTURES
+
+
+def seccomp_program(machine: str | None = None) -> bytes:
+    """The filter, as `bwrap --seccomp` reads it.
+
+    Raises:
+        KeyError: There is none for this architecture.
+    """
+    audit, column = _ARCHITECTURES[machine or platform.machine()]
+    return b"".join(struct.pack("=HBBI", *step) for step in _instructions(audit, column))
+
+
+def open_seccomp_program() -> int:
+    """A descriptor with the filter, at its beginning; the caller closes it."""
+    descriptor = os.memfd_create("callboard-seccomp", os.MFD_CLOEXEC)
+    os.write(descriptor, seccomp_program())
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _instructions(audit: int, column: int) -> Iterator[Instruction]:
+    yield (_LOAD, 0, 0, _AT_ARCHITECTURE)
+    yield (_IF_EQUAL, 1, 0, audit)
+    yield (_RETURN, 0, 0, _KILL)
+    yield (_LOAD, 0, 0, _AT_NUMBER)
+    if column == 0:
+        yield (_IF_NOT_LESS, 0, 1, _X32)
+        yield _fail(errno.ENOSYS)
+    for numbers in _NUMBERS.values():
+        if (number := numbers[column]) is not None:
+            yield (_IF_EQUAL, 0, 1, number)
+            yield _fail(errno.EPERM)
+    # Its flags lie in memory, where no filter looks: C libraries go back to `clone`.
+    yield (_IF_EQUAL, 0, 1, _CLONE3[column])
+    yield _fail(errno.ENOSYS)
+    yield from _judged(
+        _CLONE[column], 0, [(_IF_ANY_BIT, 0, 1, _NEW_NAMESPACES), _fail(errno.EPERM)]
+    )
+    typing = [(_IF_EQUAL, 0, 1, request) for request in _TERMINAL_INPUT]
+    yield from _judged(_IOCTL[column], 1, [s for t in typing for s in (t, _fail(errno.EPERM))])
+    for number in (_SOCKET[column], _SOCKETPAIR[column]):
+        known = [(_IF_EQUAL, len(_FAMILIES) - place, 0, f) for place, f in enumerate(_FAMILIES)]
+        yield from _judged(number, 0, [*known, _fail(errno.EAFNOSUPPORT)])
+    yield (_RETURN, 0, 0, _ALLOW)
+
+
+def _judged(number: int, argument: int, steps: list[Instruction]) -> Iterator[Instruction]:
+    """Steps about one argument of one call; what passes them is looked at further."""
+    yield (_IF_EQUAL, 0, len(steps) + 2, number)
+    yield (_LOAD, 0, 0, _AT_ARGUMENTS + 8 * argument)
+    yield from steps
+    yield (_LOAD, 0, 0, _AT_NUMBER)
+
+
+def _fail(error: int) -> Instruction:
+    return (_RETURN, 0, 0, _FAIL | error)
