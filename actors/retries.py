@@ -18,6 +18,7 @@ from ..runtime.errors import CallboardError
 from ..runtime.mailbox import Mailbox
 from ..runtime.messages import AppendEvents, CallPlace, JournalMessage
 from ..runtime.redaction import redacting_logger
+from ..tools.argument_text import TRY_AGAIN
 from .tool_call import Outcome
 
 logger = redacting_logger(__name__)
@@ -97,7 +98,10 @@ class Attempts:
         }
         if left == 0:
             self._give_up(name, told["message"])
-            told["message"] += f" This was attempt {MAX_ATTEMPTS} of {MAX_ATTEMPTS}. {_stop(name)}"
+            said = told["message"].removesuffix(TRY_AGAIN)
+            told["message"] = (
+                f"{said} This was attempt {MAX_ATTEMPTS} of {MAX_ATTEMPTS}. {_stop(name)}"
+            )
         return msgspec.structs.replace(outcome, content=msgspec.json.encode(told).decode())
 
     def take_given_up(self) -> tuple[ToolGivenUp, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import trio
@@ -54,6 +55,7 @@ class TerminalChannel(Channel):
         self._style = style
         self._asking = trio.Lock()
         self._shown: dict[str, trio.Event] = {}
+        self._messages: list[str] = []
 
     def reach(self, question_id: str) -> None:
         """The transcript has come to this question: all that happened before it is printed."""
@@ -70,7 +72,7 @@ class TerminalChannel(Channel):
         if request.is_deferred:
             await trio.sleep_forever()
         await self._place_of(request.approval_id, is_own=not request.asked_in)
-        async with self._asking:
+        async with self._turn_to_ask():
             await self._begin(question(request, self._style))
             try:
                 return await self._answer(request)
@@ -81,7 +83,7 @@ class TerminalChannel(Channel):
     async def ask(self, question: UserQuestion) -> PersonAnswer:
         """Puts a model's question; a number of an option, or any text, is an answer."""
         await self._place_of(question.question_id, is_own=not question.asked_in)
-        async with self._asking:
+        async with self._turn_to_ask():
             await self._begin(_asked(question))
             try:
                 return await self._text(question)
@@ -90,12 +92,28 @@ class TerminalChannel(Channel):
                 raise
 
     async def tell(self, message: ChannelMessage) -> None:
-        """Prints a message of the model, behind the question that is open."""
-        async with self._asking:
+        """Prints a message of the model, at once or behind the question that is open."""
+        await trio.lowlevel.checkpoint()
+        who = f"message from {safe_line(message.origin)}:" if message.origin else "message:"
+        lines = [self._style.paint(who, "bold"), *block(message.text)]
+        self._messages.append("\n".join(lines) + "\n")
+        if not self._asking.locked():
+            self._print_messages()
+
+    def _print_messages(self) -> None:
+        messages, self._messages = self._messages, []
+        for text in messages:
             self.interrupt()
-            who = f"message from {safe_line(message.origin)}:" if message.origin else "message:"
-            lines = [self._style.paint(who, "bold"), *block(message.text)]
-            self._keyboard.write("\n".join(lines) + "\n")
+            self._keyboard.write(text)
+
+    @asynccontextmanager
+    async def _turn_to_ask(self) -> AsyncGenerator[None]:
+        """One question at a time; what was to be said meanwhile is printed behind it."""
+        async with self._asking:
+            try:
+                yield
+            finally:
+                self._print_messages()
 
     async def _place_of(self, question_id: str, *, is_own: bool) -> None:
         """Waits until the transcript has come to it: that of a branch may stand in no turn here."""

@@ -20,6 +20,9 @@ MAX_DEPTH = 100
 
 _ESCAPED_COLON = "\\u003"
 
+TRY_AGAIN = "Correct the arguments and call it again."
+"""What a model is told while it may."""
+
 
 class WrongArguments(Exception):
     """What is wrong with a call's arguments, and in which field of them."""
@@ -34,7 +37,7 @@ class WrongArguments(Exception):
         details: dict[str, Any] = {"schema": schema}
         if self.field is not None:
             details = {"field": self.field, **details}
-        message = f"{tool_name}: {self.problem}. Correct the arguments and call it again."
+        message = f"{tool_name}: {self.problem}. {TRY_AGAIN}"
         return ToolFailure(ErrorType.VALIDATION_ERROR, message, **details)
 
 

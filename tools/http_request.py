@@ -12,6 +12,7 @@ from ..runtime.definitions import Capability, Effect, ErrorType, Tier, ToolFailu
 from ..runtime.handles import WebRequest
 from ..runtime.http_url import parse_url
 from ..runtime.redaction import MASK, redact
+from .argument_text import TRY_AGAIN
 from .file_facts import in_bytes
 from .http_body import shown_body
 from .paths import shown
@@ -150,6 +151,6 @@ def _checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
 def _invalid(field: str, problem: str) -> ToolFailure:
     return ToolFailure(
         ErrorType.VALIDATION_ERROR,
-        f"http_request: {field}: {problem}. Correct the arguments and call it again.",
+        f"http_request: {field}: {problem}. {TRY_AGAIN}",
         field=field,
     )

@@ -19,11 +19,13 @@ import callboard
 from callboard import embedded
 from callboard.actors import call_batch as call_batch_module
 from callboard.actors import tool_dispatcher as tool_dispatcher_module
+from callboard.actors.audience import Audience
 from callboard.actors.directory import Directory
 from callboard.actors.journal import Journal
 from callboard.actors.model_stream import ModelStream, StartModelCall
 from callboard.actors.permission_broker import PermissionBroker
 from callboard.actors.session import Session
+from callboard.actors.session_services import SessionServices
 from callboard.config.settings import Limits
 from callboard.providers.provider import Emit, ModelRequest
 from callboard.providers.script import fail
@@ -39,6 +41,7 @@ from callboard.runtime.events import (
 )
 from callboard.runtime.history import Call, Result
 from callboard.runtime.http import HttpClient
+from callboard.runtime.mailbox import Mailbox
 from callboard.runtime.messages import (
     AnswerApproval,
     AppendEvents,
@@ -539,11 +542,21 @@ class ForgetfulModelStream(ModelStream):
         forgotten.close()
 
 
+class ForgetfulAudience(Audience):
+    """Forgets who listens."""
+
+    def hang_up(self, error: Exception | None = None) -> None:
+        self._listeners.clear()
+
+
 class ForgetfulSession(Session):
     """Forgets those who listen to it when it ends."""
 
-    def _hang_up(self, error: Exception | None = None) -> None:
-        self._audience._listeners.clear()
+    def __init__(
+        self, session_id: str, mailbox: Mailbox[SessionMessage], services: SessionServices
+    ) -> None:
+        super().__init__(session_id, mailbox, services)
+        self._audience = ForgetfulAudience(session_id)
 
 
 class ForgetfulDirectory(Directory):

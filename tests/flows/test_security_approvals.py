@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import apsw
 import pytest
@@ -303,7 +303,7 @@ async def test_case_28_edited_arguments_pass_every_check_and_both_are_on_record(
 @on_both_stores
 @pytest.mark.parametrize("decisions", [["allow"] * 6, ["allow", "deny"] * 3, ["deny", "allow"] * 3])
 async def test_case_29_of_clients_that_answer_at_once_one_counts(
-    tmp_path: Path, store: str, decisions: list[str]
+    tmp_path: Path, store: str, decisions: list[Literal["allow", "deny"]]
 ) -> None:
     engine = Engine(approval="always")
     taken: list[str] = []
@@ -311,7 +311,7 @@ async def test_case_29_of_clients_that_answer_at_once_one_counts(
 
     async with open_it(tmp_path, engine, [reply(calls=[START])], store=store) as runtime:
 
-        async def client(approval_id: str, decision: str) -> None:
+        async def client(approval_id: str, decision: Literal["allow", "deny"]) -> None:
             try:
                 await runtime.answer(approval_id, decision)
             except ConflictError:

@@ -24,6 +24,7 @@ from callboard.config.settings import NetworkSettings
 from callboard.providers.script import reply
 from callboard.providers.scripted_server import ScriptedRequest
 from callboard.runtime.events import ApprovalAnswered, ApprovalAsked, GrantGiven
+from callboard.tools.tool import Tool
 
 # ── 68: what looks like something else stays data ────────────────────────────────────────────────
 
@@ -242,7 +243,7 @@ async def test_case_69_an_embedded_runtime_reads_none_of_it_either(
 # ── 71: another tool under the same name ─────────────────────────────────────────────────────────
 
 
-def make_note(change: str, ran: list[str]) -> callboard.Tool:
+def make_note(change: str, ran: list[str]) -> Tool:
     """A tool `note`, as it was or with something of it changed."""
     options: dict[str, Any] = {"approval": "always", "name": "note"}
     if change == "tier":

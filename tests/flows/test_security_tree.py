@@ -67,9 +67,6 @@ def make_act(ran: list[str], tier: str = "system") -> Tool:
 
 # ── 30: the narrower wins ────────────────────────────────────────────────────────────────────────
 
-READ_ONLY_AT = {"min_tier": Tier.WORKSPACE, "verdict": Verdict.DENY}
-
-
 @pytest.mark.parametrize(
     ("channel", "kind", "ran"),
     [("desk", "main", []), ("mail", "main", ["main"]),
@@ -81,7 +78,7 @@ async def test_case_30_a_channel_that_only_reads_narrows_an_agent_that_may_all(
     did: list[str] = []
     cast = Cast({"Go.": part(ACT if kind == "main" else task("Act.")), "Act.": part(ACT)})
     # Delegating is of tier workspace: the rule is about what stands above that, for the branch.
-    rule = Rule(**{**READ_ONLY_AT, "min_tier": Tier.SYSTEM, "channel": channel})
+    rule = Rule(verdict=Verdict.DENY, min_tier=Tier.SYSTEM, channel=channel)
     async with open_cast(
         tmp_path, cast, channel=Desk(), tools=[make_act(did)], policy="auto", settings=ruled(rule)
     ) as runtime:
