@@ -53,6 +53,7 @@ from callboard.runtime.messages import (
     CreateSession,
     PermissionQuestion,
     Resolution,
+    SessionMessage,
     StopSession,
     StopSessions,
 )
