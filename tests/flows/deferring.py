@@ -7,16 +7,14 @@ session, and waits to be killed.
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
 import sys
-import threading
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import trio
+from killed import killed_when_ready, say_ready
 from stage import check_messages, check_record, make_workspace, messages_of
 from waiting import tools_of
 
@@ -167,23 +165,12 @@ async def be_killed(folder: Path) -> None:
         [row] = await runtime.approvals()
         await runtime.answer(row.approval_id, "allow")
         await began.wait()
-        sys.stdout.write(session_id + "\n")
-        sys.stdout.flush()
+        say_ready(session_id)
         await trio.sleep_forever()
 
 
 def killed_in_the_late_turn(folder: Path) -> str:
-    program = [sys.executable, __file__, str(folder)]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
-        watchdog = threading.Timer(60, process.kill)
-        watchdog.start()
-        assert process.stdout is not None
-        said = process.stdout.readline().strip()
-        process.kill()
-        watchdog.cancel()
-    assert process.returncode == -signal.SIGKILL
-    assert said
-    return said
+    return killed_when_ready(__file__, folder)
 
 
 if __name__ == "__main__":

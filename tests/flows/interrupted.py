@@ -6,10 +6,7 @@ should be, names its session, and waits to be killed.
 
 from __future__ import annotations
 
-import signal
-import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
@@ -17,6 +14,7 @@ from typing import Any
 
 import msgspec
 import trio
+from killed import killed_when_ready, say_ready
 from stage import check_messages, check_record, make_workspace, messages_of, tool_contents
 
 import callboard
@@ -308,13 +306,12 @@ async def wait_for_the_kill(folder: Path) -> None:
     async with open_on(folder, bench, first_answer()) as runtime:
         session = await runtime.create_session()
 
-        async def say_ready() -> None:
+        async def be_ready() -> None:
             await bench.wait_ready(runtime, session.session_id)
-            sys.stdout.write(session.session_id + "\n")
-            sys.stdout.flush()
+            say_ready(session.session_id)
 
         async with trio.open_nursery() as nursery, session.prompt("Go.") as turn:
-            nursery.start_soon(say_ready)
+            nursery.start_soon(be_ready)
             async for _ in turn:
                 pass
 
@@ -326,18 +323,7 @@ async def kill(folder: Path) -> Aftermath:
 
 
 def _killed(folder: Path) -> str:
-    with subprocess.Popen(
-        [sys.executable, __file__, str(folder)], stdout=subprocess.PIPE, text=True
-    ) as process:
-        watchdog = threading.Timer(30, process.kill)
-        watchdog.start()
-        assert process.stdout is not None
-        said = process.stdout.readline().strip()
-        process.kill()
-        watchdog.cancel()
-    assert process.returncode == -signal.SIGKILL
-    assert said
-    return said
+    return killed_when_ready(__file__, folder)
 
 
 if __name__ == "__main__":

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 from cast import Cast, below, open_cast, part, task
+from killed import killed_when_ready, say_ready
 from stage import check_records, on_both_stores, play, read_result
 
 import callboard
@@ -174,24 +172,13 @@ async def run_until_killed(folder: Path) -> None:
     async with open_cast(folder, cast, data=True) as runtime:
         session = await runtime.create_session()
         await play(session, "Go.")
-        sys.stdout.write(session.session_id + "\n")
-        sys.stdout.flush()
+        say_ready(session.session_id)
         await trio.sleep_forever()
 
 
 def killed(folder: Path) -> str:
     """Lets a process give a task away, kills it while that runs, and gives the parent's id."""
-    program = [sys.executable, __file__, str(folder)]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
-        watchdog = threading.Timer(60, process.kill)
-        watchdog.start()
-        assert process.stdout is not None
-        said = process.stdout.readline().strip()
-        process.kill()
-        watchdog.cancel()
-    assert process.returncode == -signal.SIGKILL
-    assert said
-    return said
+    return killed_when_ready(__file__, folder)
 
 
 async def test_a_kill_delivers_that_it_was_interrupted_and_once(tmp_path: Path) -> None:

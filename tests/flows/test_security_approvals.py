@@ -244,7 +244,7 @@ async def test_case_26_claims_in_the_arguments_count_for_nothing(
 
 # ── 28: an answer with other arguments ───────────────────────────────────────────────────────────
 
-EDITS = {
+EDITS: dict[str, tuple[dict[str, Any], str, str | None]] = {
     "fine": ({"path": "b.txt"}, "used", None),
     "outside": ({"path": "../out.txt"}, "used", "path_not_allowed"),
     "outside by a link": ({"path": "link/out.txt"}, "used", "path_not_allowed"),

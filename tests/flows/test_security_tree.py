@@ -67,6 +67,7 @@ def make_act(ran: list[str], tier: str = "system") -> Tool:
 
 # ── 30: the narrower wins ────────────────────────────────────────────────────────────────────────
 
+
 @pytest.mark.parametrize(
     ("channel", "kind", "ran"),
     [("desk", "main", []), ("mail", "main", ["main"]),
@@ -299,11 +300,12 @@ async def test_case_31_a_late_call_passes_the_gate_as_it_is_then(
         "agents": [callboard.Agent(defer=True)],
     }  # fmt: skip
     model = callboard.ScriptedModel([reply(calls=[ACT]), reply("It waits.")])
-    async with callboard.open_runtime(model=model, wake=False, **options) as runtime:
-        session = await runtime.create_session()
-        await session.run("Act.")
+    async with callboard.open_runtime(model=model, **options) as runtime:
+        await (await runtime.create_session()).run("Act.")
         [question] = await runtime.approvals()
-        if answered == "before the change":
+    if answered == "before the change":
+        # By a command, say: nobody has the session open.
+        async with callboard.open_runtime(model=model, wake=False, **options) as runtime:
             await runtime.answer(question.approval_id, "allow")
     assert did == []
     settings = ruled(DENY_ALL) if denies else Settings()

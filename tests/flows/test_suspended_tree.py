@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 from cast import Cast, open_cast, part, task
+from killed import killed_when_ready, say_ready
 from stage import check_record, read_result
 
 import callboard
@@ -81,30 +79,19 @@ async def ask_until_the_end(folder: Path) -> None:
     async with open_tree(folder, PARTS, on_approval="wait") as runtime:
         session = await runtime.create_session()
 
-        async def say_ready() -> None:
+        async def be_ready() -> None:
             await until_asked(runtime)
-            sys.stdout.write(session.session_id + "\n")
-            sys.stdout.flush()
+            say_ready(session.session_id)
 
         async with trio.open_nursery() as nursery, session.prompt("Go.") as turn:
-            nursery.start_soon(say_ready)
+            nursery.start_soon(be_ready)
             async for _ in turn:
                 pass
 
 
 def killed(folder: Path) -> str:
     """Lets a process ask, kills it, and gives the main session's id."""
-    program = [sys.executable, __file__, str(folder)]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
-        watchdog = threading.Timer(60, process.kill)
-        watchdog.start()
-        assert process.stdout is not None
-        said = process.stdout.readline().strip()
-        process.kill()
-        watchdog.cancel()
-    assert process.returncode == -signal.SIGKILL
-    assert said
-    return said
+    return killed_when_ready(__file__, folder)
 
 
 async def closed_in_order(folder: Path) -> str:

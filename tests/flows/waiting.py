@@ -7,16 +7,14 @@ its session, and waits to be killed.
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
-import threading
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Literal
 
 import trio
+from killed import killed_when_ready, say_ready
 from stage import make_workspace
 
 import callboard
@@ -77,14 +75,13 @@ async def wait_for_the_kill(folder: Path, seconds: float, steps: str) -> None:
     async with open_on(folder, STEPS[steps], "wait", settings=settings) as runtime:
         session = await runtime.create_session()
 
-        async def say_ready() -> None:
+        async def be_ready() -> None:
             while not await is_waiting(runtime):  # noqa: ASYNC110  commits tell nobody
                 await trio.sleep(0.01)
-            sys.stdout.write(session.session_id + "\n")
-            sys.stdout.flush()
+            say_ready(session.session_id)
 
         async with trio.open_nursery() as nursery, session.prompt("Go.") as turn:
-            nursery.start_soon(say_ready)
+            nursery.start_soon(be_ready)
             async for _ in turn:
                 pass
 
@@ -97,17 +94,7 @@ async def is_waiting(runtime: callboard.Runtime) -> bool:
 
 def killed_while_waiting(folder: Path, seconds: float = 600.0, steps: str = "asking") -> str:
     """Lets a process ask, kills it, and gives its session's id."""
-    program = [sys.executable, __file__, str(folder), str(seconds), steps]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
-        watchdog = threading.Timer(60, process.kill)
-        watchdog.start()
-        assert process.stdout is not None
-        said = process.stdout.readline().strip()
-        process.kill()
-        watchdog.cancel()
-    assert process.returncode == -signal.SIGKILL
-    assert said
-    return said
+    return killed_when_ready(__file__, folder, seconds, steps)
 
 
 async def questions(folder: Path) -> dict[str, str]:
