@@ -81,6 +81,7 @@ class AnswerBuilder:
         usage: The last usage told.
         done: The terminal event of a whole answer.
         error: The terminal event of a failed one.
+        is_sent: Whether the request was handed over to be sent.
         taken: What it took, once the attempt is over.
 
     Args:
@@ -94,6 +95,7 @@ class AnswerBuilder:
         self.usage: Usage | None = None
         self.done: Done | None = None
         self.error: StreamError | None = None
+        self.is_sent = False
         self.taken = NOTHING_TAKEN
         self._parts: list[list[str] | _Pieces | Opaque] = []
         self._text: list[str] | None = None

@@ -30,9 +30,9 @@ from ..runtime.redaction import redacting_logger
 from ..runtime.store import ApprovalRow, GrantRow, SessionRow, StoreReader
 from .call_preparation import CallPreparation
 from .channels import Channels, Served
-from .grant_book import GRANT
 from .lineage import Lineage
 from .open_question import OpenQuestion
+from .session_marks import joined
 
 logger = redacting_logger(__name__)
 
@@ -110,6 +110,13 @@ class ApprovalRecord:
         """Stores, in the session whose people are asked, that one below it asks."""
         await self._store(question.asked_in, question.asked_above())
 
+    async def refresh(self, question: OpenQuestion) -> None:
+        """Tells a question what its session has read by now."""
+        session = await self._services.store.session(question.place.session_id)
+        if session is not None:
+            read = SessionMarks(is_tainted=session.is_tainted, has_private=session.has_private)
+            question.marks = joined(question.marks, read)
+
     async def row(self, question: OpenQuestion) -> ApprovalRow:
         """The question as it is now."""
         return await self._row(question.approval_id, question.place.session_id)
@@ -126,7 +133,7 @@ class ApprovalRecord:
             return None
         if known.state in REFUSED:
             return known
-        by_grant = known.state == "allowed" and known.answered_by.startswith(GRANT)
+        by_grant = known.state == "allowed" and known.grant_id
         if known.digest == digest and (is_granted or not by_grant):
             return known
         decision = {"waiting": "withdrawn", "allowed": "void"}.get(known.state)
@@ -197,10 +204,17 @@ class ApprovalRecord:
                 await sessions.tell(WakeSession(session_id=waking))
 
     async def grant(self, grant_id: str) -> GrantRow:
-        """A grant, in force or not; `NotFoundError` when there is none."""
+        """A grant that can be revoked.
+
+        Raises:
+            NotFoundError: There is none.
+            ConflictError: It is revoked already.
+        """
         rows = await self._services.store.grants(grant_id=grant_id, include_ended=True)
         if not rows:
             raise NotFoundError(f"there is no grant {grant_id}")
+        if rows[0].revoked_at_ms is not None:
+            raise ConflictError(f"the grant {grant_id} is revoked already")
         return rows[0]
 
     async def revoke(self, grant: GrantRow, revoked_by: str) -> None:
@@ -211,7 +225,7 @@ class ApprovalRecord:
     async def void_answers_of(self, grant: GrantRow) -> None:
         """Takes back what it has allowed and has not started."""
         for row in await self._services.store.approvals(state="allowed", limit=MAX_LEFT):
-            if row.answered_by == f"{GRANT}{grant.grant_id}":
+            if row.grant_id == grant.grant_id:
                 event = ApprovalAnswered(
                     approval_id=row.approval_id,
                     call_id=row.call_id,

@@ -50,10 +50,12 @@ class Charge:
         "_is_overdrawn",
         "_output",
         "_price",
+        "_prices",
         "_rate",
         "_request",
         "_scopes",
         "_session_id",
+        "_target",
         "is_watched",
     )
 
@@ -65,6 +67,8 @@ class Charge:
         self._session_id = session_id
         self._request = request
         self._price: Price | None = None
+        self._prices: PriceTable | None = None
+        self._target: ModelTarget | None = None
         self._rate = 0.0
         self._input = self._output = self._granted = self._bytes = 0
         self._held_tokens = self._held_nanos = 0
@@ -84,6 +88,7 @@ class Charge:
             for scope in self._scopes:
                 self._check_room(scope, cost)
             self._hold()
+        self._prices, self._target = prices, target
         for scope in self._scopes:
             scope.model_calls += 1
 
@@ -135,14 +140,17 @@ class Charge:
         usage, estimate = taken.usage or Usage(), taken.estimate or Usage()
         tokens_in = _first(usage.input_tokens, estimate.input_tokens)
         tokens_out = _first(usage.output_tokens, estimate.output_tokens)
-        cost = 0
-        if self._price is not None:
-            cached, written = usage.cached_tokens, usage.cache_write_tokens
-            known = Usage(tokens_in, tokens_out, cached, None, written)
-            cost = nanos(self._price.cost(known) or 0.0)
         for scope in self._scopes:
             scope.hold(-self._held_tokens, -self._held_nanos)
-            scope.spend(tokens_in + tokens_out, cost)
+            scope.spend(tokens_in + tokens_out)
+        if self._prices is not None and self._target is not None and not taken.is_nothing:
+            cached, written = usage.cached_tokens, usage.cache_write_tokens
+            whole = Usage(tokens_in, tokens_out, cached, None, written)
+            # A limit of the cost may come later: what it cost is known by then.
+            model = f"{self._target.provider}/{self._target.model}"
+            cost = self._prices.cost(self._target.provider, self._target.model, whole)
+            for scope in self._scopes:
+                scope.spend_cost(cost, model)
         self._held_tokens = self._held_nanos = 0
         return taken
 
@@ -189,7 +197,8 @@ class Charge:
 
     def _note(self, usage: Usage, told: int) -> int:
         """The provider's own count, as far as it goes; gives that of the output."""
-        if usage.input_tokens is not None and usage.input_tokens != self._input:
+        # None was read is no count: see `tokens_taken`.
+        if usage.input_tokens and usage.input_tokens != self._input:
             self._input = usage.input_tokens
             self._weigh_input()
             self._hold()

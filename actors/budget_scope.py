@@ -7,6 +7,7 @@ added and taken back again leaves nothing behind.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import trio
 
@@ -29,6 +30,10 @@ SESSION_ADVICE = (
 )
 
 
+Retime = Callable[[], None]
+"""Works out anew when a turn is out of time."""
+
+
 def nanos(dollars: float) -> int:
     """Dollars as a whole number."""
     return round(dollars * NANOS)
@@ -37,97 +42,130 @@ def nanos(dollars: float) -> int:
 class Scope:
     """What one turn or one session has used, and what it may use.
 
+    It counts what the turns use that run in this process, from their beginning. What the record
+    says of others is added to that, once; so what runs is counted once too, whenever that is read.
+
     Attributes:
         limit: What it may use.
         unknown_cost: A model whose part of the cost nobody knows; empty when all is known.
+        model_calls: Made so far.
+        is_read: Whether what is on record was added.
 
     Args:
         session_id: Whose it is.
-        is_turn: Whether it is one turn, and not the whole session.
+        turn_id: The turn; empty for the whole session.
     """
 
     __slots__ = (
         "__weakref__",
-        "_costs_are_read",
+        "_calls",
         "_held_nanos",
         "_held_tokens",
-        "_is_read",
         "_nanos",
-        "_running_since",
         "_seconds",
+        "_since",
         "_tokens",
-        "is_turn",
+        "_turns",
+        "_watchers",
+        "is_read",
         "limit",
         "model_calls",
         "session_id",
-        "tool_calls",
+        "turn_id",
         "unknown_cost",
     )
 
-    def __init__(self, session_id: str, *, is_turn: bool) -> None:
+    def __init__(self, session_id: str, turn_id: str = "") -> None:
         self.session_id = session_id
-        self.is_turn = is_turn
+        self.turn_id = turn_id
         self.limit = UNLIMITED
         self.unknown_cost = ""
         self.model_calls = 0
-        self.tool_calls = 0
+        self.is_read = False
+        self._calls: set[tuple[str, str]] = set()
+        self._turns: set[str] = set()
         self._tokens = self._held_tokens = 0
         self._nanos = self._held_nanos = 0
-        self._seconds = 0.0
-        self._running_since: float | None = None
-        self._is_read = self._costs_are_read = False
+        self._seconds = self._since = 0.0
+        self._watchers: dict[Retime, bool] = {}
 
     @property
     def is_limited(self) -> bool:
         """Whether there is any limit."""
         return self.limit != UNLIMITED
 
-    @property
-    def is_up_to_date(self) -> bool:
-        """Whether all that its limits are about was read from the record, once."""
-        has_costs = self._costs_are_read or self.limit.cost_usd is None
-        return not self.is_limited or (self._is_read and has_costs)
-
     # ── use ──────────────────────────────────────────────────────────────────────────────────────
 
-    def begin(self) -> None:
-        """Its time runs."""
-        self._running_since = trio.current_time()
+    def begin(self, turn_id: str, retime: Retime, *, has_time: bool) -> None:
+        """A turn runs, and all that it uses is counted from here on.
 
-    def end(self) -> None:
-        """Its time stands still."""
-        self._seconds = self.seconds
-        self._running_since = None
+        Args:
+            turn_id: The turn.
+            retime: Called when the time of all that run here goes faster or slower.
+            has_time: Whether its time is its own, and not within that of another turn.
+        """
+        self._turns.add(turn_id)
+        self._change(lambda: self._watchers.update({retime: has_time}))
+
+    def end(self, retime: Retime) -> None:
+        """A turn that began runs no more."""
+        self._change(lambda: self._watchers.pop(retime, None))
+
+    def _change(self, change: Callable[[], object]) -> None:
+        self._seconds, self._since = self.seconds, trio.current_time()
+        change()
+        for retime in tuple(self._watchers):
+            retime()
 
     def read(self, spending: Spending, prices: PriceTable) -> None:
-        """Takes over what the record says; what runs now stays reserved."""
-        self._is_read = True
-        self.model_calls = len(spending.calls) + spending.failed_calls
-        self.tool_calls = spending.tool_calls
-        self._seconds = spending.seconds
-        self._tokens = sum(sum(filter(None, call.tokens)) for call in spending.calls)
-        if self.limit.cost_usd is None:
+        """Adds what the record says of turns that did not run here; only once."""
+        if self.is_read:
             return
-        self._costs_are_read, self._nanos, self.unknown_cost = True, 0, ""
+        self.is_read = True
+        self._calls.update(spending.ran)
+        for turn in spending.turns:
+            if turn.turn_id not in self._turns:
+                self.model_calls += turn.failed_calls
+                self._seconds += turn.seconds
         for call in spending.calls:
+            if call.turn_id in self._turns:
+                continue
             tokens_in, tokens_out = call.tokens
             cached, written = call.usage.cached_tokens, call.usage.cache_write_tokens
             whole = Usage(tokens_in, tokens_out, cached, None, written)
-            cost = prices.cost(call.provider, call.model, whole)
-            if cost is None:
-                self.unknown_cost = f"{call.provider}/{call.model}"
-            else:
-                self._nanos += nanos(cost)
+            self.model_calls += 1
+            self.spend(sum(filter(None, call.tokens)))
+            self.spend_cost(
+                prices.cost(call.provider, call.model, whole), f"{call.provider}/{call.model}"
+            )
 
     def hold(self, tokens: int, cost: int) -> None:
         """Reserves more, or less when negative, for what runs now."""
         self._held_tokens += tokens
         self._held_nanos += cost
 
-    def spend(self, tokens: int, cost: int) -> None:
-        """Something was used for good."""
+    def spend(self, tokens: int) -> None:
+        """Tokens were used for good."""
         self._tokens += tokens
-        self._nanos += cost
+
+    def spend_cost(self, dollars: float | None, model: str) -> None:
+        """So much was paid to a model; `None` is unknown."""
+        if dollars is None:
+            self.unknown_cost = model
+        else:
+            self._nanos += nanos(dollars)
+
+    def has_counted(self, call: tuple[str, str]) -> bool:
+        """Whether this call of a tool, by its session and its id, is counted already."""
+        return call in self._calls
+
+    def count(self, call: tuple[str, str]) -> None:
+        """A call of a tool is about to run."""
+        self._calls.add(call)
+
+    def discount(self, call: tuple[str, str]) -> None:
+        """It did not run after all."""
+        self._calls.discard(call)
 
     # ── what is left ─────────────────────────────────────────────────────────────────────────────
 
@@ -142,10 +180,29 @@ class Scope:
         return self._nanos + self._held_nanos
 
     @property
+    def tool_calls(self) -> int:
+        """Calls of tools that ran, or are about to."""
+        return len(self._calls)
+
+    @property
     def seconds(self) -> float:
         """Used so far."""
-        since = self._running_since
-        return self._seconds + (trio.current_time() - since if since is not None else 0.0)
+        if not self._watchers:
+            return self._seconds
+        return self._seconds + (trio.current_time() - self._since) * self._pace
+
+    @property
+    def _pace(self) -> int:
+        """How fast time goes: turns that run side by side, and don't wait for each other, add up.
+
+        What is waited for by a turn that doesn't run takes the time itself.
+        """
+        return max(sum(self._watchers.values()), 1)
+
+    @property
+    def time_left(self) -> float:
+        """In how many seconds the time is over, if nothing begins or ends meanwhile."""
+        return self.seconds_left / self._pace
 
     @property
     def tokens_left(self) -> float:
@@ -219,7 +276,7 @@ class Scope:
 
     def title(self, seen_from: str) -> str:
         """Whose budget it is, for a person."""
-        kind = "turn" if self.is_turn else "session"
+        kind = "turn" if self.turn_id else "session"
         if seen_from == self.session_id:
             return f"the {kind}"
         return f"the {kind} above, of {self.session_id},"
@@ -228,7 +285,7 @@ class Scope:
         """Where a larger one is given, for a person."""
         if seen_from != self.session_id:
             return "A larger one is given there."
-        return TURN_ADVICE if self.is_turn else SESSION_ADVICE
+        return TURN_ADVICE if self.turn_id else SESSION_ADVICE
 
 
 def _left(limit: float | None, used: float) -> float:

@@ -9,14 +9,17 @@ the scopes of all that runs; what has run is read from the record when a limit a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from weakref import WeakValueDictionary
+
+import trio
 
 from ..config.prices import PriceTable
 from ..providers.provider import ModelRequest, ModelTarget
 from ..runtime.budget import UNLIMITED, Budget, narrowed
 from ..runtime.definitions import Agent
 from ..runtime.errors import BudgetError
+from ..runtime.events import TurnStarted
 from ..runtime.messages import CallPlace
 from ..runtime.store import StoreReader
 from .budget_charge import Charge
@@ -26,28 +29,45 @@ from .given_budgets import GivenBudgets
 NEEDED = ("tokens", "cost_usd", "seconds", "model_calls")
 """Without any of these a session could not even answer."""
 
+OWN_SCOPES = 2
+"""The turn's and its session's; those above have its time only when nobody there waits for it."""
+
 
 class Account:
-    """A session as far as budgets are concerned."""
+    """A session as far as budgets are concerned.
 
-    def __init__(self, session_id: str, parent: Account | None, parent_turn_id: str) -> None:
-        self.scope = Scope(session_id, is_turn=False)
+    Attributes:
+        scope: Of the session.
+        turns: Those of its turns that run, or below which others do.
+
+    Args:
+        session_id: The session.
+        parent: The session above, if there is one.
+        turn_above: The turn of that which delegated.
+        runs_apart: Whether nobody waits for it.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        parent: Account | None = None,
+        turn_above: Scope | None = None,
+        *,
+        runs_apart: bool = False,
+    ) -> None:
+        self.scope = Scope(session_id)
         self.turns: WeakValueDictionary[str, Scope] = WeakValueDictionary()
         self.session_id = session_id
+        self.runs_apart = runs_apart
         self._parent = parent
-        self._parent_turn_id = parent_turn_id
-        self._turn_above: Scope | None = None
+        self._turn_above = turn_above
 
-    def scopes(self) -> Iterator[Scope]:
+    def scopes(self) -> list[Scope]:
         """Its own and those above it."""
-        yield self.scope
-        if (parent := self._parent) is None:
-            return
-        if self._turn_above is None:  # it may have been loaded ahead of its parent
-            self._turn_above = parent.turns.get(self._parent_turn_id)
+        above = self._parent.scopes() if self._parent is not None else []
         if self._turn_above is not None:
-            yield self._turn_above
-        yield from parent.scopes()
+            above.insert(0, self._turn_above)
+        return [self.scope, *above]
 
 
 class BudgetBook:
@@ -81,7 +101,8 @@ class BudgetBook:
         account = self._accounts.get(place.session_id)
         if account is None:
             return wanted
-        scopes = [*account.turns.values(), *account.scopes()]
+        turn = account.turns.get(place.turn_id)
+        scopes = [*([turn] if turn is not None else []), *account.scopes()]
         for scope in scopes:
             left = scope.left
             for what in NEEDED:
@@ -95,29 +116,33 @@ class BudgetBook:
         account = self._accounts.get(session_id)
         if account is None:
             if given.parent_id is None:
-                account = self._accounts.setdefault(session_id, Account(session_id, None, ""))
+                account = self._accounts.setdefault(session_id, Account(session_id))
             else:
                 account = await self._load(session_id)
         account.scope.limit = narrowed(agent.session_budget, given.session)
-        await self.update(account.scope, session_id)
+        await self.update(account.scope)
         return account
 
-    async def update(self, scope: Scope, session_id: str, turn_id: str | None = None) -> None:
-        """Reads what a scope has used, if a limit of it asks for that and nobody has yet."""
-        if not scope.is_up_to_date:
-            spending = await self._store.spending(session_id, turn_id)
-            # Others may have read it meanwhile, and spent since.
-            if spending is not None and not scope.is_up_to_date:
+    async def update(self, scope: Scope, *, always: bool = False) -> None:
+        """Reads what was used before, if a limit asks for that and nobody has yet.
+
+        With `always` without a limit too: one that came later could not tell the past of a turn
+        that goes on from what that has used since.
+        """
+        if not scope.is_read and (always or scope.is_limited):
+            spending = await self._store.spending(scope.session_id, scope.turn_id or None)
+            if spending is not None:
                 scope.read(spending, self.prices)
 
     async def _load(self, session_id: str) -> Account:
         """The account of a session that runs below another, whether that is loaded or not."""
         spending = await self._store.spending(session_id)
-        parent = None
-        if spending is not None and (parent_id := spending.parent_id) is not None:
-            parent = self._accounts.get(parent_id) or await self._load_above(parent_id)
-        turn_id = spending.parent_turn_id if spending is not None else ""
-        return self._accounts.setdefault(session_id, Account(session_id, parent, turn_id))
+        if spending is None or (parent_id := spending.parent_id) is None:
+            return self._accounts.setdefault(session_id, Account(session_id))
+        parent = self._accounts.get(parent_id) or await self._load_above(parent_id)
+        turn = await self._turn_above(parent, spending.parent_turn_id)
+        account = Account(session_id, parent, turn, runs_apart=spending.runs_apart)
+        return self._accounts.setdefault(session_id, account)
 
     async def _load_above(self, session_id: str) -> Account:
         account = await self._load(session_id)
@@ -126,8 +151,24 @@ class BudgetBook:
             agent = self._agents.get(spending.agent)
             own = agent.session_budget if agent is not None else None
             account.scope.limit = narrowed(own, spending.budget)
-        await self.update(account.scope, session_id)
+        await self.update(account.scope)
         return account
+
+    async def _turn_above(self, account: Account, turn_id: str) -> Scope | None:
+        """A turn that delegated, and may be over: what it was given binds what it has begun."""
+        if not turn_id or (turn := account.turns.get(turn_id)) is not None:
+            return account.turns.get(turn_id)
+        given, session_id = GivenBudgets(), account.session_id
+        for stored in await self._store.events(session_id):
+            given.fold(stored.event)
+            if isinstance(stored.event, TurnStarted) and stored.event.turn_id == turn_id:
+                break
+        spending = await self._store.spending(session_id)
+        agent = self._agents.get(spending.agent) if spending is not None else None
+        turn = account.turns.setdefault(turn_id, Scope(session_id, turn_id))
+        turn.limit = narrowed(agent.turn_budget if agent is not None else None, given.turn)
+        await self.update(turn)
+        return turn
 
 
 class TurnBudget:
@@ -143,43 +184,56 @@ class TurnBudget:
         self._session_id = session_id
         self._turn_id = turn_id
         self._agent = agent
-        self._turn = Scope(session_id, is_turn=True)
         self._account: Account | None = None
-        self._taken: set[str] = set()
+        self._scopes: list[Scope] = []
+        self._bound = trio.CancelScope()
+        self._debited: dict[str, list[Scope]] = {}
 
-    async def open(self, given: GivenBudgets, *, is_resumed: bool) -> float:
-        """Begins to count; gives how many seconds the turn has, `math.inf` without a limit."""
-        self._turn.limit = narrowed(self._agent.turn_budget, given.turn)
-        if is_resumed:
-            await self._book.update(self._turn, self._session_id, self._turn_id)
+    async def open(
+        self, given: GivenBudgets, *, is_resumed: bool, bound: trio.CancelScope | None = None
+    ) -> float:
+        """Begins to count; gives how many seconds the turn has, `math.inf` without a limit.
+
+        Args:
+            given: What the session was given to use.
+            is_resumed: Whether it ran before.
+            bound: Gets its deadline, which moves when others begin or end that use the same time.
+        """
         account = await self._book.account(self._session_id, given, self._agent)
-        self._account = account
-        account.turns[self._turn_id] = self._turn
-        self._turn.begin()
-        account.scope.begin()
-        return min(scope.seconds_left for scope in self._scopes())
+        turn = account.turns.setdefault(self._turn_id, Scope(self._session_id, self._turn_id))
+        turn.limit = narrowed(self._agent.turn_budget, given.turn)
+        scopes = [turn, *account.scopes()]
+        for scope in scopes if is_resumed else ():
+            await self._book.update(scope, always=True)
+        self._account, self._scopes = account, scopes
+        self._bound = self._bound if bound is None else bound
+        for place, scope in enumerate(scopes):
+            has_time = place < OWN_SCOPES or account.runs_apart
+            scope.begin(self._turn_id, self._retime, has_time=has_time)
+        return self._time_left
 
     def close(self) -> None:
         """The turn is over."""
-        if self._account is not None:
-            self._turn.end()
-            self._account.scope.end()
-            self._account.turns.pop(self._turn_id, None)
+        for scope in self._scopes:
+            scope.end(self._retime)
+
+    @property
+    def _time_left(self) -> float:
+        return min(scope.time_left for scope in self._scopes)
+
+    def _retime(self) -> None:
+        self._bound.deadline = trio.current_time() + self._time_left
 
     def out_of_time(self) -> str:
         """Whose time is over, in words."""
-        scope = min(self._scopes(), key=lambda each: each.seconds_left)
+        scope = min(self._scopes, key=lambda each: each.time_left)
         return scope.used_up("seconds", self._session_id)
-
-    def _scopes(self) -> list[Scope]:
-        above = self._account.scopes() if self._account is not None else ()
-        return [self._turn, *above]
 
     # ── models ───────────────────────────────────────────────────────────────────────────────────
 
     def refusal(self, target: ModelTarget) -> str | None:
         """Why this model can't be asked at all: a cost is limited, and its price is unknown."""
-        limited = [scope for scope in self._scopes() if scope.limit.cost_usd is not None]
+        limited = [scope for scope in self._scopes if scope.limit.cost_usd is not None]
         if not limited or self._book.prices.price(target.provider, target.model) is not None:
             return None
         name = f"{target.provider}/{target.model}"
@@ -195,7 +249,7 @@ class TurnBudget:
         Raises:
             BudgetError: Nothing, or too little, is left for it.
         """
-        charge = Charge(self._scopes(), self._session_id, request)
+        charge = Charge(self._scopes, self._session_id, request)
         charge.reserve(self._book.prices, target)
         return charge
 
@@ -203,20 +257,21 @@ class TurnBudget:
 
     def take(self, call_id: str) -> str | None:
         """See `CallQuota`."""
-        scopes = self._scopes()
-        for scope in scopes:
+        call = (self._session_id, call_id)
+        due = [scope for scope in self._scopes if not scope.has_counted(call)]
+        for scope in due:
             if scope.tool_calls_left < 1:
                 self.is_spent = scope.used_up("tool_calls", self._session_id)
                 return f"Not run: {self.is_spent}"
-        if call_id not in self._taken:
-            self._taken.add(call_id)
-            for scope in scopes:
-                scope.tool_calls += 1
+        for scope in due:
+            scope.count(call)
+        self._debited.setdefault(call_id, due)
         return None
 
     def give_back(self, has_run: Callable[[str], bool]) -> None:
         """The calls of an answer are over; those that did not run after all cost nothing."""
-        unused = sum(not has_run(call_id) for call_id in self._taken)
-        self._taken.clear()
-        for scope in self._scopes():
-            scope.tool_calls -= unused
+        debited, self._debited = self._debited, {}
+        for call_id, scopes in debited.items():
+            if not has_run(call_id):
+                for scope in scopes:
+                    scope.discount((self._session_id, call_id))

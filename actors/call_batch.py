@@ -30,6 +30,7 @@ from ..runtime.messages import (
     PermissionQuestion,
     Resolution,
     RunCalls,
+    SessionMarks,
 )
 from ..runtime.permission_table import REFUSED
 from ..runtime.redaction import mask, redacting_logger
@@ -37,10 +38,10 @@ from ..runtime.resource_locks import ResourceLocks
 from .admission import Admission, Permit
 from .call_preparation import CallPreparation
 from .call_preview import preview_of
-from .call_reach import hosts_of, limit_reach, read_by
+from .call_reach import due_marks, files_marked, hosts_of, read_by, watch
 from .deferral import defers
 from .retries import Attempts, tell_parent
-from .session_marks import joined, marked
+from .session_marks import joined
 from .tool_call import (
     Outcome,
     ReadyCall,
@@ -184,16 +185,20 @@ class CallBatch:
     async def _check(self, calls: Sequence[ReadyCall]) -> tuple[Decision, ...]:
         return await self._decide(*(call.question for call in calls)) if calls else ()
 
-    async def _decide(self, *questions: PermissionQuestion) -> tuple[Decision, ...]:
-        check = CheckPermissions(place=self._place, questions=questions, marks=self._marks)
+    async def _decide(
+        self, *questions: PermissionQuestion, marks: SessionMarks | None = None
+    ) -> tuple[Decision, ...]:
+        marks = self._marks if marks is None else marks
+        check = CheckPermissions(place=self._place, questions=questions, marks=marks)
         try:
             return await self._dispatcher.broker.ask(check)
         except ActorStopped:
             return (BROKER_GONE,) * len(questions)
 
-    async def _judge(self, question: PermissionQuestion) -> str | None:
+    async def _judge(self, question: PermissionQuestion, known: frozenset[str]) -> str | None:
         """Why a call that runs must not do this; nobody is asked."""
-        (decision,) = await self._decide(question)
+        marks = msgspec.structs.replace(self._marks, hosts=self._marks.hosts | known)
+        (decision,) = await self._decide(question, marks=marks)
         return None if decision.verdict == "allow" else decision.reason
 
     # ── waiting, and the effect ──────────────────────────────────────────────────────────────────
@@ -304,9 +309,8 @@ class CallBatch:
 
     async def _execute(self, ready: ReadyCall, permit: Permit, *, is_changed: bool = False) -> None:
         started_at = trio.current_time()
-        limit_reach(ready, self._judge)
         with permit:
-            outcome = await execute(ready, self._dispatcher.limits)
+            outcome = await self._outcome(ready)
         if is_changed:
             most = self._dispatcher.limits.max_result_bytes
             outcome = with_arguments(outcome, ready.arguments.canonical, most)
@@ -316,9 +320,20 @@ class CallBatch:
         # No checkpoint between the tool's return and the journal's mailbox: a cancel that comes
         # now can't turn what has happened into "cancelled".
         read = read_by(ready)
-        marks = marked(self._marks, read, ready.name, ready.call.call_id)
+        marks = due_marks(ready, self._marks, read)
         self._marks = joined(self._marks, read)
-        await self._record(*marks, finished)
+        await self._record(*marks, *files_marked(ready), finished)
+
+    async def _outcome(self, ready: ReadyCall) -> Outcome:
+        watch(ready, self._judge, lambda: self._marks.is_tainted)
+        try:
+            return await execute(ready, self._dispatcher.limits)
+        except trio.Cancelled:
+            # It has no result, and yet what it wrote is there.
+            if marks := files_marked(ready):
+                with trio.CancelScope(shield=True), suppress(CallboardError):
+                    await self._append(*marks)
+            raise
 
     # ── the record ───────────────────────────────────────────────────────────────────────────────
 
@@ -345,6 +360,7 @@ class CallBatch:
             full_output=outcome.full_output,
             duration_ms=round((trio.current_time() - since) * 1000),
             hosts=hosts_of(ready),
+            attempts_left=outcome.attempts_left,
         )
 
     async def _record(self, *events: DurableEvent) -> bool:

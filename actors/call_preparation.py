@@ -11,12 +11,19 @@ from ..runtime.handles import (
     ArtifactReader,
     ChannelHandle,
     Network,
+    PlanHandle,
     ReadableFiles,
     SessionsHandle,
+    SkillReader,
     WritableFiles,
 )
 from ..runtime.history import Call
+from ..runtime.marked_files import MarkedFiles
+from ..runtime.memories import MemoryReader, MemoryWriter
 from ..runtime.messages import CallPlace
+from ..runtime.processes import Processes
+from ..runtime.search import Search
+from ..runtime.watched_files import FileWatch, WatchedReader, WatchedWriter
 from ..runtime.watched_network import WatchedNetwork
 from ..tools.registry import HANDLES, ToolRegistry
 from ..tools.tool import ToolContext
@@ -51,14 +58,61 @@ class ToolHandles(Protocol):
         """The way to sessions of its own; `None` for a worker."""
         ...
 
+    def processes(self, place: CallPlace) -> Processes | None:
+        """The way to run programs in the session's workspace; `None` where there is no sandbox."""
+        ...
+
+    def memory_read(self, place: CallPlace) -> MemoryReader | None:
+        """The way to what the agent remembers; `None` where nothing is kept."""
+        ...
+
+    def memory_write(
+        self,
+        place: CallPlace,
+        call: Call,
+        needs: tuple[Capability, ...],
+        reader: MemoryReader | None,
+    ) -> MemoryWriter | None:
+        """The way to remember more, by a call that needs this and reads memories with that."""
+        ...
+
+    def plan(self, place: CallPlace, call: Call) -> PlanHandle | None:
+        """The way to the session's plan; `None` where there is no session."""
+        ...
+
+    def skills(self, workspace: str) -> SkillReader | None:
+        """The way to the skills of the user and of a workspace; `None` where there are none."""
+        ...
+
+    def search(self, network: Network) -> Search | None:
+        """The operator's search engine, over a call's way out; `None` where none is configured."""
+        ...
+
 
 class CallPreparation:
-    """The one way to a call that may be decided about, whoever wrote its arguments."""
+    """The one way to a call that may be decided about, whoever wrote its arguments.
 
-    def __init__(self, registry: ToolRegistry, handles: ToolHandles, limits: Limits) -> None:
+    Args:
+        registry: The tools.
+        handles: What they act through.
+        limits: How large arguments may be.
+        marked_files: What tainted sessions wrote; without it, calls here mark and find nothing.
+
+    Attributes:
+        limits: The same.
+    """
+
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        handles: ToolHandles,
+        limits: Limits,
+        marked_files: MarkedFiles | None = None,
+    ) -> None:
         self._registry = registry
+        self._marked_files = MarkedFiles() if marked_files is None else marked_files
         self._handles = handles
-        self._max_bytes = limits.max_arguments_bytes
+        self.limits = limits
 
     def definition(self, name: str) -> ToolDefinition | None:
         """The definition of a tool, if there is one of that name."""
@@ -74,7 +128,7 @@ class CallPreparation:
     ) -> ReadyCall:
         """Looks up and validates; raises `ToolFailure` that says what is wrong."""
         tool = find_tool(self._registry, call.name, place.agent, place.session_kind)
-        most = self._max_bytes
+        most = self.limits.max_arguments_bytes
         if len(arguments) > most or len(arguments.encode(errors="replace")) > most:
             text = f"{call.name}: the arguments are larger than {most} bytes; send less at once."
             raise ToolFailure(ErrorType.VALIDATION_ERROR, text)
@@ -91,23 +145,44 @@ class CallPreparation:
         """The handles that the tool needs and the session kind allows; others are not opened."""
         handles = self._handles
         has = HANDLES[place.session_kind].intersection(needs)
+        files_read, files_write = self._files(place.workspace, needs, has)
+        memory = handles.memory_read(place) if Capability.MEMORY_READ in has else None
+        network = (
+            WatchedNetwork(handles.network)
+            if Capability.NETWORK in has and handles.network is not None
+            else None
+        )
         return ToolContext(
             session_id=place.session_id,
             turn_id=place.turn_id,
             call_id=call.call_id,
             session_kind=place.session_kind,
             agent=place.agent,
-            files_read=handles.files_read(place.workspace)
-            if Capability.FILES_READ in needs or Capability.FILES_WRITE in needs
-            else None,
-            files_write=handles.files_write(place.workspace)
-            if Capability.FILES_WRITE in has
-            else None,
-            network=WatchedNetwork(handles.network)
-            if Capability.NETWORK in has and handles.network is not None
-            else None,
+            files_read=files_read,
+            files_write=files_write,
+            network=network,
+            search=None if network is None else handles.search(network),
             channel=handles.channel(place, call) if Capability.CHANNEL in has else None,
             sessions=handles.sessions(place, call) if Capability.SESSIONS in has else None,
+            processes=handles.processes(place) if Capability.PROCESSES in has else None,
+            memory_read=memory,
+            memory_write=handles.memory_write(place, call, needs, memory)
+            if Capability.MEMORY_WRITE in has
+            else None,
+            plan=handles.plan(place, call),
+            skills=handles.skills(place.workspace),
             artifacts=handles.artifacts(place.session_id),
             on_progress=on_progress,
         )
+
+    def _files(
+        self, workspace: str, needs: tuple[Capability, ...], has: frozenset[Capability]
+    ) -> tuple[ReadableFiles | None, WritableFiles | None]:
+        """The files of a call, to read and to write: under one watch, since it may copy."""
+        if Capability.FILES_READ not in needs and Capability.FILES_WRITE not in needs:
+            return None, None
+        watch = FileWatch(self._marked_files, workspace)
+        reader = WatchedReader(self._handles.files_read(workspace), watch)
+        if Capability.FILES_WRITE not in has:
+            return reader, None
+        return reader, WatchedWriter(self._handles.files_write(workspace), watch)

@@ -1,4 +1,4 @@
-"""How far one call reaches: where its requests may lead, and what it has read when it has run."""
+"""How far one call reaches: where its requests may lead, and what it has read, and written."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ import msgspec
 
 from ..config.new_hosts import named_hosts, url_arguments
 from ..config.policy_match import CallArguments
+from ..runtime.definitions import Capability
+from ..runtime.events import DurableEvent, FilesMarked
 from ..runtime.handles import WebRequest
 from ..runtime.messages import PermissionQuestion, SessionMarks
+from ..runtime.watched_files import FileWatch, WatchedReader
 from ..runtime.watched_network import WatchedNetwork
-from .session_marks import joined, marks_of_call
+from .session_marks import joined, marked, marks_of_call
 from .tool_call import ReadyCall
 
-Judge = Callable[[PermissionQuestion], Awaitable[str | None]]
-"""Why a call must not do this, or `None` when it may."""
+Judge = Callable[[PermissionQuestion, frozenset[str]], Awaitable[str | None]]
+"""Why a call must not do this, or `None` when it may; the hosts are what it was decided about."""
+
+_STRANGE = SessionMarks(is_tainted=True)
 
 
 @runtime_checkable
@@ -25,12 +30,26 @@ class HasRead(Protocol):
 
     @property
     def read(self) -> SessionMarks:
-        """What it has read so far: of delegated sessions, what they have."""
+        """What it has read so far: of delegated sessions, what they have; of memories, who wrote."""
         ...
 
 
+def watch(ready: ReadyCall, judge: Judge, is_tainted: Callable[[], bool]) -> None:
+    """Has an eye on what the call does from here on: where it connects, and on its files.
+
+    Args:
+        ready: The call, which is about to run.
+        judge: Says what it must not do.
+        is_tainted: Whether its session is, at the time that it is asked.
+    """
+    limit_reach(ready, judge)
+    files = _watch(ready)
+    if files is not None:
+        files.begin(lambda: is_tainted() or read_by(ready).is_tainted)
+
+
 def limit_reach(ready: ReadyCall, judge: Judge) -> None:
-    """Has every request judged that leads to a host which the call's arguments don't name.
+    """Has every redirect judged, and every request to a host which the call's arguments don't name.
 
     A call whose arguments name none was decided about as one that may connect anywhere.
     """
@@ -43,9 +62,19 @@ def limit_reach(ready: ReadyCall, judge: Judge) -> None:
         return
 
     async def may_visit(request: WebRequest) -> str | None:
-        return await judge(_elsewhere(ready, request))
+        return await judge(_elsewhere(ready, request), known)
 
-    network.limit(decided, may_visit)
+    known = frozenset(decided)
+    network.limit(known, may_visit)
+
+
+def files_marked(ready: ReadyCall) -> tuple[FilesMarked, ...]:
+    """The event of what the call has written, if there is any; it can write no more."""
+    files = _watch(ready)
+    there, gone = files.end() if files is not None else ((), ())
+    if not there and not gone:
+        return ()
+    return (FilesMarked(call_id=ready.call.call_id, marked=there, cleared=gone),)
 
 
 def hosts_of(ready: ReadyCall | None) -> tuple[str, ...]:
@@ -57,8 +86,31 @@ def hosts_of(ready: ReadyCall | None) -> tuple[str, ...]:
 def read_by(ready: ReadyCall) -> SessionMarks:
     """What a call that has run has read."""
     read = marks_of_call(ready.tool.definition.needs, hosts_of(ready))
-    sessions = ready.context.sessions
-    return joined(read, sessions.read) if isinstance(sessions, HasRead) else read
+    for handle in (ready.context.sessions, ready.context.memory_read):
+        if isinstance(handle, HasRead):
+            read = joined(read, handle.read)
+    return joined(read, _STRANGE) if _strange_file(ready) else read
+
+
+def due_marks(
+    ready: ReadyCall, marks: SessionMarks, read: SessionMarks
+) -> tuple[DurableEvent, ...]:
+    """The events that are due when a session with these marks gets what a call has read."""
+    file = _strange_file(ready)
+    is_web = Capability.NETWORK in ready.tool.definition.needs
+    source = f"file {file}" if file and not is_web else ready.name
+    return marked(marks, read, ready.name, ready.call.call_id, tainted_by=source)
+
+
+def _watch(ready: ReadyCall) -> FileWatch | None:
+    files = ready.context.files_read
+    return files.watch if isinstance(files, WatchedReader) else None
+
+
+def _strange_file(ready: ReadyCall) -> str:
+    """The first file that the call has read and a tainted session wrote, if there is one."""
+    files = _watch(ready)
+    return next(iter(tuple(files.read)), "") if files is not None else ""
 
 
 def _elsewhere(ready: ReadyCall, request: WebRequest) -> PermissionQuestion:

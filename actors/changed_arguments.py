@@ -7,11 +7,20 @@ from collections.abc import Callable
 import msgspec
 
 from ..runtime.definitions import ErrorType, ToolFailure
+from ..runtime.errors import ValidationError
 from ..runtime.identity import new_id
-from ..runtime.messages import ApprovalAnswer, CheckPermissions, Decision, Resolution
+from ..runtime.messages import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    CheckPermissions,
+    Decision,
+    Resolution,
+)
+from ..tools.argument_text import without_advice
 from .call_preparation import CallPreparation
 from .call_preview import preview_of
-from .open_question import OpenQuestion, without_memory
+from .given_answer import without_memory
+from .open_question import OpenQuestion
 from .tool_call import ReadyCall
 
 
@@ -36,21 +45,29 @@ class ChangedArguments:
         if answer.decision != "allow" or answer.arguments is None:
             return question.resolution(answer)
         changed, decision = self._judged(question, answer.arguments)
-        if decision.verdict == "deny":
-            raise ToolFailure(
-                ErrorType.PERMISSION_DENIED,
-                f"Not run: {decision.reason}",
-                tier=changed.tier,
-                reason=decision.reason,
-            )
-        is_higher = changed.tier.rank > question.question.tier.rank
-        if is_higher:
+        if _is_higher(changed, question):
             answer = without_memory(msgspec.structs.replace(answer, decision="revised"))
         return Resolution(
             approval_id=question.approval_id,
             answer=answer,
             arguments=changed.arguments.canonical,
             digest=changed.digest(question.place, decision.policy_version),
+        )
+
+    async def request(self, question: OpenQuestion, arguments: str) -> ApprovalRequest:
+        """The question as it would be about other arguments; raises `ToolFailure` as above."""
+        changed, decision = self._judged(question, arguments)
+        canonical = changed.arguments.canonical
+        # Of a higher tier it is asked about itself, and only that answer can be remembered.
+        is_higher = _is_higher(changed, question)
+        return msgspec.structs.replace(
+            question.request(),
+            tier=changed.tier,
+            reason=decision.reason,
+            arguments=canonical,
+            digest=changed.digest(question.place, decision.policy_version),
+            preview=await preview_of(changed),
+            scopes=("call",) if is_higher else question.scopes_for(canonical),
         )
 
     async def asked_anew(
@@ -79,4 +96,20 @@ class ChangedArguments:
         changed = self._preparation.ready(place, question.call, arguments)
         check = CheckPermissions(place=place, questions=(changed.question,), marks=question.marks)
         (decision,) = self._decide(check)
+        if decision.verdict == "deny":
+            raise ToolFailure(
+                ErrorType.PERMISSION_DENIED,
+                f"Not run: {decision.reason}",
+                tier=changed.tier,
+                reason=decision.reason,
+            )
         return changed, decision
+
+
+def told_to_person(failure: ToolFailure) -> ValidationError:
+    """Why changed arguments can't be, for whoever changed them: the model's advice is left out."""
+    return ValidationError(f"arguments: {without_advice(str(failure))}", field="arguments")
+
+
+def _is_higher(changed: ReadyCall, question: OpenQuestion) -> bool:
+    return changed.tier.rank > question.question.tier.rank

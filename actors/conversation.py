@@ -16,14 +16,18 @@ from ..runtime.events import (
     CallProposed,
     CallStarted,
     ChildAsks,
+    FilesMarked,
     GrantGiven,
     GrantRevoked,
     HistoryCompacted,
     InputAccepted,
     InputCancelled,
+    MemoryForgotten,
+    MemoryStored,
     MessageCompleted,
     MessageSent,
     ModelSwitched,
+    PlanSet,
     PrivateDataRead,
     ProviderSetAside,
     QuestionAnswered,
@@ -43,11 +47,12 @@ from ..runtime.events import (
 )
 from ..runtime.history import Answer, Input, Item, Result, Round, is_error, repair_history
 from ..runtime.messages import UNMARKED
+from ..runtime.plan_events import PlanItem, plan_lines
 from .compaction import held_inputs
 from .deferral import DeferredCalls
 from .given_budgets import GivenBudgets
 from .retries import Retries
-from .session_marks import connected, joined, mark_of
+from .session_marks import connected, joined, learned, mark_of
 
 Ignored = (
     ApprovalAsked
@@ -55,8 +60,11 @@ Ignored = (
     | AttemptCharged
     | AttemptFailed
     | ChildAsks
+    | FilesMarked
     | GrantGiven
     | GrantRevoked
+    | MemoryForgotten
+    | MemoryStored
     | MessageSent
     | ModelSwitched
     | ProviderSetAside
@@ -74,6 +82,9 @@ Ignored = (
 SUMMARY_HEADING = "What was said and done before, in short:"
 """Says to the model what it reads in the place of its oldest rounds."""
 
+PLAN_HEADING = "Your plan, as you set it:"
+"""Stands with the summary, behind which the plan may be gone."""
+
 
 class Conversation:
     """What a session knows; changed by `fold` alone.
@@ -88,6 +99,7 @@ class Conversation:
         turn_id: The turn that has not ended, or `None`; `turn_inputs` are the latest turn's.
         asked: The inputs of the turn that has not ended; a summary never replaces them.
         marks: What it has read.
+        plan: What its model means to do.
         message_id: The latest answer's.
         open_calls: Its calls without a result, in their order; `started_calls` are those whose
             effect had begun.
@@ -111,6 +123,7 @@ class Conversation:
         self.turn_id: str | None = None
         self.turn_inputs: tuple[str, ...] = ()
         self.marks = UNMARKED
+        self.plan: tuple[PlanItem, ...] = ()
         self.message_id = ""
         self.open_calls: dict[str, CallProposed] = {}
         self.started_calls: set[str] = set()
@@ -120,6 +133,7 @@ class Conversation:
         self.asked: tuple[Input, ...] = ()
         self.retries = Retries()
         self.budgets = GivenBudgets()
+        self._proposed_unexposed: frozenset[str] = frozenset()
         self._rounds: list[Round] = []
         self._tail: list[Item] = []
         self._results: dict[str, Result] = {}
@@ -157,15 +171,15 @@ class Conversation:
             case CallStarted():
                 self.started_calls.add(event.call_id)
             case PrivateDataRead() | SessionTainted():
-                self.marks = joined(self.marks, mark_of(event))
+                self._fold_mark(event)
             case HistoryCompacted():
                 self._fold_summary(event)
             case MessageCompleted():
                 self._fold_message(event)
             case InputAccepted():
                 self.budgets.fold(event)
-                self.waiting_inputs[event.input_id] = Input(event.text, event.attachments)
-                self.deferred.accept(event)
+                text = self.deferred.accept(event)
+                self.waiting_inputs[event.input_id] = Input(text, event.attachments)
             case InputCancelled():
                 # One that brought what was there already is not on record.
                 self.waiting_inputs.pop(event.input_id, None)
@@ -176,14 +190,23 @@ class Conversation:
                 self.deferred.forget(self.turn_inputs)
                 self.turn_id, self.asked = None, ()
                 self._repair()
-            case SessionBudgetSet():
-                self.budgets.fold(event)
-            case SessionCreated():
-                self._fold_creation(event)
-            case AgentSwitched():
-                self.agent = event.agent
+            case SessionBudgetSet() | SessionCreated() | AgentSwitched() | PlanSet():
+                self._fold_setting(event)
             case _:
                 _ignored(event)
+
+    def _fold_setting(
+        self, event: SessionBudgetSet | SessionCreated | AgentSwitched | PlanSet
+    ) -> None:
+        match event:
+            case SessionBudgetSet():
+                self.budgets.fold(event)
+            case AgentSwitched():
+                self.agent = event.agent
+            case PlanSet():
+                self.plan = event.items
+            case SessionCreated():
+                self._fold_creation(event)
 
     def _fold_creation(self, event: SessionCreated) -> None:
         self.budgets.fold(event)
@@ -206,7 +229,10 @@ class Conversation:
 
         What the running turn was asked stays behind it as it was, with its attachments.
         """
-        summary = Input(f"{SUMMARY_HEADING}\n\n{event.summary}")
+        said = [SUMMARY_HEADING, event.summary]
+        if self.plan:  # it stood in a result, which may be among what goes
+            said += [PLAN_HEADING, "\n".join(plan_lines(self.plan))]
+        summary = Input("\n\n".join(said))
         first = [summary, *held_inputs(self._rounds[: event.rounds], self.asked)]
         del self._rounds[: event.rounds]
         if self._rounds:
@@ -231,9 +257,17 @@ class Conversation:
         if not answer.calls:
             self._finish_round()
 
+    def _fold_mark(self, event: PrivateDataRead | SessionTainted) -> None:
+        """From here on what is known is what an exposed session was let do, not what led to it."""
+        was_exposed = self.marks.is_exposed
+        self.marks = joined(self.marks, mark_of(event))
+        if self.marks.is_exposed and not was_exposed:
+            # The call that it is about is one of them: its mark stands ahead of its result.
+            self._proposed_unexposed = frozenset({*self.open_calls, *self.deferred.calls})
+
     def _fold_result(self, event: CallFinished) -> None:
-        if event.hosts:
-            self.marks = connected(self.marks, event.hosts)
+        if event.hosts and event.call_id not in self._proposed_unexposed:
+            self.marks = connected(self.marks, learned(self.marks, event))
         self.open_calls.pop(event.call_id, None)
         if self.deferred.calls.pop(event.call_id, None) is not None:
             self._fold_late(event)
@@ -249,9 +283,10 @@ class Conversation:
         """A call is pending: for the model, that is its result."""
         call = self.open_calls.pop(event.call_id)
         is_again = event.call_id in self.deferred.calls
-        self.deferred.calls[event.call_id] = call
         if is_again:
             self._fold_late(event)
+        self.deferred.defer(call, event)
+        if is_again:
             return
         self._results[event.call_id] = Result(event.call_id, event.name, event.result)
         if not self.open_calls:

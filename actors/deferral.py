@@ -74,16 +74,27 @@ class DeferredCalls:
     Attributes:
         calls: Those that have no result, by id.
         inputs: By id, the inputs with answers about them, until their turns are over.
+        names: By call, the question by whose id the model knows that it is pending: what a person
+            changed may have been asked about by another id since.
     """
 
     def __init__(self) -> None:
         self.calls: dict[str, CallProposed] = {}
         self.inputs: dict[str, InputAccepted] = {}
+        self.names: dict[str, str] = {}
 
-    def accept(self, event: InputAccepted) -> None:
-        """Takes an input into account, if it is about a deferred call."""
-        if event.approval_id:
-            self.inputs[event.input_id] = event
+    def defer(self, call: CallProposed, event: CallDeferred) -> None:
+        """A call is pending, and the model hears by which id."""
+        self.calls[event.call_id] = call
+        self.names[event.call_id] = event.approval_id
+
+    def accept(self, event: InputAccepted) -> str:
+        """Takes an input into account, if it is about a deferred call; gives its text."""
+        if not event.approval_id:
+            return event.text
+        self.inputs[event.input_id] = event
+        known = self.names.get(event.call_id, event.approval_id)
+        return event.text if known == event.approval_id else f"{known} is now {event.text}"
 
     def due(self, input_ids: tuple[str, ...]) -> dict[str, CallProposed]:
         """The calls that a turn for these inputs runs first."""
@@ -99,10 +110,15 @@ class DeferredCalls:
         self, event: CallFinished | CallDeferred, input_ids: tuple[str, ...]
     ) -> tuple[int, Input] | None:
         """What the model hears, by which of the turn's inputs; `None` when no input is about it."""
+        known = self.names.get(event.call_id, "")
+        if isinstance(event, CallFinished):
+            self.names.pop(event.call_id, None)
         for at, input_id in enumerate(input_ids):
             accepted = self.inputs.get(input_id)
             if accepted is not None and accepted.call_id == event.call_id:
                 before = accepted.approval_id
+                if known not in {"", before}:
+                    before = f"{known} (and since as {before})"
                 if isinstance(event, CallDeferred):
                     return at, Input(asked_again_text(event, before))
                 return at, Input(late_text(event, before))

@@ -71,7 +71,8 @@ class Directory:
         with self._mailbox.open() as messages:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._unload_idle, name="unload idle sessions")
-                nursery.start_soon(self._services.tree.take_up, name="take up detached sessions")
+                tree = self._services.tree
+                nursery.start_soon(tree.detached.take_up, name="take up detached sessions")
                 task_status.started()
                 async for message in messages:
                     match message:
@@ -106,10 +107,11 @@ class Directory:
         if (held := self._unloading.get(message.session_id)) is not None:
             held.append(message)
             return
-        if isinstance(message, CancelTurn) and message.session_id not in self._live:
+        is_live = message.session_id in self._live
+        if isinstance(message, CancelTurn) and not (is_live or message.loads):
             message.reply.send(False)
             return
-        wakes = self._services.wakes or message.session_id in self._live
+        wakes = self._services.wakes or is_live
         if isinstance(message, WakeSession) and not wakes:
             return  # the input waits on record until somebody goes on with the session
         try:

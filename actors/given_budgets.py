@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from ..runtime.budget import Budget
-from ..runtime.events import InputAccepted, SessionBudgetSet, SessionCreated, TurnStarted
+from ..runtime.events import (
+    DurableEvent,
+    InputAccepted,
+    SessionBudgetSet,
+    SessionCreated,
+    TurnStarted,
+)
 
 
 class GivenBudgets:
@@ -21,8 +27,8 @@ class GivenBudgets:
         self.parent_id: str | None = None
         self._of_inputs: dict[str, Budget] = {}
 
-    def fold(self, event: InputAccepted | TurnStarted | SessionCreated | SessionBudgetSet) -> None:
-        """Takes the next event into account."""
+    def fold(self, event: DurableEvent) -> None:
+        """Takes the next event into account; most say nothing of budgets."""
         match event:
             case InputAccepted(budget=budget):
                 if budget is not None:

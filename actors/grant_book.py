@@ -6,11 +6,9 @@ import msgspec
 
 from ..config.grant_binding import covers
 from ..runtime.messages import ApprovalAnswer, CallPlace, Decision, PermissionQuestion, SessionMarks
-from ..runtime.permission_table import LASTING_SCOPES
+from ..runtime.permission_table import is_suspended_in_tainted
 from ..runtime.store import GrantRow
 
-GRANT = "grant "
-"""How an answer begins to say who gave it, when it was remembered."""
 MAX_GRANTS = 10_000
 """More than people give; past it, answers hold for their call alone."""
 
@@ -39,16 +37,19 @@ class GrantBook:
         ]
         for grant_id in over:
             del grants[grant_id]
+        before = len(grants)
         grants[grant.grant_id] = grant
-        self._count += 1 - len(over)
+        self._count += len(grants) - before - len(over)
 
-    def remove(self, grant: GrantRow) -> None:
-        """From here on it does not hold."""
+    def remove(self, grant: GrantRow) -> bool:
+        """From here on it does not hold; whether it did."""
         grants = self._by_tool.get(grant.tool, {})
-        if grants.pop(grant.grant_id, None) is not None:
-            self._count -= 1
-            if not grants:
-                del self._by_tool[grant.tool]
+        if grants.pop(grant.grant_id, None) is None:
+            return False
+        self._count -= 1
+        if not grants:
+            del self._by_tool[grant.tool]
+        return True
 
     def has(self, tool: str) -> bool:
         """Whether anything is remembered about this tool."""
@@ -70,13 +71,10 @@ class GrantBook:
 
 
 def is_suspended(grant: GrantRow, marks: SessionMarks) -> bool:
-    """Whether it does not hold in a session that has read untrusted content.
-
-    There, only a person who knew that may allow more than one call, and only in the session.
-    """
-    if not marks.is_tainted or grant.verdict != "allow":
-        return False
-    return grant.scope in LASTING_SCOPES or not grant.is_tainted
+    """Whether it does not hold in a session with these marks."""
+    return marks.is_tainted and is_suspended_in_tainted(
+        grant.verdict, grant.scope, is_tainted=grant.is_tainted
+    )
 
 
 def is_covered(grant: GrantRow, place: CallPlace, question: PermissionQuestion) -> bool:
@@ -119,8 +117,8 @@ def decided_by_grant(grant: GrantRow, decision: Decision) -> Decision:
 
 
 def said_by(grant: GrantRow) -> ApprovalAnswer:
-    """A grant's answer to a question that waits."""
-    by = f"{GRANT}{grant.grant_id}"
+    """A grant's answer to a question that waits; that it is one is said beside it, by its id."""
+    by = f"grant {grant.grant_id}"
     return ApprovalAnswer(decision=grant.verdict, reason=grant.reason, answered_by=by)
 
 

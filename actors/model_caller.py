@@ -313,6 +313,7 @@ class ModelCaller:
             await self._mailbox.tell(
                 StartModelCall(target=self.target, request=request, outlet=outlet, scope=scope)
             )
+            answer.is_sent = True
             try:
                 await self._listen(batches, answer, charge, is_shown=is_shown)
             except BaseException:

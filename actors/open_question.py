@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from ..config.grant_binding import binding_of, lasting_problem
-from ..runtime.definitions import InputSource
+from ..runtime.definitions import Binding, InputSource
 from ..runtime.errors import ValidationError
 from ..runtime.events import (
     ApprovalAnswered,
     ApprovalAsked,
     CallDeferred,
     ChildAsks,
+    DurableEvent,
     GrantGiven,
     InputAccepted,
 )
+from ..runtime.excerpt import excerpt
 from ..runtime.history import Call
 from ..runtime.identity import new_id
 from ..runtime.mailbox import Reply
@@ -29,16 +33,27 @@ from ..runtime.messages import (
 from ..runtime.permission_table import LASTING_SCOPES
 from ..runtime.store import ApprovalRow
 from .deferral import answered_text, pending_result
+from .given_answer import MAX_PATTERN_CHARACTERS, MAX_SHOWN_CHARACTERS, without_memory
 
 SESSION_SCOPES = ("call", "turn", "session")
 """For what every answer can be remembered; `call` is the answer itself."""
+
+
+class SharedAnswer(NamedTuple):
+    """An answer for all who ask the same; `grant_id` is the grant that gave it, if one did."""
+
+    answer: ApprovalAnswer
+    grant_id: str
 
 
 class OpenQuestion:
     """A question, until it is settled.
 
     Attributes:
+        marks: What its session has read, as far as is known; see `ApprovalRecord.refresh`.
+        known_marks: The same when it was put to people, who answer with that in mind.
         outcome: Answered once, when the answer is on record.
+        shared: The answer as those who ask the same have it, once there is one.
         patience_seconds: How long it waits from when it is put to a person here.
         asked_in: The session whose people are asked, when that is one above; `origin` says so.
         is_deferred: Whether its turn goes on without the answer, which becomes an input.
@@ -73,20 +88,51 @@ class OpenQuestion:
         self.expires_at_ms = expires_at_ms
         self.patience_seconds = patience_seconds
         self.marks = marks
+        self.known_marks = marks
         self.preview = preview
         self.asked_in = asked_in
         self.origin = origin
         self.is_deferred = is_deferred
         self.outcome: Reply[Resolution] = Reply()
+        self.shared: SharedAnswer | None = None
         self.followers: list[OpenQuestion] = []
+
+    @property
+    def granting_place(self) -> CallPlace:
+        """Where a grant must hold to answer it: a deferred call runs in another turn."""
+        if not self.is_deferred:
+            return self.place
+        return msgspec.structs.replace(self.place, turn_id="")
+
+    def conclude(self, resolution: Resolution) -> None:
+        """It has its answer, which is on record; whoever waits hears it, and only the first."""
+        answer = self.answer_for_all(resolution)
+        if answer is not None and self.shared is None:
+            self.shared = SharedAnswer(answer, resolution.grant_id)
+        if not self.outcome.is_done:
+            self.outcome.send(resolution)
+
+    def answer_for_all(self, resolution: Resolution) -> ApprovalAnswer | None:
+        """The answer for others: with the arguments that it is about, never the model's instead."""
+        answer = without_memory(resolution.answer)
+        if answer.decision in {"allow", "revised"}:
+            changed = resolution.arguments if resolution.digest != self.digest else None
+            return msgspec.structs.replace(answer, decision="allow", arguments=changed)
+        if answer.decision in {"deny", "expired"}:
+            return msgspec.structs.replace(answer, arguments=None)
+        return None
 
     @property
     def scopes(self) -> tuple[str, ...]:
         """For what an answer may be remembered."""
+        return self.scopes_for(self.question.arguments)
+
+    def scopes_for(self, arguments: str) -> tuple[str, ...]:
+        """The same for an answer with other arguments."""
         definition = self.question.definition
         # The turn that asked is over by then, or nearly.
         scopes = tuple(s for s in SESSION_SCOPES if s != "turn" or not self.is_deferred)
-        if definition is None or self.lasting_problem(self.question.arguments):
+        if definition is None or self.lasting_problem(arguments):
             return scopes
         return (*scopes, "agent", "always")
 
@@ -158,6 +204,12 @@ class OpenQuestion:
             approval_id=self.approval_id,
         )
 
+    def ending(self, resolution: Resolution) -> tuple[DurableEvent, ...]:
+        """What goes on record together when it has its answer."""
+        late = self.delivery(resolution)
+        answered = self.answered(resolution)
+        return (answered,) if late is None else (answered, late)
+
     def asked_above(self) -> ChildAsks:
         """The event for the session whose people are asked, when that is one above."""
         return ChildAsks(
@@ -198,6 +250,7 @@ class OpenQuestion:
             arguments=resolution.arguments if is_changed else refused,
             remember=answer.remember,
             digest=resolution.digest if is_changed else None,
+            grant_id=resolution.grant_id,
         )
 
     def grant(self, resolution: Resolution) -> GrantGiven | None:
@@ -207,41 +260,45 @@ class OpenQuestion:
             ValidationError: It can't be.
         """
         answer = resolution.answer
-        scope = answer.remember
-        if scope in {None, "call"} or answer.decision not in {"allow", "deny"}:
-            return None
         definition = self.question.definition
-        problem = self._scope_problem(scope, resolution)
+        if answer.remember in {None, "call"} or answer.decision not in {"allow", "deny"}:
+            return None
+        problem = self._scope_problem(answer.remember, resolution)
         if definition is None or problem is not None:
-            known = ", ".join(self.scopes)
+            said = excerpt(repr(str(answer.remember)[:MAX_SHOWN_CHARACTERS]), MAX_SHOWN_CHARACTERS)
+            why = "the tool is gone" if definition is None else problem
             raise ValidationError(
-                f"remember: not for {scope!r}, since {problem or 'the tool is gone'}; there are: "
-                f"{known}",
+                f"remember: not for {said}, since {why}; there are: {', '.join(self.scopes)}",
                 field="remember",
             )
-        tier = self.question.tier
-        try:
-            binding = binding_of(
-                self.question.name, resolution.arguments, tier=tier, pattern=answer.pattern
-            )
-        except ValueError as error:
-            raise ValidationError(str(error), field="pattern") from None
         return GrantGiven(
             grant_id=new_id("grant"),
             verdict=answer.decision,
-            scope=str(scope),
+            scope=str(answer.remember),
             tool=self.question.name,
             definition=definition.digest,
-            tier=tier,
-            binding=binding,
+            tier=self.question.tier,
+            binding=self._binding(resolution),
             agent=self.place.agent.name,
             turn_id=self.place.turn_id,
             workspace=self.place.workspace,
             approval_id=self.approval_id,
             given_by=answer.answered_by,
             reason=answer.reason,
-            is_tainted=self.marks.is_tainted,
+            is_tainted=self.known_marks.is_tainted,
         )
+
+    def _binding(self, resolution: Resolution) -> Binding:
+        """Which calls an answer is remembered for; raises `ValidationError` for an odd pattern."""
+        name, tier, pattern = self.question.name, self.question.tier, resolution.answer.pattern
+        if len(pattern or "") > MAX_PATTERN_CHARACTERS:
+            raise ValidationError(
+                f"pattern: it is longer than {MAX_PATTERN_CHARACTERS} characters", field="pattern"
+            )
+        try:
+            return binding_of(name, resolution.arguments, tier=tier, pattern=pattern)
+        except ValueError as error:
+            raise ValidationError(str(error), field="pattern") from None
 
 
 def stored_resolution(row: ApprovalRow) -> Resolution:
@@ -260,46 +317,5 @@ def stored_resolution(row: ApprovalRow) -> Resolution:
         answer=answer,
         arguments=row.final_arguments or row.arguments,
         digest=row.final_digest or row.digest,
+        grant_id=row.grant_id,
     )
-
-
-def without_memory(answer: ApprovalAnswer) -> ApprovalAnswer:
-    """The answer, for this call alone."""
-    return msgspec.structs.replace(answer, remember=None, pattern=None)
-
-
-def checked_answer(answer: ApprovalAnswer) -> ApprovalAnswer:
-    """The answer, if it is one that a client may give; raises `ValidationError` otherwise."""
-    if (problem := _odd(answer)) is not None:
-        raise ValidationError(f"the answer is none: {problem}")
-    if answer.decision not in {"allow", "deny"}:
-        raise ValidationError(
-            f"decision: {answer.decision!r} is neither allow nor deny", field="decision"
-        )
-    return answer
-
-
-def as_answer(answer: object) -> ApprovalAnswer:
-    """What an application may say, as an answer; anything unknown is a denial."""
-    match answer:
-        case ApprovalAnswer(decision="allow" | "deny") if _odd(answer) is None:
-            return answer
-        case True | "allow":
-            return ApprovalAnswer(decision="allow")
-        case False | "deny":
-            return ApprovalAnswer(decision="deny")
-        case _:
-            return ApprovalAnswer(
-                decision="deny",
-                reason=f"the approval handler answered {answer!r}, not allow or deny",
-                answered_by="callboard",
-            )
-
-
-def _odd(answer: ApprovalAnswer) -> str | None:
-    """What is of a wrong type in it: nothing checks that when it is made."""
-    try:
-        msgspec.convert(msgspec.structs.asdict(answer), ApprovalAnswer)
-    except msgspec.ValidationError as error:
-        return str(error)
-    return None

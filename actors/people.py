@@ -17,7 +17,8 @@ from ..runtime.foreign_crash import raise_stop
 from ..runtime.messages import ApprovalAnswer, ApprovalRequest, CallPlace
 from ..runtime.redaction import redacting_logger
 from .channels import Channels, Served
-from .open_question import OpenQuestion, as_answer
+from .given_answer import as_answer
+from .open_question import OpenQuestion
 
 logger = redacting_logger(__name__)
 
@@ -25,6 +26,9 @@ Said = TypeVar("Said")
 
 Approver = Callable[[ApprovalRequest], Awaitable[ApprovalAnswer | str | bool]]
 """Asks a person, or answers for them: `allow`, `deny`, a bool, or a whole answer."""
+
+LOOK_SECONDS = 1.0
+"""How often it is looked whether somebody has come to a channel that nobody was at."""
 
 NOBODY = ApprovalAnswer(
     decision="deny",
@@ -72,39 +76,43 @@ class People:
         """Who is asked about the calls of a place."""
         return self._channels.serving(place)
 
-    async def ask(self, question: OpenQuestion) -> ApprovalAnswer | None:
+    async def ask(self, question: OpenQuestion, nursery: trio.Nursery) -> ApprovalAnswer | None:
         """What they answer, or that time is over; `None` when others settled it meanwhile.
 
-        A deferred question waits on record where nobody is.
+        A deferred question waits on record where nobody is. The channel is asked in a task of
+        `nursery`, and may outlast the question there.
         """
         served = self.serving(question.place)
         if served is None and not question.is_deferred:
             is_worker = question.place.session_kind is SessionKind.WORKER
             return NOBODY_FOR_WORKERS if is_worker else NOBODY
         answers: list[ApprovalAnswer] = []
+        asking = trio.CancelScope()
 
-        async def call() -> None:
-            if served is None:
-                return
-            if (answer := await _answer_of(served.channel, question)) is not None:
-                answers.append(answer)
-                nursery.cancel_scope.cancel(reason="answered")
+        async def call(channel: Channel) -> None:
+            with asking:
+                answers.append(await _answer_of(channel, question))
+                waiting.cancel(reason="answered")
 
-        with trio.move_on_after(question.patience_seconds):
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(call, name=f"approver {question.approval_id}")
-                with suppress(CallboardError):  # told to whoever asked
-                    await question.outcome.wait()
-                nursery.cancel_scope.cancel(reason="answered by others")
-            return answers[0] if answers else None
-        return EXPIRED
+        if served is not None:
+            nursery.start_soon(call, served.channel, name=f"approver {question.approval_id}")
+        try:
+            with trio.move_on_after(question.patience_seconds) as patience:
+                with trio.CancelScope() as waiting, suppress(CallboardError):
+                    await question.outcome.wait()  # an error is told to whoever asked
+        finally:
+            # Not waited for: what can't be cancelled, a thread in `input()`, holds up no answer.
+            asking.cancel(reason="answered, or over")
+        if answers:
+            return answers[0]
+        return EXPIRED if patience.cancelled_caught else None
 
 
-async def _answer_of(channel: Channel, question: OpenQuestion) -> ApprovalAnswer | None:
-    """What a channel says; `None` when nobody is there, and the question waits on record."""
+async def _answer_of(channel: Channel, question: OpenQuestion) -> ApprovalAnswer:
+    """What a channel says; while nobody is there, the question waits on record."""
     try:
-        if not channel.is_connected:
-            return None
+        while not channel.is_connected:  # ruff: ignore[async-busy-wait] an application tells nobody
+            await trio.sleep(LOOK_SECONDS)
         return as_answer(await said(channel.approve(question.request())))
     except BaseException as crash:  # noqa: ASYNC103  the application's: the answer is no
         raise_stop(crash)

@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 
 from ..runtime.call_events import CallFinished, ToolGivenUp
-from ..runtime.definitions import CallStatus, ErrorType, ToolDefinition, ToolFailure
+from ..runtime.definitions import ErrorType, ToolDefinition, ToolFailure
 from ..runtime.errors import CallboardError
 from ..runtime.mailbox import Mailbox
 from ..runtime.messages import AppendEvents, CallPlace, JournalMessage
 from ..runtime.redaction import redacting_logger
 from ..tools.argument_text import TRY_AGAIN
-from .tool_call import Outcome
+from .tool_call import Outcome, content_of
 
 logger = redacting_logger(__name__)
 
@@ -51,10 +51,8 @@ class Retries:
 
     def count(self, event: CallFinished) -> None:
         """Takes the result of a call into account."""
-        if event.status is CallStatus.ERROR and _LEFT in event.result:
-            told = msgspec.json.decode(event.result)
-            if told.get("error_type") == ErrorType.VALIDATION_ERROR and _LEFT in told:
-                self.left[event.name] = told[_LEFT]
+        if event.attempts_left is not None:
+            self.left[event.name] = event.attempts_left
 
 
 class Attempts:
@@ -82,27 +80,27 @@ class Attempts:
 
     def judged(self, name: str, outcome: Outcome, definition: ToolDefinition | None) -> Outcome:
         """The outcome with what the model needs for the next attempt, when its arguments were wrong."""
-        if outcome.status is not CallStatus.ERROR:
-            return outcome
-        told: dict[str, Any] = msgspec.json.decode(outcome.content)
-        if told.get("error_type") != ErrorType.VALIDATION_ERROR or self._left.get(name) == 0:
+        details = dict(outcome.failure or {})
+        if details.get("error_type") != ErrorType.VALIDATION_ERROR or self._left.get(name) == 0:
             return outcome
         left = self._left.get(name, MAX_ATTEMPTS) - 1
-        # The schema may be long: what was wrong stands before it.
-        told = {
-            **{name: told.pop(name) for name in ("status", "error_type", "message")},
-            "field": told.pop("field", None),
+        # The schema may be long: what was wrong stands before it. What a tool says beside it
+        # can't take the place of what is counted here.
+        told: dict[str, Any] = {
+            **{name: details.pop(name) for name in ("status", "error_type", "message")},
+            "field": details.pop("field", None),
             _LEFT: left,
             "schema": definition and definition.parameters,
-            **told,
         }
+        told = {**told, **{name: value for name, value in details.items() if name not in told}}
         if left == 0:
             self._give_up(name, told["message"])
             said = told["message"].removesuffix(TRY_AGAIN)
             told["message"] = (
                 f"{said} This was attempt {MAX_ATTEMPTS} of {MAX_ATTEMPTS}. {_stop(name)}"
             )
-        return msgspec.structs.replace(outcome, content=msgspec.json.encode(told).decode())
+        content = content_of(told)
+        return msgspec.structs.replace(outcome, content=content, failure=told, attempts_left=left)
 
     def take_given_up(self) -> tuple[ToolGivenUp, ...]:
         """The tools that were given up since the last time; their events go with the results."""

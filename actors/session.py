@@ -11,21 +11,15 @@ import trio
 from ..runtime.errors import (
     CallboardError,
     ConflictError,
-    NotFoundError,
     OverloadedError,
 )
 from ..runtime.events import (
-    DurableEvent,
     InputAccepted,
-    LiveEvent,
     Stored,
 )
 from ..runtime.identity import new_id
-from ..runtime.inbox import EventInbox
 from ..runtime.mailbox import Mailbox, Reply
 from ..runtime.messages import (
-    Ancestor,
-    AppendEvents,
     CancelTurn,
     FollowSession,
     InputTicket,
@@ -38,12 +32,10 @@ from ..runtime.messages import (
 from ..runtime.redaction import redacting_logger
 from ..runtime.store import OpenTurn
 from ..runtime.supervisor import Supervisor
-from .audience import Audience
-from .conversation import Conversation
-from .input_queue import InputQueue
 from .left_open import close_left_open, late_answers, left_open
 from .model_stream import MAILBOX_CAPACITY as MODEL_STREAM_CAPACITY
 from .model_stream import StartModelCall
+from .session_record import SessionRecord
 from .session_refusal import refuse_all
 from .session_services import SessionServices
 from .turn import Turn
@@ -58,7 +50,7 @@ MAX_WAITING_INPUTS = 256
 """Inputs that wait for their turn; past that a client is told to slow down."""
 
 
-class Session:
+class Session(SessionRecord):
     """One conversation.
 
     Receives: `SubmitInput`, `ResumeTurn`, `FollowSession`, `WakeSession`, `CancelTurn`,
@@ -73,19 +65,13 @@ class Session:
     def __init__(
         self, session_id: str, mailbox: Mailbox[SessionMessage], services: SessionServices
     ) -> None:
-        self.session_id = session_id
-        self.conversation = Conversation()
-        self.lineage: tuple[Ancestor, ...] = ()
+        super().__init__(session_id, services)
         self._mailbox = mailbox
-        self._services = services
-        self._inbox = EventInbox()
         self._turn: Turn | None = None
         self._turn_runs = False
         self._cant_go_on: CallboardError | None = None
         self._turns_gone = trio.Event()
         self._is_stopping = False
-        self._queue = InputQueue()
-        self._audience = Audience(session_id)
         self._cancels: list[Reply[bool]] = []
         self._model_stream: Mailbox[StartModelCall] = Mailbox(
             f"model stream of {session_id}", MODEL_STREAM_CAPACITY
@@ -162,46 +148,6 @@ class Session:
                 assert_never(message)
         return False
 
-    # ── the record ───────────────────────────────────────────────────────────────────────────────
-
-    async def append(self, *events: DurableEvent) -> tuple[Stored, ...]:
-        """Stores events and folds them; raises `StorageError` when nothing was stored."""
-        stored: tuple[Stored, ...] = await self._services.journal.ask(
-            AppendEvents(session_id=self.session_id, events=events)
-        )
-        self.fold_committed()
-        return stored
-
-    async def _fold_inbox(self) -> None:
-        while True:
-            await self._inbox.wait()
-            self.fold_committed()
-
-    def fold_committed(self) -> None:
-        """Folds and publishes what was committed, in order; never blocks.
-
-        Called by the inbox's task, and by whoever awaited a commit, before it goes on.
-        """
-        while (stored := self._inbox.take()) is not None:
-            if stored.seq <= self.conversation.head_seq:
-                continue  # committed while the journal was read: the load has folded it
-            self.conversation.fold(stored)
-            self._audience.tell(stored)
-            self._queue.fold(stored)
-
-    def publish(self, update: LiveEvent) -> None:
-        """Tells the listeners of the running turn."""
-        self._audience.publish(update)
-
-    async def _load(self) -> None:
-        """Folds the journal."""
-        events = await self._services.store.events(self.session_id)
-        if not events:
-            raise NotFoundError(f"there is no session {self.session_id}")
-        self.conversation.fold_all(events)
-        self.lineage = await self._services.lineage.above(self.conversation.parent_id)
-        self._queue.extend(self.conversation.waiting_inputs)
-
     async def _resume(self, nursery: trio.Nursery) -> None:
         """Ends, or goes on with, what a predecessor left open; then with the inputs that wait.
 
@@ -267,6 +213,7 @@ class Session:
             self._audience.add(input_id, message.subscription)
         with message.reply:
             try:
+                await self._begin_waiting(nursery)
                 stored = await self._accept(
                     InputAccepted(
                         input_id=input_id,
@@ -284,6 +231,13 @@ class Session:
             message.reply.send(InputTicket(input_id, stored.seq))
         # The turn that ran may have ended during the commit, and found no input behind it.
         await self._go_on(nursery)
+
+    async def _begin_waiting(self, nursery: trio.Nursery) -> None:
+        """Inputs whose turn could not begin come before a new one; raises why they still can't."""
+        if self._turn is None and self._queue:
+            await self._resume(nursery)
+            if self._cant_go_on is not None:
+                raise self._cant_go_on
 
     async def _go_on(self, nursery: trio.Nursery) -> None:
         """Has the turn run that is due, if none runs."""
@@ -374,13 +328,16 @@ class Session:
         """Tells the parent of a turn that has ended, when that did not wait for it."""
         conversation = self.conversation
         if conversation.is_detached and conversation.turn_inputs and conversation.turn_id is None:
-            await self._services.tree.deliver(self.session_id, wakes=not self._is_stopping)
+            await self._services.tree.detached.deliver(self.session_id, wakes=not self._is_stopping)
 
     def _turn_ended(self) -> None:
         self._turn = None
+        self._answer_cancels()
+
+    def _answer_cancels(self, error: CallboardError | None = None) -> None:
         cancels, self._cancels = self._cancels, []
         for reply in cancels:
-            reply.send(True)
+            reply.send(True) if error is None else reply.fail(error)
 
     async def _next_turn(self) -> Turn | None:
         if not self._queue or self._is_stopping:
@@ -390,8 +347,9 @@ class Session:
         try:
             turn.run_first(await late_answers(self._services.store, self, turn.input_id))
             await self.append(turn.started())
-        except CallboardError:
+        except CallboardError as error:
             self._queue.appendleft(turn.input_id)
+            self._answer_cancels(error)  # it waits again, and will have its turn
             raise
         return turn
 

@@ -17,6 +17,7 @@ from ..runtime.inbox import EventInboxes
 from ..runtime.mailbox import Mailbox
 from ..runtime.messages import DispatcherMessage, JournalMessage
 from ..runtime.store import Store
+from ..tools.skill_shelf import SkillShelf
 from .budgets import BudgetBook
 from .channels import Channels
 from .lineage import Lineage
@@ -70,6 +71,7 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     recorder: Recorder | None = None
     strict: bool = False
     wakes: bool = True
+    skills: SkillShelf = msgspec.field(default_factory=lambda: SkillShelf(None))
 
     def model_stream(self, session_id: str, mailbox: Mailbox[StartModelCall]) -> ModelStream:
         """A session's own way to its model."""

@@ -1,58 +1,38 @@
-"""The session tree: how a session starts others below it, hears from them, and ends them."""
+"""The session tree: how a session starts others below it, and hears from them."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
 
 import trio
 
 from ..config.settings import Limits
 from ..runtime.budget import Budget
-from ..runtime.definitions import ErrorType, InputSource, SessionKind, ToolFailure
-from ..runtime.errors import ActorStopped, CallboardError, ConflictError
-from ..runtime.events import (
-    DurableEvent,
-    InputAccepted,
-    InputCancelled,
-    SessionCreated,
-)
+from ..runtime.definitions import ErrorType, SessionKind, ToolFailure
+from ..runtime.errors import ActorStopped, ConflictError
+from ..runtime.events import SessionCreated
 from ..runtime.excerpt import excerpt
 from ..runtime.handles import Delegated, Delegation, SessionsHandle
 from ..runtime.history import Call
-from ..runtime.identity import new_id
 from ..runtime.mailbox import Mailbox
 from ..runtime.messages import (
     UNMARKED,
-    AppendEvents,
     CallPlace,
-    CancelTurn,
     CreateSession,
     DirectoryMessage,
     InputTicket,
     JournalMessage,
     ResumeTurn,
-    SessionMarks,
     SubmitInput,
-    WakeSession,
 )
 from ..runtime.projection import MAX_TITLE_LENGTH
-from ..runtime.redaction import redacting_logger
-from ..runtime.store import SessionRow, StoreReader
+from ..runtime.store import StoreReader
 from ..runtime.subscription import Subscription
-from ..tools.left_running import left_running
 from ..tools.registry import ToolRegistry, is_available
-from .child_answer import ChildAnswer, told
+from .child_answer import ChildAnswer
+from .detached import Detached, row_marks
 from .session_marks import marked
-
-logger = redacting_logger(__name__)
-
-REAP_SECONDS = 8.0
-"""How long a cancelled call waits until the session that it started is gone: less than its turn
-waits for the call, so that what is left is named."""
-
-MAX_CALLS_OF_A_TURN = 1000
-"""Calls among which those of a cancelled turn are looked for, the latest first."""
+from .session_room import SessionRoom
 
 Clip = Callable[[CallPlace, Budget | None], Budget | None]
 """What a session may give of this budget to one below it; raises `ToolFailure` for nothing."""
@@ -73,6 +53,10 @@ class SessionTree:
         registry: The tools.
         limits: How deep and how wide the tree may be.
         clip: What a session may give of a budget.
+
+    Attributes:
+        room: How deep and how wide it is.
+        detached: What becomes of those that no call waits for.
     """
 
     def __init__(
@@ -86,43 +70,14 @@ class SessionTree:
     ) -> None:
         self.directory = directory
         self.store = store
-        self.limits = limits
         self.clip = clip
-        self._journal = journal
+        self.room = SessionRoom(store, limits)
+        self.detached = Detached(directory, journal, store, self.room)
         self._registry = registry
-        self._running: defaultdict[str, set[str]] = defaultdict(set)
 
     def handle(self, place: CallPlace, call: Call) -> SessionsHandle | None:
         """What a call of `delegate` acts through; a worker has none."""
         return None if place.session_kind is SessionKind.WORKER else _Below(self, place, call)
-
-    # ── room ─────────────────────────────────────────────────────────────────────────────────────
-
-    def begin(self, place: CallPlace, call: Call) -> None:
-        """Takes room for a session below this one; raises `ToolFailure` when there is none."""
-        depth, most = len(place.lineage) + 1, self.limits.max_session_depth
-        if depth > most:
-            raise ToolFailure(
-                ErrorType.EXECUTION_ERROR,
-                f"Not started: this session is {depth - 1} below the main one, and sessions go "
-                f"{most} deep (max_session_depth). Do the task here, with your own tools.",
-            )
-        running, wide = self._running[place.session_id], self.limits.max_child_sessions
-        if len(running) >= wide:
-            raise ToolFailure(
-                ErrorType.EXECUTION_ERROR,
-                f"Not started: {len(running)} sessions run below this one, and that is the most "
-                "(max_child_sessions). Wait until one has answered, or do the task here.",
-            )
-        running.add(call.call_id)
-
-    def end(self, parent_id: str, call_id: str) -> None:
-        """Gives the room back. Idempotent."""
-        running = self._running.get(parent_id)
-        if running is not None:
-            running.discard(call_id)
-            if not running:
-                del self._running[parent_id]
 
     def tools(self, place: CallPlace, delegation: Delegation) -> tuple[str, ...]:
         """The child's tools by name, which are some of its parent's; raises `ToolFailure`."""
@@ -139,101 +94,6 @@ class SessionTree:
                 f"It can have: {', '.join(there)}.",
             )
         return tuple(dict.fromkeys(delegation.tools))
-
-    # ── those that nobody waits for ──────────────────────────────────────────────────────────────
-
-    async def take_up(self) -> None:
-        """Sees to those of an earlier process: their parents hear how they ended, or they go on."""
-        try:
-            open_turns = {turn.session_id for turn in await self.store.open_turns()}
-            for row in await self.store.children(is_detached=True):
-                if row.session_id in open_turns:
-                    await self.directory.tell(WakeSession(session_id=row.session_id))
-                else:
-                    await self.deliver(row.session_id)
-        except CallboardError as error:
-            logger.error("sessions that nobody waits for can't be taken up: %s", error)
-
-    async def deliver(self, child_id: str, *, wakes: bool = True) -> None:
-        """Puts the answer of one that has ended on its parent's record, once, and wakes that.
-
-        What can't be stored now is delivered by the next process.
-        """
-        try:
-            row = await self.store.session(child_id)
-            if row is None or row.parent_id is None or not row.is_detached:
-                return
-            answer = ChildAnswer.of(await self.store.events(child_id))
-            parent = await self.store.session(row.parent_id)
-            events = [*marks_of(row, parent), self._late(row, told(child_id, answer))]
-            self.end(row.parent_id, row.parent_call_id)
-            await self._append(row.parent_id, *events)
-            if wakes:
-                await self.directory.tell(WakeSession(session_id=row.parent_id))
-        except CallboardError as error:
-            logger.error("the answer of %s is not delivered: %s", child_id, error)
-
-    async def cancel_detached(self, parent_id: str, turn_id: str, reason: str) -> None:
-        """Ends those that a cancelled turn started and did not wait for; shielded and bounded.
-
-        Their parent has it on record that they were cancelled, and no turn of its own for it.
-        """
-        with trio.CancelScope(shield=True):
-            try:
-                rows = await self._detached_of(parent_id, turn_id)
-            except CallboardError as error:
-                logger.error("sessions below %s can't be found: %s", parent_id, error)
-                return
-            async with trio.open_nursery() as nursery:
-                for row in rows:
-                    nursery.start_soon(self._cancel_detached, row, turn_id, reason)
-
-    async def _detached_of(self, parent_id: str, turn_id: str) -> list[SessionRow]:
-        rows = await self.store.children(parent_id, is_detached=True)
-        if not rows:
-            return []
-        calls = await self.store.calls(
-            session_id=parent_id, name="delegate", limit=MAX_CALLS_OF_A_TURN
-        )
-        own = {call.call_id for call in calls if call.turn_id == turn_id}
-        return [row for row in rows if row.parent_call_id in own]
-
-    async def _cancel_detached(self, row: SessionRow, turn_id: str, reason: str) -> None:
-        assert row.parent_id is not None
-        late = self._late(row, f"The session {row.session_id} was cancelled: {reason}.")
-        dropped = InputCancelled(input_id=late.input_id, reason=reason)
-        try:
-            await self._append(row.parent_id, late, dropped)
-        except CallboardError as error:
-            logger.error("that %s is cancelled is not on record: %s", row.session_id, error)
-        self.end(row.parent_id, row.parent_call_id)
-        await self.reap(row.session_id, turn_id, reason)
-
-    async def reap(
-        self, child_id: str, turn_id: str, reason: str, input_id: str | None = None
-    ) -> None:
-        """Cancels a session below a turn, and names it as left over when it is not gone in time."""
-        cancel = CancelTurn(session_id=child_id, reason=reason, input_id=input_id)
-        try:
-            with trio.move_on_after(REAP_SECONDS, shield=True) as bound:
-                await self.directory.ask(cancel)
-        except CallboardError as error:
-            logger.error("the session %s can't be cancelled: %s", child_id, error)
-            return
-        if bound.cancelled_caught:
-            left_running().add(turn_id, f"session {child_id}")
-
-    def _late(self, row: SessionRow, text: str) -> InputAccepted:
-        return InputAccepted(
-            input_id=new_id("input"),
-            text=text,
-            source=InputSource.DELEGATE,
-            call_id=row.parent_call_id,
-            child_id=row.session_id,
-        )
-
-    async def _append(self, session_id: str, *events: DurableEvent) -> None:
-        await self._journal.ask(AppendEvents(session_id=session_id, events=events))
 
 
 class _Below:
@@ -254,12 +114,15 @@ class _Below:
     ) -> Delegated:
         """See `SessionsHandle`; a call that was begun by an earlier process finds what it began."""
         tree, place, call_id = self._tree, self._place, self._call.call_id
-        tree.begin(place, self._call)
+        begun = await tree.store.children(place.session_id, call_id=call_id)
+        if begun:
+            tree.room.keep(place.session_id, call_id)
+        else:
+            await tree.room.take(place, call_id, waits=delegation.wait)
         stays = False
         try:
             subscription = Subscription()
             child_id, ticket = "", None
-            begun = await tree.store.children(place.session_id, call_id=call_id)
             # A start that is cancelled half-way would leave a session that nobody knows of.
             with trio.CancelScope(shield=True):
                 if begun:
@@ -276,7 +139,7 @@ class _Below:
             return await self._answer(child_id, ticket, subscription)
         finally:
             if not stays:
-                tree.end(place.session_id, call_id)
+                tree.room.give_back(place.session_id, call_id)
 
     async def _create(self, delegation: Delegation) -> str:
         tree, place = self._tree, self._place
@@ -294,7 +157,7 @@ class _Below:
             is_detached=not delegation.wait,
         )
         # The task may repeat what its parent has read.
-        inherited = marked(UNMARKED, _marks(parent), "parent")
+        inherited = marked(UNMARKED, row_marks(parent), "parent")
         session_id: str = await tree.directory.ask(
             CreateSession(created=created, inherited=inherited)
         )
@@ -333,9 +196,10 @@ class _Below:
         except BaseException:
             reason = "the session that delegated was cancelled"
             input_id = None if ticket is None else ticket.input_id
-            await tree.reap(child_id, self._place.turn_id, reason, input_id)  # noqa: ASYNC102
+            turn_id = self._place.turn_id
+            await tree.detached.reap(child_id, turn_id, reason, input_id)  # noqa: ASYNC102
             raise
-        self.read = _marks(row)
+        self.read = row_marks(row)
         return Delegated(
             session_id=child_id,
             outcome=answer.outcome,
@@ -363,14 +227,3 @@ class _Below:
                     await answer.listen(again)
                     return answer
         return ChildAnswer.of(await tree.store.events(child_id))
-
-
-def marks_of(child: SessionRow, parent: SessionRow | None) -> tuple[DurableEvent, ...]:
-    """What the parent gets with the answer of a child that has read more than itself."""
-    return marked(_marks(parent), _marks(child), "delegate", child.parent_call_id)
-
-
-def _marks(row: SessionRow | None) -> SessionMarks:
-    if row is None:
-        return UNMARKED
-    return SessionMarks(is_tainted=row.is_tainted, has_private=row.has_private)

@@ -63,13 +63,13 @@ def tokens_taken(answer: AnswerBuilder, request: ModelRequest) -> Tokens:
 
     A whole answer takes what its provider counted. One that was broken off may have been told a
     count that was true at its beginning: that holds for the input, and for the output when it
-    covers what has come.
+    covers what has come. One that was sent and broken off ahead of it has been read all the same.
     """
-    usage = answer.usage
+    usage = _believable(answer, request)
     tokens_in = usage.input_tokens if usage is not None else None
     tokens_out = usage.output_tokens if usage is not None else None
     if answer.done is None:
-        if usage is None and answer.is_empty:
+        if usage is None and answer.is_empty and (answer.error is not None or not answer.is_sent):
             return NOTHING_TAKEN
         seen = _output_tokens(answer)
         if usage is not None and tokens_out is not None and tokens_out < seen:
@@ -82,6 +82,19 @@ def tokens_taken(answer: AnswerBuilder, request: ModelRequest) -> Tokens:
         _output_tokens(answer) if tokens_out is None else None,
     )
     return Tokens(usage, estimate)
+
+
+def _believable(answer: AnswerBuilder, request: ModelRequest) -> Usage | None:
+    """The usage as told, without what can't be: some servers say zero for what they don't count."""
+    usage = answer.usage
+    if usage is None or usage.input_tokens:
+        return usage
+    if usage.output_tokens == 0 and not answer.is_empty:
+        return None
+    if usage.input_tokens == 0 and request_tokens(request) > 0:
+        counted = usage.output_tokens
+        return Usage(None, counted, None, usage.reasoning_tokens) if counted else None
+    return usage
 
 
 def text_bytes(text: str) -> int:

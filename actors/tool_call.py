@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from typing import Any
 
 import msgspec
@@ -27,7 +28,7 @@ from ..runtime.history import Call
 from ..runtime.messages import ApprovalAnswer, CallPlace, Decision, PermissionQuestion
 from ..runtime.redaction import redact, redacting_logger
 from ..tools.call_rules import keys_of
-from ..tools.registry import ToolRegistry
+from ..tools.registry import ToolRegistry, is_available
 from ..tools.tool import Arguments, Tool, ToolContext
 
 logger = redacting_logger(__name__)
@@ -39,6 +40,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     Attributes:
         content: The JSON text for the model.
         full_output: The whole output as JSON text, when `content` had to cut it.
+        failure: What a failure told the model, as JSON values; `None` for a success.
+        attempts_left: How often the model may still try, when its arguments were wrong.
     """
 
     status: CallStatus
@@ -46,6 +49,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     display: str = ""
     artifacts: tuple[Artifact, ...] = ()
     full_output: str | None = None
+    failure: dict[str, Any] | None = None
+    attempts_left: int | None = None
 
 
 class ReadyCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +113,9 @@ def find_tool(registry: ToolRegistry, name: str, agent: Agent, kind: SessionKind
         raise ToolFailure(
             ErrorType.TOOL_NOT_FOUND, f"There is no tool {name[:100]!r}. There are: {known}."
         )
+    is_own = agent.tools is None or name in agent.tools
+    if is_own and is_available(tool.definition, kind) and (why := registry.withheld(name)):
+        raise ToolFailure(ErrorType.SANDBOX_UNAVAILABLE, f"{name}: {why}", reason=why)
     if tool.definition not in registry.definitions(agent.tools, kind):
         raise ToolFailure(
             ErrorType.TOOL_NOT_AVAILABLE,
@@ -159,7 +167,7 @@ async def execute(ready: ReadyCall, limits: Limits) -> Outcome:
             result = await ready.tool.execute(ready.arguments, ready.context)
             return success(result, ready.call, limits.max_result_bytes)
     except ToolFailure as failure:
-        return failed(failure)
+        return _told(failure, ready.call)
     except BaseException as crash:  # noqa: ASYNC103  what stops this task is raised
         raise_stop(crash)
         return _crashed(ready.call, crash)  # noqa: ASYNC104
@@ -203,8 +211,13 @@ def success(result: ToolResult, call: Call, max_bytes: int) -> Outcome:
 
 def failed(failure: ToolFailure) -> Outcome:
     """The outcome of a failure that the tool, or the way to it, expected."""
-    denials = (ErrorType.PERMISSION_DENIED, ErrorType.APPROVAL_EXPIRED)
-    status = CallStatus.DENIED if failure.error_type in denials else CallStatus.ERROR
+    match failure.error_type:
+        case ErrorType.PERMISSION_DENIED | ErrorType.APPROVAL_EXPIRED:
+            status = CallStatus.DENIED
+        case ErrorType.TIMEOUT:
+            status = CallStatus.TIMEOUT
+        case _:
+            status = CallStatus.ERROR
     return _failure(failure.error_type, str(failure), status, failure.details)
 
 
@@ -227,7 +240,7 @@ def decided_by(answer: ApprovalAnswer) -> Decision:
         case "allow":
             return Decision(verdict="allow", reason=f"allowed by {answer.answered_by}{said}")
         case "expired":
-            return Decision(verdict="expired", reason=f"nobody answered in time{said}")
+            return Decision(verdict="expired", reason=answer.reason or "nobody answered in time")
         case _:
             return Decision(verdict="deny", reason=f"denied by {answer.answered_by}{said}")
 
@@ -253,12 +266,20 @@ def _failure(
     error_type: ErrorType, message: str, status: CallStatus, details: dict[str, Any]
 ) -> Outcome:
     # A mapping and no keywords: a tool may name a detail `status`, as of an HTTP answer.
-    content = {**details, "status": "error", "error_type": error_type, "message": message}
+    failure = {**details, "status": "error", "error_type": error_type, "message": message}
     return Outcome(
         status=status,
-        content=_json(content),
+        content=content_of(failure),
         display=message.splitlines()[0][:200] if message else str(error_type),
+        failure=failure,
     )
+
+
+def _told(failure: ToolFailure, call: Call) -> Outcome:
+    try:
+        return failed(failure)
+    except Exception as crash:  # the application's own class of failure
+        return _crashed(call, crash)
 
 
 def _crashed(call: Call, crash: BaseException) -> Outcome:
@@ -270,13 +291,39 @@ def _crashed(call: Call, crash: BaseException) -> Outcome:
     return failure_outcome(ErrorType.EXECUTION_ERROR, f"{call.name} failed: {_one_line(crash)}")
 
 
+def content_of(failure: dict[str, Any]) -> str:
+    """The JSON text of a failure; details that have none, even as `repr`, are left out."""
+    try:
+        return _json(failure)
+    except Exception:  # the application's: a `repr` that raises, a mapping that holds itself
+        logger.warning("details of a failure have no JSON form", exc_info=True)
+    return _json({name: value for name, value in failure.items() if _has_form(value)})
+
+
+def _has_form(value: object) -> bool:
+    try:
+        _json(value)
+    except Exception:  # as above
+        return False
+    return True
+
+
 def _json(value: object) -> str:
     """JSON of whatever a tool's failure holds: what has no JSON form is shown as its `repr`."""
     try:
         return msgspec.json.encode(value, enc_hook=repr).decode()
     except UnicodeEncodeError:  # a lone surrogate, as in a file name that is no UTF-8
-        plain = json.dumps(msgspec.to_builtins(value, enc_hook=repr), ensure_ascii=False)
+        plain = json.dumps(_finite(msgspec.to_builtins(value, enc_hook=repr)), ensure_ascii=False)
         return plain.encode(errors="replace").decode()
+
+
+def _finite(value: Any) -> Any:
+    """JSON knows no infinite number, and no NaN; msgspec writes null in their place."""
+    if isinstance(value, dict):
+        return {str(name): _finite(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _one_line(crash: BaseException) -> str:

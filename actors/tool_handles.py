@@ -5,21 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..runtime.definitions import ErrorType, ToolFailure
+from ..runtime.definitions import Capability, ErrorType, ToolFailure
 from ..runtime.errors import ValidationError
 from ..runtime.handles import (
     ArtifactReader,
     ChannelHandle,
     Network,
+    PlanHandle,
     ReadableFiles,
     SessionsHandle,
+    SkillReader,
     WritableFiles,
 )
 from ..runtime.history import Call
-from ..runtime.messages import CallPlace
+from ..runtime.mailbox import Mailbox
+from ..runtime.memories import MemoryReader, MemoryWriter
+from ..runtime.messages import CallPlace, JournalMessage
+from ..runtime.processes import Processes
+from ..runtime.search import Search
 from ..runtime.store import StoreReader
+from ..tools.sandbox.sandbox import Sandbox
+from ..tools.skill_shelf import SkillShelf
+from ..tools.skill_tool import OpenSkills
+from ..tools.web.search_place import SearchPlace, WebSearch
 from ..tools.workspace import Workspace, open_workspace
 from .channel_handle import Speech
+from .memories import JournaledMemories, OpenReader, OpenWriter
+from .plan_handle import OpenPlan
+from .session_marks import STRANGERS
 from .session_tree import SessionTree
 
 MAX_OPEN_WORKSPACES = 64
@@ -35,6 +48,10 @@ class OpenHandles:
         network: The way out, or `None` where there is none.
         speech: The way to people, or `None` where there are none.
         tree: The way to sessions below one, or `None` where there are none.
+        journal: Where memories and plans are stored, or `None` where none are.
+        shelf: Where skills are, or `None` where there are none.
+        engine: Where searches are made, or `None` where none is configured.
+        sandbox: Where programs run, or `None` where none may.
 
     `close` gives up every open folder; calls that still run keep theirs until they end.
     """
@@ -46,10 +63,19 @@ class OpenHandles:
         network: Network | None = None,
         speech: Speech | None = None,
         tree: SessionTree | None = None,
+        journal: Mailbox[JournalMessage] | None = None,
+        shelf: SkillShelf | None = None,
+        engine: SearchPlace | None = None,
+        sandbox: Sandbox | None = None,
     ) -> None:
         self.network = network
         self._speech = speech
         self._tree = tree
+        self._journal = journal
+        self._shelf = shelf
+        self._engine = engine
+        self._sandbox = sandbox
+        self._memories = None if journal is None else JournaledMemories(journal, store)
         self._store = store
         self._forbidden = tuple(forbidden)
         self._workspaces: dict[str, Workspace] = {}
@@ -73,6 +99,42 @@ class OpenHandles:
     def sessions(self, place: CallPlace, call: Call) -> SessionsHandle | None:
         """The way to sessions of its own; `None` for a worker."""
         return None if self._tree is None else self._tree.handle(place, call)
+
+    def processes(self, place: CallPlace) -> Processes | None:
+        """The way to run programs in the session's workspace; `None` where there is no sandbox."""
+        if self._sandbox is None:
+            return None
+        self._open(place.workspace)  # what can't be a workspace is no place to run programs in
+        return self._sandbox.processes(place.workspace, place.session_id, place.turn_id)
+
+    def memory_read(self, place: CallPlace) -> MemoryReader | None:
+        """The way to what the agent remembers; `None` where nothing is kept."""
+        return None if self._memories is None else OpenReader(self._memories, place.agent.name)
+
+    def memory_write(
+        self,
+        place: CallPlace,
+        call: Call,
+        needs: tuple[Capability, ...],
+        reader: MemoryReader | None,
+    ) -> MemoryWriter | None:
+        """The way to remember more, by a call that needs this and reads memories with that."""
+        if self._memories is None:
+            return None
+        is_untrusted = not STRANGERS.isdisjoint(needs)
+        return OpenWriter(self._memories, place, call, is_untrusted=is_untrusted, reader=reader)
+
+    def plan(self, place: CallPlace, call: Call) -> PlanHandle | None:
+        """The way to the session's plan; `None` where there is no session."""
+        return None if self._journal is None else OpenPlan(self._journal, place, call)
+
+    def skills(self, workspace: str) -> SkillReader | None:
+        """The way to the skills of the user and of a workspace; `None` where there are none."""
+        return None if self._shelf is None else OpenSkills(self._shelf, workspace)
+
+    def search(self, network: Network) -> Search | None:
+        """The operator's search engine, over a call's way out; `None` where none is configured."""
+        return None if self._engine is None else WebSearch(self._engine, network)
 
     def close(self) -> None:
         """Closes the workspaces. Idempotent."""

@@ -86,6 +86,7 @@ class Turn:
         caller: Callable[[str, TurnBudget], ModelCaller],
         budgets: BudgetBook,
         tools: tuple[ToolDefinition, ...],
+        skills: Callable[[], Awaitable[str]] | None,
         channel: str | None,
         end_children: Callable[[str, str], Awaitable[None]],
         dispatcher: Mailbox[DispatcherMessage],
@@ -103,6 +104,8 @@ class Turn:
         self._host = host
         self._agent = agent
         self._tools = tools
+        self._skills = skills
+        self._system = agent.prompt
         self._channel = channel
         self._end_children = end_children
         self._dispatcher = dispatcher
@@ -182,11 +185,15 @@ class Turn:
 
     async def _open_budget(self) -> None:
         budgets = self._host.conversation.budgets
-        seconds = await self._budget.open(budgets, is_resumed=self.is_resumed)
-        self._scope.deadline = trio.current_time() + seconds
+        scope = self._scope
+        if await self._budget.open(budgets, is_resumed=self.is_resumed, bound=scope) <= 0:
+            scope.cancel(reason="no time is left")  # before a deadline that is over is seen
+            await trio.lowlevel.checkpoint_if_cancelled()
 
     async def _converse(self) -> list[DurableEvent]:
         """Alternates model and tools until there is an end; gives the turn's last events."""
+        if self._skills is not None and (told := await self._skills()):
+            self._system = f"{self._agent.prompt}\n\n{told}".lstrip()
         if self._asked is not None and (ended := await self._go_on(self._asked)):
             return [ended]
         while True:
@@ -229,7 +236,7 @@ class Turn:
         return ModelRequest(
             model=target.model,
             provider=target.signer,
-            system=agent.prompt,
+            system=self._system,
             rounds=self._host.conversation.rounds,
             tools=self._tools,
             max_output_tokens=agent.max_output_tokens,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import partial
 
+from ..runtime.definitions import Agent, ToolDefinition
 from ..runtime.mailbox import Mailbox
 from ..runtime.store import OpenTurn
 from ..runtime.subscription import Subscription
+from ..tools.skill_tool import told_skills
 from .lineage import agent_named, narrowed, under
 from .model_caller import ModelCaller
 from .model_choice import ModelChoice
@@ -29,11 +32,8 @@ def make_turn(
         narrowed(agent_named(services.agents, conversation.agent), conversation.tools),
         host.lineage,
     )
-    choice = ModelChoice(
-        services.models.target(conversation.model, agent.model),
-        [partial(services.models.fallback, name) for name in agent.fallbacks],
-        services.health,
-    )
+    choice = _choice(services, conversation.model, agent)
+    tools = services.tools.definitions(agent.tools, conversation.kind)
     return Turn(
         host,
         input_id,
@@ -49,10 +49,29 @@ def make_turn(
             health=services.health,
             budget=budget,
         ),
-        tools=services.tools.definitions(agent.tools, conversation.kind),
+        tools=tools,
+        skills=_skills(services, tools, conversation.workspace),
         channel=services.channels.own(conversation.kind),
-        end_children=partial(services.tree.cancel_detached, host.session_id),
+        end_children=partial(services.tree.detached.cancel_below, host.session_id),
         dispatcher=services.dispatcher,
         limits=services.limits,
         suspended=suspended,
     )
+
+
+def _choice(services: SessionServices, model: str | None, agent: Agent) -> ModelChoice:
+    models = services.models
+    return ModelChoice(
+        models.target(model, agent.model),
+        [partial(models.fallback, name) for name in agent.fallbacks],
+        services.health,
+    )
+
+
+def _skills(
+    services: SessionServices, tools: tuple[ToolDefinition, ...], workspace: str
+) -> Callable[[], Awaitable[str]] | None:
+    """What tells the model of skills, if it has the tool that reads them."""
+    if not any(definition.name == "skill" for definition in tools):
+        return None
+    return partial(told_skills, services.skills, workspace)

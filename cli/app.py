@@ -14,9 +14,11 @@ from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 from . import (
     approval_commands,
     key_commands,
+    memory_commands,
     model_commands,
     policy_commands,
     provider_commands,
+    skill_commands,
 )
 from .complaint import complain
 from .exit_codes import ANSWERED, USAGE
@@ -27,7 +29,7 @@ from .tuning import Tuning
 if TYPE_CHECKING:
     from .choice import RunOptions
 
-GROUPS = frozenset({"keys", "providers", "models", "policy", "grants"})
+GROUPS = frozenset({"keys", "providers", "models", "policy", "grants", "memory", "skills"})
 """Those with commands of their own."""
 
 COMMANDS = frozenset(
@@ -35,6 +37,7 @@ COMMANDS = frozenset(
         "run",
         "record",
         "tools",
+        "doctor",
         "sessions",
         "show",
         "usage",
@@ -109,6 +112,8 @@ app.command(approval_commands.approvals)
 app.command(approval_commands.approve)
 app.command(approval_commands.deny)
 app.command(approval_commands.grants)
+app.command(memory_commands.memory)
+app.command(skill_commands.skills)
 
 
 @app.command
@@ -160,6 +165,17 @@ def tools(*, json: Json = False) -> int:
     from .tool_list import show_tools
 
     return show_tools(json=json)
+
+
+@app.command
+def doctor(*, json: Json = False, config: Config = None) -> int:
+    """Test the sandbox of this machine, and say what is missing.
+
+    Exits with 1 when it is weaker than the configuration wants.
+    """
+    from .doctor import show_doctor
+
+    return show_doctor(config, json=json)
 
 
 @app.command

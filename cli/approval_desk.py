@@ -16,7 +16,7 @@ from ..config.settings import Settings
 from ..desk import Desk, open_desk
 from ..runtime.data_lock import DataInUse
 from ..runtime.errors import ConflictError, NotFoundError, ValidationError
-from ..runtime.messages import ApprovalAnswer
+from ..runtime.messages import ApprovalAnswer, ApprovalRequest
 from ..runtime.sqlite_store import open_disk_store
 from ..runtime.store import ApprovalRow, SessionRow, Store, StoreReader
 from ..tools.registry import ToolRegistry, builtin_tools
@@ -109,7 +109,7 @@ class ApprovalDesk:
             _check_waits(row)
             arguments = saying.arguments
             if saying.edits:
-                arguments = await edited_at_terminal(row, self._data)
+                arguments = await _edited(desk, row, self._data)
             answer = ApprovalAnswer(
                 decision=saying.decision,
                 arguments=arguments,
@@ -218,6 +218,16 @@ def options_for(config: Path | None, data: Path | None) -> tuple[str, ...]:
     if data is not None and data.expanduser().absolute() != data_folder():
         named += ["--data", str(data)]
     return tuple(named)
+
+
+async def _edited(desk: Desk, row: ApprovalRow, folder: Path) -> str:
+    """What a person makes of the arguments of a question."""
+    request = await desk.approval(row.approval_id)
+
+    async def consider(arguments: str) -> ApprovalRequest:
+        return await desk.approval(row.approval_id, arguments=arguments)
+
+    return await edited_at_terminal(row, request, folder, consider)
 
 
 def _check_waits(row: ApprovalRow) -> None:

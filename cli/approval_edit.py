@@ -8,9 +8,11 @@ from pathlib import Path
 import trio
 
 from ..runtime.errors import ConflictError, ValidationError
+from ..runtime.messages import ApprovalRequest
 from ..runtime.store import ApprovalRow
 from .approval_list import described
-from .approvals import change_lines
+from .approvals import PLAIN, changed_question
+from .dialogue import Consider
 from .edit_form import EditProblem, is_same
 from .editing import Editor
 from .escaping import safe_line
@@ -30,17 +32,26 @@ def needs_terminal() -> None:
         )
 
 
-async def edited_at_terminal(row: ApprovalRow, folder: Path) -> str:
-    """What a person makes of the arguments, shown to them again before it counts.
+async def edited_at_terminal(
+    row: ApprovalRow, request: ApprovalRequest, folder: Path, consider: Consider
+) -> str:
+    """What a person makes of the arguments, judged and shown to them again before it counts.
+
+    Args:
+        row: The question on record.
+        request: The same as it is put to a person.
+        folder: Where it is edited.
+        consider: Judges what they wrote.
 
     Raises:
-        ConflictError: They left it as it is.
+        ConflictError: They left it as it is, or it has its answer by now.
     """
     screen = Output(1 if os.isatty(1) else 2)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(screen.run, name="output")
         keyboard = Keyboard(0, screen)
-        changed = await _edited(row, keyboard, Editor(keyboard, folder))
+        keyboard.write(described(row))
+        changed = await _edited(request, keyboard, Editor(keyboard, folder), consider)
         await screen.drain()
         nursery.cancel_scope.cancel(reason="edited")
     if changed is None:
@@ -48,22 +59,28 @@ async def edited_at_terminal(row: ApprovalRow, folder: Path) -> str:
     return changed
 
 
-async def _edited(row: ApprovalRow, keyboard: Keyboard, editor: Editor) -> str | None:
-    keyboard.write(described(row))
-    current, draft = row.arguments, None
+async def _edited(
+    request: ApprovalRequest, keyboard: Keyboard, editor: Editor, consider: Consider
+) -> str | None:
+    current, draft = request.arguments, None
     while True:
+        changed: ApprovalRequest | None = None
         try:
-            current, draft = await editor.edit(row.tool, current, draft), None
+            current, draft = await editor.edit(request.tool, current, draft), None
+            changed = await consider(current)
         except EditProblem as problem:
             draft = problem.draft
             keyboard.write(f"Nothing is changed by that: {safe_line(str(problem))}.\n")
-        is_changed = not is_same(current, row.arguments)
-        if is_changed:
-            lines = change_lines(row.arguments, current)
-            keyboard.write("\n".join(["It would run with:", *lines, ""]))
-        match await _chosen(keyboard, CHANGED if is_changed else UNCHANGED):
-            case "y":
-                return current
+        except ValidationError as problem:
+            keyboard.write(f"That can't be: {safe_line(str(problem))}\n")
+        if changed is not None and is_same(changed.arguments, request.arguments):
+            changed = None
+            keyboard.write("The arguments are what they were.\n")
+        if changed is not None:
+            keyboard.write(changed_question(request, changed, PLAIN))
+        match await _chosen(keyboard, UNCHANGED if changed is None else CHANGED):
+            case "y" if changed is not None:
+                return changed.arguments
             case "e":
                 pass
             case _:

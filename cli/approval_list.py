@@ -8,21 +8,28 @@ from pathlib import Path
 
 import trio
 
+from ..actors.grant_book import is_suspended
 from ..runtime.errors import NotFoundError, ValidationError
 from ..runtime.identity import now_ms
+from ..runtime.messages import SessionMarks
+from ..runtime.permission_table import LASTING_SCOPES
 from ..runtime.store import ApprovalRow, GrantRow, SessionRow, StoreReader
-from .approvals import argument_lines, block, change_lines, coverage
+from .approvals import argument_lines, change_lines, coverage, preview_lines
 from .complaint import complain
 from .escaping import exact, safe_line, shortened
 from .exit_codes import ANSWERED
+from .folding import columns_of, folded
 from .json_lines import json_line
-from .reading import open_record
+from .reading import open_record, with_those_below
 from .record_names import ambiguous, find_approval, find_session
 
 MAX_LISTED = 1000
 """Questions in a list, the latest first: more than a person goes through."""
 MAX_ARGUMENT_CHARS = 60
 """Of the arguments in a list; the whole is shown with the question's id."""
+
+TAINTED = SessionMarks(is_tainted=True)
+"""Of a session that has read untrusted content."""
 
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 
@@ -47,13 +54,10 @@ async def _show_approvals(data: Path, name: str | None, everything: bool, json: 
         async with open_record(data) as reader:
             session, question = await _meant(reader, name)
             if question is not None:
-                sys.stdout.write(json_line(question) if json else described(question))
+                shown = folded(described(question), columns_of(1))
+                sys.stdout.write(json_line(question) if json else shown)
                 return ANSWERED
-            rows = await reader.approvals(
-                session_id=session.session_id if session is not None else None,
-                state=None if everything else "waiting",
-                limit=MAX_LISTED + 1,
-            )
+            rows = await _rows(reader, session, None if everything else "waiting")
     except NotFoundError as nothing:
         if name is not None:
             raise
@@ -68,19 +72,57 @@ async def _show_approvals(data: Path, name: str | None, everything: bool, json: 
     return ANSWERED
 
 
+async def _rows(
+    reader: StoreReader, session: SessionRow | None, state: str | None
+) -> list[ApprovalRow]:
+    """The questions of a session and of those below it, or of all; the latest first."""
+    if session is None:
+        return await reader.approvals(state=state, limit=MAX_LISTED + 1)
+    rows: list[ApprovalRow] = []
+    for each in await with_those_below(reader, session.session_id):
+        rows += await reader.approvals(session_id=each, state=state, limit=MAX_LISTED + 1)
+        rows.sort(key=lambda row: row.asked_at_ms, reverse=True)
+        del rows[MAX_LISTED + 1 :]
+    return rows
+
+
 async def _show_grants(data: Path, everything: bool, json: bool) -> int:
     rows: list[GrantRow] = []
+    suspended: set[str] = set()
     try:
         async with open_record(data) as reader:
             rows = await reader.grants(include_ended=everything)
+            suspended = await _suspended(reader, rows)
     except NotFoundError as nothing:
         complain(str(nothing))
         return ANSWERED
     for row in rows:
-        sys.stdout.write(json_line(row) if json else grant_line(row))
+        note = "  (suspended: the session has read untrusted content)"
+        line = grant_line(row, note if row.grant_id in suspended else "")
+        sys.stdout.write(json_line(row) if json else line)
+    if not json and any(is_suspended(row, TAINTED) and _is_lasting(row) for row in rows):
+        complain(
+            "What is allowed for an agent or always is suspended in sessions that have read "
+            "untrusted content."
+        )
     if not rows:
         complain("No answer is on record as remembered." if everything else "Nothing is granted.")
     return ANSWERED
+
+
+async def _suspended(reader: StoreReader, rows: list[GrantRow]) -> set[str]:
+    """Those that do not hold in the one session that they are about."""
+    found: set[str] = set()
+    for row in rows:
+        if row.revoked_at_ms is None and not _is_lasting(row) and is_suspended(row, TAINTED):
+            session = await reader.session(row.session_id)
+            if session is not None and session.is_tainted:
+                found.add(row.grant_id)
+    return found
+
+
+def _is_lasting(row: GrantRow) -> bool:
+    return row.scope in LASTING_SCOPES and row.revoked_at_ms is None
 
 
 async def _meant(
@@ -118,9 +160,8 @@ def described(row: ApprovalRow) -> str:
         f"  reason: {safe_line(row.reason)}",
         f"  asked: {span(now_ms() - row.asked_at_ms)} ago in {row.session_id}",
         *argument_lines(row.arguments),
+        *preview_lines(row.preview),
     ]
-    if row.preview:
-        lines += ["  preview:", *block(row.preview, is_diff=True)]
     if row.same_as:
         lines.append(f"  asks the same as {row.same_as}, whose answer is this one's too")
     if row.answered_at_ms is not None:
@@ -162,7 +203,7 @@ def _line(row: ApprovalRow) -> str:
     return "  ".join(columns) + "\n"
 
 
-def grant_line(row: GrantRow) -> str:
+def grant_line(row: GrantRow, note: str = "") -> str:
     """A remembered answer on one line: for how long, where, and about which calls."""
     where = {
         "turn": f"turn {row.turn_id}",
@@ -179,7 +220,7 @@ def grant_line(row: GrantRow) -> str:
         f"in {exact(row.workspace)}",
         coverage(safe_line(row.tool), row.binding),
     ]
-    return "  ".join(columns) + f"{said}{ended}\n"
+    return "  ".join(columns) + f"{said}{ended}{note}\n"
 
 
 def span(duration_ms: int) -> str:

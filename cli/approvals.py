@@ -28,9 +28,28 @@ def question(request: ApprovalRequest, style: Style = PLAIN) -> str:
     if request.origin:
         lines.append(f"  asked by: {safe_line(request.origin)}")
     lines += [f"  reason: {safe_line(request.reason)}", *argument_lines(request.arguments)]
-    if request.preview:
-        lines += ["  preview:", *block(request.preview.removesuffix("\n"), style, is_diff=True)]
+    lines += preview_lines(request.preview, style)
     return "\n".join(lines) + "\n"
+
+
+def changed_question(request: ApprovalRequest, changed: ApprovalRequest, style: Style) -> str:
+    """What a person's own arguments make of a question, as it is put to them before it counts."""
+    lines = ["your changes:", *change_lines(request.arguments, changed.arguments, style)]
+    if changed.tier.rank > request.tier.rank:
+        more = f"  tier: {changed.tier} instead of {request.tier}: it is asked about once more"
+        lines.append(style.paint(more, "bold"))
+    elif changed.tier is not request.tier:
+        lines.append(f"  tier: {changed.tier} instead of {request.tier}")
+    lines.append(f"  reason: {safe_line(changed.reason)}")
+    lines += preview_lines(changed.preview, style)
+    return "\n".join(lines) + "\n"
+
+
+def preview_lines(preview: str, style: Style = PLAIN) -> Iterator[str]:
+    """What would happen, if the tool says so."""
+    if preview:
+        yield "  preview:"
+        yield from block(preview.removesuffix("\n"), style, is_diff=True)
 
 
 def argument_lines(arguments: str) -> Iterator[str]:
@@ -66,15 +85,27 @@ def change_lines(before: str, after: str, style: Style = PLAIN) -> Iterator[str]
 def coverage(tool: str, binding: Binding) -> str:
     """Which calls a remembered answer is about, on one line."""
     if not (binding.paths or binding.hosts):
-        return f"{tool} with exactly the arguments {binding.arguments}"
-    fixed = json.loads(binding.arguments)
+        return f"{tool} with exactly the arguments {exact(binding.arguments)}"
+    fixed = _defaults(tool) | json.loads(binding.arguments)
+    open_ones = {*binding.paths, *binding.hosts, *binding.free}
     said = [
         *(f"{name} {_json(pattern)}" for name, pattern in binding.paths.items()),
         *(f"host {_json(host)}" for host in binding.hosts.values()),
-        *(f"{name} {_json(value)}" for name, value in fixed.items()),
+        *(f"{name} {_json(value)}" for name, value in fixed.items() if name not in open_ones),
     ]
-    rest = ", whatever else it says" if binding.free else ""
+    rest = f"; {', '.join(binding.free)} may differ" if binding.free else ""
     return f"{tool} with {', '.join(said)}{rest}"
+
+
+def _defaults(tool: str) -> dict[str, Any]:
+    """What a call of a built-in tool means by what it leaves out."""
+    from ..tools.registry import builtin_tools  # here: lists that show no such answer need it not
+
+    for each in builtin_tools():
+        if each.definition.name == tool:
+            fields: dict[str, dict[str, Any]] = each.definition.parameters["properties"]
+            return {name: said["default"] for name, said in fields.items() if "default" in said}
+    return {}
 
 
 def binding_asked(request: ApprovalRequest, arguments: str) -> Binding:
@@ -95,6 +126,8 @@ def block(text: str, style: Style = PLAIN, *, is_diff: bool = False) -> Iterator
 
 
 def _line_changes(old: str, new: str) -> str:
+    if old.endswith("\n") and new.endswith("\n"):  # no line of its own, where both have it
+        old, new = old[:-1], new[:-1]
     before, after = old.split("\n"), new.split("\n")
     changes = list(unified_diff(before, after, lineterm="", n=2))[2:]
     return "\n".join([f"@@ {counted(len(after), 'line')}, {len(before)} before @@", *changes])

@@ -19,7 +19,8 @@ from ..config.settings import Settings
 from ..options import agents_of
 from ..runtime.channel import Channel
 from ..runtime.definitions import Agent, Preset
-from ..runtime.messages import CallPlace, PermissionQuestion
+from ..runtime.mailbox import Mailbox
+from ..runtime.messages import CallPlace, JournalMessage, PermissionQuestion
 from ..runtime.store import ApprovalRow, SessionRow, StoreReader
 from ..tools.registry import ToolRegistry
 from .terminal_channel import TerminalChannel
@@ -102,9 +103,12 @@ def desk_services(
     forbidden: Sequence[Path],
 ) -> BrokerServices:
     """What the broker needs to take an answer: everything as it was, and nobody to ask."""
+    # Calls are checked here and never run: their handles need to be there, and lead nowhere.
+    unserved: Mailbox[JournalMessage] = Mailbox("journal of calls that do not run", 1)
+    handles = OpenHandles(store, forbidden, journal=unserved)
     return BrokerServices(
         store=store,
-        preparation=CallPreparation(registry, OpenHandles(store, forbidden), settings.limits),
+        preparation=CallPreparation(registry, handles, settings.limits),
         agents=asked.agents,
         policies=PolicyBook(settings.rules),
         channels=_channels(asked.channel),

@@ -10,7 +10,8 @@ import signal
 import tempfile
 import termios
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ class Editor:
         self._keyboard = keyboard
         self._folder = folder
         self._command = environ.get("VISUAL") or environ.get("EDITOR") or ""
+        self._undo = ExitStack()
 
     async def edit(self, tool: str, arguments: str, draft: str | None = None) -> str:
         """What a person makes of the arguments, a JSON object; `draft` is an earlier try.
@@ -66,18 +68,22 @@ class Editor:
 
     async def _edit_as_file(self, form: Form, draft: str | None) -> str:
         words = _words(self._command)
-        folder = await trio.to_thread.run_sync(_new_folder, self._folder)
-        try:
+        with ExitStack() as undo:
+            self._undo = undo
+            folder = await trio.to_thread.run_sync(_new_folder, self._folder)
+            undo.callback(shutil.rmtree, folder, ignore_errors=True)
             path = folder / ("arguments.json" if form.long is None else "arguments.txt")
             await trio.to_thread.run_sync(_write, path, draft or form.text)
             await self._keyboard.settle()
-            with _lent(self._keyboard.descriptor) as terminal:
-                await _run(words, path, terminal)
+            terminal = undo.enter_context(_lent(self._keyboard.descriptor))
+            await _run(words, path, terminal, undo)
             await self._keyboard.settle()
             text = await trio.to_thread.run_sync(_read, path)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
         return arguments_of(form, text)
+
+    def abandon(self) -> None:
+        """Ahead of an exit on the spot: an open editor ends, and the terminal is as it was."""
+        self._undo.close()
 
     async def _edit_inline(self, arguments: str) -> str:
         values: dict[str, Any] = json.loads(arguments)
@@ -115,22 +121,28 @@ def _words(command: str) -> list[str]:
         raise EditProblem(f"the editor's command {command!r} can't be read: {error}") from None
 
 
-async def _run(words: list[str], path: Path, terminal: int) -> None:
+async def _run(words: list[str], path: Path, terminal: int, undo: ExitStack) -> None:
     """Runs the editor to its end; cancelled, it is ended."""
+    start = partial(
+        trio.run_process,
+        [*words, str(path)],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        check=False,
+        deliver_cancel=_end,
+    )
     try:
-        done = await trio.run_process(
-            [*words, str(path)],
-            stdin=terminal,
-            stdout=terminal,
-            stderr=terminal,
-            check=False,
-            deliver_cancel=_end,
-        )
-    except OSError as error:
+        async with trio.open_nursery() as nursery:
+            done: trio.Process = await nursery.start(start)
+            undo.callback(done.kill)
+    except* OSError as group:
+        [reason] = (error.strerror for error in group.exceptions if isinstance(error, OSError))
         raise EditProblem(
-            f"the editor {words[0]!r} can't be started: {error.strerror}. VISUAL or EDITOR names "
-            "another; without both, you edit here"
+            f"the editor {words[0]!r} can't be started: {reason}. VISUAL or EDITOR names another; "
+            "without both, you edit here"
         ) from None
+    assert done.returncode is not None
     if done.returncode < 0:
         raise EditProblem(f"the editor was ended by signal {-done.returncode}")
     if done.returncode:
@@ -164,7 +176,7 @@ def _lent(descriptor: int) -> Generator[int]:
             if signal.getsignal(number) is _leave:  # nobody has begun to stop us meanwhile
                 signal.signal(number, handler)
         with suppress(termios.error):  # the terminal may be gone
-            termios.tcsetattr(descriptor, termios.TCSADRAIN, state)
+            termios.tcsetattr(descriptor, termios.TCSANOW, state)
 
 
 def _leave(number: int, frame: object) -> None:

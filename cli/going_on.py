@@ -1,9 +1,13 @@
-"""What waits in a session that `callboard run --continue` goes on with, and how its person is asked."""
+"""What waits in a session that `callboard run --continue` goes on with, and what is said about it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
+import msgspec
+
+from ..runtime.errors import ConflictError
 from ..runtime.identity import now_ms
 from ..runtime.messages import ApprovalRequest
 from ..runtime.store import ApprovalRow, StoreReader
@@ -12,11 +16,10 @@ MAX_WAITING = 1000
 """Questions that are looked through: more than people leave unanswered."""
 MAX_NAMED = 10
 """Questions that one line names."""
+MAX_CALLS = 1000
+"""The latest calls of a session: those of a turn that is open are among them."""
 MAX_DEPTH = 100
 """Sessions between one and the main one above it: far more than limits let there be."""
-
-SCOPES = ("call", "turn", "session")
-"""For what a late answer may be remembered wherever its call stands."""
 
 
 async def open_questions(reader: StoreReader, session_id: str) -> list[ApprovalRow]:
@@ -28,6 +31,37 @@ async def open_questions(reader: StoreReader, session_id: str) -> list[ApprovalR
     for below in above:
         above[below] = await _is_below(reader, below, session_id)
     return [row for row in waiting if above[row.session_id] and not row.same_as]
+
+
+async def running_below(reader: StoreReader, session_id: str) -> int:
+    """How many sessions run below one whose answers are yet to come, as inputs of their own."""
+    suspended = {turn.session_id for turn in await reader.open_turns() if turn.is_suspended}
+    children = await reader.children(session_id, is_detached=True)
+    return sum(child.session_id not in suspended for child in children)
+
+
+async def check_answered(reader: StoreReader, session_id: str) -> None:
+    """Raises `ConflictError` when a turn waits for answers that nobody here can give.
+
+    It would be denied them.
+    """
+    waiting = await open_questions(reader, session_id)
+    if any(not row.is_deferred for row in waiting):
+        raise ConflictError(unanswered(session_id, waiting))
+
+
+async def names_of_open_calls(reader: StoreReader, session_id: str) -> dict[str, str]:
+    """The tools of the calls that have no result yet, by call."""
+    rows = await reader.calls(session_id=session_id, limit=MAX_CALLS)
+    return {row.call_id: row.name for row in rows if not row.status.is_final}
+
+
+def held(data: Path, holder: str) -> str:
+    """What to say when another process has the sessions."""
+    return (
+        f"{data} is in use by {holder}, and only one process at a time goes on with its sessions. "
+        "What it asks is answered there; or stop it, and run this again. Nothing was changed."
+    )
 
 
 def unanswered(session_id: str, waiting: Sequence[ApprovalRow]) -> str:
@@ -45,22 +79,9 @@ def _names(waiting: Sequence[ApprovalRow]) -> str:
     return f"{ids}{more} {'waits' if len(waiting) == 1 else 'wait'}"
 
 
-def late_request(row: ApprovalRow) -> ApprovalRequest:
-    """A question on record as it is put to a person who asked for it."""
-    return ApprovalRequest(
-        approval_id=row.approval_id,
-        session_id=row.session_id,
-        turn_id=row.turn_id,
-        call_id=row.call_id,
-        tool=row.tool,
-        tier=row.tier,
-        reason=row.reason,
-        arguments=row.arguments,
-        digest=row.digest,
-        expires_at_ms=row.expires_at_ms,
-        preview=row.preview,
-        scopes=SCOPES,
-    )
+def put_here(request: ApprovalRequest) -> ApprovalRequest:
+    """A question that no turn waits for, as it is put to a person who came for it."""
+    return msgspec.structs.replace(request, is_deferred=False)
 
 
 async def _is_below(reader: StoreReader, session_id: str | None, above: str) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import termios
+from contextlib import suppress
 
 import trio
 
+from .folding import columns_of, folded
 from .output import Output
 
 MAX_LINE_BYTES = 4096
@@ -25,13 +27,18 @@ class Keyboard:
         self._screen = screen
 
     def write(self, text: str) -> None:
-        """Prints it soon."""
-        self._screen.write(text)
+        """Prints it soon, folded to the width of the terminal."""
+        self._screen.write(folded(text, columns_of(self.descriptor)))
 
     async def settle(self) -> None:
         """Prints all there is, and forgets what was typed before it could be read."""
         await self._screen.drain()
-        termios.tcflush(self.descriptor, termios.TCIFLUSH)
+        self.forget_typed()
+
+    def forget_typed(self) -> None:
+        """What was typed and not read counts for nothing."""
+        with suppress(termios.error):  # the terminal may be gone
+            termios.tcflush(self.descriptor, termios.TCIFLUSH)
 
     async def line(self, prompt: str) -> str | None:
         """What is typed, without the white space around it; `None` at the end of the input."""

@@ -14,7 +14,8 @@ import msgspec
 from ..config.base_url import may_carry_key, origin
 from ..config.key_store import API_KEY, open_key_store
 from ..config.key_text import MAX_KEY_LENGTH, is_key
-from ..config.settings import Settings
+from ..config.search_engines import KnownEngine, engines_of
+from ..config.settings import SearchEngine, Settings
 from ..providers.known_providers import KnownProvider
 from ..providers.provider_keys import has_environment_key
 from ..providers.provider_table import (
@@ -73,7 +74,7 @@ class KeyDesk:
 
     def put(self, name: str) -> int:
         """Asks for a key and stores it."""
-        provider = provider_named(self._settings, name)
+        provider = self._owner(name)
         place = origin(provider.base_url)
         if not may_carry_key(provider.base_url):
             raise AuthError(
@@ -104,7 +105,7 @@ class KeyDesk:
     def remove(self, name: str) -> int:
         """Removes what is stored; a key of the environment stays where it is."""
         removed = self._store.remove(name)
-        provider = providers_of(self._settings).get(name)
+        provider = self._owners().get(name)
         in_environment = provider is not None and self._is_in_environment(provider)
         kept = (
             f" {provider.variable(self._environ)} is set in the environment, which is not "
@@ -126,11 +127,23 @@ class KeyDesk:
         print(f"Encrypted {counted(count, 'key')} anew. The master key is {place}.")
         return ANSWERED
 
-    def _is_in_environment(self, provider: KnownProvider) -> bool:
+    def _owners(self) -> dict[str, KnownProvider | KnownEngine]:
+        """Who may have a key, by name: search engines, and before them providers."""
+        return {**engines_of(self._settings.search), **providers_of(self._settings)}
+
+    def _owner(self, name: str) -> KnownProvider | KnownEngine:
+        if name == SearchEngine.SEARXNG and name not in self._owners():
+            raise NotFoundError(
+                "SearXNG is hosted by oneself, and callboard.toml does not say where: name its "
+                "base_url in [search]. Most instances want no key."
+            )
+        return self._owners().get(name) or provider_named(self._settings, name)
+
+    def _is_in_environment(self, provider: KnownProvider | KnownEngine) -> bool:
         return has_environment_key(provider.variable(self._environ), self._environ)
 
     def _stored(self) -> Iterator[KeyLine]:
-        providers = providers_of(self._settings)
+        providers = self._owners()
         for row in self._store.rows():
             its = row.binding
             provider = providers.get(its.provider)
@@ -153,7 +166,7 @@ class KeyDesk:
     def _in_environment(self) -> Iterator[KeyLine]:
         places = [
             (provider.name, provider.base_url, provider.variable(self._environ))
-            for provider in providers_of(self._settings).values()
+            for provider in self._owners().values()
         ]
         for name, url, variable in [*places, (CUSTOM, None, CUSTOM_KEY)]:
             if has_environment_key(variable, self._environ):

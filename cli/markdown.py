@@ -20,11 +20,13 @@ from ..runtime.events import (
     InputAccepted,
     MessageCompleted,
     ModelSwitched,
+    PlanSet,
     ProviderSetAside,
     Stored,
     TurnEnded,
 )
 from ..runtime.history import Refusal, Text, Thinking
+from ..runtime.plan_events import plan_lines
 from ..runtime.store import SessionRow
 from .escaping import safe_line, safe_text
 from .style import counted, seconds
@@ -91,6 +93,8 @@ class Markdown:
                 return f"{head}\n## Summary\n\n{safe_text(event.summary).rstrip()}\n"
             case TurnEnded() as ended:
                 return self._take_calls() + _turn_end(ended)
+            case PlanSet() as event:
+                return self._told(_plan(event))
             case event if isinstance(event, Told):
                 return self._told(f"\n*{safe_line(told(event))}*\n")
             case _:
@@ -191,6 +195,11 @@ def _finished(call: CallFinished) -> str:
     """A call that ran turns after it was asked for."""
     head = f"\n### {safe_line(call.name)}: {call.status}, {seconds(call.duration_ms)}, late\n"
     return head + _fenced(call.arguments or "{}") + _fenced(call.result)
+
+
+def _plan(event: PlanSet) -> str:
+    lines = "".join(f"- {safe_line(line)}\n" for line in plan_lines(event.items))
+    return f"\n*{safe_line(told(event))}*\n" + (f"\n{lines}" if lines else "")
 
 
 def _turn_end(ended: TurnEnded) -> str:

@@ -16,6 +16,7 @@ from ..config.policy_rules import Verdict
 from ..config.settings import Settings
 from ..runtime.definitions import Agent, Capability, Preset, SessionKind, Tier, ToolFailure
 from ..runtime.errors import ValidationError
+from ..tools.argument_text import without_advice
 from ..tools.registry import ToolRegistry, builtin_tools
 from ..tools.tool import Tool, ToolContext
 from ..tools.workspace import open_workspace
@@ -142,7 +143,8 @@ def _question(call: CheckedCall, tool: Tool, agent: Agent, kind: SessionKind) ->
             arguments = tool.decode(call.arguments)
             reason = tool.approval_reason(arguments, context)
         except ToolFailure as failure:
-            raise ValidationError(f"{call.tool} refuses this call itself: {failure}") from failure
+            said = without_advice(str(failure))
+            raise ValidationError(f"{call.tool} refuses this call itself: {said}") from failure
         return PolicyQuestion(
             tool=call.tool,
             definition=tool.definition,

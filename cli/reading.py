@@ -23,6 +23,8 @@ from .style import counted
 
 MAX_TITLE_CHARS = 60
 """A line of a usual terminal holds it beside the other columns."""
+MAX_BELOW = 10_000
+"""Sessions that are looked through below one: far more than limits let there be."""
 PAGE_EVENTS = 200
 """Events that are read at once: a session of years is not held in memory."""
 
@@ -73,6 +75,15 @@ async def open_record(data: Path) -> AsyncGenerator[StoreReader, None]:
         yield reader
     finally:
         await reader.aclose()
+
+
+async def with_those_below(reader: StoreReader, session_id: str) -> list[str]:
+    """A session and all that were delegated to below it, by id."""
+    found, seen = [session_id], 0
+    while seen < len(found) < MAX_BELOW:
+        found += [row.session_id for row in await reader.children(found[seen])]
+        seen += 1
+    return found
 
 
 def _session_line(row: SessionRow) -> str:

@@ -21,11 +21,13 @@ from ..config.prices import PriceTable
 from ..config.settings import Settings
 from ..embedded import Runtime, Session, open_runtime
 from ..providers.recording import recording_path
+from ..runtime.data_lock import DataInUse
 from ..runtime.errors import CallboardError, ConflictError, ValidationError
 from ..runtime.events import (
     ApprovalAsked,
     ChildAsks,
     Event,
+    InputAccepted,
     QuestionAsked,
     TurnEnded,
     TurnResumed,
@@ -35,9 +37,17 @@ from .choice import Choice, RunOptions, choose
 from .complaint import complain
 from .deferred_calls import DeferredCalls
 from .exit_codes import ANSWERED, FAILED, INTERRUPTED
-from .going_on import late_request, open_questions, unanswered
+from .going_on import (
+    check_answered,
+    held,
+    names_of_open_calls,
+    open_questions,
+    put_here,
+    running_below,
+    unanswered,
+)
 from .output import Output
-from .style import style_of
+from .style import counted, style_of
 from .terminal_channel import TerminalChannel
 from .view import JsonView, TextView, View
 
@@ -113,6 +123,8 @@ class _Job:
                 code, error = await self._converse()
             except CallboardError as failure:
                 error = str(failure)
+                if isinstance(failure, DataInUse) and self._options.resume:
+                    error = held(self._data, failure.holder)
                 if _is_unfit_workspace(failure):
                     error += " --workspace DIR says which."
             for line in self._deferred.lines():
@@ -160,9 +172,11 @@ class _Job:
             ) as runtime,
         ):
             if self._channel is not None:
-                self._channel.submit = runtime.answer
+                self._channel.questions = runtime
+            elif options.prompt is None and choice.session is not None:
+                await check_answered(runtime.store, choice.session.session_id)
             session = await self._session(runtime, choice)
-            left = await self._play_left(session) if choice.session is not None else []
+            left = await self._play_left(runtime, session) if choice.session is not None else []
             if self._stopped is not None:
                 return _worst(left)
             if options.prompt is None:
@@ -170,14 +184,36 @@ class _Job:
             budget, _ = options.tuning.budgets
             turn = session.prompt(options.prompt, options.attachments, budget=budget)
             ended = await self._play(turn)
-            return _worst([ended, *await self._play_left(session)])
+            return _worst([ended, *await self._play_left(runtime, session)])
 
-    async def _play_left(self, session: Session) -> list[TurnEnded | None]:
+    async def _play_left(self, runtime: Runtime, session: Session) -> list[TurnEnded | None]:
         """What was left in the session: a suspended turn, inputs that wait; until nothing is."""
         ended: list[TurnEnded | None] = []
-        while self._stopped is None and (turn := await session.resume()) is not None:
+        while self._stopped is None and (turn := await self._next_left(runtime, session)):
             ended.append(await self._play(turn))
         return ended
+
+    async def _next_left(self, runtime: Runtime, session: Session) -> Turn | None:
+        turn = await session.resume()
+        while turn is None and await self._wait_below(runtime, session):
+            turn = await session.resume()
+        return turn or await session.resume()  # an answer may have come before it was waited for
+
+    async def _wait_below(self, runtime: Runtime, session: Session) -> bool:
+        """Waits for the answer of a session that nobody waits for; whether there was one to come.
+
+        Leaving the runtime would cancel it.
+        """
+        async with session.follow() as events:
+            count = await running_below(runtime.store, session.session_id)
+            if not count:
+                return False
+            sessions = counted(count, "delegated session")
+            self._view.notice(f"waiting for {sessions} (Ctrl-C ends them)")
+            async for event in events:
+                if isinstance(event, InputAccepted):
+                    break
+        return True
 
     async def _end_left(
         self, runtime: Runtime, session: Session, ended: list[TurnEnded | None]
@@ -191,11 +227,12 @@ class _Job:
                 return FAILED, unanswered(session_id, waiting)
             has_asked = True
             for row in waiting:
-                channel.reach(row.approval_id)
-                answer = await channel.approve(late_request(row))
                 with suppress(ConflictError):  # on record already, or others were first
+                    request = await runtime.approval(row.approval_id)
+                    channel.reach(row.approval_id)
+                    answer = await channel.approve(put_here(request))
                     await runtime.answer(row.approval_id, answer)
-            ended += await self._play_left(session)
+            ended += await self._play_left(runtime, session)
         if not ended and not has_asked:
             self._view.notice(f"nothing waits in {session_id}")
         return _worst(ended)
@@ -213,13 +250,7 @@ class _Job:
 
         reader = await open_reader(self._data)
         try:
-            choice = await choose(self._options, self._settings, reader)
-            if self._options.prompt is None and self._channel is None and choice.session:
-                session_id = choice.session.session_id
-                waiting = await open_questions(reader, session_id)
-                if any(not row.is_deferred for row in waiting):  # its turn would be denied them
-                    raise ConflictError(unanswered(session_id, waiting))
-            return choice
+            return await choose(self._options, self._settings, reader)
         finally:
             await reader.aclose()
 
@@ -231,6 +262,7 @@ class _Job:
             if budget is not None:
                 await session.set_budget(budget)
             begun = []
+            view.know(await names_of_open_calls(runtime.store, session.session_id))
         else:
             session = await runtime.create_session(agent=choice.agent, budget=budget)
             begun = await runtime.store.events(session.session_id)
@@ -259,10 +291,15 @@ class _Job:
         async for _ in signals:
             for number in STOPPING:
                 # Python's own handler: it runs even when the loop is stuck.
-                signal.signal(number, lambda *_: os._exit(INTERRUPTED))
+                signal.signal(number, lambda *_: self._exit_at_once())
             self._view.notice("cancelling… (Ctrl-C again exits at once)")
             await self._stop("interrupted", INTERRUPTED)
             return
+
+    def _exit_at_once(self) -> None:
+        if self._channel is not None:
+            self._channel.abandon()
+        os._exit(INTERRUPTED)
 
     async def watch_output(self) -> None:
         """Nobody reads any more: a run that nobody sees is cancelled."""

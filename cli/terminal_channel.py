@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Protocol
 
 import trio
 
@@ -24,7 +25,17 @@ from .style import Style
 MAX_BEHIND_SECONDS = 5.0
 """How long a branch's question waits for its place in the transcript, which may have none for it."""
 
-Submit = Callable[[str, ApprovalAnswer], Awaitable[None]]
+
+class Questions(Protocol):
+    """Where the questions are; a `Runtime` is one."""
+
+    async def approval(self, approval_id: str, *, arguments: str | None = None) -> ApprovalRequest:
+        """A question, as it would be about these arguments."""
+        ...
+
+    async def answer(self, approval_id: str, answer: ApprovalAnswer) -> None:
+        """Puts an answer on record; `ValidationError` when it can't be taken."""
+        ...
 
 
 class TerminalChannel(Channel):
@@ -35,7 +46,8 @@ class TerminalChannel(Channel):
     ends where it is. Other calls of the turn run on meanwhile.
 
     Attributes:
-        submit: Puts an answer on record, or says why it can't be taken; then the question stays.
+        questions: Where answers go that may be refused, and what judges other arguments: set ahead
+            of the first question.
         interrupt: Is called ahead of what is printed: text that stands open ends.
 
     Args:
@@ -48,7 +60,7 @@ class TerminalChannel(Channel):
     name = "terminal"
 
     def __init__(self, descriptor: int, screen: Output, style: Style, folder: Path) -> None:
-        self.submit: Submit | None = None
+        self.questions: Questions
         self.interrupt: Callable[[], None] = lambda: None
         self._keyboard = Keyboard(descriptor, screen)
         self._editor = Editor(self._keyboard, folder)
@@ -60,6 +72,10 @@ class TerminalChannel(Channel):
     def reach(self, question_id: str) -> None:
         """The transcript has come to this question: all that happened before it is printed."""
         self._shown.setdefault(question_id, trio.Event()).set()
+
+    def abandon(self) -> None:
+        """Ahead of an exit on the spot: the terminal is left as it was found."""
+        self._editor.abandon()
 
     async def wait_quiet(self) -> None:
         """Waits while a question is open."""
@@ -113,6 +129,8 @@ class TerminalChannel(Channel):
             try:
                 yield
             finally:
+                # What was typed too much, a paste of several lines, answers nothing.
+                self._keyboard.forget_typed()
                 self._print_messages()
 
     async def _place_of(self, question_id: str, *, is_own: bool) -> None:
@@ -131,14 +149,19 @@ class TerminalChannel(Channel):
         await self._keyboard.settle()
 
     async def _answer(self, request: ApprovalRequest) -> ApprovalAnswer:
-        dialogue = Dialogue(self._keyboard, self._editor, request, self._style)
+        dialogue = Dialogue(
+            self._keyboard,
+            self._editor,
+            request,
+            self._style,
+            lambda arguments: self.questions.approval(request.approval_id, arguments=arguments),
+        )
         while True:
             answer = await dialogue.answer()
-            is_simple = answer.arguments is None and answer.remember is None
-            if is_simple or self.submit is None:
+            if answer.arguments is None and answer.remember is None:
                 return answer
             try:
-                await self._submitted(self.submit, request.approval_id, answer)
+                await self._submitted(request.approval_id, answer)
             except ValidationError as problem:
                 dialogue.refuse(str(problem))
                 continue
@@ -146,10 +169,10 @@ class TerminalChannel(Channel):
                 pass  # whoever asked learns the same, and what holds instead
             return answer
 
-    async def _submitted(self, submit: Submit, approval_id: str, answer: ApprovalAnswer) -> None:
+    async def _submitted(self, approval_id: str, answer: ApprovalAnswer) -> None:
         """Puts it on record, by which whoever asked has it, and may call this off."""
         with trio.CancelScope(shield=True):
-            await submit(approval_id, answer)
+            await self.questions.answer(approval_id, answer)
 
     async def _text(self, question: UserQuestion) -> PersonAnswer:
         options = question.options

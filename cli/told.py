@@ -8,6 +8,7 @@ from ..runtime.call_events import CallDeferred, ToolGivenUp
 from ..runtime.channel_events import ChildAsks, MessageSent, QuestionAnswered, QuestionAsked
 from ..runtime.definitions import InputSource
 from ..runtime.events import InputAccepted, TurnResumed, TurnSuspended
+from ..runtime.memory_events import MemoryForgotten
 from ..runtime.permission_events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -16,6 +17,7 @@ from ..runtime.permission_events import (
     PrivateDataRead,
     SessionTainted,
 )
+from ..runtime.plan_events import PlanSet, progress_of
 from .approvals import coverage
 from .style import counted
 
@@ -27,7 +29,9 @@ Told = (
     | GrantGiven
     | GrantRevoked
     | InputAccepted
+    | MemoryForgotten
     | MessageSent
+    | PlanSet
     | PrivateDataRead
     | QuestionAnswered
     | QuestionAsked
@@ -49,7 +53,6 @@ _DECISIONS = {
     "expired": "not answered in time",
     "revised": "changed to a call that is asked about itself",
     "withdrawn": "no longer asked",
-    "void": "allowed, and not started in time: asked anew if it comes to that",
 }
 
 
@@ -69,9 +72,14 @@ def told(event: Told) -> str:
         case TurnSuspended():
             return f"the turn waits for people: {counted(len(event.call_ids), 'call')} open"
         case TurnResumed():
-            return f"the turn goes on; {counted(len(event.approval_ids), 'question')} open"
+            count = len(event.approval_ids)  # a question of a branch is none of its own
+            return "the turn goes on" + (f"; {counted(count, 'question')} open" if count else "")
         case InputAccepted():
             return f"{_late(event)}: {event.text}"
+        case PlanSet(items=items):
+            return f"plan: {progress_of(items)}"
+        case MemoryForgotten():
+            return f"{event.memory_id} is forgotten (by {event.forgotten_by})"
         case ChildAsks() | QuestionAsked() | QuestionAnswered() | MessageSent():
             return _of_channels(event)
         case _:
@@ -88,6 +96,8 @@ def answer_line(answered: ApprovalAnswered) -> str:
     who = f" by {answered.answered_by}" if answered.answered_by else ""
     lasting = f" {_SCOPES.get(answered.remember, answered.remember)}" if answered.remember else ""
     reason = f": {answered.reason}" if answered.reason else ""
+    if answered.decision == "void":
+        return f"allowed, and not started{reason}; if it comes to that, it is asked anew"
     decision = _DECISIONS.get(answered.decision, answered.decision)
     return f"{decision}{lasting}{who}{reason}"
 
@@ -97,9 +107,9 @@ def _of_permissions(
 ) -> str:
     match event:
         case ApprovalAsked():
-            where = f" in {event.asked_in}" if event.asked_in else ""
+            where = f", put in {event.asked_in}" if event.asked_in else ""
             same = f", as {event.same_as}" if event.same_as else ""
-            return f"asked {event.approval_id}{where}{same} (tier {event.tier}): {event.reason}"
+            return f"question {event.approval_id}{where}{same} (tier {event.tier}): {event.reason}"
         case ApprovalAnswered():
             changed = f", with {event.arguments}" if event.arguments is not None else ""
             return answer_line(event) + changed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -25,6 +25,7 @@ from ..runtime.events import (
     MessageCompleted,
     MessageDiscarded,
     ModelSwitched,
+    PlanSet,
     PrivateDataRead,
     ProviderSetAside,
     QuestionAnswered,
@@ -36,7 +37,9 @@ from ..runtime.events import (
     TurnSuspended,
 )
 from ..runtime.history import Call, Part, Refusal, Text
+from ..runtime.plan_events import plan_lines
 from ..runtime.stream import AnyStreamEvent, RefusalDelta, TextDelta, ThinkingDelta
+from ..tools.argument_text import without_advice
 from .approvals import ANSWERED_BY
 from .cost import dollars
 from .escaping import safe_line, safe_text, shortened
@@ -77,12 +80,20 @@ class Transcript:
         self._is_in_text = False
         self._is_thinking = False
         self._last = "\n"
+        self._begin_turn()
+
+    def _begin_turn(self) -> None:
+        """What a turn's summary tells is counted from here on."""
         self._calls = 0
         self._failed_calls = 0
         self._tokens_in: int | None = None
         self._tokens_out: int | None = None
         self._cost = 0.0
         self._lacks_cost = False
+
+    def know(self, names: Mapping[str, str]) -> None:
+        """The tools of calls that were proposed before this transcript began, by call."""
+        self._names.update(names)
 
     def header(self, model: str, reason: str) -> None:
         """The first line: which model answers, and why."""
@@ -104,7 +115,7 @@ class Transcript:
                 self._names[event.call_id] = event.name
             case CallProgress():
                 name = self._names.get(event.call_id, "")
-                self._note(f"{name}: {event.text}")
+                self._note(f"{name}: {event.text}" if name else event.text)
             case CallFinished():
                 self._call(event)
             case MessageCompleted():
@@ -143,6 +154,10 @@ class Transcript:
             case SessionTainted():
                 self._is_tainted = True
                 self._note(told(event))
+            case PlanSet():
+                self._note(told(event))
+                for line in plan_lines(event.items):
+                    self._note(f"  {line}")
             case PrivateDataRead() if self._is_tainted:  # most sessions do, which means little
                 self._note(told(event))
             case GrantGiven() | GrantRevoked() | TurnSuspended() | TurnResumed():
@@ -205,7 +220,7 @@ class Transcript:
         self._failed_calls += not is_good
         word = "" if is_good else f" {call.status}"
         head = f"{safe_line(call.name)}{word} {seconds(call.duration_ms)}"
-        said = safe_line(call.display or _brief(call.result))
+        said = safe_line(without_advice(call.display or _brief(call.result)))
         if call.status is CallStatus.DENIED and call.call_id in self._answered_here:
             said = said.replace(f"denied by {ANSWERED_BY}", "denied by you", 1)
         self._end_text()
@@ -225,6 +240,7 @@ class Transcript:
         self._end_text()
         dot = " · " if self._style.signs else ", "
         self._line(self._style.paint(safe_line(dot.join(parts)), "dim"))
+        self._begin_turn()
 
     def _note(self, text: str) -> None:
         self._end_text()

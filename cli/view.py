@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from ..config.prices import PriceTable
@@ -28,6 +28,10 @@ class View(Protocol):
         """A word of callboard's own."""
         ...
 
+    def know(self, names: Mapping[str, str]) -> None:
+        """The tools of the calls that a session has left open, by call."""
+        ...
+
     def interrupt(self) -> None:
         """Something else is printed next on the terminal."""
         ...
@@ -51,6 +55,10 @@ class TextView:
     def notice(self, text: str) -> None:
         """Prints it on a line of its own."""
         self._transcript.notice(text)
+
+    def know(self, names: Mapping[str, str]) -> None:
+        """Takes note: their progress comes without a name."""
+        self._transcript.know(names)
 
     def interrupt(self) -> None:
         """Ends the line and the text that stand open."""
@@ -83,6 +91,9 @@ class JsonView:
     def notice(self, text: str) -> None:
         """Says it on stderr."""
         complain(text)
+
+    def know(self, names: Mapping[str, str]) -> None:
+        """Programs have the record."""
 
     def interrupt(self) -> None:
         """Lines are whole as they are."""

@@ -19,6 +19,9 @@ from .policy_match import CallArguments
 MAX_CACHED_PATTERNS = 256
 """Patterns that are kept compiled: more grants of paths than a person gives."""
 
+MAX_CACHED_ARGUMENTS = 4
+"""Arguments that are kept decoded while one grant after the other is held against them."""
+
 
 class _Subject(msgspec.Struct, frozen=True):
     """What a tool's calls are about: arguments with paths, with hosts, and without a say."""
@@ -44,13 +47,17 @@ _COMMANDS = frozenset({"command", "cmd", "argv", "args", "shell", "script", "cod
 """Arguments that hold what is run, whatever the tool."""
 
 _INTERPRETERS = re.compile(
-    r"(?:ba|da|z|k|fi|c|tc|a|mk)?sh|busybox|toybox|env|xargs|sudo|doas|su|nohup|nice|timeout|time"
-    r"|setsid|stdbuf|exec|eval|command|parallel|watch|ssh|find|[gmn]?awk|expect|tclsh|make"
-    r"|(?:python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|luajit|rscript|julia|ghci|irb|pwsh"
-    r"|powershell)[0-9.]*w?",
+    r"(?:(?:ba|da|z|k|fi|c|tc|a|mk)?sh|busybox|toybox|env|xargs|sudo|doas|su|nohup|nice|timeout"
+    r"|time|setsid|stdbuf|exec|eval|command|parallel|watch|ssh|find|[gmn]?awk|expect|tclsh|make"
+    r"|npx|bunx|uvx?|pipx|docker|podman|chroot|nsenter|unshare|strace|gdb|script|tmux|screen"
+    r"|(?:i?python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|luajit|rscript|julia|ghci|irb|pwsh"
+    r"|powershell|ts-node|tsx)[0-9.]*w?)(?:[-.](?:static|exe))?",
     re.IGNORECASE,
 )
 """Programs that run what others wrote, or what their arguments say."""
+
+_SHELL_TEXT = re.compile(r"[\s;&|<>()$`\\\"'*?\[\]{}~#!]")
+"""What a text holds that is a line for a shell, and no name, number or path."""
 
 
 def binding_of(tool: str, arguments: str, *, tier: Tier, pattern: str | None = None) -> Binding:
@@ -83,7 +90,7 @@ def covers(binding: Binding, arguments: str) -> bool:
     """Whether a call with these arguments (canonical JSON) is one that the binding means."""
     if not (binding.paths or binding.hosts):
         return arguments == binding.arguments
-    read = CallArguments(arguments)
+    read = _read(arguments)
     open_ones = {*binding.paths, *binding.hosts, *binding.free}
     fixed = {name: value for name, value in read.given.items() if name not in open_ones}
     if _json(fixed) != binding.arguments:
@@ -98,19 +105,25 @@ def covers(binding: Binding, arguments: str) -> bool:
     return True
 
 
+@lru_cache(maxsize=MAX_CACHED_ARGUMENTS)
+def _read(arguments: str) -> CallArguments:
+    return CallArguments(arguments)
+
+
 def lasting_problem(definition: ToolDefinition, arguments: str) -> str | None:
     """Why an answer about this call can't be remembered beyond its session; `None` when it can."""
     said: dict[str, Any] = CallArguments(arguments).given
     runs = Capability.PROCESSES in definition.needs
     for name, value in said.items():
-        if name.lower() not in _COMMANDS and not (runs and isinstance(value, list)):
-            continue
-        if isinstance(value, str):
+        is_command = name.lower() in _COMMANDS
+        if isinstance(value, str) and (is_command or (runs and _SHELL_TEXT.search(value))):
             return f"{name} is a text that a shell or an interpreter reads"
-        words = value if isinstance(value, list) else []
-        program = words[0].rpartition("/")[2] if words and isinstance(words[0], str) else ""
-        if _INTERPRETERS.fullmatch(program):
-            return f"{program} runs what others wrote"
+        if isinstance(value, list) and (is_command or runs):
+            # Not the first one alone: many a program runs the words behind its own.
+            for word in value:
+                program = word.rpartition("/")[2] if isinstance(word, str) else ""
+                if _INTERPRETERS.fullmatch(program):
+                    return f"{program} runs what others wrote"
     return None
 
 

@@ -1,8 +1,9 @@
 """Whether a call reaches a host that is new to its session. Pure.
 
 A URL is a way out: what a session has read can leave in the path of a harmless GET. A host is known
-once a call of the session has connected there. Doubt counts against the call: a tool with the
-network whose arguments name no URL may connect anywhere.
+once a call of the session has connected there; of an exposed session, once it was let connect there
+as one, since what gave it its orders may be where it has been before. Doubt counts against the call:
+a tool with the network whose arguments name no URL may connect anywhere.
 """
 
 from __future__ import annotations
@@ -46,6 +47,12 @@ def named_hosts(definition: ToolDefinition, arguments: CallArguments) -> tuple[s
             return None
         found += hosts
     return tuple(found) or None
+
+
+def says_where(arguments: CallArguments) -> bool:
+    """Whether these arguments of a tool with the network name every host that it was asked for."""
+    places = [name for name in URL_ARGUMENTS if name in arguments.given]
+    return bool(places) and all(map(arguments.hosts, places))
 
 
 def names_place(rule: CompiledRule, definition: ToolDefinition, arguments: CallArguments) -> bool:

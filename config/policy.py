@@ -39,7 +39,7 @@ class PolicyQuestion(msgspec.Struct, frozen=True, kw_only=True):
         tier: The call's own tier; `None` when nobody said.
         arguments: Canonical JSON of an object.
         approval_reason: The tool's own word, or `None`.
-        hosts: Where the session has connected.
+        hosts: Those that the session knows.
         is_exposed: Whether the session has read untrusted content and private data.
         is_redirect: Whether it is about a redirect that a call meets, which was decided about.
     """

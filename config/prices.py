@@ -18,6 +18,9 @@ from ..runtime.stream import Usage
 TOKENS_PER_PRICE = 1_000_000
 """Prices are for a million tokens, as providers list them."""
 
+MAX_FOUND = 256
+"""Prices that are kept as they were found: more models than a process asks."""
+
 Dollars = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
 
 _VERSION = re.compile(r"-latest|-\d{8}|-\d{4}-\d{2}-\d{2}|-preview(-\d{2}-\d{2,4})?|-\d{3}")
@@ -83,10 +86,17 @@ class PriceTable:
 
     def __init__(self, own: Mapping[str, Price] | None = None) -> None:
         self._own = dict(own or {})
+        self._found: dict[tuple[str, str], Price | None] = {}
 
     def price(self, provider: str, model: str) -> Price | None:
         """The price of a model, or `None` when it is unknown."""
-        return _find(self._own, provider, model) or _find(_shipped(), provider, model)
+        key = (provider, model)
+        if key not in self._found:
+            if len(self._found) >= MAX_FOUND:
+                self._found.clear()
+            found = _find(self._own, provider, model) or _find(_shipped(), provider, model)
+            self._found[key] = found
+        return self._found[key]
 
     def cost(self, provider: str, model: str, usage: Usage) -> float | None:
         """US dollars of one model call; `None` when price or tokens are unknown."""

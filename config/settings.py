@@ -19,6 +19,7 @@ from ..runtime.stream import MAX_ARGUMENT_BYTES
 from .base_url import checked_base_url
 from .policy_rules import PlacedRule
 from .prices import Price
+from .sandbox_settings import SandboxSettings
 
 MAX_COUNT = 100_000
 """No count of concurrent things is sensibly higher; it catches a slipped finger."""
@@ -136,6 +137,38 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return tuple(map(parse_endpoint, self.allow))
 
 
+class SearchEngine(enum.StrEnum):
+    """The search engines whose wire formats callboard speaks."""
+
+    SEARXNG = "searxng"
+    BRAVE = "brave"
+    TAVILY = "tavily"
+
+
+class SearchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where `web_search` asks.
+
+    Attributes:
+        engine: Which engine; `None` is none, and searches say how to name one.
+        base_url: Where it is, for SearXNG: an instance of one's own, which `network.allow` lists
+            when it is not public. For the others, a proxy of one's own in their place.
+    """
+
+    engine: SearchEngine | None = None
+    base_url: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.base_url is not None:
+            msgspec.structs.force_setattr(self, "base_url", checked_base_url(self.base_url))
+            if self.engine is None:
+                choices = ", ".join(SearchEngine)
+                raise ValueError(f"base_url: engine says what is there: one of {choices}")
+        elif self.engine is SearchEngine.SEARXNG:
+            raise ValueError(
+                "base_url: SearXNG is hosted by oneself: say where, like https://searx.example"
+            )
+
+
 class MasterSource(enum.StrEnum):
     """Where the master key of stored keys is kept."""
 
@@ -208,6 +241,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         policy: How much runs without asking, for agents that don't say it themselves.
         limits: The bounds.
         network: Where tools may connect.
+        search: Where searches are made.
+        sandbox: What programs that models ask for may see and use up.
         keys: How provider keys are kept.
         inactive: Providers that are not to be used, by name; built-in ones too.
         providers: Configured providers, by name.
@@ -220,6 +255,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     policy: Preset = Preset.BALANCED
     limits: Limits = Limits()
     network: NetworkSettings = NetworkSettings()
+    search: SearchSettings = SearchSettings()
+    sandbox: SandboxSettings = SandboxSettings()
     keys: KeySettings = KeySettings()
     inactive: tuple[str, ...] = ()
     providers: dict[str, ProviderSettings] = msgspec.field(default_factory=dict)

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ..config.base_url import checked_base_url, origin
+from ..config.search_engines import KNOWN_ENGINES
 from ..config.settings import DialectName, ProviderSettings, Settings
 from ..runtime.errors import NotFoundError, ValidationError
 from ..runtime.redaction import redactor
@@ -29,8 +30,8 @@ def providers_of(settings: Settings) -> dict[str, KnownProvider]:
 
 
 def mask_environment_keys(settings: Settings, environ: Mapping[str, str]) -> None:
-    """Masks the keys of all providers from now on, also of those that are not asked."""
-    variables = {CUSTOM_KEY}
+    """Masks the keys of all providers, and of search engines, also of those that are not asked."""
+    variables = {CUSTOM_KEY, *(engine.key_env for engine in KNOWN_ENGINES.values())}
     for its in (*KNOWN.values(), *providers_of(settings).values()):
         variables |= {name for name in (its.key_env, its.other_key_env) if name is not None}
     for variable in variables:

@@ -26,6 +26,7 @@ from ..runtime.stream import (
 )
 from .provider import Emit, ModelRequest
 from .rehearsal_intents import understand
+from .rehearsal_late import late_report
 from .rehearsal_plan import PlannedCall, due_steps, replay
 from .rehearsal_report import INTRODUCTION, lead, report
 from .rehearsal_results import remembered, since_last_input
@@ -51,6 +52,10 @@ class RehearsalModel:
 
 def _answer(request: ModelRequest) -> Iterator[list[AnyStreamEvent]]:
     items = list(itertools.chain.from_iterable(r.items for r in request.rounds))
+    if (late := late_report(items)) is not None:
+        yield from _words(f"{INTRODUCTION}\n\n{late}")
+        yield [Done(StopReason.END)]
+        return
     before, text, behind = since_last_input(items)
     tools = frozenset(definition.name for definition in request.tools)
     understanding = understand(text, remembered(before))

@@ -87,7 +87,8 @@ def _next_wave(
             continue
         known = [outcomes.get(n) for n in step.needs]
         if any(outcome is not None and not outcome.ok for outcome in known):
-            outcomes[number] = Outcome(ok=False, skipped=True)
+            pending = next((outcome.pending for outcome in known if outcome), "")
+            outcomes[number] = Outcome(ok=False, skipped=True, pending=pending)
         elif None not in known and all(n in outcomes for n in step.after):
             call = _call(number, step.intent, tools, outcomes)
             if isinstance(call, PlannedCall):

@@ -8,6 +8,7 @@ from typing import assert_never
 
 import msgspec
 
+from .rehearsal_changes import as_run
 from .rehearsal_results import Outcome, text_of
 from .rehearsal_steps import (
     Clock,
@@ -71,7 +72,11 @@ def lead(intents: Sequence[Intent]) -> str:
     shown = doing[:3] + ([f"{len(doing) - 3} more"] if len(doing) > 3 else [])
     *most, last = shown
     sentence = f"{', '.join(most)} and {last}" if most else last
-    return f"{sentence[0].upper()}{sentence[1:]}."
+    return f"{_capital(sentence)}."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def report(
@@ -125,13 +130,28 @@ def _doing(intent: Intent) -> str:
 
 
 def _result(step: Step, outcome: Outcome) -> str:
+    doing = _doing(step.intent)
     if outcome.skipped:
-        return f"Not done: {_doing(step.intent)}, because what it needs did not succeed."
+        why = "waits for your answer" if outcome.pending else "did not succeed"
+        return f"Not done: {doing}, because what it needs {why}."
+    if outcome.pending:
+        return f"{_capital(doing)} waits for your answer: callboard approve {outcome.pending}."
     if outcome.unavailable and isinstance(step.intent, RunCode):
         return "I can not compute or run code: the tool run_code is not available here."
+    if not outcome.changed:
+        return result_of(step.intent, outcome)
+    if outcome.arguments is None:
+        end = "succeeded" if outcome.ok else f"failed: {outcome.message}"
+        return f"A person changed the call for {doing}; it {end}."
+    told = result_of(as_run(step.intent, outcome.arguments), outcome)
+    return f"A person changed the call. {told}"
+
+
+def result_of(intent: Intent, outcome: Outcome) -> str:
+    """What came of what was done."""
     if not outcome.ok:
-        return f"Failed: {_doing(step.intent)}: {outcome.message}."
-    return _success(step.intent, outcome)
+        return f"Failed: {_doing(intent)}: {outcome.message}."
+    return _success(intent, outcome)
 
 
 def _success(intent: Intent, outcome: Outcome) -> str:

@@ -23,6 +23,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         message: Why it failed, for a person.
         skipped: It was not tried, because a step that it needs did not succeed.
         unavailable: It was not tried, because there is no tool for it.
+        pending: The question that it waits for, or that what it needs waits for.
+        changed: Whether a person changed its call.
+        arguments: What ran then; `None` when that is not told.
     """
 
     ok: bool
@@ -30,6 +33,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     skipped: bool = False
     unavailable: bool = False
+    pending: str = ""
+    changed: bool = False
+    arguments: dict[str, Any] | None = None
 
 
 def read_result(result: Result | None) -> Outcome:
@@ -45,12 +51,19 @@ def read_result(result: Result | None) -> Outcome:
         if result.is_error:
             return Outcome(ok=False, message=text or "it failed without a word")
         return Outcome(ok=True, value=text if content is None else content)
+    if content["status"] == "pending_approval":
+        return Outcome(ok=False, pending=str(content.get("approval_id", "")) or "ID")
+    arguments = content.get("arguments")
+    changed = "arguments" in content and "note" in content
+    arguments = arguments if isinstance(arguments, dict) else None
     if content["status"] == "success" and not result.is_error:
-        return Outcome(ok=True, value=content.get("result"))
+        value = content.get("result")
+        return Outcome(ok=True, value=value, changed=changed, arguments=arguments)
     kind = content.get("error_type") or content["status"]
     message = content.get("message")
     told = str(message).rstrip(".") if message else ""
-    return Outcome(ok=False, message=f"{told} ({kind})" if told else str(kind))
+    message = f"{told} ({kind})" if told else str(kind)
+    return Outcome(ok=False, message=message, changed=changed, arguments=arguments)
 
 
 def encodable(text: str) -> str:
@@ -92,12 +105,16 @@ def remembered(items: Sequence[Item]) -> Memory:
     files: tuple[str, ...] = ()
     value: str | None = None
     given: dict[str, str] = {}
+    changed: dict[str, dict[str, Any]] = {}
     for item in reversed(items[-MAX_MEMORY_ITEMS:]):
-        if type(item) is Result and value is None:
+        if type(item) is Result:
             outcome = read_result(item)
-            value = text_of(outcome.value) if outcome.ok else None
+            if value is None and outcome.ok:
+                value = text_of(outcome.value)
+            if outcome.changed and outcome.arguments is not None:
+                changed[item.call_id] = outcome.arguments
         elif type(item) is Answer and not files:
-            arguments = [_arguments(call.arguments) for call in item.calls]
+            arguments = [changed.get(c.call_id) or read_arguments(c.arguments) for c in item.calls]
             names = [a.get("to") or a.get("path") for a in arguments]
             files = tuple(dict.fromkeys(n for n in names if isinstance(n, str)))
             given.update(
@@ -110,7 +127,8 @@ def remembered(items: Sequence[Item]) -> Memory:
     return Memory(files, value)
 
 
-def _arguments(text: str) -> dict[str, Any]:
+def read_arguments(text: str) -> dict[str, Any]:
+    """The arguments of a call as JSON values; none where they are no object."""
     try:
         arguments = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):

@@ -55,7 +55,7 @@ class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True):
         arguments: Other arguments, as a JSON object, when the person changed them.
         remember: The scope for which to remember it: one of the question's `scopes`.
         pattern: With `remember`, a pattern of paths in the place of the one that was asked about.
-        reason: Why, for the model.
+        reason: Why, for the model; at most 4,000 characters are kept.
         answered_by: Who said it.
 
     Example:

@@ -21,8 +21,8 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     Attributes:
         tokens: Tokens of models, input and output together.
         cost_usd: What they cost, in US dollars; a model without a known price is refused then.
-        seconds: Wall time of turns; waiting for people counts too, and what a turn delegates runs
-            within its time.
+        seconds: Wall time of turns; waiting for people counts too. What a turn delegates and waits
+            for runs within its time, and what it does not wait for adds up.
         tool_calls: Calls of tools that run.
         model_calls: Requests to models, those that are made again too.
 

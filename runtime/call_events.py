@@ -53,6 +53,8 @@ class CallFinished(Event, frozen=True, kw_only=True, tag="call_finished"):
             it as `artifact:CALL_ID`.
         duration_ms: From its start (its proposal, when it never started) to its end.
         hosts: Where it connected, redirects too.
+        attempts_left: How often the model may still call the tool in this turn, when the arguments
+            were wrong.
 
     Example:
         async for event in turn:
@@ -71,6 +73,7 @@ class CallFinished(Event, frozen=True, kw_only=True, tag="call_finished"):
     full_output: str | None = None
     duration_ms: int = 0
     hosts: tuple[str, ...] = ()
+    attempts_left: int | None = None
 
 
 class CallDeferred(Event, frozen=True, kw_only=True, tag="call_deferred"):

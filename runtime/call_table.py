@@ -39,14 +39,15 @@ def mark_call_asked(
     connection: apsw.Connection, session: int, event: ApprovalAsked | ApprovalAnswered
 ) -> None:
     """A call waits for a person, or no longer; a deferred one stays so until it starts or ends."""
-    asks = isinstance(event, ApprovalAsked)
-    status = CallStatus.WAITING if asks else CallStatus.PENDING
+    status = CallStatus.WAITING if isinstance(event, ApprovalAsked) else CallStatus.PENDING
+    # Those of a denial were the person's wish, and are nobody's call.
+    counts = isinstance(event, ApprovalAsked) or event.decision != "deny"
     connection.execute(
         "update tool_calls set status = iif(status = 'deferred', status, ?),"
         " arguments = coalesce(?, arguments)"
         " where session = ? and call_id = ? and started_at_ms is null"
         " and finished_at_ms is null",
-        (status.value, event.arguments, session, event.call_id),
+        (status.value, event.arguments if counts else None, session, event.call_id),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 NetworkStage = Literal["name", "connect", "tls", "http"]
+ConflictKind = Literal["answered", "expired", "grant", "scope"]
 
 
 class CallboardError(Exception):
@@ -137,9 +138,19 @@ class NotFoundError(CallboardError):
 
 
 class ConflictError(CallboardError):
-    """The request contradicts what is already the case (a turn is running, a lock is held)."""
+    """The request contradicts what is already the case (a turn is running, a lock is held).
+
+    Attributes:
+        kind: Of an answer to a question, why it does not count: `answered` (it does not wait any
+            more), `expired`, `grant` (the remembered answer that gives it does not hold there) or
+            `scope` (it can't be remembered for that); else `None`.
+    """
 
     type = "conflict"
+
+    def __init__(self, message: str = "", *, kind: ConflictKind | None = None) -> None:
+        super().__init__(message)
+        self.kind: ConflictKind | None = kind
 
 
 class OverloadedError(CallboardError):

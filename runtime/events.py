@@ -22,12 +22,16 @@ from .channel_events import QuestionAsked as QuestionAsked
 from .definitions import InputSource, SessionKind
 from .durable_event import Event as Event
 from .history import Attachment, Part
+from .memory_events import MemoryForgotten as MemoryForgotten
+from .memory_events import MemoryStored as MemoryStored
 from .permission_events import ApprovalAnswered as ApprovalAnswered
 from .permission_events import ApprovalAsked as ApprovalAsked
+from .permission_events import FilesMarked as FilesMarked
 from .permission_events import GrantGiven as GrantGiven
 from .permission_events import GrantRevoked as GrantRevoked
 from .permission_events import PrivateDataRead as PrivateDataRead
 from .permission_events import SessionTainted as SessionTainted
+from .plan_events import PlanSet as PlanSet
 from .stream import AnyStreamEvent, Usage
 
 
@@ -308,11 +312,15 @@ DurableEvent = (
     | QuestionAsked
     | QuestionAnswered
     | MessageSent
+    | PlanSet
+    | MemoryStored
+    | MemoryForgotten
     | ApprovalAsked
     | ApprovalAnswered
     | GrantGiven
     | GrantRevoked
     | SessionTainted
+    | FilesMarked
     | PrivateDataRead
     | CallStarted
     | CallFinished

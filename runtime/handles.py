@@ -8,13 +8,14 @@ absolute one that lies inside).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from .budget import Budget
 from .definitions import SessionKind
 from .http_url import HttpUrl
+from .plan_events import PlanItem
 
 
 class FileInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -213,6 +214,22 @@ class ChannelHandle(Protocol):
 
     async def tell(self, text: str, channel: str | None = None) -> str:
         """Says something, on record; gives the name of the channel that has it."""
+        ...
+
+
+class PlanHandle(Protocol):
+    """The way to the plan of the session, which people see."""
+
+    async def set(self, items: tuple[PlanItem, ...]) -> None:
+        """Puts the whole plan in the place of the one before; on record when it returns."""
+        ...
+
+
+class SkillReader(Protocol):
+    """The way to the skills that the session's models are told of."""
+
+    async def read(self, name: str, file: str | None = None) -> dict[str, Any]:
+        """The instructions of a skill, or one of its files; raises `ToolFailure`."""
         ...
 
 

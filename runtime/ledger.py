@@ -20,11 +20,15 @@ from .events import (
     DurableEvent,
     HistoryCompacted,
     InputAccepted,
+    MemoryForgotten,
+    MemoryStored,
     MessageCompleted,
     SessionCreated,
     Stored,
 )
-from .permission_table import GUARDED, LedgerClock, PermissionCheck
+from .ledger_clock import LedgerClock
+from .memory_table import memory_problem
+from .permission_table import GUARDED, PermissionCheck
 from .projection import Projection
 from .store import Append, CommitResult
 from .stream import Usage
@@ -165,7 +169,10 @@ class Ledger:
         key, is_tainted = (projection.key, projection.is_tainted) if projection else (None, 0)
         now_ms = self._clock.read(entry.at_ms)
         check = PermissionCheck(self._connection, key, now_ms, is_tainted=bool(is_tainted))
-        problem = check.problem(event for event, _ in entry.events)
+        refused = check.problem(event for event, _ in entry.events)
+        if refused is not None:
+            return refused
+        problem = memory_problem(self._connection, (event for event, _ in entry.events))
         return ConflictError(problem) if problem is not None else None
 
 
@@ -208,12 +215,14 @@ def _prepare(append: Append, at_ms: int) -> Entry | ValidationError:
 
 
 def _depends_on_rows(event: DurableEvent) -> bool:
-    """Whether the rows decide what becomes of it: an allowed start, an answer that comes late."""
+    """Whether the rows decide what becomes of it: an allowed start, an answer that comes late, a memory."""
     match event:
         case CallStarted():
             return bool(event.approval_id)
         case InputAccepted():
             return bool(event.approval_id or event.child_id)
+        case MemoryStored() | MemoryForgotten():
+            return True
     return False
 
 

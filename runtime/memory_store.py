@@ -11,6 +11,7 @@ from .definitions import CallStatus
 from .errors import StorageError
 from .events import Stored
 from .ledger import Ledger, wall_clock_ms
+from .memories import Memory
 from .migrations import migrate
 from .queries import Queries
 from .spending import Spending
@@ -135,6 +136,17 @@ class _MemoryStore:
 
     async def waking_sessions(self) -> list[str]:
         return self._settled().waking_sessions()
+
+    async def memories(
+        self, *, agent: str | None = None, memory_id: str | None = None, limit: int = 100
+    ) -> list[Memory]:
+        return self._settled().memories(agent, memory_id, limit)
+
+    async def found_memories(self, agent: str, query: str, *, limit: int) -> list[Memory]:
+        return self._settled().found_memories(agent, query, limit)
+
+    async def marked_files(self) -> list[str]:
+        return self._settled().marked_files()
 
     async def aclose(self) -> None:
         self._queries = None

@@ -71,7 +71,7 @@ class SessionMarks(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     Attributes:
         is_tainted: It has read what strangers may have written.
         has_private: It has read what is not for strangers.
-        hosts: Where it has connected.
+        hosts: Those that it knows: where it has connected; exposed, where it was let since.
     """
 
     is_tainted: bool = False
@@ -139,6 +139,7 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
         arguments: The canonical JSON of the arguments that were decided about.
         digest: What the answer binds to.
         failure: Why changed arguments can't be, when that is the reason of the denial.
+        grant_id: The remembered answer that gave it, if one did.
     """
 
     approval_id: str
@@ -146,6 +147,7 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
     arguments: str
     digest: str
     failure: ToolFailure | None = None
+    grant_id: str = ""
 
 
 class AskPerson(Request[Resolution], frozen=True, kw_only=True, tag="ask_person"):
@@ -171,7 +173,7 @@ class AskPerson(Request[Resolution], frozen=True, kw_only=True, tag="ask_person"
 
 
 class AnswerApproval(Request[None], frozen=True, kw_only=True, tag="answer_approval"):
-    """A person answers; replied to once it is on record.
+    """A person answers; replied to once it is on record, for those who ask the same as well.
 
     Fails with `NotFoundError`, with `ConflictError` when somebody was first or it has expired, and
     with `ValidationError` when the answer can't be taken: the question stays open then.
@@ -188,7 +190,19 @@ class RevokeGrant(Request[None], frozen=True, kw_only=True, tag="revoke_grant"):
     revoked_by: str
 
 
-BrokerMessage = CheckPermissions | AskPerson | AnswerApproval | RevokeGrant
+class ShowApproval(Request[ApprovalRequest], frozen=True, kw_only=True, tag="show_approval"):
+    """A question that waits, as it is put to a person by now; nothing is answered by that.
+
+    With `arguments`, as it would be about these: validated, judged and previewed. Fails with
+    `NotFoundError`, with `ConflictError` when it does not wait, and with `ValidationError` when no
+    answer with these arguments could be taken.
+    """
+
+    approval_id: str
+    arguments: str | None = None
+
+
+BrokerMessage = CheckPermissions | AskPerson | AnswerApproval | ShowApproval | RevokeGrant
 
 # ── tool dispatcher ──────────────────────────────────────────────────────────────────────────────
 
@@ -306,12 +320,14 @@ class FollowSession(Request[None], frozen=True, kw_only=True, tag="follow_sessio
 class CancelTurn(Request[bool], frozen=True, kw_only=True, tag="cancel_turn"):
     """Cancel the running turn; answered when everything of it is gone (False: none ran).
 
-    With `input_id`, only the turn of that input, running or waiting, is cancelled.
+    With `input_id`, only the turn of that input, running or waiting, is cancelled. With `loads`, a
+    session that is not live is loaded for it, and its turn may be one that is suspended.
     """
 
     session_id: str
     reason: str
     input_id: str | None = None
+    loads: bool = False
 
 
 class StopSession(Request[bool], frozen=True, kw_only=True, tag="stop_session"):

@@ -10,7 +10,7 @@ runtime itself asks: lists of sessions and of calls look through the table, the 
 
 Large texts are stored once: the rows of `messages` for calls and results hold the call's id, and
 the arguments and the result come from `tool_calls`; a whole output that was cut is in its event, and
-so are the words of a question, of its answer and of a grant.
+so are the words of a question, of its answer, of a grant and of a memory.
 """
 
 from __future__ import annotations
@@ -154,6 +154,7 @@ _TREE = """
 alter table sessions add column has_private integer not null default 0;
 alter table sessions add column parent_call_id text not null default '';
 alter table sessions add column is_detached integer not null default 0;
+alter table sessions add column runs_apart integer not null default 0;
 alter table approvals add column is_deferred integer not null default 0;
 alter table sessions add column budget text;
 alter table turns add column ran_ms integer not null default 0;
@@ -173,9 +174,27 @@ create table inputs (
   turn_id text,
   unique (session, input_id)
 ) strict;
+
+create table marked_files (path text primary key) strict, without rowid;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _CACHE_WRITES, _PERMISSIONS, _TREE)
+_MEMORY = """
+create table memories (
+  id integer primary key,
+  session integer not null references sessions (id),
+  memory_id text not null unique,
+  agent text not null,
+  stored_seq integer not null,
+  is_untrusted integer not null
+) strict;
+create index memories_by_agent on memories (agent);
+
+create virtual table memory_words using fts5 (
+  text, tags, content='', contentless_delete=1, tokenize='porter unicode61 remove_diacritics 2'
+);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _CACHE_WRITES, _PERMISSIONS, _TREE, _MEMORY)
 """Step N brings a file from version N-1 to N."""
 
 

@@ -45,10 +45,12 @@ class ApprovalAnswered(Event, frozen=True, kw_only=True, tag="approval_answered"
         decision: `allow`, `deny`, `expired`, `revised` (the changed arguments want a question of
             their own), `withdrawn` (it is no longer asked) or `void` (an allowed call that did not
             start: it may not start any more).
-        answered_by: Who: `terminal`, `application`, `grant ID`, or a credential's name.
-        arguments: The canonical JSON of the changed arguments, when they were changed.
+        answered_by: Who, in words: `terminal`, `application`, `grant ID`, or a credential's name.
+        arguments: The changed arguments, when they were changed: of an `allow` or `revised` as
+            canonical JSON; of a `deny`, what the person would have had and could not.
         remember: The scope for which it is remembered, when it is.
         digest: What it binds to with the changed arguments, when they were changed.
+        grant_id: The remembered answer that answered it, if one did.
     """
 
     approval_id: str
@@ -59,6 +61,7 @@ class ApprovalAnswered(Event, frozen=True, kw_only=True, tag="approval_answered"
     arguments: str | None = None
     remember: str | None = None
     digest: str | None = None
+    grant_id: str = ""
 
 
 class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given"):
@@ -104,11 +107,29 @@ class GrantRevoked(Event, frozen=True, kw_only=True, tag="grant_revoked"):
 class SessionTainted(Event, frozen=True, kw_only=True, tag="session_tainted"):
     """The session has read what strangers may have written, and is marked for good.
 
-    `source` says what it was: a tool's name.
+    `source` says what it was: a tool's name, `parent`, or `file` and the path of one that a tainted
+    session wrote.
     """
 
     source: str
     call_id: str = ""
+
+
+class FilesMarked(Event, frozen=True, kw_only=True, tag="files_marked"):
+    """A call of a tainted session wrote files, or a marked one is elsewhere now, or gone.
+
+    Paths are absolute, without links, and with `\\udcXX` for a byte that is no UTF-8; one of a folder
+    is about everything below it.
+
+    Attributes:
+        call_id: The call.
+        marked: Whoever reads these is tainted by that.
+        cleared: These no longer, but for those in `marked`.
+    """
+
+    call_id: str
+    marked: tuple[str, ...] = ()
+    cleared: tuple[str, ...] = ()
 
 
 class PrivateDataRead(Event, frozen=True, kw_only=True, tag="private_data_read"):

@@ -62,6 +62,7 @@ def approval_row(row: tuple[Any, ...]) -> ApprovalRow:
         final_arguments=answered.arguments if answered else None,
         final_digest=answered.digest if answered else None,
         is_deferred=asked.is_deferred,
+        grant_id=answered.grant_id if answered else "",
     )
 
 

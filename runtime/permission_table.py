@@ -6,12 +6,14 @@ while it is allowed. Both happen inside the store's transaction, so they hold fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple, assert_never
 
 import apsw
 
 from .definitions import CallStatus
+from .errors import ConflictError, ConflictKind
+from .event_codec import decode_event
 from .events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -28,6 +30,16 @@ from .events import (
 
 LASTING_SCOPES = frozenset({"agent", "always"})
 """What outlives its session; a tainted one can neither give nor use it."""
+
+
+def is_suspended_in_tainted(verdict: str, scope: str, *, is_tainted: bool) -> bool:
+    """Whether a grant does not hold in a session that has read untrusted content.
+
+    There, only a person who knew that (`is_tainted`) may allow more than one call, and only in the
+    session.
+    """
+    return verdict == "allow" and (scope in LASTING_SCOPES or not is_tainted)
+
 
 REFUSED = frozenset({"denied", "expired"})
 """States of a question in which the call may not run, whatever has changed since."""
@@ -66,41 +78,6 @@ _DELIVERED = frozenset({"allow", "deny", "expired"})
 
 _OPEN = "state in ('waiting', 'allowed')"
 
-SEEN_AT_MS = """
-select max(seen) from (
-  select max(asked_at_ms) as seen from approvals where state in ('waiting', 'allowed')
-  union all
-  select max(at_ms) from events where id >= (
-    select min(e.id) from approvals a join events e on e.session = a.session and e.seq = a.asked_seq
-    where a.state in ('waiting', 'allowed')))
-"""
-"""The latest time on record since the first question that is open was asked; null without one."""
-
-
-class LedgerClock:
-    """The time that expiries are held against: it never goes back, whatever the wall clock does.
-
-    It goes on with the wall clock, and by itself where that stands still or jumps back; from one
-    process to the next too, as far as what is stored since a question was asked tells.
-    """
-
-    def __init__(self, connection: apsw.Connection, monotonic: Callable[[], float]) -> None:
-        self._connection = connection
-        self._monotonic = monotonic
-        self._read_at = 0.0
-        self._latest_ms: int | None = None
-
-    def read(self, wall_ms: int) -> int:
-        """The time, given what the wall clock says."""
-        now = self._monotonic()
-        if self._latest_ms is None:
-            latest = int(self._connection.execute(SEEN_AT_MS).get or 0)
-        else:
-            latest = self._latest_ms + int((now - self._read_at) * 1000)
-        self._read_at = now
-        self._latest_ms = max(latest, wall_ms)
-        return self._latest_ms
-
 
 class _Approval(NamedTuple):
     state: str
@@ -135,7 +112,7 @@ class PermissionCheck:
         self._is_tainted = is_tainted
         self._delivering: set[str] = set()
 
-    def problem(self, events: Iterable[DurableEvent]) -> str | None:
+    def problem(self, events: Iterable[DurableEvent]) -> ConflictError | None:
         """Why these can't be stored, one behind the other; `None` when they can."""
         events = tuple(events)
         inputs = (event for event in events if isinstance(event, InputAccepted))
@@ -143,10 +120,10 @@ class PermissionCheck:
         if (found := self._each(events)) is not None:
             return found
         for approval_id in self._delivering:
-            return f"An input brings an answer to {approval_id} that is not stored with it."
+            return _refused(f"An input brings an answer to {approval_id} not stored with it.")
         return None
 
-    def _each(self, events: Iterable[DurableEvent]) -> str | None:
+    def _each(self, events: Iterable[DurableEvent]) -> ConflictError | None:
         for event in events:
             match event:
                 case ApprovalAsked():
@@ -170,69 +147,97 @@ class PermissionCheck:
                 return found
         return None
 
-    def _asked(self, event: ApprovalAsked) -> str | None:
+    def _asked(self, event: ApprovalAsked) -> ConflictError | None:
         if self._find(event.approval_id) is not None:
-            return f"The question {event.approval_id} was asked already."
+            return _refused(f"The question {event.approval_id} was asked already.")
         # Nothing is answered behind its end within one append.
         self._known[event.approval_id] = _Approval(
             "waiting", event.call_id, event.digest, None, event.is_deferred
         )
         return None
 
-    def _deferred(self, event: CallDeferred) -> str | None:
+    def _deferred(self, event: CallDeferred) -> ConflictError | None:
         approval = self._find(event.approval_id)
         if approval is None or approval[:2] != ("waiting", event.call_id) or not approval[4]:
-            return f"The call {event.call_id} does not wait for {event.approval_id}."
+            return _refused(f"The call {event.call_id} does not wait for {event.approval_id}.")
         if self._is_over(event.call_id):
-            return f"The call {event.call_id} has started or ended already."
+            return _refused(f"The call {event.call_id} has started or ended already.")
         return None
 
-    def _answered(self, event: ApprovalAnswered) -> str | None:
+    def _answered(self, event: ApprovalAnswered) -> ConflictError | None:
         approval = self._find(event.approval_id)
         if approval is None or approval.call_id != event.call_id:
-            return f"The call {event.call_id} has no question {event.approval_id}."
+            return _refused(f"The call {event.call_id} has no question {event.approval_id}.")
         needed, made = _STATES.get(event.decision, ("", ""))
         if not made:
-            return f"{event.decision!r} is no answer to a question."
+            return _refused(f"{event.decision!r} is no answer to a question.")
         if approval.state != needed:
-            return f"The question {event.approval_id} is not open: it is {approval.state}."
+            text = f"The question {event.approval_id} is not open: it is {approval.state}."
+            return _refused(text, "answered")
         ends = approval.ends_at_ms
         if event.decision in _BY_A_PERSON and ends is not None and self._now_ms >= ends:
-            return f"The question {event.approval_id} has expired."
+            return _refused(f"The question {event.approval_id} has expired.", "expired")
+        if event.grant_id and event.decision == "allow" and (found := self._by_grant(event)):
+            return found
         if approval.is_deferred and event.decision in _DELIVERED:
             if event.approval_id not in self._delivering:
-                return f"The answer to {event.approval_id} is stored with the input that brings it."
+                return _refused(
+                    f"The answer to {event.approval_id} is stored with the input that brings it."
+                )
             self._delivering.remove(event.approval_id)
         digest = event.digest or approval.digest
         self._known[event.approval_id] = approval._replace(state=made, digest=digest)
         return None
 
-    def _started(self, event: CallStarted) -> str | None:
+    def _started(self, event: CallStarted) -> ConflictError | None:
         approval = self._find(event.approval_id)
         if approval is None or approval.call_id != event.call_id:
-            return f"The call {event.call_id} was not asked about as {event.approval_id}."
+            return _refused(f"The call {event.call_id} was not asked about as {event.approval_id}.")
         if approval.state != "allowed":
-            return f"The question {event.approval_id} is {approval.state}, and allows nothing."
+            return _refused(
+                f"The question {event.approval_id} is {approval.state}, and allows nothing."
+            )
         if approval.digest != event.digest:
-            return "What would run is not what was allowed."
+            return _refused("What would run is not what was allowed.")
         if self._is_over(event.call_id):
-            return f"The call {event.call_id} has started or ended already."
+            return _refused(f"The call {event.call_id} has started or ended already.")
         self._known[event.approval_id] = approval._replace(state="used")
         return None
 
-    def _given(self, event: GrantGiven) -> str | None:
+    def _given(self, event: GrantGiven) -> ConflictError | None:
         if event.verdict == "allow" and event.scope in LASTING_SCOPES and self._is_tainted:
-            return f"A session that has read untrusted content can't allow for {event.scope!r}."
+            text = f"A session that has read untrusted content can't allow for {event.scope!r}."
+            return _refused(text, "scope")
         return None
 
-    def _revoked(self, event: GrantRevoked) -> str | None:
+    def _revoked(self, event: GrantRevoked) -> ConflictError | None:
         row = self._connection.execute(
             "select revoked_at_ms from grants where grant_id = ? and session = ?",
             (event.grant_id, self._session),
         ).fetchone()
         if row is None:
-            return f"There is no grant {event.grant_id}."
-        return f"The grant {event.grant_id} is revoked already." if row[0] is not None else None
+            return _refused(f"There is no grant {event.grant_id}.")
+        if row[0] is not None:
+            return _refused(f"The grant {event.grant_id} is revoked already.")
+        return None
+
+    def _by_grant(self, event: ApprovalAnswered) -> ConflictError | None:
+        """Why a remembered answer can't be this one; what a person says now always can."""
+        row = self._connection.execute(
+            "select e.event, g.revoked_at_ms from grants g"
+            " join events e on e.session = g.session and e.seq = g.given_seq where g.grant_id = ?",
+            (event.grant_id,),
+        ).fetchone()
+        if row is None or row[1] is not None:
+            return _refused(f"The grant {event.grant_id} does not hold.", "grant")
+        grant = decode_event(row[0])
+        assert isinstance(grant, GrantGiven)
+        if self._is_tainted and is_suspended_in_tainted(
+            grant.verdict, grant.scope, is_tainted=grant.is_tainted
+        ):
+            text = f"{event.grant_id} does not hold where untrusted content was read."
+            return _refused(f"The grant {text}", "grant")
+        return None
 
     def _find(self, approval_id: str) -> _Approval | None:
         if approval_id not in self._known:
@@ -252,6 +257,10 @@ class PermissionCheck:
                 (self._session, call_id),
             ).get
         )
+
+
+def _refused(text: str, kind: ConflictKind | None = None) -> ConflictError:
+    return ConflictError(text, kind=kind)
 
 
 PermissionEvent = (

@@ -25,6 +25,7 @@ from .events import (
     CallStarted,
     ChildAsks,
     DurableEvent,
+    FilesMarked,
     GrantGiven,
     GrantRevoked,
     HistoryCompacted,
@@ -33,6 +34,7 @@ from .events import (
     MessageCompleted,
     MessageSent,
     ModelSwitched,
+    PlanSet,
     PrivateDataRead,
     ProviderSetAside,
     QuestionAnswered,
@@ -52,8 +54,10 @@ from .events import (
 from .excerpt import excerpt
 from .history import Refusal, Text, Thinking
 from .input_table import accept_input, begin_inputs, drop_input, end_inputs, part_with_call
+from .marked_files_table import keep_mark
+from .memory_table import MemoryEvent, keep_memory
 from .permission_table import NEVER_RAN, PermissionEvent, PermissionRows
-from .session_table import insert_session, is_delivered, mark_private
+from .session_table import INSERT_MESSAGE, insert_session, is_delivered
 from .stream import Usage
 from .usage_table import add_usage
 
@@ -63,11 +67,10 @@ MAX_TITLE_LENGTH = 60
 MAX_PREVIEW_LENGTH = 120
 """Two such lines."""
 
-_UNKNOWN = Usage()
-
 Ignored = (
     ChildAsks
     | MessageSent
+    | PlanSet
     | ProviderSetAside
     | QuestionAnswered
     | QuestionAsked
@@ -81,6 +84,7 @@ Rare = (
     | AttemptCharged
     | AttemptFailed
     | CallDeferred
+    | FilesMarked
     | HistoryCompacted
     | InputCancelled
     | ModelSwitched
@@ -92,13 +96,6 @@ Rare = (
     | Ignored
 )
 """What happens once in a while."""
-
-
-_INSERT_MESSAGE = (
-    "insert into messages (session, position, message_id, type, content, created_at_ms, turn_id,"
-    " thinking, call_id, input_tokens, output_tokens, model, provider, duration_ms)"
-    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
 
 
 class Projection:
@@ -204,7 +201,7 @@ class Projection:
     def apply(self, event: DurableEvent) -> bool:
         """Changes the rows; `False`, and no change, for what was told already.
 
-        That is a second end of a call or of a turn, or of a child's task.
+        That is a second end of a call or of a turn, or of a child's task, or a known memory.
         """
         # The most frequent ones first: each case is a test.
         match event:
@@ -227,14 +224,17 @@ class Projection:
                 return self._permission(event)
             case GrantGiven() | GrantRevoked() | SessionTainted() | TurnSuspended() | TurnResumed():
                 return self._permission(event)
+            case _ if isinstance(event, MemoryEvent):
+                at, mark = self.head_seq + 1, bool(self.is_tainted)
+                return keep_memory(self._connection, self.key, event, at, is_untrusted=mark)
             case _:
                 self._apply_rare(event)
         return True
 
     def _apply_rare(self, event: Rare) -> None:
         match event:
-            case PrivateDataRead():
-                mark_private(self._connection, self.key)
+            case PrivateDataRead() | FilesMarked():
+                keep_mark(self._connection, self.key, event)
             case CallDeferred():
                 defer_call(self._connection, self.key, event)
                 part_with_call(self._connection, self.key, event.call_id)
@@ -283,7 +283,7 @@ class Projection:
         add_usage(self._connection, self.key, f"summary:{self.head_seq + 1}", event, self.now_ms)
 
     def _answer(self, event: MessageCompleted) -> None:
-        usage = event.usage or _UNKNOWN
+        usage = event.usage or Usage()
         thinking = [part.text for part in event.parts if isinstance(part, Thinking)]
         self._message(
             event.message_id,
@@ -376,7 +376,7 @@ class Projection:
         if content:
             self.preview = excerpt(content, MAX_PREVIEW_LENGTH) or self.preview
         self._connection.execute(
-            _INSERT_MESSAGE,
+            INSERT_MESSAGE,
             (
                 self.key,
                 self.message_count,

@@ -13,6 +13,9 @@ from .event_codec import decode_event
 from .events import CallFinished, Stored
 from .input_table import LATE_CALLS, LATE_QUESTIONS, SELECT_INPUTS, WAKING
 from .ledger import storage_error
+from .ledger_clock import SEEN_AT_MS
+from .memories import Memory, query_of
+from .memory_table import SEARCH_MEMORIES, SELECT_MEMORIES, memory_of
 from .permission_rows import (
     GRANT_HOLDS,
     SELECT_APPROVALS,
@@ -20,7 +23,6 @@ from .permission_rows import (
     approval_row,
     grant_row,
 )
-from .permission_table import SEEN_AT_MS
 from .spending import Spending, read_spending
 from .store import (
     ApprovalRow,
@@ -254,6 +256,25 @@ class Queries:
     def waking_sessions(self) -> list[str]:
         """See `StoreReader.waking_sessions`."""
         return [row[0] for row in self._rows(WAKING, ())]
+
+    def memories(self, agent: str | None, memory_id: str | None, limit: int) -> list[Memory]:
+        """See `StoreReader.memories`."""
+        return self._memories(SELECT_MEMORIES, (agent, memory_id, _bound(limit)))
+
+    def found_memories(self, agent: str, query: str, limit: int) -> list[Memory]:
+        """See `StoreReader.found_memories`."""
+        words = query_of(query)
+        return self._memories(SEARCH_MEMORIES, (words, agent, _bound(limit))) if words else []
+
+    def _memories(self, sql: str, values: tuple[object, ...]) -> list[Memory]:
+        try:
+            return [memory_of(row) for row in self._rows(sql, values)]
+        except msgspec.MsgspecError as error:
+            raise storage_error(self._name, error) from error
+
+    def marked_files(self) -> list[str]:
+        """See `StoreReader.marked_files`."""
+        return [row[0] for row in self._rows("select path from marked_files", ())]
 
     def _structs(self, kind: type[Row], sql: str, values: tuple[object, ...]) -> list[Row]:
         # The columns stand in the order of the fields. SQLite has no booleans, and convert's

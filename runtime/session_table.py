@@ -7,6 +7,13 @@ import apsw
 from .budget_table import budget_text
 from .events import InputAccepted, SessionCreated
 
+INSERT_MESSAGE = (
+    "insert into messages (session, position, message_id, type, content, created_at_ms, turn_id,"
+    " thinking, call_id, input_tokens, output_tokens, model, provider, duration_ms)"
+    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+"""A message of a session; `Projection` has the values."""
+
 
 def insert_session(
     connection: apsw.Connection, session_id: str, event: SessionCreated, now_ms: int
@@ -14,9 +21,9 @@ def insert_session(
     """Adds a session that begins; gives its key."""
     connection.execute(
         "insert into sessions (session_id, title, agent, kind, workspace, model, parent_id,"
-        " parent_call_id, is_detached, budget, message_count, last_message_preview, is_active, head_seq,"
+        " parent_call_id, is_detached, runs_apart, budget, message_count, last_message_preview, is_active, head_seq,"
         " last_event, created_at_ms, updated_at_ms)"
-        " values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?11, 0, '', 0, 0, 0, ?10, ?10)",
+        " values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?11, 0, '', 0, 0, 0, ?10, ?10)",
         (
             session_id,
             event.title,

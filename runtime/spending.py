@@ -6,6 +6,7 @@ The rows are the whole truth about it: what runs when the process ends is counte
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import starmap
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from .stream import Usage
 class SpentCall(msgspec.Struct, frozen=True):
     """The tokens of one model call; `estimate` has those that nobody counted."""
 
+    turn_id: str
     provider: str
     model: str
     usage: Usage
@@ -32,6 +34,17 @@ class SpentCall(msgspec.Struct, frozen=True):
         )
 
 
+class SpentTurn(msgspec.Struct, frozen=True):
+    """What a turn used beside tokens: model calls that failed before they took any, and its time.
+
+    The time of a turn that ran within another one's is none.
+    """
+
+    turn_id: str
+    failed_calls: int
+    seconds: float
+
+
 class Spending(msgspec.Struct, frozen=True, kw_only=True):
     """What was used, and by whom.
 
@@ -39,60 +52,79 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         agent: The session's.
         budget: The session's own limit.
         parent_id: Who delegated to it, and `parent_turn_id` the turn that did.
+        runs_apart: Whether nobody waited for it then.
         calls: Model calls that took tokens, of all sessions below it too.
-        failed_calls: Those that failed before they took any.
-        tool_calls: Calls of tools that ran.
-        seconds: How long its own turns took; what runs below them runs in their time.
+        turns: The turns, of all sessions below it too.
+        ran: Calls of tools that ran, each by its session and its id.
     """
 
     agent: str
     budget: Budget | None
     parent_id: str | None
     parent_turn_id: str
+    runs_apart: bool = False
     calls: tuple[SpentCall, ...] = ()
-    failed_calls: int = 0
-    tool_calls: int = 0
-    seconds: float = 0.0
+    turns: tuple[SpentTurn, ...] = ()
+    ran: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def failed_calls(self) -> int:
+        """Model calls that failed before they took any tokens."""
+        return sum(turn.failed_calls for turn in self.turns)
+
+    @property
+    def tool_calls(self) -> int:
+        """How many calls of tools ran."""
+        return len(self.ran)
+
+    @property
+    def seconds(self) -> float:
+        """How long its own turns took, and those of sessions below that nobody waited for.
+
+        What is waited for runs within the time of the turn that waits.
+        """
+        return sum(turn.seconds for turn in self.turns)
 
 
 Rows = Callable[[str, tuple[object, ...]], list[tuple[Any, ...]]]
 """Runs a query."""
 
 _TREE = """
-with recursive tree (key, name, is_root) as (
-  select id, session_id, 1 from sessions where session_id = ?1
+with recursive tree (key, name, is_root, has_time) as (
+  select id, session_id, 1, 1 from sessions where session_id = ?1
   union
-  select s.id, s.session_id, 0 from tree t join sessions s on s.parent_id = t.name
+  select s.id, s.session_id, 0, s.runs_apart from tree t join sessions s on s.parent_id = t.name
   where ?2 is null or not t.is_root or exists (
     select 1 from tool_calls c
     where c.session = t.key and c.call_id = s.parent_call_id and c.turn_id = ?2)
 )
 """
-"""The session and all below it; of one turn, those that its calls delegated to."""
+"""The session and all below it; of one turn, those that its calls delegated to. Those that were not
+waited for have a time of their own."""
 
 _OF_TURN = "(?2 is null or not t.is_root or {}.turn_id = ?2)"
 
 _ORIGIN = """
 select s.agent, s.budget, s.parent_id, coalesce((
   select c.turn_id from tool_calls c join sessions p on p.id = c.session
-  where p.session_id = s.parent_id and c.call_id = s.parent_call_id), '')
+  where p.session_id = s.parent_id and c.call_id = s.parent_call_id), ''), s.runs_apart
 from sessions s where s.session_id = ?
 """
 
 _CALLS = f"""{_TREE}
-select u.provider, u.model, u.input_tokens, u.output_tokens, u.cached_tokens, u.reasoning_tokens,
+select u.turn_id, u.provider, u.model, u.input_tokens, u.output_tokens, u.cached_tokens, u.reasoning_tokens,
   u.cache_write_tokens, u.estimated_input, u.estimated_output
 from tree t join usage u on u.session = t.key where {_OF_TURN.format("u")}
 """
 
 # A call that only reads may run without a start on record.
 _TOOL_CALLS = f"""{_TREE}
-select count(*) from tree t join tool_calls c on c.session = t.key
+select t.name, c.call_id from tree t join tool_calls c on c.session = t.key
 where (c.started_at_ms is not null or c.status = 'success') and {_OF_TURN.format("c")}
 """
 
 _TURNS = f"""{_TREE}
-select coalesce(sum(r.failed_calls), 0), coalesce(sum(iif(t.is_root, r.ran_ms, 0)), 0)
+select r.turn_id, r.failed_calls, iif(t.has_time, r.ran_ms, 0) / 1000.0
 from tree t join turns r on r.session = t.key where {_OF_TURN.format("r")}
 """
 
@@ -102,20 +134,18 @@ def read_spending(rows: Rows, session_id: str, turn_id: str | None) -> Spending 
     origin = rows(_ORIGIN, (session_id,))
     if not origin:
         return None
-    [(agent, budget, parent_id, parent_turn_id)] = origin
+    [(agent, budget, parent_id, parent_turn_id, runs_apart)] = origin
     values = (session_id, turn_id)
-    [(failed_calls, ran_ms)] = rows(_TURNS, values)
-    [(tool_calls,)] = rows(_TOOL_CALLS, values)
     return Spending(
         agent=agent,
         budget=msgspec.json.decode(budget, type=Budget) if budget else None,
         parent_id=parent_id,
         parent_turn_id=parent_turn_id,
+        runs_apart=bool(runs_apart),
         calls=tuple(
-            SpentCall(provider, model, Usage(*counts[:5]), Usage(*counts[5:]))
-            for provider, model, *counts in rows(_CALLS, values)
+            SpentCall(turn, provider, model, Usage(*counts[:5]), Usage(*counts[5:]))
+            for turn, provider, model, *counts in rows(_CALLS, values)
         ),
-        failed_calls=failed_calls,
-        tool_calls=tool_calls,
-        seconds=ran_ms / 1000,
+        turns=tuple(starmap(SpentTurn, rows(_TURNS, values))),
+        ran=tuple((name, call_id) for name, call_id in rows(_TOOL_CALLS, values)),
     )

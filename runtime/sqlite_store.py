@@ -21,6 +21,7 @@ from .definitions import CallStatus
 from .errors import StorageError
 from .events import Stored
 from .ledger import Ledger, storage_error, wall_clock_ms
+from .memories import Memory
 from .queries import Queries
 from .spending import Spending
 from .store import (
@@ -200,6 +201,17 @@ class _DiskReader:
 
     async def waking_sessions(self) -> list[str]:
         return await self._read(Queries.waking_sessions)
+
+    async def memories(
+        self, *, agent: str | None = None, memory_id: str | None = None, limit: int = 100
+    ) -> list[Memory]:
+        return await self._read(lambda queries: queries.memories(agent, memory_id, limit))
+
+    async def found_memories(self, agent: str, query: str, *, limit: int) -> list[Memory]:
+        return await self._read(lambda queries: queries.found_memories(agent, query, limit))
+
+    async def marked_files(self) -> list[str]:
+        return await self._read(Queries.marked_files)
 
     async def aclose(self) -> None:
         """Waits for the reads that have begun; later ones are refused. Again is harmless."""

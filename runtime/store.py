@@ -15,6 +15,7 @@ import msgspec
 from .definitions import Binding, CallStatus, InputSource, SessionKind, Tier
 from .errors import ConflictError, NotFoundError, ValidationError
 from .events import DurableEvent, Stored
+from .memories import Memory
 from .spending import Spending
 
 
@@ -125,7 +126,8 @@ class ApprovalRow(msgspec.Struct, frozen=True, kw_only=True):
     """A question to a person about one call, and its answer once there is one.
 
     `state` is `waiting`, `allowed`, `used` (the call has started), `denied`, `expired`, `revised`,
-    `withdrawn` or `void`; see `ApprovalAnswered`. `final_arguments` are those that a person changed.
+    `withdrawn` or `void`; see `ApprovalAnswered`. `final_arguments` are those that a person changed;
+    `grant_id` is the remembered answer that answered it.
     """
 
     approval_id: str
@@ -151,6 +153,7 @@ class ApprovalRow(msgspec.Struct, frozen=True, kw_only=True):
     final_arguments: str | None = None
     final_digest: str | None = None
     is_deferred: bool = False
+    grant_id: str = ""
 
 
 class InputRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -319,6 +322,20 @@ class StoreReader(Protocol):
 
     async def waking_sessions(self) -> list[str]:
         """Sessions with an input that the runtime itself gave them, and whose turn begins next."""
+        ...
+
+    async def memories(
+        self, *, agent: str | None = None, memory_id: str | None = None, limit: int = 100
+    ) -> list[Memory]:
+        """Memories, the latest first; see `MemoryStore`."""
+        ...
+
+    async def found_memories(self, agent: str, query: str, *, limit: int) -> list[Memory]:
+        """Memories of an agent that hold a word of the query, the best first."""
+        ...
+
+    async def marked_files(self) -> list[str]:
+        """What holds the words of tainted sessions; see `FilesMarked`."""
         ...
 
     async def aclose(self) -> None:

@@ -36,19 +36,18 @@ class WatchedNetwork:
         return tuple(self._hosts)
 
     def limit(self, decided: Iterable[str], may_visit: MayVisit) -> None:
-        """From here on, `may_visit` is asked about each request to a host that is not `decided`."""
+        """From here on, `may_visit` is asked about redirects, and hosts that are not `decided`."""
         self._decided = frozenset(decided)
         self._may_visit = may_visit
 
     async def request(self, request: WebRequest, *, max_bytes: int) -> WebAnswer:
         """See `Network`; raises `url_not_allowed` for where the call may not go."""
-        asked = parse_url(request.url)
-        await self._check(asked, request)
+        if parse_url(request.url).host not in self._decided:
+            await self._check(parse_url(request.url), request)
 
         async def follow(from_url: HttpUrl, to: HttpUrl, redirected: WebRequest) -> None:
             self._hosts[from_url.host] = None
-            if to.host != from_url.host:
-                await self._check(to, redirected)
+            await self._check(to, redirected)
 
         watched = msgspec.structs.replace(request, on_redirect=follow)
         answer = await self._network.request(watched, max_bytes=max_bytes)
@@ -56,7 +55,7 @@ class WatchedNetwork:
         return answer
 
     async def _check(self, url: HttpUrl, request: WebRequest) -> None:
-        if self._may_visit is None or url.host in self._decided:
+        if self._may_visit is None:
             return
         if (problem := await self._may_visit(request)) is not None:
             raise ToolFailure(

@@ -28,7 +28,13 @@ MAX_LINES = 10
 EVENTFUL: tuple[Step, ...] = (
     *[callboard.reply(calls=[("get_current_time", "{")])] * 3,
     callboard.reply(
-        "One moment.", thinking="Hm.", calls=[("work", {}), ("delete_file", {"path": "old.txt"})]
+        "One moment.",
+        thinking="Hm.",
+        calls=[
+            ("work", {}),
+            ("delete_file", {"path": "old.txt"}),
+            ("plan", {"items": [{"text": "work", "status": "done"}]}),
+        ],
     ),
     fail("This is more than I can read.", error_type="context_overflow"),
     callboard.reply("A moment was asked for, and work was done."),

@@ -23,6 +23,13 @@ _ESCAPED_COLON = "\\u003"
 TRY_AGAIN = "Correct the arguments and call it again."
 """What a model is told while it may."""
 
+_ADVICE = re.compile(r" Correct (?:the arguments and call it again|it and call again)\.$")
+
+
+def without_advice(message: str) -> str:
+    """What is wrong, for a person: the model's advice is left out."""
+    return _ADVICE.sub("", message)
+
 
 class WrongArguments(Exception):
     """What is wrong with a call's arguments, and in which field of them."""

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import InitVar, dataclass
 
 from ..runtime.definitions import Agent, SessionKind
 from ..runtime.handles import (
     ArtifactReader,
     ChannelHandle,
     Network,
+    PlanHandle,
     ReadableFiles,
     SessionsHandle,
+    SkillReader,
     WritableFiles,
 )
+from ..runtime.memories import MemoryReader, MemoryWriter
+from ..runtime.processes import Processes
+from ..runtime.search import Search
 from .progress import ProgressRelay
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ToolContext:
     """What a call may know and touch: a missing handle is `None`.
 
@@ -27,6 +34,10 @@ class ToolContext:
         network: The way out, to public hosts.
         channel: The way to the people of the session.
         sessions: The way to sessions of its own.
+        processes: The way to run programs in a sandbox, on the workspace.
+        memory_read, memory_write: What the agent's sessions remember.
+        plan, skills: The session's plan, and the skills that its model is told of.
+        search: The operator's search engine.
         artifacts: The kept whole of results that were cut.
         approval_reason: Why this call counted as worth a question when it was decided (whether
             one was asked or not); `None` when it did not. A write that was decided as new must
@@ -40,35 +51,27 @@ class ToolContext:
             return context.files_read.read(path, limit=1).info.size_bytes
     """
 
-    def __init__(
-        self,
-        *,
-        session_id: str,
-        turn_id: str,
-        call_id: str,
-        session_kind: SessionKind,
-        agent: Agent,
-        files_read: ReadableFiles | None = None,
-        files_write: WritableFiles | None = None,
-        network: Network | None = None,
-        channel: ChannelHandle | None = None,
-        sessions: SessionsHandle | None = None,
-        artifacts: ArtifactReader | None = None,
-        approval_reason: str | None = None,
-        on_progress: Callable[[str], None] | None = None,
-    ) -> None:
-        self.session_id = session_id
-        self.turn_id = turn_id
-        self.call_id = call_id
-        self.session_kind = session_kind
-        self.agent = agent
-        self.files_read = files_read
-        self.files_write = files_write
-        self.network = network
-        self.channel = channel
-        self.sessions = sessions
-        self.artifacts = artifacts
-        self.approval_reason = approval_reason
+    session_id: str
+    turn_id: str
+    call_id: str
+    session_kind: SessionKind
+    agent: Agent
+    files_read: ReadableFiles | None = None
+    files_write: WritableFiles | None = None
+    network: Network | None = None
+    channel: ChannelHandle | None = None
+    sessions: SessionsHandle | None = None
+    processes: Processes | None = None
+    memory_read: MemoryReader | None = None
+    memory_write: MemoryWriter | None = None
+    plan: PlanHandle | None = None
+    skills: SkillReader | None = None
+    search: Search | None = None
+    artifacts: ArtifactReader | None = None
+    approval_reason: str | None = None
+    on_progress: InitVar[Callable[[str], None] | None] = None
+
+    def __post_init__(self, on_progress: Callable[[str], None] | None) -> None:
         self._relay = None if on_progress is None else ProgressRelay(on_progress)
 
     def progress(self, text: str) -> None:

@@ -44,7 +44,8 @@ async def _delegate(
         task: All that the other session needs to know; it sees nothing of this conversation.
         tools: Names of the tools it may use, of yours; all that its kind may use by default.
         budget: What it may use at most: tokens, cost_usd, seconds, tool_calls, model_calls.
-        wait: False goes on at once; the answer then comes as an input of its own.
+        wait: False goes on at once, in a main session only; the answer then comes as an input of
+            its own. Several calls in one answer run side by side without it.
     """
     assert context.sessions is not None  # or `needs` would have refused the call
     came = await context.sessions.delegate(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..runtime.definitions import ErrorType, ToolFailure
 from ..runtime.handles import FileInfo, ReadableFiles
+from ..runtime.watched_files import disregard
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -81,6 +82,7 @@ class IgnoreRules:
             data = self._files.read(path, limit=MAX_IGNORE_BYTES).data
         except ToolFailure:
             return None
+        disregard(self._files, path)  # it only says which files are passed over
         lines = []
         for line in data.decode("utf-8", "replace").splitlines():
             if not _is_bounded(line):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ..runtime.definitions import Capability, SessionKind, Tier, ToolDefinition
 from ..runtime.errors import ConflictError
@@ -14,8 +14,16 @@ from .file_edit import edit_file
 from .file_pages import read_file
 from .files import delete_file, list_directory, move_file, write_file
 from .http_request import http_request
+from .memory_tools import memory_search, memory_store
+from .plan_tool import plan
+from .process_tool import process
+from .run_code import run_code
 from .search_files import search_files
+from .shell import shell
+from .skill_tool import skill
 from .tool import Tool
+from .web.fetch import web_fetch
+from .web.search import web_search
 
 MAX_CACHED_QUERIES = 256
 """Agents times session kinds; beyond it the cache starts anew rather than grow."""
@@ -51,10 +59,19 @@ def builtin_tools() -> tuple[Tool, ...]:
         move_file,
         delete_file,
         search_files,
+        run_code,
+        shell,
+        process,
         http_request,
+        web_fetch,
+        web_search,
         message,
         ask_user,
         delegate,
+        memory_store,
+        memory_search,
+        plan,
+        skill,
     )
 
 
@@ -66,11 +83,21 @@ def is_available(definition: ToolDefinition, kind: SessionKind) -> bool:
 class ToolRegistry:
     """The tools of one runtime, in the order in which they were given.
 
+    Args:
+        tools: All of them.
+        why_not: Says why a tool can't be used on this machine, or `None`; such a tool is not
+            offered. Its answer must stay the same.
+
     Raises:
         ConflictError: Two have the same name.
     """
 
-    def __init__(self, tools: Iterable[Tool]) -> None:
+    def __init__(
+        self,
+        tools: Iterable[Tool],
+        why_not: Callable[[ToolDefinition], str | None] = lambda definition: None,
+    ) -> None:
+        self._why_not = why_not
         self._tools: dict[str, Tool] = {}
         self._queries: dict[
             tuple[tuple[str, ...] | None, SessionKind], tuple[ToolDefinition, ...]
@@ -99,6 +126,11 @@ class ToolRegistry:
         """Those names for which there is no tool."""
         return tuple(name for name in names if name not in self._tools)
 
+    def withheld(self, name: str) -> str | None:
+        """Why a tool can't be used on this machine, whoever asks for it; `None` when it can."""
+        tool = self._tools.get(name)
+        return None if tool is None else self._why_not(tool.definition)
+
     def definitions(
         self, names: tuple[str, ...] | None, kind: SessionKind
     ) -> tuple[ToolDefinition, ...]:
@@ -122,5 +154,7 @@ class ToolRegistry:
         return [
             tool.definition
             for name, tool in self._tools.items()
-            if (wanted is None or name in wanted) and is_available(tool.definition, kind)
+            if (wanted is None or name in wanted)
+            and is_available(tool.definition, kind)
+            and self._why_not(tool.definition) is None
         ]

@@ -11,6 +11,7 @@ import trio
 
 from ..runtime.definitions import Capability, Effect, ErrorType, Tier, ToolFailure, ToolResult
 from ..runtime.handles import FileInfo, Listing, ReadableFiles
+from ..runtime.watched_files import disregard
 from .file_facts import reading, resource
 from .ignore_rules import IgnoreRules, NamePattern
 from .paths import shown
@@ -95,8 +96,11 @@ class Search:
     def run(self, path: str) -> dict[str, Any]:
         """Searches and says what was found and what was left out."""
         for info in self._walk(path):
+            count = len(self._matches)
             if self._names is None or self._names.fits(info.path):
                 self._search(info)
+            if len(self._matches) == count:
+                disregard(self._files, info.path)
             if self._is_cut:
                 break
         return {"matches": self._matches, "truncated": self._is_cut, **self._notes}

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from .runtime.events import TurnEnded as TurnEnded
     from .runtime.handles import PersonAnswer as PersonAnswer
     from .runtime.history import Attachment as Attachment
+    from .runtime.plan_events import PlanSet as PlanSet
     from .runtime.resource import Resource as Resource
     from .runtime.stream import TextDelta as TextDelta
     from .runtime.stream import ThinkingDelta as ThinkingDelta
@@ -81,6 +82,7 @@ else:
         ".runtime.events": "AttemptFailed CallProgress HistoryCompacted MessageCompleted MessageDiscarded ModelSwitched ProviderSetAside TurnEnded",
         ".runtime.handles": "PersonAnswer",
         ".runtime.history": "Attachment",
+        ".runtime.plan_events": "PlanSet",
         ".runtime.resource": "Resource",
         ".runtime.stream": "TextDelta ThinkingDelta",
         ".session_handle": "Session",

@@ -29,7 +29,7 @@ from . import embedded
 from .channel_elsewhere import adapted_channel
 from .config.usage_sums import UsageBy, UsageReport
 from .event_loop import EventLoop
-from .loop_waiting import close_portal, cross, wait_gone, waiting
+from .loop_waiting import Records, close_portal, cross, wait_gone
 from .options import checked_tools
 from .portal import GONE_SECONDS, Crossing, Portal, RuntimeHandle, RuntimeOptions, TurnHandle
 from .runtime.budget import Budget
@@ -37,7 +37,7 @@ from .runtime.errors import ActorStopped, ConflictError
 from .runtime.handles import PersonAnswer
 from .runtime.history import Attachment
 from .runtime.messages import ApprovalAnswer, ApprovalRequest
-from .runtime.store import ApprovalRow, GrantRow, SessionRow, StoreReader
+from .runtime.store import ApprovalRow, GrantRow, SessionRow
 from .turn_handle import TurnEvent
 
 if TYPE_CHECKING:
@@ -171,6 +171,11 @@ class Runtime(RuntimeHandle):
     async def approvals(self, *, state: str | None = "waiting") -> list[ApprovalRow]:
         """Questions to a person, as `callboard.Runtime.approvals` gives them."""
         return await cross(self._portal, partial(self._runtime.approvals, state=state))
+
+    async def approval(self, approval_id: str, *, arguments: str | None = None) -> ApprovalRequest:
+        """A question as it is put to a person, as `callboard.Runtime.approval` gives it."""
+        showing = partial(self._runtime.approval, approval_id, arguments=arguments)
+        return await cross(self._portal, showing)
 
     async def answer(
         self, approval_id: str, answer: ApprovalAnswer | Literal["allow", "deny"]
@@ -373,23 +378,3 @@ class Turn(TurnHandle):
                 raise cancelled
             if crossing.future.done():
                 crossing.future.result()
-
-
-class Records:
-    """What is on record; see `StoreReader` for each method."""
-
-    def __init__(self, portal: Portal, store: StoreReader) -> None:
-        self.events = waiting(portal, store.events)
-        self.session = waiting(portal, store.session)
-        self.sessions = waiting(portal, store.sessions)
-        self.messages = waiting(portal, store.messages)
-        self.calls = waiting(portal, store.calls)
-        self.usage = waiting(portal, store.usage)
-        self.approvals = waiting(portal, store.approvals)
-        self.grants = waiting(portal, store.grants)
-        self.full_output = waiting(portal, store.full_output)
-        self.open_turns = waiting(portal, store.open_turns)
-        self.open_inputs = waiting(portal, store.open_inputs)
-        self.waking_sessions = waiting(portal, store.waking_sessions)
-        self.children = waiting(portal, store.children)
-        self.spending = waiting(portal, store.spending)

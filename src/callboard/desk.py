@@ -1,4 +1,4 @@
-"""The permission desk: questions are answered and grants revoked while nothing runs.
+"""The permission desk: questions are answered and grants revoked while nothing runs; so is forgotten.
 
 store                     outermost: closed last
   journal
@@ -16,16 +16,20 @@ from .actors.approval_record import BrokerServices
 from .actors.journal import MAILBOX_CAPACITY as JOURNAL_CAPACITY
 from .actors.journal import Journal
 from .actors.left_open import close_all_left_open
+from .actors.memories import JournaledMemories
 from .actors.permission_broker import MAILBOX_CAPACITY as BROKER_CAPACITY
 from .actors.permission_broker import PermissionBroker
 from .runtime.inbox import EventInboxes
 from .runtime.mailbox import Mailbox
+from .runtime.memories import MemoryStore
 from .runtime.messages import (
     AnswerApproval,
     ApprovalAnswer,
+    ApprovalRequest,
     BrokerMessage,
     JournalMessage,
     RevokeGrant,
+    ShowApproval,
 )
 from .runtime.store import Store
 from .runtime.supervisor import Supervisor
@@ -46,6 +50,12 @@ class Desk:
             ValidationError: The answer can't be taken; the question stays open.
         """
         await self._broker.ask(AnswerApproval(approval_id=approval_id, answer=answer))
+
+    async def approval(self, approval_id: str, *, arguments: str | None = None) -> ApprovalRequest:
+        """A question that waits, as it is put to a person by now; see `Runtime.approval`."""
+        showing = ShowApproval(approval_id=approval_id, arguments=arguments)
+        request: ApprovalRequest = await self._broker.ask(showing)
+        return request
 
     async def revoke(self, grant_id: str, *, revoked_by: str) -> None:
         """Ends a remembered answer.
@@ -77,6 +87,28 @@ async def open_desk(store: Store, services: BrokerServices) -> AsyncGenerator[De
         )
         try:
             yield Desk(broker)
+        except BaseException as error:  # noqa: ASYNC103  raised again below
+            raised = error
+        finally:
+            nursery.cancel_scope.cancel(reason="the desk closed")
+    if raised is not None:
+        raise raised
+
+
+@asynccontextmanager
+async def open_memories(store: Store) -> AsyncGenerator[MemoryStore]:
+    """Runs a journal alone around the block, for what is remembered; the store stays the caller's.
+
+    An exception of the block comes out as it is.
+    """
+    journal: Mailbox[JournalMessage] = Mailbox("journal", JOURNAL_CAPACITY)
+    inboxes = EventInboxes()
+    raised: BaseException | None = None
+    async with trio.open_nursery() as nursery:
+        supervisor = Supervisor(nursery)
+        await supervisor.start("journal", lambda: Journal(journal, store, inboxes), journal)
+        try:
+            yield JournaledMemories(journal, store)
         except BaseException as error:  # noqa: ASYNC103  raised again below
             raised = error
         finally:

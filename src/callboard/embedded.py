@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from .actors.people import Approver
 from .config.files import config_folder
@@ -39,12 +39,17 @@ from .runtime.memory_store import open_memory_store
 from .runtime.messages import (
     AnswerApproval,
     ApprovalAnswer,
+    ApprovalRequest,
     CreateSession,
     RevokeGrant,
+    ShowApproval,
 )
 from .runtime.store import ApprovalRow, GrantRow, SessionRow, Store, StoreReader
+from .search_access import search_place
 from .session_handle import Session as Session
 from .tools.registry import ToolRegistry, builtin_tools
+from .tools.sandbox.sandbox import Sandbox
+from .tools.skill_shelf import SkillShelf
 from .tools.tool import Tool
 from .tools.workspace import open_workspace
 
@@ -112,19 +117,19 @@ async def open_runtime(
     folder = None if data is None else folder_of(data=data)
     wish = Wish(base_url=base_url, dialect=dialect, settings=settings, environ=environ)
     finder = open_finder(wish, model, folder)
+    forbidden = () if folder is None else (folder, config_folder(environ))
+    sandbox = Sandbox(settings.sandbox, forbidden=forbidden)
     plan = Plan(
         models=finder,
-        registry=ToolRegistry([*builtin_tools(), *checked_tools(tools)]),
+        registry=ToolRegistry([*builtin_tools(), *checked_tools(tools)], sandbox.why_not),
         agents=agents_of(settings, agents, policy),
-        policies=PolicyBook(settings.rules),
         channel=channel_of(channel, on_approval),
-        forbidden=() if folder is None else (folder, config_folder(environ)),
-        limits=settings.limits,
-        network=settings.network,
         recorder=None if record is None else await open_recorder(folder_of(record=record)),
-        prices=PriceTable(settings.prices),
         strict=strict,
         wakes=wake,
+        **_configured(settings, folder, forbidden),
+        search=search_place(settings, finder.wish),
+        sandbox=sandbox,
         store=await _open_store(folder),  # the last one: what fails before leaves nothing open
     )
     async with open_host(plan) as host:
@@ -245,6 +250,28 @@ class Runtime(ModelAccess):
         """
         return await self.store.approvals(state=state)
 
+    async def approval(self, approval_id: str, *, arguments: str | None = None) -> ApprovalRequest:
+        """A question that waits, as it is put to a person by now; nothing is answered by that.
+
+        Args:
+            approval_id: The question.
+            arguments: Other arguments, as a JSON object: it is shown as it would be about these,
+                validated and judged by the policy, with a preview of their own.
+
+        Raises:
+            NotFoundError: There is no such question.
+            ConflictError: It has its answer, or has expired.
+            ValidationError: No answer with these arguments could be taken.
+
+        Example:
+            for question in await runtime.approvals():
+                request = await runtime.approval(question.approval_id)
+                print(request.tool, request.reason, request.preview, request.scopes)
+        """
+        showing = ShowApproval(approval_id=approval_id, arguments=arguments)
+        request: ApprovalRequest = await self._host.broker.ask(showing)
+        return request
+
     async def answer(
         self, approval_id: str, answer: ApprovalAnswer | Literal["allow", "deny"]
     ) -> None:
@@ -280,6 +307,20 @@ class Runtime(ModelAccess):
             ConflictError: It is revoked already.
         """
         await self._host.broker.ask(RevokeGrant(grant_id=grant_id, revoked_by=revoked_by))
+
+
+def _configured(
+    settings: Settings, folder: Path | None, forbidden: Sequence[Path]
+) -> dict[str, Any]:
+    """What of a plan follows from the configuration and the data folder alone."""
+    return {
+        "policies": PolicyBook(settings.rules),
+        "forbidden": forbidden,
+        "limits": settings.limits,
+        "network": settings.network,
+        "prices": PriceTable(settings.prices),
+        "skills": SkillShelf(folder),
+    }
 
 
 async def _ready(runtime: Runtime) -> Runtime:

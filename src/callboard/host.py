@@ -44,6 +44,7 @@ from .runtime.definitions import Agent
 from .runtime.http import HttpClient, open_http_client
 from .runtime.inbox import EventInboxes
 from .runtime.mailbox import Mailbox
+from .runtime.marked_files import MarkedFiles
 from .runtime.messages import (
     BrokerMessage,
     DirectoryMessage,
@@ -55,6 +56,9 @@ from .runtime.store import Store
 from .runtime.supervisor import Supervisor
 from .runtime.web_client import WebClient
 from .tools.registry import ToolRegistry
+from .tools.sandbox.sandbox import Sandbox
+from .tools.skill_shelf import SkillShelf
+from .tools.web.search_place import SearchPlace
 
 STOP_SECONDS = 15.0
 """How long sessions may take to end their turns when the runtime closes; then they are cut off."""
@@ -77,6 +81,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         prices: What models cost.
         strict: Turns the isolation of actors off: a crash ends the runtime.
         wakes: Whether sessions that nobody uses begin the turns of late answers.
+        skills: Where skills are.
+        search: Where searches are made, or `None` when no engine is configured.
+        sandbox: Where programs run, or `None` where none may.
     """
 
     store: Store
@@ -92,6 +99,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     prices: PriceTable = PriceTable()
     strict: bool = False
     wakes: bool = True
+    skills: SkillShelf = msgspec.field(default_factory=lambda: SkillShelf(None))
+    search: SearchPlace | None = None
+    sandbox: Sandbox | None = None
 
 
 class Host:
@@ -105,6 +115,7 @@ class Host:
         self.http = http
         self.web = web
         self.inboxes = EventInboxes()
+        self.marked_files = MarkedFiles()
         self.live: LiveSessions = {}
         self.budgets = BudgetBook(plan.store, plan.prices, plan.agents)
         self.channels = Channels(plan.channel)
@@ -135,7 +146,17 @@ class Host:
         """Runs all actors until `stop` is set; then sessions end first and the journal last."""
         plan = self.plan
         speech = Speech(self.channels, self.questions, self.journal)
-        handles = OpenHandles(plan.store, plan.forbidden, WebClient(self.web), speech, self.tree)
+        handles = OpenHandles(
+            plan.store,
+            plan.forbidden,
+            WebClient(self.web),
+            speech,
+            self.tree,
+            journal=self.journal,
+            shelf=plan.skills,
+            engine=plan.search,
+            sandbox=plan.sandbox,
+        )
         try:
             async with trio.open_nursery() as outer:
                 journals = self._supervisor(outer)
@@ -144,7 +165,10 @@ class Host:
                     lambda: Journal(self.journal, plan.store, self.inboxes),
                     self.journal,
                 )
+                self.marked_files.load(await plan.store.marked_files())
                 await close_all_left_open(plan.store, self.journal)
+                if plan.sandbox is not None:
+                    await outer.start(plan.sandbox.background.serve, name="background programs")
                 async with trio.open_nursery() as inner:
                     await self._start_actors(self._supervisor(inner), handles)
                     task_status.started()
@@ -166,7 +190,7 @@ class Host:
 
     async def _start_actors(self, supervisor: Supervisor, handles: OpenHandles) -> None:
         plan = self.plan
-        preparation = CallPreparation(plan.registry, handles, plan.limits)
+        preparation = CallPreparation(plan.registry, handles, plan.limits, self.marked_files)
         broker_services = BrokerServices(
             store=plan.store,
             preparation=preparation,
@@ -218,6 +242,7 @@ class Host:
             recorder=plan.recorder,
             strict=plan.strict,
             wakes=plan.wakes,
+            skills=plan.skills,
         )
 
 

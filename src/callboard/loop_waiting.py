@@ -10,6 +10,7 @@ from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
 from .portal import CLOSE_SECONDS, GONE_SECONDS, Crossing, Portal
+from .runtime.store import StoreReader
 
 Answer = TypeVar("Answer")
 Args = ParamSpec("Args")
@@ -71,3 +72,26 @@ def waiting(
         return await cross(portal, partial(method, *args, **kwargs))
 
     return call
+
+
+class Records:
+    """What is on record; see `StoreReader` for each method."""
+
+    def __init__(self, portal: Portal, store: StoreReader) -> None:
+        self.events = waiting(portal, store.events)
+        self.session = waiting(portal, store.session)
+        self.sessions = waiting(portal, store.sessions)
+        self.messages = waiting(portal, store.messages)
+        self.calls = waiting(portal, store.calls)
+        self.usage = waiting(portal, store.usage)
+        self.approvals = waiting(portal, store.approvals)
+        self.grants = waiting(portal, store.grants)
+        self.full_output = waiting(portal, store.full_output)
+        self.open_turns = waiting(portal, store.open_turns)
+        self.open_inputs = waiting(portal, store.open_inputs)
+        self.waking_sessions = waiting(portal, store.waking_sessions)
+        self.children = waiting(portal, store.children)
+        self.spending = waiting(portal, store.spending)
+        self.memories = waiting(portal, store.memories)
+        self.found_memories = waiting(portal, store.found_memories)
+        self.marked_files = waiting(portal, store.marked_files)

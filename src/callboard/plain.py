@@ -136,6 +136,10 @@ class Runtime(RuntimeHandle):
         """Questions to a person, as `callboard.Runtime.approvals` gives them."""
         return self._portal.call(partial(self._runtime.approvals, state=state))
 
+    def approval(self, approval_id: str, *, arguments: str | None = None) -> ApprovalRequest:
+        """A question as it is put to a person, as `callboard.Runtime.approval` gives it."""
+        return self._portal.call(partial(self._runtime.approval, approval_id, arguments=arguments))
+
     def answer(self, approval_id: str, answer: ApprovalAnswer | Literal["allow", "deny"]) -> None:
         """Answers a question, as `callboard.Runtime.answer` does."""
         self._portal.call(partial(self._runtime.answer, approval_id, answer))
@@ -353,6 +357,9 @@ class Records:
         self.waking_sessions = _blocking(portal, store.waking_sessions)
         self.children = _blocking(portal, store.children)
         self.spending = _blocking(portal, store.spending)
+        self.memories = _blocking(portal, store.memories)
+        self.found_memories = _blocking(portal, store.found_memories)
+        self.marked_files = _blocking(portal, store.marked_files)
 
 
 def _blocking(portal: Portal, method: Callable[Args, Awaitable[Answer]]) -> Callable[Args, Answer]:

@@ -20,7 +20,7 @@ import trio.testing
 from scene import FakeStore, Scene, open_scene
 
 import callboard
-from callboard.actors import approval_record, left_open, permission_broker, turn_record
+from callboard.actors import approval_record, left_open, settlement, turn_record
 from callboard.config.settings import Limits
 from callboard.providers.script import reply
 from callboard.runtime.definitions import Agent, Resource
@@ -293,7 +293,7 @@ def test_nothing_runs_twice_or_without_an_answer(
 def run_seed(seed: int, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     async def whole() -> Counter[str]:
         world = World(seed)
-        for module in (permission_broker, approval_record, left_open, turn_record):
+        for module in (settlement, approval_record, left_open, turn_record):
             monkeypatch.setattr(module, "now_ms", world.now_ms)
         with trio.fail_after(20 * HOUR_SECONDS):
             await play(world)

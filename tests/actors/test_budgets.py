@@ -30,6 +30,7 @@ from callboard.runtime.events import (
     CallProposed,
     CallStarted,
     DurableEvent,
+    InputAccepted,
     MessageCompleted,
     SessionBudgetSet,
     SessionCreated,
@@ -172,6 +173,17 @@ TAKEN: dict[str, tuple[list[AnyStreamEvent], Usage | None, Usage | None]] = {
     "refused, and counted": (
         [Usage(7, 0), StreamError(error_type="provider", message="no")], Usage(7, 0), None
     ),
+    "whole, and zero read": (
+        [TextDelta("x" * 40), Usage(0, 9, 5, 3), DONE], Usage(None, 9, None, 3), Usage(100, None)
+    ),
+    "whole, and zero in all": ([TextDelta("x" * 40), Usage(0, 0), DONE], None, Usage(100, 10)),
+    "whole, empty, and zero in all": ([Usage(0, 0), DONE], None, Usage(100, 0)),
+    "whole, and zero written": (
+        [TextDelta("x" * 40), Usage(None, 0), DONE], None, Usage(100, 10)
+    ),
+    "refused, and zero in all": (
+        [Usage(0, 0), StreamError(error_type="provider", message="no")], None, None
+    ),
 }  # fmt: skip
 
 
@@ -180,7 +192,21 @@ def test_what_an_attempt_took(name: str) -> None:
     events, usage, estimate = TAKEN[name]
     taken = tokens_taken(answer_of(*events), REQUEST)
     assert (taken.usage, taken.estimate) == (usage, estimate)
-    assert taken.is_nothing == (name == "refused")
+    assert taken.is_nothing == (name in {"refused", "refused, and zero in all"})
+
+
+def test_a_request_of_nothing_reads_nothing() -> None:
+    """The positive control: zero can be true."""
+    nothing = ModelRequest(model="m", rounds=[])
+    assert tokens_taken(answer_of(Usage(0, 5), DONE), nothing).usage == Usage(0, 5)
+
+
+@pytest.mark.parametrize("is_sent", [True, False])
+def test_what_was_sent_and_broken_off_at_once_was_read(is_sent: bool) -> None:
+    answer = AnswerBuilder()
+    answer.is_sent = is_sent
+    taken = tokens_taken(answer, REQUEST)
+    assert taken.estimate == (Usage(100, 0) if is_sent else None)
 
 
 # ── reservation ──────────────────────────────────────────────────────────────────────────────────
@@ -252,7 +278,7 @@ def said(events: list[AnyStreamEvent]) -> int:
     sizes=st.lists(st.lists(st.integers(1, 3000), min_size=1), min_size=1, max_size=30),
 )
 def test_a_stream_is_cut_at_the_limit(limit: int, sizes: list[list[int]]) -> None:
-    scope = Scope("s1", is_turn=True)
+    scope = Scope("s1", "t")
     scope.limit = Budget(tokens=limit)
     charge = Charge([scope], "s1", REQUEST)
     charge.reserve(PRICES, UNPRICED)
@@ -305,6 +331,13 @@ async def test_the_providers_own_count_holds_when_it_comes() -> None:
     assert less.fit([Usage(10, 1), TextDelta("x" * 4 * 190)])[1] is None
 
 
+async def test_a_count_of_zero_makes_no_room() -> None:
+    budget = await opened(book_of(), Budget(tokens=200))
+    charge = budget.reserve(UNPRICED, REQUEST)
+    assert charge.fit([Usage(0, 0), TextDelta("x" * 4 * 100)])[1] is None
+    assert charge.fit([TextDelta("x" * 4)])[1] is not None
+
+
 async def test_a_count_that_comes_right_before_the_end_cuts_nothing() -> None:
     budget = await opened(book_of(), Budget(tokens=200))
     charge = budget.reserve(UNPRICED, REQUEST)
@@ -344,7 +377,12 @@ async def test_without_a_limit_nothing_is_measured() -> None:
 
 
 async def open_child(
-    store: FakeStore, book: BudgetBook, name: str = "c1", budget: Budget | None = None
+    store: FakeStore,
+    book: BudgetBook,
+    name: str = "c1",
+    budget: Budget | None = None,
+    *,
+    is_detached: bool = False,
 ) -> TurnBudget:
     """A session that a call of the running turn of s1 delegated to."""
     call = f"call-{name}"
@@ -354,7 +392,7 @@ async def open_child(
     )  # fmt: skip
     created = SessionCreated(
         agent="general", workspace="/w", kind=SessionKind.WORKER, parent_id="s1",
-        parent_call_id=call, budget=book.clip(place_of("s1"), budget),
+        parent_call_id=call, budget=book.clip(place_of("s1"), budget), is_detached=is_detached,
     )  # fmt: skip
     await keep(store, name, created)
     return await opened(book, None, created.budget, name=name, turn_id="tc", parent_id="s1")
@@ -458,7 +496,7 @@ def test_no_order_of_uses_lets_a_child_have_more_than_its_parent(
     limit: int, steps: list[tuple[int, str]], told: int | None
 ) -> None:
     """Scopes in scopes as the book nests them: two children, a grandchild, and the parent."""
-    parent, *below = scopes = [Scope(f"s{n}", is_turn=False) for n in range(4)]
+    parent, *below = scopes = [Scope(f"s{n}") for n in range(4)]
     parent.limit = Budget(tokens=limit, tool_calls=5)
     below[0].limit = Budget(tokens=limit * 2)
     below[1].limit = Budget(tokens=limit // 2)
@@ -534,6 +572,55 @@ async def test_time_is_the_least_that_is_left(autojump_clock: trio.testing.MockC
     assert "The budget of the session is used up: 60.0 of 60 seconds." in parent.out_of_time()
     assert "above, of s1" in again.out_of_time()
     child.close()
+
+
+async def test_what_nobody_waits_for_takes_time_of_its_own(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Side by side they share what is left above: the time of each goes as fast as there are."""
+    store, book, parent = await open_family(session=Budget(seconds=60))
+    apart = [await open_child(store, book, f"c{number}", is_detached=True) for number in range(2)]
+    waited = await open_child(store, book, "w1")
+    bound = trio.CancelScope()
+    parent.close()
+    again = await opened(book, None, Budget(seconds=60), turn_id="t2")
+    again.close()
+    apart.append(book.turn("c2", "tc", Agent()))
+    await keep(store, "c2", SessionCreated(
+        agent="general", workspace="/w", kind=SessionKind.BRANCH, parent_id="s1",
+        parent_call_id="call-c1", is_detached=True,
+    ))  # fmt: skip
+    assert await apart[2].open(given_of(parent_id="s1"), is_resumed=False, bound=bound) == 20
+    await trio.sleep(10)
+    apart[0].close()
+    apart[1].close()
+    waited.close()
+    # 30 of 60 seconds are used, and one of three goes on.
+    assert bound.deadline == trio.current_time() + 30
+    await trio.sleep(30)
+    apart[2].close()
+    with pytest.raises(BudgetError, match=r"60\.0 of 60 seconds"):
+        book.clip(place_of("s1"), None)
+
+
+@pytest.mark.parametrize("is_detached", [True, False])
+async def test_the_time_of_what_nobody_waited_for_is_on_record(is_detached: bool) -> None:
+    store, book, parent = await open_family()
+    child = await open_child(store, book, is_detached=is_detached)
+    child.close()
+    parent.close()
+    await keep(
+        store, "c1",
+        TurnStarted(turn_id="tc", input_ids=(), provider="p", model="m"),
+        TurnEnded(turn_id="tc", outcome="answered", duration_ms=7000),
+    )  # fmt: skip
+    await keep(store, "s1", TurnEnded(turn_id="t", outcome="answered", duration_ms=2000))
+    spending = await store.inner.spending("s1")
+    assert spending is not None
+    assert spending.seconds == (9 if is_detached else 2)
+    of_turn = await store.inner.spending("s1", "t")
+    assert of_turn is not None
+    assert of_turn.seconds == spending.seconds
 
 
 # ── from the record ──────────────────────────────────────────────────────────────────────────────
@@ -651,3 +738,113 @@ async def test_costs_on_record_are_at_present_prices_and_an_unknown_one_is_told(
     unknown = await opened(book_of(store), None, Budget(cost_usd=50), turn_id="t3")
     with pytest.raises(BudgetError, match=r"what it cost so far is unknown: p/odd"):
         unknown.reserve(PRICED, REQUEST)
+
+
+async def test_what_runs_is_counted_once_whenever_the_record_is_read() -> None:
+    """A limit comes while a child is at work: what it has used stays, on record or not."""
+    store, book, parent = await open_family()
+    child = await open_child(store, book)
+    for call in ("kept", "unused"):
+        assert child.take(call) is None
+    use(child, 200)
+    await keep(
+        store, "c1",
+        TurnStarted(turn_id="tc", input_ids=(), provider="p", model="m"),
+        msgspec.structs.replace(told(message_id="mc", usage=Usage(100, 200)), turn_id="tc"),
+        CallProposed(
+            turn_id="tc", message_id="mc", call_id="kept", index=0, name="n", arguments="{}"
+        ),
+        CallStarted(turn_id="tc", call_id="kept"),
+    )  # fmt: skip
+    use(child, 50)  # 150 tokens that are not on record yet
+    running = child.reserve(PRICED, REQUEST)
+    await keep(store, "s1", TurnEnded(turn_id="t", outcome="answered"))
+    parent.close()
+    limit = Budget(tokens=700, tool_calls=2, model_calls=5, cost_usd=1)
+    later = await opened(book, None, limit, turn_id="t2")
+    # 450 tokens by two calls, and one that runs; two calls of tools, one of which did not run.
+    assert book.clip(place_of("s1"), None) == Budget(
+        tokens=250, tool_calls=0, model_calls=2, cost_usd=0.9973
+    )
+    child.give_back(lambda call_id: call_id == "kept")
+    assert later.take("a") is None
+    assert later.take("b") is not None
+    running.settle(answer_of(Usage(100, 0), TextDelta("x"), DONE))
+    use(later, 50)
+    with pytest.raises(BudgetError, match="used up: 700 of 700 tokens"):
+        later.reserve(PRICED, REQUEST)
+
+
+class Interrupted:
+    """A record of which the answer comes late."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.is_slow = True
+        self.asked = trio.Event()
+        self.go_on = trio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def spending(self, *names: Any) -> Any:
+        spending = await self._inner.spending(*names)
+        if self.is_slow:
+            self.is_slow = False
+            self.asked.set()
+            await self.go_on.wait()
+        return spending
+
+
+async def test_what_is_settled_while_the_record_is_read_stays() -> None:
+    store, _, _ = await open_family()
+    record: Any = Interrupted(store.inner)
+    record.is_slow = False
+    book = BudgetBook(record, PRICES, {"general": Agent()})
+    parent = await opened(book)
+    child = await open_child(store, book)
+    parent.close()
+    record.is_slow = True
+    async with trio.open_nursery() as nursery:
+        later = book.turn("s1", "t2", Agent())
+        given = given_of(None, Budget(tokens=1000))
+        nursery.start_soon(lambda: later.open(given, is_resumed=False))
+        await record.asked.wait()
+        use(child, 500)
+        record.go_on.set()
+    assert book.clip(place_of("s1"), None) == Budget(tokens=400)
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+async def test_a_turn_binds_what_it_delegated_after_a_restart(is_over: bool) -> None:
+    """And in later turns of that, with all that it delegated."""
+    store = FakeStore()
+    await keep(
+        store, "s1",
+        SessionCreated(agent="general", workspace="/w"),
+        InputAccepted(input_id="i1", text="Go.", budget=Budget(tokens=1000)),
+        TurnStarted(turn_id="t", input_ids=("i1",), provider="p", model="m"),
+        told(message_id="m1", usage=Usage(100, 200)),
+    )  # fmt: skip
+    for name in ("c1", "c2"):
+        await open_child(store, book_of(store), name, is_detached=True)
+    if is_over:
+        await keep(
+            store, "s1",
+            TurnEnded(turn_id="t", outcome="answered"),
+            InputAccepted(input_id="i2", text="Go.", budget=Budget(tokens=5)),
+            TurnStarted(turn_id="t2", input_ids=("i2",), provider="p", model="m"),
+        )  # fmt: skip
+    book = book_of(store)
+    first = await opened(book, name="c1", turn_id="t3", parent_id="s1")
+    second = await opened(book, name="c2", turn_id="t4", parent_id="s1")
+    use(first, 300)
+    with pytest.raises(BudgetError, match=r"turn above, of s1, has 300 of 1,000 tokens left"):
+        second.reserve(PRICED, big(300))
+    use(second, 200)
+    with pytest.raises(BudgetError, match=r"used up: 1,000 of 1,000 tokens"):
+        first.reserve(PRICED, REQUEST)
+
+
+def big(tokens: int) -> ModelRequest:
+    return ModelRequest(model="m", rounds=[Round([Input("x" * 4 * tokens)])])

@@ -89,3 +89,16 @@ def test_how_far_a_grant_reaches_down_the_tree(scope: str, where: CallPlace, hol
     book = GrantBook()
     book.add(grant(scope))
     assert (book.find(where, QUESTION, UNMARKED) is not None) is holds
+
+
+def test_a_grant_counts_once_and_is_taken_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("callboard.actors.grant_book.MAX_GRANTS", 2)
+    book = GrantBook()
+    book.add(grant("session"))
+    book.add(grant("session"))
+    assert not book.is_full
+    book.add(grant("session", grant_id="h"))
+    assert book.is_full
+    assert [book.remove(grant("session")) for _ in range(2)] == [True, False]
+    assert not book.is_full
+    assert book.has("launch")

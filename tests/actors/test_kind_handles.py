@@ -22,9 +22,9 @@ from callboard.tools.tool import FunctionTool
 WORKER_HAS = {Capability.FILES_READ, Capability.NETWORK, Capability.MEMORY_READ}
 HANDED_OUT = {
     Capability.FILES_READ, Capability.FILES_WRITE, Capability.NETWORK, Capability.CHANNEL,
-    Capability.SESSIONS,
+    Capability.SESSIONS, Capability.MEMORY_READ, Capability.MEMORY_WRITE,
 }  # fmt: skip
-"""What there is to hand out so far: memory and processes have no handles yet."""
+"""What there is to hand out so far: processes have no handle yet."""
 
 
 class Everything:

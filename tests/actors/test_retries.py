@@ -23,8 +23,9 @@ WRONG = ToolFailure(ErrorType.VALIDATION_ERROR, "act: `n`: expected `int`.", fie
 
 def finished(outcome: Outcome, name: str = "act") -> CallFinished:
     return CallFinished(
-        turn_id="t", call_id="c", name=name, status=outcome.status, result=outcome.content
-    )
+        turn_id="t", call_id="c", name=name, status=outcome.status, result=outcome.content,
+        attempts_left=outcome.attempts_left,
+    )  # fmt: skip
 
 
 def told(outcome: Outcome) -> dict[str, Any]:

@@ -372,7 +372,7 @@ async def test_a_full_disk_is_told_and_a_later_prompt_recovers(
 
 
 async def test_a_queued_input_survives_a_full_disk(autojump_clock: trio.testing.MockClock) -> None:
-    scene = await scene_with(reply("first", delay_seconds=1), reply("third"), reply("second"))
+    scene = await scene_with(reply("first", delay_seconds=1), reply("second"), reply("third"))
 
     def refuse(appends: Sequence[Append]) -> StorageError | None:
         starts = [e for e in events_of(appends) if isinstance(e, TurnStarted)]
@@ -387,7 +387,7 @@ async def test_a_queued_input_survives_a_full_disk(autojump_clock: trio.testing.
         scene.fake.refuse = lambda _: None
         assert (await (await submit(scene, "third")).to_the_end()).outcome == "answered"
         await trio.testing.wait_all_tasks_blocked()
-    assert asked_of(scene)[-1] == ["first", "third", "second"]
+    assert asked_of(scene)[-1] == ["first", "second", "third"]
     await assert_sound(scene.store)
 
 
@@ -398,7 +398,7 @@ async def test_a_session_that_can_not_go_on_says_why(caplog: pytest.LogCaptureFi
         await submit(scene, "second")
         await trio.testing.wait_all_tasks_blocked()
         await stop(scene)
-    again = Scene(model=ScriptedModel([reply("third"), reply("second")]), store=scene.fake)
+    again = Scene(model=ScriptedModel([reply("second"), reply("third")]), store=scene.fake)
     again.models.failure = NotFoundError("there is no model x")
     async with open_scene(again, *ALL):
         with pytest.raises(NotFoundError, match="there is no model x"):
@@ -407,7 +407,7 @@ async def test_a_session_that_can_not_go_on_says_why(caplog: pytest.LogCaptureFi
         assert (await (await submit(again, "third")).to_the_end()).outcome == "answered"
         await trio.testing.wait_all_tasks_blocked()
     assert "crashed" not in caplog.text
-    assert asked_of(again)[-1] == ["first", "third", "second"]
+    assert asked_of(again)[-1] == ["first", "second", "third"]
     await assert_sound(scene.store)
 
 

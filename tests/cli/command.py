@@ -164,6 +164,10 @@ class Terminal:
         self._expected_until = 0
         self._stream = trio.lowlevel.FdStream(master)
 
+    def state(self) -> list[Any]:
+        """The terminal's modes: whether it echoes, and hands over lines."""
+        return termios.tcgetattr(self._stream.fileno())[:4]
+
     async def type(self, text: str) -> None:
         """Presses keys; `\\x03` is Ctrl-C."""
         await self._stream.send_all(text.encode())

@@ -21,6 +21,7 @@ from callboard.__main__ import main
 from callboard.config.files import load_settings
 from callboard.providers.script import reply
 from callboard.providers.scripted_server import ScriptedServer, open_scripted_server
+from callboard.runtime.definitions import Capability
 from callboard.runtime.events import ApprovalAsked
 from callboard.runtime.sqlite_store import open_disk_store, open_reader
 from callboard.runtime.store import ApprovalRow
@@ -286,6 +287,37 @@ async def test_an_answer_may_be_remembered_and_taken_back(command: Command, say:
         check_refused(await say("grants", "revoke", "grant_zz"), "no remembered answer")
 
 
+@pytest.mark.parametrize("is_tainted", [False, True])
+async def test_what_is_suspended_in_its_session_is_said_to_be(
+    command: Command, say: Say, is_tainted: bool
+) -> None:
+    @callboard.tool(needs=[Capability.NETWORK] if is_tainted else [])
+    def peek() -> str:
+        """Looks out."""
+        return "a page"
+
+    scopes = iter(("session", "always"))
+
+    async def ask(request: callboard.ApprovalRequest) -> callboard.ApprovalAnswer:
+        return callboard.ApprovalAnswer(decision="allow", remember=next(scopes))
+
+    steps = [reply(calls=[OVERWRITE]), reply(calls=[OTHER]), reply(calls=[("peek", {})]), DONE]
+    async with callboard.open_runtime(
+        model=callboard.ScriptedModel(steps), workspace=command.workspace, environ={},
+        data=command.home / "data", tools=[peek], on_approval=ask, policy="balanced",
+    ) as runtime:  # fmt: skip
+        await (await runtime.create_session()).run("Go.")
+    listed = await say("grants")
+    session, always = listed.out.splitlines()
+    suspended = "  (suspended: the session has read untrusted content)"
+    assert session.endswith(suspended) is is_tainted
+    assert "(suspended" not in always
+    assert listed.err == (
+        "callboard: What is allowed for an agent or always is suspended in sessions that have read "
+        "untrusted content.\n"
+    )
+
+
 # ── what is refused ──────────────────────────────────────────────────────────────────────────────
 
 
@@ -431,8 +463,10 @@ async def test_what_is_edited_is_shown_and_confirmed_before_it_counts(command: C
     async with left_behind(command, [OVERWRITE]) as server:
         row = await only(command)
         async with command.at_terminal("approve", row.approval_id, "--edit") as terminal:
-            await terminal.expect("It would run with:")
-            await terminal.expect("[y] allow it so")
+            await terminal.expect("your changes:")
+            await terminal.expect("  reason: balanced asks: overwrites a.txt")
+            await terminal.expect("  preview:\n")
+            await terminal.expect("    | +edited\n[y] allow it so")
             assert (await only(command)).state == "waiting"
             await terminal.type("y\n")
             await terminal.expect(f"{row.approval_id}: allowed")
@@ -460,6 +494,31 @@ async def test_an_edit_that_comes_to_nothing_leaves_it_open(command: Command, bo
         assert await only(command) == row
 
 
+@pytest.mark.parametrize(
+    ("path", "why"), [("sealed/a.txt", "Nobody writes there."), ("../a.txt", "without '..'")]
+)
+async def test_an_edit_that_can_not_be_is_told_before_it_is_sent(
+    command: Command, path: str, why: str
+) -> None:
+    with (command.home / "config" / "callboard.toml").open("a") as file:
+        file.write(
+            '[[rules]]\ntool = "write_file"\nverdict = "deny"\nreason = "Nobody writes there."\n'
+            'arguments.path = { path = "sealed/**" }\n'
+        )
+    has_editor(command, f"path.write_text(text.replace('a.txt', {path!r}))\n")
+    async with left_behind(command, [OVERWRITE]):
+        row = await only(command)
+        async with command.at_terminal("approve", row.approval_id, "--edit") as terminal:
+            await terminal.expect("That can't be: arguments: ")
+            await terminal.expect(why)
+            await terminal.expect("[e] edit again")
+            assert "[y]" not in terminal.seen
+            assert "call it again" not in terminal.seen
+            await terminal.type("n\n")
+            assert await terminal.end() == 1
+        assert await only(command) == row
+
+
 # ── going on ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -484,6 +543,19 @@ async def test_what_still_waits_is_asked_at_a_terminal_and_named_without_one(
         assert (command.workspace / "a.txt").read_text() == "new\n"
         assert (command.workspace / "b.txt").read_text() == "other\n"
         assert [each["status"] for each in results(server)] == ["success", "error"]
+
+
+async def test_while_another_process_has_the_sessions_it_is_said_which(command: Command) -> None:
+    async with open_scripted_server([reply(calls=[OVERWRITE]), DONE]) as server:
+        async with command.at_terminal("run", *at(server), "Change it") as terminal:
+            await terminal.expect("your answer:")
+            refused = await command("run", "--continue", *at(server))
+            holder = f"is in use by process {terminal.process.pid}, "
+            check_refused(refused, holder, "What it asks is answered there", "stop it")
+            assert "callboard approve" not in refused.err
+            assert "another data directory" not in refused.err
+            await terminal.type("n\n")
+            assert await terminal.end() == 0
 
 
 async def test_another_session_goes_on_by_its_name(command: Command, say: Say) -> None:
@@ -564,6 +636,8 @@ async def test_a_deferred_call_runs_in_a_turn_of_its_own(command: Command, say: 
         async with command.at_terminal(*on) as terminal:
             await terminal.expect("callboard asks: may write_file run?")
             await terminal.expect("your answer:")
+            offered = "[y] allow  [s] for this session  [g] for this agent  [a] always\n"
+            assert offered in terminal.seen
             await terminal.type("y\n")
             assert await terminal.end() == 0
         assert (command.workspace / "b.txt").read_text() == "new too\n"
@@ -593,6 +667,8 @@ async def test_a_branch_asks_and_its_main_session_goes_on(command: Command, say:
         row = await only(command)
         main_id = json.loads((await say("sessions", "--json")).out.splitlines()[-1])["session_id"]
         assert main_id != row.session_id
+        for session in ("last", main_id, row.session_id):
+            assert row.approval_id in (await say("approvals", session)).out
         assert row.approval_id in (await command("run", "--continue", *at(server))).err
         said = await say("approve", row.approval_id)
         assert (said.code, said.err) == (0, "")

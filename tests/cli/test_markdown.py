@@ -126,7 +126,7 @@ def test_changed_arguments_stand_beside_those_that_were_asked_for() -> None:
     )
     events = proposed("a", "write_file", '{"path":"a.txt"}'), asked("a", "write_file"), answer, ran
     text = rendered(*events)
-    assert "asked approval_1 (tier workspace): overwrites a.txt\n\nallowed by terminal\n" in text
+    assert "question approval_1 (tier workspace): overwrites a.txt\n\nallowed by terminal\n" in text
     before, _, after = text.partition("changed to:")
     assert "a.txt" in before.split("```json")[1]
     assert "b.txt" in after

@@ -7,11 +7,12 @@ import os
 import signal
 import sys
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from command import Command, Terminal
 
 from callboard.providers.script import reply
@@ -82,7 +83,12 @@ async def test_what_the_editor_saves_is_shown_and_runs(command: Command) -> None
         await terminal.expect(f"in: {data} 600 700 {workspace} True True")
         await terminal.expect("your changes:")
         await terminal.expect('"path":\n    | - "a.txt"\n    | + "c.txt"\n')
+        # What is allowed from here on is another call: it has a preview and a reason of its own.
+        await terminal.expect("  reason: balanced lets workspace calls run\n")
+        await terminal.expect("  preview:\n    | new file c.txt (4 bytes)")
+        await terminal.expect('remembered, it is about write_file with path "c.txt"')
         await terminal.expect("[y] allow as changed")
+        assert "[d]" not in terminal.seen.rpartition("your changes:")[2]
         await terminal.expect("your answer:")
         assert not (command.workspace / "c.txt").exists()
         await answer(terminal, "y")
@@ -137,7 +143,7 @@ async def test_an_edit_that_comes_to_nothing_leaves_the_question(
         await terminal.expect(f"Nothing is changed: {problem}")
         await terminal.expect("your answer:")
         assert left_over(command) == []
-        await answer(terminal, "y")
+        await answer(terminal, "u", "y")
         assert await terminal.end() == 0
     assert (command.workspace / "a.txt").read_text() == "new\n"
 
@@ -162,7 +168,7 @@ async def test_what_was_written_wrongly_is_not_lost(command: Command) -> None:
     assert (command.workspace / "c.txt").read_text() == "new\n"
 
 
-@pytest.mark.parametrize(("path", "why"), [(7, "arguments: "), ("b/c.txt", "denied: kept")])
+@pytest.mark.parametrize(("path", "why"), [(7, "`path`: expected"), ("b/c.txt", "denied: kept")])
 async def test_what_can_not_be_is_told_and_the_question_stays(
     command: Command, path: int | str, why: str
 ) -> None:
@@ -174,10 +180,17 @@ async def test_what_can_not_be_is_told_and_the_question_stays(
     has_editor(command, f"path.write_text(text.replace('\"a.txt\"', {json.dumps(path)!r}))\n")
     async with asked(command) as (terminal, _):
         await answer(terminal, "e")
-        await terminal.expect("your answer:")
-        await answer(terminal, "y")
-        await terminal.expect("That can't be: ")
+        await terminal.expect("That can't be: arguments: ")
         await terminal.expect(why)
+        await terminal.expect("[e] goes on from what you wrote.")
+        await terminal.expect("your answer:")
+        assert "call it again" not in terminal.seen
+        offered = terminal.seen.rpartition("That can't be: ")[2]
+        assert "[n] deny" in offered
+        for key in ("[y]", "[s]", "[d]", "remembered"):
+            assert key not in offered
+        await answer(terminal, "y")  # would allow what they did not want
+        await terminal.expect("Please answer with one of n, r, e, u.")
         await terminal.expect("your answer:")
         assert (command.workspace / "a.txt").read_text() == "old\n"
         await answer(terminal, "u", "y")
@@ -279,6 +292,39 @@ async def test_a_run_that_is_stopped_leaves_no_editor_behind(
         os.kill(editor, 0)
     assert left_over(command) == []
     assert (command.workspace / "a.txt").read_text() == "old\n"
+
+
+async def gone(pid: int) -> None:
+    """Waits until a killed process is reaped by whoever inherits it."""
+    with suppress(ProcessLookupError):
+        while True:  # noqa: ASYNC110  nobody tells
+            os.kill(pid, 0)
+            await trio.sleep(0.01)
+
+
+async def test_a_second_signal_leaves_the_terminal_as_it_was(command: Command) -> None:
+    stubborn = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    raw = "import tty\ntty.setraw(0)\nattributes = termios.tcgetattr(0)\n"
+    has_editor(
+        command,
+        f"import signal, termios\n{stubborn}{raw}"
+        "attributes[3] &= ~termios.ECHO\ntermios.tcsetattr(0, termios.TCSANOW, attributes)\n"
+        "print('I am', os.getpid(), '.', flush=True)\nsignal.pause()\n",
+    )
+    async with asked(command) as (terminal, _):
+        before = terminal.state()
+        await answer(terminal, "e")
+        await terminal.expect("I am")
+        await terminal.expect(".")
+        editor = int(terminal.seen.rpartition("I am")[2].split()[0])
+        assert terminal.state() != before
+        terminal.process.send_signal(signal.SIGTERM)
+        await terminal.expect("again exits at once")
+        terminal.process.send_signal(signal.SIGTERM)
+        assert await trio.to_thread.run_sync(terminal.process.wait) == 130
+        assert terminal.state() == before
+    await gone(editor)
+    assert left_over(command) == []
 
 
 async def test_what_a_killed_run_left_goes_with_the_next_edit(command: Command) -> None:

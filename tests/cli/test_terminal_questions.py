@@ -7,10 +7,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from command import Command, Terminal
 
-from callboard.cli.approvals import question
+from callboard.cli.approvals import PLAIN, change_lines, changed_question, coverage, question
+from callboard.config.grant_binding import binding_of
 from callboard.providers.script import reply
 from callboard.providers.scripted_server import ScriptedServer, open_scripted_server
 from callboard.runtime.definitions import Tier
@@ -250,6 +252,70 @@ def test_no_argument_can_forge_a_question() -> None:
     assert text.count("\ncallboard asks") == 1
     assert "  reason: a\\x1b[2K b\n" in text
     assert "    | +\\u001b\n" in text
+
+
+def test_a_preview_has_no_empty_line_at_its_end() -> None:
+    text = question(request("{}", preview="@@ -1 +1 @@\n-old\n+new\n"))
+    assert text.endswith("    | -old\n    | +new\n")
+
+
+def test_changes_of_a_text_have_no_empty_line_at_their_end() -> None:
+    lines = list(change_lines('{"c":"one\\ntwo\\n"}', '{"c":"one\\n2\\n"}'))
+    assert lines[-3:] == ["    |  one", "    | -two", "    | +2"]
+    longer = list(change_lines('{"c":"one\\ntwo\\n"}', '{"c":"one\\ntwo"}'))
+    assert longer[-1] == "    | -"  # the line break at the end is gone
+
+
+def test_changed_arguments_are_shown_as_a_question_of_their_own() -> None:
+    before, after = (
+        request('{"path":"a"}'),
+        request('{"path":"b"}', reason="why\nnot", preview="p\n"),
+    )
+    text = changed_question(before, after, PLAIN)
+    assert text == (
+        'your changes:\n  "path":\n    | - "a"\n    | + "b"\n'
+        "  reason: why not\n  preview:\n    | p\n"
+    )
+    higher = msgspec.structs.replace(after, tier=Tier.ELEVATED)
+    raised = "  tier: elevated instead of workspace: it is asked about once more\n"
+    assert raised in changed_question(before, higher, PLAIN)
+    lower = msgspec.structs.replace(after, tier=Tier.READ_ONLY)
+    assert "  tier: read_only instead of workspace\n" in changed_question(before, lower, PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        (
+            "http_request",
+            '{"url":"https://a.example/x"}',
+            'http_request with host "a.example", method "GET"; headers, body, timeout may differ',
+        ),
+        (
+            "http_request",
+            '{"method":"POST","url":"https://a.example/x"}',
+            'http_request with host "a.example", method "POST"; headers, body, timeout may differ',
+        ),
+        (
+            "write_file",
+            '{"content":"x","mode":"append","path":"a"}',
+            'write_file with path "a", mode "append"; content, encoding, create_dirs may differ',
+        ),
+        (
+            "move_file",
+            '{"from":"a","to":"b"}',
+            'move_file with from "a", to "b", overwrite false',
+        ),
+        (
+            "launch",
+            '{"far":true}',
+            'launch with exactly the arguments {"far":true}',
+        ),
+    ],
+)
+def test_what_is_remembered_is_said_as_it_binds(tool: str, arguments: str, said: str) -> None:
+    binding = binding_of(tool, arguments, tier=Tier.SYSTEM)
+    assert coverage(tool, binding) == said
 
 
 async def test_a_killed_run_goes_on_with_its_question(command: Command) -> None:

@@ -124,6 +124,39 @@ def test_progress_is_shown_under_the_name_of_its_tool() -> None:
     assert shown(proposed, CallProgress("c", "50 %")) == "build: 50 %\n"
 
 
+def test_progress_after_a_resume_has_the_name_of_its_tool_too() -> None:
+    pieces: list[str] = []
+    transcript = Transcript(pieces.append, PLAIN)
+    transcript.know({"c": "build"})
+    transcript.show(CallProgress("c", "50 %"))
+    transcript.show(CallProgress("other", "on its way"))
+    assert "".join(pieces) == "build: 50 %\non its way\n"
+
+
+def test_each_turn_is_summed_up_by_itself() -> None:
+    text = shown(
+        finished(), finished(CallStatus.ERROR), message(Usage(10, 5)), ended(),
+        finished(), message(Usage(1, 2)), ended(),
+    )  # fmt: skip
+    first, second = [line for line in text.splitlines() if line.startswith("answered")]
+    assert "2 calls (1 failed) · 10 tokens in · 5 tokens out" in first
+    assert "1 call · 1 tokens in · 2 tokens out" in second
+
+
+def test_the_models_advice_is_not_for_the_person() -> None:
+    line = shown(
+        finished(CallStatus.ERROR, display="f: `a`: no. Correct the arguments and call it again.")
+    )
+    assert line == "✗ read_file error 0 ms  f: `a`: no.\n"
+
+
+def test_what_was_allowed_and_did_not_start_is_one_sentence() -> None:
+    void = msgspec.structs.replace(answered("void", "callboard"), reason="the policy has changed")
+    assert shown(void) == (
+        "c: allowed, and not started: the policy has changed; if it comes to that, it is asked anew\n"
+    )
+
+
 def test_withdrawn_text_is_said_to_be() -> None:
     assert "withdrawn" in shown(TextDelta("Half an"), MessageDiscarded("s", "broke"))
     assert shown(MessageDiscarded("s", "broke")) == ""
@@ -250,6 +283,7 @@ TOLD: list[tuple[TurnEvent, str]] = [
     (QuestionAnswered(question_id="q", call_id="c", answer=""), "nobody answered\n"),
     (TurnSuspended(turn_id="t", call_ids=("c",)), "the turn waits for people: 1 call open\n"),
     (TurnResumed(turn_id="t", approval_ids=("a", "b")), "the turn goes on; 2 questions open\n"),
+    (TurnResumed(turn_id="t", approval_ids=()), "the turn goes on\n"),
 ]
 
 

@@ -129,6 +129,27 @@ def test_what_runs_other_words_can_not_be_allowed_for_good(arguments: dict[str, 
     assert lasting_problem(definition(), text(**arguments))
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"line": "bash -c 'curl x|sh'"},
+        {"step": "make all && rm -rf /"},
+        {"argv": ["ionice", "bash", "deploy.sh"]},
+        {"argv": ["flock", "l", "sh", "-c", "x"]},
+        {"argv": ["npx", "x"]},
+        {"argv": ["ipython", "x.py"]},
+        {"argv": ["busybox.static", "sh"]},
+        {"argv": ["/bin/bash-static", "-c", "x"]},
+    ],
+)
+def test_what_runs_other_words_is_found_wherever_it_stands(arguments: dict[str, Any]) -> None:
+    assert lasting_problem(definition(Capability.PROCESSES), text(**arguments))
+
+
+def test_a_plain_word_of_a_tool_that_runs_programs_is_none() -> None:
+    assert lasting_problem(definition(Capability.PROCESSES), text(branch="main", n=3)) is None
+
+
 def test_exact_words_can_be_allowed_for_good() -> None:
     assert lasting_problem(definition(), text(argv=["git", "status"])) is None
     assert lasting_problem(definition(), text(path="sh")) is None

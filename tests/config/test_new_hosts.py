@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from callboard.config.new_hosts import MAX_NAMED, named_hosts, names_place, new_host
+from callboard.config.new_hosts import MAX_NAMED, named_hosts, names_place, new_host, says_where
 from callboard.config.policy import PolicyBook, PolicyQuestion
 from callboard.config.policy_match import CallArguments, CompiledRule
 from callboard.config.policy_rules import Condition, PlacedRule, Rule, Verdict
@@ -76,6 +76,22 @@ def test_the_hosts_of_a_call() -> None:
     )
     assert named_hosts(WEB, arguments(url="https://a.test", urls=["b"])) is None
     assert named_hosts(WEB, arguments()) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "does"),
+    [
+        ({"url": "https://a.test"}, True),
+        ({"url": "https://a.test", "urls": ["https://b.test"]}, True),
+        ({"url": "https://a.test", "urls": ["b"]}, False),
+        ({"url": "a.test"}, False),
+        ({"urls": []}, False),
+        ({"query": "https://a.test"}, False),
+        ({}, False),
+    ],
+)
+def test_whether_a_call_says_where_it_connects(said: dict[str, Any], does: bool) -> None:
+    assert says_where(arguments(**said)) is does
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from callboard.cli.policy_check import CheckedCall, answer_about, show_verdict
 from callboard.cli.policy_lint import findings_about
 from callboard.config.files import parse_settings
-from callboard.config.policy import PolicyBook, PolicyQuestion
 from callboard.config.settings import Settings
-from callboard.runtime.definitions import SessionKind, Tier, ToolDefinition
+from callboard.runtime.definitions import Tier, ToolDefinition
 from callboard.tools.registry import builtin_tools
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "permissions.md"
@@ -24,13 +24,11 @@ ROW = re.compile(
     r" \| (\w+) \| (\w+) \|$"
 )
 
-LATER = (
-    ToolDefinition(name="shell", description="", parameters={}, tier=Tier.SYSTEM),
-    ToolDefinition(name="git_push", description="", parameters={}, tier=Tier.ELEVATED),
-)
-"""Tools that recipes are about and that a program brings."""
+OWN = (ToolDefinition(name="git_push", description="", parameters={}, tier=Tier.ELEVATED),)
+"""What a program brings; `policy check` does not know it."""
 
-DEFINITIONS = {d.name: d for d in (*(tool.definition for tool in builtin_tools()), *LATER)}
+DEFINITIONS = {d.name: d for d in (*(tool.definition for tool in builtin_tools()), *OWN)}
+SAMPLE = re.compile(r"^\$ callboard policy check (\w+) '(.*)'\n(.*?)```", re.MULTILINE | re.DOTALL)
 COOKBOOK = DOCUMENT.read_text(encoding="utf-8").partition("## Cookbook")[2]
 RECIPES = {title: (toml, rows) for title, _, toml, rows in RECIPE.findall(COOKBOOK)}
 
@@ -39,27 +37,33 @@ def test_every_recipe_is_found() -> None:
     assert len(RECIPES) == COOKBOOK.count("\n### ") == COOKBOOK.count("```toml") > 8
 
 
-def verdict(settings: Settings, row: re.Match[str]) -> str:
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that the page names."""
+    folder = tmp_path_factory.mktemp("work")
+    for name in COOKBOOK.split("```")[1].split():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("x\n")
+    return folder
+
+
+def verdict(settings: Settings, row: re.Match[str], workspace: Path) -> str:
+    """What the command says."""
     tool, text, agent, channel, kind = row.groups()[:5]
-    definition = DEFINITIONS.get(tool)
-    # As of a call that its tool wants a person for: an overwrite, a deletion, a POST.
-    asks = definition is not None and definition.approval != "never"
-    is_harmless = tool == "http_request" and '"POST"' not in text
-    question = PolicyQuestion(
+    call = CheckedCall(
         tool=tool,
-        definition=definition,
-        tier=None if definition is None else definition.tier,
         arguments=text,
-        approval_reason="it asks" if asks and not is_harmless else None,
+        agent=agent or "general",
+        channel=channel,
+        kind=kind or "main",
+        workspace=workspace,
     )
-    policy = PolicyBook(settings.rules).policy(
-        settings.agent(agent or "general"), kind=SessionKind(kind or "main"), channel=channel
-    )
-    return str(policy.ruling(question).verdict)
+    return str(answer_about(call, settings).verdict)
 
 
 @pytest.mark.parametrize("title", RECIPES)
-def test_a_recipe_does_what_stands_below_it(title: str) -> None:
+def test_a_recipe_does_what_stands_below_it(title: str, workspace: Path) -> None:
     toml, text = RECIPES[title]
     settings = parse_settings(toml, DOCUMENT)
     without = msgspec.structs.replace(settings, rules=())
@@ -68,7 +72,7 @@ def test_a_recipe_does_what_stands_below_it(title: str) -> None:
     for line in lines:
         row = ROW.match(line)
         assert row is not None, line
-        said = verdict(without, row), verdict(settings, row)
+        said = verdict(without, row, workspace), verdict(settings, row, workspace)
         assert said == (row[6], row[7]), line
     assert any(row[6] != row[7] for row in map(ROW.match, lines) if row)
 
@@ -77,3 +81,13 @@ def test_a_recipe_does_what_stands_below_it(title: str) -> None:
 def test_a_recipe_has_no_findings(title: str) -> None:
     settings = parse_settings(RECIPES[title][0], DOCUMENT)
     assert findings_about(settings, DEFINITIONS) == ()
+
+
+def test_the_sample_is_what_the_command_prints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ((tool, arguments, printed),) = SAMPLE.findall(DOCUMENT.read_text(encoding="utf-8"))
+    (tmp_path / "notes.md").write_text("old")
+    call = CheckedCall(tool=tool, arguments=arguments, workspace=tmp_path)
+    assert show_verdict(call, Settings(), json=False) == 0
+    assert capsys.readouterr().out == printed

@@ -184,7 +184,7 @@ ROWS = {
             "error_type": "approval_expired",
             "message": "nobody answered in time",
             "tier": "system",
-            "reason": "nobody answered in time: nobody answered in time",
+            "reason": "nobody answered in time",
         },
         meanwhile="waiting",
         limits=Limits(approval_seconds=2),

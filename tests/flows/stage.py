@@ -75,6 +75,7 @@ async def open_stage(
     A failed model call is not made again, unless `settings` say so.
     """
     options.setdefault("settings", NO_RETRIES)
+    options.setdefault("environ", {})
     workspace = make_workspace(folder)
     async with open_scripted_server(steps) as server:
         async with callboard.open_runtime(
@@ -82,7 +83,6 @@ async def open_stage(
             base_url=server.base_url,
             workspace=workspace,
             data=folder / "data" if store == "disk" else None,
-            environ={},
             strict=True,
             **options,
         ) as runtime:

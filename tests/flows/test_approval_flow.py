@@ -57,7 +57,7 @@ async def crash(request: callboard.ApprovalRequest) -> str:
         (no, "denied", "denied by Mia: I need it"),
         ("deny", "denied", "on_approval says so"),
         (None, "denied", "nobody to ask"),
-        (nonsense, "denied", "42"),
+        (nonsense, "denied", "not allow or deny"),
         (crash, "denied", "handler failed"),
     ],
 )

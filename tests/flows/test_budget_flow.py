@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import trio
+from cast import Cast, below, open_cast
 from raw_server import HEAD, Answer, Wire, open_raw_server
 from stage import (
     NO_RETRIES,
@@ -26,6 +27,7 @@ from waiting import killed_while_waiting, open_on
 import callboard
 from callboard.config.prices import Price
 from callboard.config.settings import Limits, Settings
+from callboard.providers.provider import Emit, ModelRequest
 from callboard.providers.script import fail, reply, stall
 from callboard.runtime.errors import BudgetError
 from callboard.runtime.events import (
@@ -420,3 +422,70 @@ async def test_a_delegated_session_uses_its_parents_budget(tmp_path: Path) -> No
         spending = await stage.runtime.store.spending(child.session_id)
         assert spending is not None
         assert spending.budget == callboard.Budget(tokens=49_890)
+
+
+async def test_the_time_of_what_nobody_waits_for_is_the_sessions(tmp_path: Path) -> None:
+    away = {"kind": "worker", "task": "Look.", "tools": [], "wait": False}
+    cast = Cast(
+        {
+            "Go.": [reply(calls=[("delegate", away)]), *[reply("Well.")] * 3],
+            "Look.": [stall("I ")],
+        }
+    )
+    async with open_cast(tmp_path, cast, policy="auto") as runtime:
+        session = await runtime.create_session(budget=callboard.Budget(seconds=0.5))
+        assert await session.run("Go.") == "Well."
+        [child] = await below(runtime, session)
+        with trio.fail_after(30):
+            while (await runtime.store.children())[0].is_detached:  # noqa: ASYNC110
+                await trio.sleep(0.01)
+        last = (await runtime.store.events(child.session_id))[-1].event
+        assert isinstance(last, TurnEnded)
+        assert last.outcome == "budget"
+        with pytest.raises(BudgetError, match="budget of the session is used up"):
+            await session.run("And now?")
+        await session.set_budget(callboard.Budget(seconds=60))
+        assert await session.run("And now?") == "Well."
+        # Neither the turn of its answer nor the one that had no time asked a model.
+        assert len(cast.parts["Go."].requests) == 3
+
+
+class Silent:
+    """A model that is asked and says nothing."""
+
+    def __init__(self) -> None:
+        self.asked = trio.Event()
+
+    async def run(self, request: ModelRequest, emit: Emit) -> None:
+        self.asked.set()
+        await trio.sleep_forever()
+
+
+@pytest.mark.parametrize("most", [1, 2])
+async def test_what_is_cancelled_ahead_of_its_first_word_is_counted(
+    tmp_path: Path, most: int
+) -> None:
+    model = Silent()
+    options: dict[str, Any] = {"workspace": make_workspace(tmp_path), "environ": {}, "strict": True}
+    async with callboard.open_runtime(model=model, **options) as runtime:
+        session = await runtime.create_session(budget=callboard.Budget(model_calls=most))
+        for turn_count in range(2):
+            model.asked = trio.Event()
+            async with session.prompt("word" * 100) as turn:
+                if turn_count == most:
+                    events = [event async for event in turn]
+                    assert isinstance(events[-1], TurnEnded)
+                    assert "1 of 1 calls of models" in events[-1].message
+                else:
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(drain, turn)
+                        await model.asked.wait()
+                        nursery.cancel_scope.cancel()
+            assert model.asked.is_set() is (turn_count < most)
+        report = await session.usage()
+        assert (report.total.estimated_tokens or 0) > 100 * most
+
+
+async def drain(turn: callboard.Turn) -> None:
+    async for _ in turn:
+        pass

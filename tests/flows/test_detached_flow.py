@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import pytest
 import trio
@@ -13,6 +13,7 @@ from killed import killed_when_ready, say_ready
 from stage import check_records, on_both_stores, play, read_result
 
 import callboard
+from callboard.config.settings import Limits, Settings
 from callboard.providers.script import fail, reply, stall
 from callboard.runtime.definitions import InputSource
 from callboard.runtime.events import (
@@ -63,7 +64,7 @@ async def test_the_answer_starts_a_turn_by_itself(tmp_path: Path, store: str) ->
         [late] = await late_of(runtime.store, session.session_id)
         assert (late.call_id, late.child_id) == (played.results[0].call_id, child.session_id)
         assert child.session_id in late.text
-        assert late.text.endswith("I looked.")
+        assert late.text.endswith('no request of a person:\n"I looked."')
         assert (await below(runtime, session))[0].is_detached is False
         await check_records(runtime)
         cast.parts["Go."].assert_complete()
@@ -139,8 +140,17 @@ async def test_a_cancel_of_its_turn_ends_it_and_starts_no_other(tmp_path: Path, 
         await check_records(runtime)
 
 
-async def test_a_later_turn_that_is_cancelled_leaves_it_alone(tmp_path: Path) -> None:
-    """The positive control: only what the cancelled turn began ends with it."""
+async def cancelled_in_the_answer(session: callboard.Session, prompt: str) -> None:
+    async with session.prompt(prompt) as turn:
+        async for event in turn:
+            if isinstance(event, callboard.TextDelta):
+                break
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+async def test_a_later_turn_that_is_cancelled_ends_it_too(
+    tmp_path: Path, is_cancelled: bool
+) -> None:
     go = trio.Event()
 
     @callboard.tool(tier="read_only")
@@ -149,19 +159,84 @@ async def test_a_later_turn_that_is_cancelled_leaves_it_alone(tmp_path: Path) ->
         await go.wait()
         return "done"
 
-    steps = [*part(AWAY), stall("And "), reply("Heard.")]
+    steps = [*part(AWAY), stall("And ") if is_cancelled else reply("And?"), reply("Heard.")]
     cast = Cast({"Go.": steps, "Look.": part(("wait_for_it", {}), last="I looked.")})
     async with open_cast(tmp_path, cast, tools=[wait_for_it]) as runtime:
         session = await runtime.create_session()
         await play(session, "Go.")
-        async with session.prompt("And now?") as turn:
-            async for event in turn:
-                if isinstance(event, callboard.TextDelta):
-                    break
+        [child] = await below(runtime, session)
+        await cancelled_in_the_answer(session, "And now?")
         go.set()
-        await ended(runtime.store, session.session_id, 3)
-        [late] = await late_of(runtime.store, session.session_id)
-        assert late.text.endswith("I looked.")
+        [last] = [e for e in await ended(runtime.store, child.session_id, 1) if is_end(e)]
+        if is_cancelled:
+            assert last.outcome == "cancelled"
+            assert len(await ended(runtime.store, session.session_id, 2)) > 0
+            assert not (await below(runtime, session))[0].is_detached
+            assert len(cast.parts["Go."].requests) == 3
+        else:
+            assert last.outcome == "answered"
+            await ended(runtime.store, session.session_id, 3)
+            [late] = await late_of(runtime.store, session.session_id)
+            assert "I looked." in late.text
+        await check_records(runtime)
+
+
+def is_end(event: DurableEvent) -> TypeGuard[TurnEnded]:
+    return isinstance(event, TurnEnded)
+
+
+async def test_only_a_main_session_goes_on_without_the_answer(tmp_path: Path) -> None:
+    inner = [reply(calls=[AWAY]), reply("It was refused.")]
+    cast = Cast({"Go.": part(task("Delegate."), AWAY), "Delegate.": inner, "Look.": [reply("I.")]})
+    async with open_cast(tmp_path, cast) as runtime:
+        session = await runtime.create_session()
+        await play(session, "Go.")
+        rows = {row.title: row for row in await below(runtime, session)}
+        assert set(rows) == {"Delegate.", "Look."}
+        branch = rows["Delegate."].session_id
+        [refused] = await runtime.store.calls(session_id=branch)
+        assert "this one is a branch" in (refused.result or "")
+        assert "side by side" in (refused.result or "")
+        assert await runtime.store.children(branch) == []
+
+
+# ── width ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@callboard.tool(approval="always")
+async def act() -> str:
+    """Acts, once it may."""
+    await trio.lowlevel.checkpoint()
+    return "acted"
+
+
+ACTING: dict[str, Any] = {"tools": [act], "data": True, "on_approval": "wait"}
+
+
+async def asked(runtime: callboard.Runtime) -> None:
+    with trio.fail_after(30):
+        while not await runtime.approvals():  # noqa: ASYNC110  commits tell nobody
+            await trio.sleep(0.01)
+
+
+@pytest.mark.parametrize(("most", "is_refused"), [(1, True), (2, False)])
+async def test_those_of_an_earlier_process_take_room(
+    tmp_path: Path, most: int, is_refused: bool
+) -> None:
+    options = {**ACTING, "settings": Settings(limits=Limits(max_child_sessions=most))}
+    cast = Cast({"Go.": part(AWAY), "Look.": [reply(calls=[("act", {})])]})
+    async with open_cast(tmp_path, cast, **options) as runtime:
+        session = await runtime.create_session()
+        await play(session, "Go.")
+        await asked(runtime)
+    another = part(task("Another.", wait=False))
+    cast = Cast({"Go.": another, "Another.": [stall("I ")], "Look.": [reply("I looked.")]})
+    async with open_cast(tmp_path, cast, **options) as runtime:
+        session = await runtime.get_session(session.session_id)
+        played = await play(session, "Again.")
+        result = read_result(played.results[0])
+        assert ("max_child_sessions" in str(result)) is is_refused
+        assert len(await below(runtime, session)) == (1 if is_refused else 2)
 
 
 # ── the process ends ─────────────────────────────────────────────────────────────────────────────
@@ -225,9 +300,39 @@ async def test_one_that_waits_for_a_person_goes_on_after_the_runtime_closed(
         await runtime.answer(question.approval_id, answer)  # type: ignore[arg-type]
         await ended(runtime.store, session.session_id, 2)
         [late] = await late_of(runtime.store, session.session_id)
-        assert late.text.endswith("I looked.")
+        assert late.text.endswith('no request of a person:\n"I looked."')
         await check_records(runtime)
     assert ran == (["acted"] if answer == "allow" else [])
+
+
+@pytest.mark.parametrize("wake", [True, False])
+async def test_a_cancel_after_a_restart_ends_all_below_that_is_on_record(
+    tmp_path: Path, wake: bool
+) -> None:
+    """Nobody has loaded them, and an answer of a person would have them go on."""
+    cast = Cast(
+        {
+            "Go.": part(AWAY),
+            "Look.": [reply(calls=[task("Look closer.")])],
+            "Look closer.": [reply(calls=[("act", {})])],
+        }
+    )
+    async with open_cast(tmp_path, cast, **ACTING) as runtime:
+        session = await runtime.create_session()
+        await play(session, "Go.")
+        await asked(runtime)
+    cast = Cast({"Go.": [stall("And ")], "Look.": [], "Look closer.": []})
+    async with open_cast(tmp_path, cast, wake=wake, **ACTING) as runtime:
+        assert len(await runtime.store.open_turns()) == 2
+        session = await runtime.get_session(session.session_id)
+        await cancelled_in_the_answer(session, "And now?")
+        assert await runtime.store.open_turns() == []
+        assert list(await runtime.approvals()) == []
+        for row in await runtime.store.children():
+            own = await events_of(runtime.store, row.session_id)
+            assert [event.outcome for event in own if is_end(event)] == ["cancelled"]
+            assert not row.is_detached
+        await check_records(runtime)
 
 
 if __name__ == "__main__":

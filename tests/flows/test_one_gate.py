@@ -33,8 +33,8 @@ RUNS_TOOLS = {"Session.prompt", "Session.run", "Session.resume"}
 
 RUNS_NONE = {
     "Runtime": {
-        "answer", "answer_question", "approvals", "complete", "create_session", "get_session", "grants",
-        "list_models", "revoke", "sessions", "test_provider", "tools", "usage",
+        "answer", "answer_question", "approval", "approvals", "complete", "create_session",
+        "get_session", "grants", "list_models", "revoke", "sessions", "test_provider", "tools", "usage",
     },
     "Session": {"follow", "set_budget", "usage"},
 }  # fmt: skip

@@ -54,8 +54,8 @@ class Web:
     def get(self, host: str, path: str = "/", **more: Any) -> tuple[str, dict[str, Any]]:
         return ("http_request", {"url": f"http://{host}:{self.server.port}{path}", **more})
 
-    def look(self, host: str) -> tuple[str, dict[str, Any]]:
-        return ("look_at", {"url": f"http://{host}:{self.server.port}/"})
+    def look(self, host: str, path: str = "/") -> tuple[str, dict[str, Any]]:
+        return ("look_at", {"url": f"http://{host}:{self.server.port}{path}"})
 
     @property
     def reached(self) -> list[str]:
@@ -120,21 +120,21 @@ def outcomes(played: Played) -> list[str]:
 
 
 @on_both_stores
-async def test_once_it_has_read_both_a_new_host_asks_and_a_known_one_does_not(
+async def test_once_it_has_read_both_each_host_asks_until_it_was_let_through(
     tmp_path: Path, store: str
 ) -> None:
     person = Person()
     async with open_web() as web:
         answers = [
             [READ], [web.get(HERE)], [web.get(THERE)], [web.get(HERE, "/?again")],
-            [web.get(THERE, "/?again")],
+            [web.get(THERE, "/?again")], [web.get(HERE, "/?again")],
         ]  # fmt: skip
         async with open_it(tmp_path, web, person, answers, store=store) as runtime:
             played = await play(await runtime.create_session(), "Go.")
-    assert outcomes(played) == ["fine"] * 5
-    assert person.hosts == [THERE]
-    (question,) = person.asked
-    assert question.reason == f"balanced asks: {EXPOSED}, and {THERE} is new to it"
+    assert outcomes(played) == ["fine"] * 6
+    assert person.hosts == [THERE, HERE]
+    for question, host in zip(person.asked, person.hosts, strict=True):
+        assert question.reason == f"balanced asks: {EXPOSED}, and {host} is new to it"
 
 
 @pytest.mark.parametrize(
@@ -168,17 +168,19 @@ async def test_what_a_session_has_read_and_where_it_was_outlives_the_process(
     tmp_path: Path,
 ) -> None:
     async with open_web() as web:
-        first = [[READ], [web.get(HERE)]]
-        async with open_it(tmp_path, web, Person(), first, store="disk") as runtime:
+        first = [[READ], [web.get(HERE)], [web.get(THERE)]]
+        let = Person()
+        async with open_it(tmp_path, web, let, first, store="disk") as runtime:
             session = await runtime.create_session()
             await session.run("Go.")
+        assert let.hosts == [THERE]
         person = Person("deny")
         then = [[web.get(HERE, "/?again"), web.get(THERE)]]
         async with open_it(tmp_path, web, person, then, store="disk") as runtime:
             again = await runtime.get_session(session.session_id)
             played = await play(again, "Go.")
             row = await runtime.store.session(session.session_id)
-    assert person.hosts == [THERE]
+    assert person.hosts == [HERE]  # where it was before it had read both
     assert sorted(outcomes(played)) == ["fine", "permission_denied"]
     assert row is not None
     assert (row.is_tainted, row.has_private) == (True, True)
@@ -280,9 +282,12 @@ async def test_an_operator_answers_with_a_rule_that_names_the_host(
     assert person.hosts == ([THERE] if asks else [])
 
 
-@pytest.mark.parametrize(("remember", "hosts"), [("turn", 1), ("session", 1), (None, 2)])
+@pytest.mark.parametrize(
+    ("remember", "hosts"),
+    [("turn", [THERE, HERE]), ("session", [THERE, HERE]), (None, [THERE, HERE, THERE])],
+)
 async def test_a_person_answers_for_the_host(
-    tmp_path: Path, remember: str | None, hosts: int
+    tmp_path: Path, remember: str | None, hosts: list[str]
 ) -> None:
     person = Person(remember=remember)
     # It is refused where it connects, so that the host stays new and only the grant speaks.
@@ -291,7 +296,7 @@ async def test_a_person_answers_for_the_host(
         answers = [[READ], [web.get(HERE)], [closed], [web.get(HERE, "/go")], [web.get(THERE)]]
         async with open_it(tmp_path, web, person, answers) as runtime:
             played = await play(await runtime.create_session(), "Go.")
-    assert person.hosts == [THERE] * hosts
+    assert person.hosts == hosts
     followed = "fine" if remember else "url_not_allowed"
     assert outcomes(played) == ["fine", "fine", "url_not_allowed", followed, "fine"]
 
@@ -379,13 +384,59 @@ async def test_a_rule_about_every_request_does_not_end_redirects(tmp_path: Path)
     assert (person.hosts, outcomes(played), web.reached) == ([HERE], ["fine"], [HERE, THERE])
 
 
-async def test_a_host_that_a_redirect_led_to_is_known(tmp_path: Path) -> None:
-    person = Person("deny")
+async def test_a_host_that_a_redirect_led_to_is_known_until_it_has_read_both(
+    tmp_path: Path,
+) -> None:
+    person = Person()
     async with open_web() as web:
-        answers = [[web.get(HERE, "/go")], [READ], [web.get(THERE)]]
-        async with open_it(tmp_path, web, person, answers) as runtime:
+        answers = [[web.look(HERE, "/go")], [web.look(THERE)], [READ], [web.look(THERE)]]
+        async with open_it(tmp_path, web, person, answers, policy="strict") as runtime:
             played = await play(await runtime.create_session(), "Go.")
-    assert (outcomes(played), person.asked) == (["fine"] * 3, [])
+    assert outcomes(played) == ["fine"] * 4
+    assert person.hosts == [HERE, THERE]
+    assert [EXPOSED in question.reason for question in person.asked] == [False, True]
+
+
+@pytest.mark.parametrize("is_let", [False, True])
+async def test_a_host_that_a_redirect_was_let_lead_to_is_known_from_then_on(
+    tmp_path: Path, is_let: bool
+) -> None:
+    """By a rule for one URL, so that it says nothing about the one behind it."""
+    person = Person()
+    async with open_web() as web:
+        there = {"url": Condition(is_=f"http://{THERE}:{web.server.port}/")}
+        rule = Rule(verdict=Verdict.ALLOW, tool="http_request", arguments=there)
+        rules = [rule] if is_let else []
+        answers = [[web.get(HERE)], [READ], [web.get(HERE, "/go")], [web.get(THERE, "/?more")]]
+        async with open_it(tmp_path, web, person, answers, rules=rules) as runtime:
+            await play(await runtime.create_session(), "Go.")
+    assert person.hosts == ([HERE] if is_let else [HERE, THERE])
+
+
+@pytest.mark.parametrize("is_exposed", [False, True])
+async def test_a_tool_that_does_not_say_where_makes_no_host_known_to_who_has_read_both(
+    tmp_path: Path, is_exposed: bool
+) -> None:
+    @callboard.tool(tier="read_only", needs=["network"])
+    async def seek(port: int, context: callboard.ToolContext) -> str:
+        """Connects where its arguments don't say."""
+        from callboard.runtime.handles import WebRequest
+
+        assert context.network is not None
+        request = WebRequest(method="GET", url=f"http://{THERE}:{port}/", headers={})
+        return (await context.network.request(request, max_bytes=9)).body.decode()
+
+    person = Person()
+    rule = Rule(verdict=Verdict.ALLOW, tool="seek")
+    async with open_web() as web:
+        before = [[web.look(HERE)], [READ]] if is_exposed else []
+        answers = [*before, [("seek", {"port": web.server.port})], [web.look(THERE)]]
+        async with open_it(
+            tmp_path, web, person, answers, rules=[rule], tools=[seek], policy="strict"
+        ) as runtime:
+            played = await play(await runtime.create_session(), "Go.")
+    assert set(outcomes(played)) == {"fine"}
+    assert person.hosts == ([HERE, THERE] if is_exposed else [])
 
 
 async def test_a_tool_goes_nowhere_else_than_its_arguments_say(tmp_path: Path) -> None:

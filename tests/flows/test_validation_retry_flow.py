@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from stage import (
 
 import callboard
 from callboard.providers.script import reply
-from callboard.runtime.events import CallFinished, DurableEvent
+from callboard.providers.scripted import ScriptStep
+from callboard.runtime.events import CallFinished, DurableEvent, ToolGivenUp
 from callboard.tools.tool import FunctionTool
 
 WRONG: tuple[str, Any] = ("count", {"to": "ten"})
@@ -185,3 +187,72 @@ async def test_the_count_survives_the_process(tmp_path: Path) -> None:
     assert [result["attempts_left"] for result in failed] == [0, 0]
     assert given_up(events) == [("note", 3)]
     assert waiting.noted(tmp_path) == ["one", "two"]
+
+
+class Odd:
+    """What has no JSON form, and whose `repr` fails."""
+
+    def __repr__(self) -> str:
+        raise ZeroDivisionError
+
+
+def circle() -> dict[str, Any]:
+    held: dict[str, Any] = {}
+    held["held"] = held
+    return held
+
+
+class OwnFailure(callboard.ToolFailure):
+    """A program's own class, whose text fails."""
+
+    def __str__(self) -> str:
+        raise ZeroDivisionError
+
+
+ODD_FAILURES: dict[str, Callable[[], callboard.ToolFailure]] = {
+    "a count of its own": lambda: callboard.ToolFailure(
+        "validation_error", "bad", attempts_left=100
+    ),
+    "no number": lambda: callboard.ToolFailure("validation_error", "bad", attempts_left="x"),
+    "a failing repr": lambda: callboard.ToolFailure("validation_error", "bad", odd=Odd()),
+    "a circle": lambda: callboard.ToolFailure("validation_error", "bad", odd=circle()),
+    "no number in JSON": lambda: callboard.ToolFailure(
+        "validation_error", "bad \udc80", odd=float("nan")
+    ),
+    "its own status": lambda: callboard.ToolFailure("validation_error", "bad", status="success"),
+}
+
+
+@pytest.mark.parametrize("name", ODD_FAILURES)
+async def test_what_a_tool_says_of_its_failure_stays_its_own(tmp_path: Path, name: str) -> None:
+    """The count is the runtime's, and the dispatcher outlives whatever stands in the details."""
+
+    @callboard.tool(tier="read_only")
+    async def picky() -> str:
+        """Fails."""
+        raise ODD_FAILURES[name]()
+
+    steps: list[ScriptStep] = [*[reply(calls=[("picky", {})])] * 4, reply("I stop.")]
+    async with open_local_stage(tmp_path, steps, tools=[picky]) as (runtime, _):
+        played = await play(await runtime.create_session(), "Go.")
+    left = [result.attempts_left for result in played.results]
+    assert left == [2, 1, 0, None]
+    results = [read_result(result) for result in played.results]
+    assert [result["error_type"] for result in results] == ["validation_error"] * 4
+    assert [result["attempts_left"] for result in results] == [2, 1, 0, 0]
+    assert {result["status"] for result in results} == {"error"}
+    [given_up] = [event for event in played.events if isinstance(event, ToolGivenUp)]
+    assert given_up.name == "picky"
+
+
+async def test_a_failure_whose_text_fails_is_a_crash_of_its_call(tmp_path: Path) -> None:
+    @callboard.tool(tier="read_only")
+    async def picky() -> str:
+        """Fails."""
+        raise OwnFailure("validation_error", "bad")
+
+    steps: list[ScriptStep] = [reply(calls=[("picky", {})]), reply("So be it.")]
+    async with open_local_stage(tmp_path, steps, tools=[picky]) as (runtime, _):
+        played = await play(await runtime.create_session(), "Go.")
+    [result] = played.results
+    assert read_result(result)["error_type"] == "execution_error"

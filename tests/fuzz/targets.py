@@ -32,6 +32,12 @@ from callboard.providers.sse import SseParser
 from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.stream import AnyStreamEvent, Done, StreamError
+from callboard.tools.web.charset import decoded
+from callboard.tools.web.main_content import main_content
+from callboard.tools.web.markdown import to_markdown
+from callboard.tools.web.page_tree import parse_page
+from callboard.tools.web.page_url import LinkBase
+from callboard.tools.web.visible_text import visible
 
 MAX_LINE_CHARS = 800
 """Of an error for a person: the provider's 500, and what we say around them."""
@@ -125,6 +131,14 @@ def fuzz_toml(data: bytes) -> None:
     assert isinstance(settings, Settings)
 
 
+def fuzz_page(data: bytes) -> None:
+    """Any bytes are a page, and nothing that nobody sees is in its text."""
+    page = parse_page(decoded(data))
+    for part in (page.body, main_content(page.body)):
+        text = to_markdown(part, LinkBase("https://site.test/", page.base))
+        assert visible(text) == text
+
+
 class Place(msgspec.Struct):
     """A Struct in an argument."""
 
@@ -173,6 +187,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
         fuzz_error_answer,
         fuzz_arguments,
         fuzz_toml,
+        fuzz_page,
     )
 }
 

@@ -19,6 +19,7 @@ from targets import (
     fuzz_gemini,
     fuzz_openai_chat,
     fuzz_openai_responses,
+    fuzz_page,
     fuzz_sse,
     fuzz_toml,
 )
@@ -283,6 +284,16 @@ def test_toml(data: bytes) -> None:
     fuzz_toml(data[1:])
 
 
+@given(mix([b"<div>", b"</div>", b"<p>", b"<b>", b"</b>", b"<ul><li>", b"<ol start=9><li>", b"</li>", b"<table>",
+            b"<tr><td>", b"<th colspan=99>", b"</table>", b"<pre>", b"<code>", b"`", b"<a href=", b"javascript:x>",
+            b"/x>", b"</a>", b"<h1>", b"<blockquote>", b"<br>", b"<img alt='a'>", b"<!--", b"-->", b"<script>",
+            b"</script>", b"<template>", b"<svg>", b"<main>", b"<nav>", b"<base href=//h/>", b" style='display:none'",
+            b"&#x202e;", b"&#0;", b"&#xd800;", b"&amp;", b"\xe2\x80\xae", b"\xff\xfe", b"<meta charset=gbk>",
+            b"words ", b"<div>" * 300, b"<select><option>", b"<dl><dt>", b"\x00", b"|", b"\n"]))  # fmt: skip
+def test_page(data: bytes) -> None:
+    fuzz_page(data[1:])
+
+
 @pytest.mark.parametrize("name", TARGETS)
 @given(st.binary(max_size=200))
 def test_any_bytes(name: str, data: bytes) -> None:
@@ -301,6 +312,9 @@ def test_a_target_fails_when_a_promise_is_broken(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(targets, "ValidationError", NotFoundError)
     with pytest.raises(ValidationError):
         fuzz_toml(b"a = 1")
+    monkeypatch.setattr(targets, "visible", str.upper)
+    with pytest.raises(AssertionError):
+        fuzz_page(b"<p>seen")
     monkeypatch.setattr(targets, "ToolFailure", ZeroDivisionError)
     with pytest.raises(ToolFailure):
         fuzz_arguments(b"{}")

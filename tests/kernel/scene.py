@@ -43,7 +43,7 @@ from callboard.runtime.events import (
     TurnEnded,
     TurnStarted,
 )
-from callboard.runtime.handles import ArtifactReader, ReadableFiles, WritableFiles
+from callboard.runtime.handles import ArtifactReader, Network, ReadableFiles, WritableFiles
 from callboard.runtime.history import Call
 from callboard.runtime.http import HttpClient
 from callboard.runtime.inbox import EventInboxes
@@ -116,6 +116,24 @@ class NoHandles:
         return None
 
     def sessions(self, place: CallPlace, call: Call) -> None:
+        return None
+
+    def processes(self, place: CallPlace) -> None:
+        return None
+
+    def memory_read(self, place: CallPlace) -> None:
+        return None
+
+    def memory_write(self, place: CallPlace, *_: object) -> None:
+        return None
+
+    def plan(self, place: CallPlace, call: Call) -> None:
+        return None
+
+    def skills(self, workspace: str) -> None:
+        return None
+
+    def search(self, network: Network) -> None:
         return None
 
 

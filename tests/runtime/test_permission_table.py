@@ -29,9 +29,9 @@ from callboard.runtime.events import (
     TurnStarted,
     TurnSuspended,
 )
+from callboard.runtime.ledger_clock import LedgerClock
 from callboard.runtime.memory_store import open_memory_store
 from callboard.runtime.migrations import migrate
-from callboard.runtime.permission_table import LedgerClock
 from callboard.runtime.sqlite_store import open_disk_store
 from callboard.runtime.store import Append, Store
 
@@ -97,11 +97,13 @@ def started(approval_id: str = "a1", call_id: str = "c1", digest: str = "d") -> 
     return CallStarted(turn_id="t", call_id=call_id, approval_id=approval_id, digest=digest)
 
 
-def given_for(scope: str, verdict: str = "allow", grant_id: str = "g1") -> GrantGiven:
+def given_for(
+    scope: str, verdict: str = "allow", grant_id: str = "g1", **more: Any
+) -> GrantGiven:
     return GrantGiven(
         grant_id=grant_id, verdict=verdict, scope=scope, tool="x", definition="f",
         tier=Tier.SYSTEM, binding=Binding(arguments="{}"), agent="general", turn_id="t",
-        workspace="/work", approval_id="a1", given_by="me",
+        workspace="/work", approval_id="a1", given_by="me", **more,
     )  # fmt: skip
 
 
@@ -307,3 +309,63 @@ async def test_a_turn_is_suspended_and_resumed_once(store: Store) -> None:
     row = await store.session("s1")
     assert row is not None
     assert not row.is_active
+
+
+async def refused(store: Store, *events: DurableEvent) -> str | None:
+    """Of what kind the refusal is."""
+    (result,) = await store.commit([Append("s1", events)])
+    assert isinstance(result, ConflictError), result
+    return result.kind
+
+
+async def test_a_refusal_says_of_what_kind_it_is(store: Store, wall: Wall) -> None:
+    await put(store, asked(), asked("a2", "c2"), said("deny"))
+    assert await refused(store, said("allow")) == "answered"
+    assert await refused(store, said("allow", "a2", "c1")) is None
+    wall.ms += 2 * PATIENCE_MS
+    assert await refused(store, said("allow", "a2", "c2")) == "expired"
+    await put(store, SessionTainted(source="x"))
+    assert await refused(store, given_for("always")) == "scope"
+
+
+@pytest.mark.parametrize(
+    ("scope", "is_tainted", "holds"),
+    [
+        ("session", True, True),
+        ("turn", True, True),
+        ("session", False, False),
+        ("always", False, False),
+    ],
+)
+async def test_a_grant_answers_where_it_is_not_suspended(
+    store: Store, scope: str, is_tainted: bool, holds: bool
+) -> None:
+    """A person does in any case, and so does one that denies."""
+    given = given_for(scope, grant_id="g1", is_tainted=is_tainted)
+    await put(store, given, given_for(scope, "deny", "g2"), asked(), asked("a2", "c2"))
+    assert await put(store, said("allow", grant_id="g1")) == ""
+    await put(store, SessionTainted(source="x"))
+    for number, (decision, grant_id, counts) in enumerate(
+        [("allow", "g1", holds), ("allow", "", True), ("deny", "g2", True), ("allow", "g9", False)]
+    ):
+        question = f"b{number}"
+        await put(store, asked(question, "c2"))
+        answer = said(decision, question, "c2", grant_id=grant_id)
+        if counts:
+            assert await put(store, answer) == ""
+        else:
+            assert await refused(store, answer) == "grant"
+
+
+async def test_a_revoked_grant_answers_nothing(store: Store) -> None:
+    await put(store, given_for("session", grant_id="g1"), asked())
+    await put(store, GrantRevoked(grant_id="g1", revoked_by="me"))
+    assert await refused(store, said("allow", grant_id="g1")) == "grant"
+
+
+async def test_the_arguments_of_a_denial_are_not_the_calls(store: Store) -> None:
+    await put(store, asked(), asked("a2", "c2"))
+    await put(store, said("deny", arguments='{"a":2}'))
+    await put(store, said("allow", "a2", "c2", arguments='{"a":2}', digest="d2"))
+    arguments = {row.call_id: row.arguments for row in await store.calls(session_id="s1")}
+    assert arguments == {"c1": "{}", "c2": '{"a":2}'}

@@ -71,12 +71,12 @@ async def test_where_it_did_not_connect_it_was_not() -> None:
     assert led_on.hosts == ("a.test",)
 
 
-async def test_only_hosts_that_were_not_decided_about_are_judged() -> None:
+async def test_every_redirect_is_judged_and_the_first_request_only_elsewhere() -> None:
     chain, judge = Chain(*URLS[1:]), Judge()
     network = WatchedNetwork(chain)
     network.limit(["a.test"], judge)
     await fetch(network)
-    assert judge.asked == ["b.test", "c.test"]
+    assert judge.asked == [parse_url(url).host for url in URLS[1:]]
     assert chain.sent == list(URLS)
 
 

@@ -27,6 +27,7 @@ from callboard.runtime.http_url import parse_url
 from callboard.runtime.web_client import WebClient
 from callboard.tools.http_request import http_request
 from callboard.tools.tool import ToolContext
+from callboard.tools.web.fetch import web_fetch
 
 PUBLIC = "93.184.216.34"
 INSIDE = "10.0.0.5"
@@ -39,6 +40,9 @@ RTM_NEWROUTE = 24
 NLM_F_REQUEST_CREATE_ACK = 0x1 | 0x400 | 0x4
 TABLE_LOCAL, PROTOCOL_BOOT, SCOPE_HOST, TYPE_LOCAL = 255, 3, 254, 2
 RTA_OIF = 4
+
+TOOL = os.environ.get("TOOL_OF_SCENES", "http_request")
+"""Which tool makes the requests."""
 
 connects: list[str] = []
 """Addresses that were connected since the last look."""
@@ -126,9 +130,15 @@ class Namespace:
         seen = len(self.server.requests)
         try:
             with trio.fail_after(20):
-                decoded = http_request.decode(json.dumps({"url": url, **arguments}))
-                output = (await http_request.execute(decoded, context)).output
-            row: Row = {"outcome": output["status"], "body": output["body"][-200:]}
+                if TOOL == "web_fetch":
+                    fetched = web_fetch.decode(json.dumps({"url": url}))
+                    output = (await web_fetch.execute(fetched, context)).output
+                else:
+                    decoded = http_request.decode(json.dumps({"url": url, **arguments}))
+                    output = (await http_request.execute(decoded, context)).output
+            body = output["text"] if TOOL == "web_fetch" else output["body"]
+            row: Row = {"outcome": output["status"], "body": body[-200:]}
+            row["truncated"] = output["truncated"]
             row["note"] = output.get("note", "")
         except ToolFailure as failure:
             row = {"outcome": failure.error_type, "message": str(failure)}

@@ -1,4 +1,4 @@
-"""No request gets inside: each case in a network where, let through, it would be answered.
+"""No request gets inside, by http_request or web_fetch: each case where it would be answered.
 
 The scenes (`network_scenes.py`) play in a namespace of their own, where all addresses lead to one
 server. Each has its control there: the same request with its host allowed, or a client that asks
@@ -99,14 +99,24 @@ LISTS = {
 }
 
 
-def literal(host: str) -> Any:
+TOOLS = ("http_request", "web_fetch")
+BOTH = pytest.mark.parametrize("tool", TOOLS)
+
+
+def played(tool: str, scene: str, *arguments: str) -> Any:
+    """What a scene found when this tool makes its requests."""
+    return in_namespace(scene, *arguments, TOOL_OF_SCENES=tool)
+
+
+def literal(host: str, tool: str = "http_request") -> Any:
     urls = [f"http://{each}/" for each in (*LITERALS, *LITERALS_V6, *UNCONNECTABLE)]
-    return in_namespace("literals", json.dumps(urls))[f"http://{host}/"]
+    return played(tool, "literals", json.dumps(urls))[f"http://{host}/"]
 
 
+@BOTH
 @pytest.mark.parametrize("host", [*LITERALS, *LITERALS_V6, *UNCONNECTABLE])
-def test_a_host_inside_is_refused_without_a_connection(host: str) -> None:
-    denied = literal(host)["denied"]
+def test_a_host_inside_is_refused_without_a_connection(host: str, tool: str) -> None:
+    denied = literal(host, tool)["denied"]
     assert denied["outcome"] == "url_not_allowed"
     assert (denied["connects"], denied["requests"]) == ([], [])
     # No word of what is there.
@@ -114,32 +124,36 @@ def test_a_host_inside_is_refused_without_a_connection(host: str) -> None:
     assert "not allowed. Tools reach public hosts" in denied["message"]
 
 
+@BOTH
 @pytest.mark.parametrize("host", [*LITERALS, *LITERALS_V6])
-def test_its_control_is_answered(host: str) -> None:
-    control = literal(host)["control"]
+def test_its_control_is_answered(host: str, tool: str) -> None:
+    control = literal(host, tool)["control"]
     if host in LITERALS_V6 and not has_ipv6():
         assert len(control["connects"]) == 1
     else:
         assert (control["outcome"], control["body"]) == (200, "inside")
 
 
+@BOTH
 @pytest.mark.parametrize("host", UNCONNECTABLE)
-def test_the_control_of_an_address_for_many_is_tried(host: str) -> None:
-    control = literal(host)["control"]
+def test_the_control_of_an_address_for_many_is_tried(host: str, tool: str) -> None:
+    control = literal(host, tool)["control"]
     assert control["outcome"] == "network_error"
     assert len(control["connects"]) == 1
 
 
+@BOTH
 @pytest.mark.parametrize("url", NO_URLS)
-def test_what_is_no_url_of_the_web_is_not_sent(url: str) -> None:
+def test_what_is_no_url_of_the_web_is_not_sent(url: str, tool: str) -> None:
     # That the guard sees through an octal number too is in test_address_guard.
-    row = in_namespace("no_urls", json.dumps([*NO_URLS, "HTTP://GOOD.test.#@127.0.0.1"]))[url]
+    row = played(tool, "no_urls", json.dumps([*NO_URLS, "HTTP://GOOD.test.#@127.0.0.1"]))[url]
     assert (row["outcome"], row["connects"]) == (NO_URLS[url], [])
 
 
-def test_the_control_of_those_is_sent() -> None:
+@BOTH
+def test_the_control_of_those_is_sent(tool: str) -> None:
     url = "HTTP://GOOD.test.#@127.0.0.1"
-    row = in_namespace("no_urls", json.dumps([*NO_URLS, url]))[url]
+    row = played(tool, "no_urls", json.dumps([*NO_URLS, url]))[url]
     assert (row["outcome"], row["connects"]) == (200, [PUBLIC])
 
 
@@ -148,27 +162,33 @@ def has_ipv6() -> bool:
     return bool(outcome == 200)
 
 
-def test_a_public_name_is_answered() -> None:
-    public = in_namespace("names")["public"]
+@BOTH
+def test_a_public_name_is_answered(tool: str) -> None:
+    public = played(tool, "names")["public"]
     assert (public["outcome"], public["connects"]) == (200, [PUBLIC])
 
 
+@BOTH
 @pytest.mark.parametrize("name", ["mixed", "first", "inside"])
-def test_a_name_with_any_address_inside_is_refused_without_a_connection(name: str) -> None:
-    pair = in_namespace("names")[name]
+def test_a_name_with_any_address_inside_is_refused_without_a_connection(
+    name: str, tool: str
+) -> None:
+    pair = played(tool, "names")[name]
     assert (pair["denied"]["outcome"], pair["denied"]["connects"]) == ("url_not_allowed", [])
     assert INSIDE not in pair["denied"]["message"]
     assert pair["control"]["outcome"] == 200
 
 
-def test_a_name_that_changes_its_address_is_connected_only_where_it_was_checked() -> None:
-    first, reused, again = in_namespace("names")["rebind"]
+@BOTH
+def test_a_name_that_changes_its_address_is_connected_only_where_it_was_checked(tool: str) -> None:
+    first, reused, again = played(tool, "names")["rebind"]
     assert (first["outcome"], first["connects"]) == (200, [PUBLIC])
     # The connection that was checked is used again; then the name has to be looked up anew.
     assert (reused["outcome"], reused["connects"]) == (200, [])
     assert (again["outcome"], again["connects"]) == ("url_not_allowed", [])
 
 
+@BOTH
 @pytest.mark.parametrize(
     ("entry", "host", "passes"),
     [
@@ -177,9 +197,9 @@ def test_a_name_that_changes_its_address_is_connected_only_where_it_was_checked(
     ],
 )
 def test_an_entry_of_the_list_lets_through_what_it_names(
-    entry: str, host: str, passes: bool
+    entry: str, host: str, passes: bool, tool: str
 ) -> None:
-    pair = in_namespace("listed", json.dumps([entry, *LISTS[entry]]))[f"http://{host}/"]
+    pair = played(tool, "listed", json.dumps([entry, *LISTS[entry]]))[f"http://{host}/"]
     denied, control = pair["denied"], pair["control"]
     if passes:
         assert (denied["outcome"], denied["connects"]) == (200, [INSIDE])
@@ -190,15 +210,17 @@ def test_an_entry_of_the_list_lets_through_what_it_names(
     assert (control["outcome"], control["connects"]) == (expected, [INSIDE])
 
 
+@BOTH
 @pytest.mark.parametrize("name", REDIRECTS)
-def test_a_redirect_gets_no_further_than_a_request(name: str) -> None:
-    pair = in_namespace("redirects", json.dumps(REDIRECTS))[name]
+def test_a_redirect_gets_no_further_than_a_request(name: str, tool: str) -> None:
+    pair = played(tool, "redirects", json.dumps(REDIRECTS))[name]
     denied, control = pair["denied"], pair["control"]
     expected = {"loop": "network_error", "other": 200}.get(name, "url_not_allowed")
     assert denied["outcome"] == expected
     assert set(denied["connects"]) == {PUBLIC}
     assert len(denied["requests"]) == {"loop": 6, "other": 2}.get(name, 1)
-    assert denied["requests"][0]["authorization"] == "Bearer k"
+    if tool == "http_request":  # the other has nothing to tell
+        assert denied["requests"][0]["authorization"] == "Bearer k"
     match name:
         case "metadata" | "loopback" | "relative" | "inside":
             # Let through, it is answered there, and is not told what was meant for another.
@@ -208,7 +230,7 @@ def test_a_redirect_gets_no_further_than_a_request(name: str) -> None:
             assert (control["outcome"], len(control["connects"])) == ("network_error", 2)
         case "other":
             assert {"authorization", "cookie"}.isdisjoint(denied["requests"][1])
-        case "loop":
+        case "loop" if tool == "http_request":
             # Of one origin, nothing is held back.
             assert all(request["authorization"] for request in denied["requests"])
         case _:
@@ -219,12 +241,13 @@ PROXY = "198.51.100.7"
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 
-def environment(folder: Path, **given: str) -> Any:
+def environment(folder: Path, tool: str = "http_request", **given: str) -> Any:
     netrc = folder / ".netrc"
     netrc.write_text("machine good.test login me password canary\n")
     netrc.chmod(0o600)
     return in_namespace(
         "environment",
+        TOOL_OF_SCENES=tool,
         **dict.fromkeys(PROXIES, f"http://{PROXY}:80"),
         HOME=str(folder),
         NETRC=str(netrc),
@@ -233,12 +256,13 @@ def environment(folder: Path, **given: str) -> Any:
     )
 
 
+@BOTH
 @pytest.mark.parametrize(("excepted", "reached"), [("", PROXY), ("good.test", PUBLIC)])
 def test_the_environment_has_no_proxy_and_no_password_for_us(
-    tmp_path: Path, excepted: str, reached: str
+    tmp_path: Path, excepted: str, reached: str, tool: str
 ) -> None:
     found = environment(
-        tmp_path, NO_PROXY=excepted, no_proxy=excepted, SSL_CERT_FILE=str(CERTIFICATE)
+        tmp_path, tool, NO_PROXY=excepted, no_proxy=excepted, SSL_CERT_FILE=str(CERTIFICATE)
     )
     for scheme in ("http", "https"):
         row = found[scheme]

@@ -5,6 +5,8 @@ They come from a public address in a network namespace (`network_scenes.py`): no
 
 from __future__ import annotations
 
+from typing import Any
+
 import floods
 import pytest
 from namespaces import in_namespace
@@ -67,6 +69,27 @@ def test_all_of_them_take_little_memory() -> None:
     }
     assert found["rise_kib"] < 32 * 1024
     assert found["control_kib"] > 32 * 1024
+
+
+def fetched() -> Any:
+    return in_namespace("bodies", TOOL_OF_SCENES="web_fetch")
+
+
+@pytest.mark.parametrize("path", [*floods.HONEST, *LEFT, *BROKEN])
+def test_web_fetch_is_held_by_the_same_bounds(path: str) -> None:
+    row = fetched()[path]
+    if path in BROKEN:
+        assert row["outcome"] == "network_error"
+    else:
+        assert (row["outcome"], row["truncated"]) == (200, path in LEFT)
+    assert (path in floods.HONEST) == (row.get("body") in {"inside", "bye", "fine"})
+
+
+def test_what_web_fetch_reads_of_them_takes_bounded_memory() -> None:
+    found = fetched()
+    # Twice the 8 MiB that it reads, and a little.
+    assert found["rise_kib"] < 32 * 1024
+    assert found["control_kib"] > 16 * 1024
 
 
 @pytest.mark.parametrize("path", sorted({*floods.drips(), "/"}))

@@ -1,0 +1,69 @@
+"""What a session knows, and its one way of knowing more: the journal."""
+
+from __future__ import annotations
+
+from ..runtime.errors import NotFoundError
+from ..runtime.events import DurableEvent, LiveEvent, Stored
+from ..runtime.inbox import EventInbox
+from ..runtime.messages import Ancestor, AppendEvents
+from .audience import Audience
+from .conversation import Conversation
+from .input_queue import InputQueue
+from .session_services import SessionServices
+
+
+class SessionRecord:
+    """The conversation of one session, folded from what was committed; the same live and on load.
+
+    Attributes:
+        session_id: Which session.
+        conversation: The fold of its events.
+        lineage: Who delegated to it, the parent first.
+    """
+
+    def __init__(self, session_id: str, services: SessionServices) -> None:
+        self.session_id = session_id
+        self.conversation = Conversation()
+        self.lineage: tuple[Ancestor, ...] = ()
+        self._services = services
+        self._inbox = EventInbox()
+        self._queue = InputQueue()
+        self._audience = Audience(session_id)
+
+    async def append(self, *events: DurableEvent) -> tuple[Stored, ...]:
+        """Stores events and folds them; raises `StorageError` when nothing was stored."""
+        stored: tuple[Stored, ...] = await self._services.journal.ask(
+            AppendEvents(session_id=self.session_id, events=events)
+        )
+        self.fold_committed()
+        return stored
+
+    async def _fold_inbox(self) -> None:
+        while True:
+            await self._inbox.wait()
+            self.fold_committed()
+
+    def fold_committed(self) -> None:
+        """Folds and publishes what was committed, in order; never blocks.
+
+        Called by the inbox's task, and by whoever awaited a commit, before it goes on.
+        """
+        while (stored := self._inbox.take()) is not None:
+            if stored.seq <= self.conversation.head_seq:
+                continue  # committed while the journal was read: the load has folded it
+            self.conversation.fold(stored)
+            self._audience.tell(stored)
+            self._queue.fold(stored)
+
+    def publish(self, update: LiveEvent) -> None:
+        """Tells the listeners of the running turn."""
+        self._audience.publish(update)
+
+    async def _load(self) -> None:
+        """Folds the journal."""
+        events = await self._services.store.events(self.session_id)
+        if not events:
+            raise NotFoundError(f"there is no session {self.session_id}")
+        self.conversation.fold_all(events)
+        self.lineage = await self._services.lineage.above(self.conversation.parent_id)
+        self._queue.extend(self.conversation.waiting_inputs)

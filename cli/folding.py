@@ -1,0 +1,67 @@
+"""Long lines on a terminal: what runs on says that it does, so that no text makes a row of its own.
+
+A terminal wraps a long line to the first column, where only what callboard says itself may stand:
+padded with spaces, a text could show a question, or an answer, that nobody asked or gave.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Iterator
+
+RUNS_ON = "    |> "
+"""Ahead of each further row of a line."""
+
+MIN_COLUMNS = 20
+"""Narrower, there is no room behind that mark, and lines are left to the terminal."""
+
+_TAB_COLUMNS = 8
+_COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
+
+
+def columns_of(descriptor: int) -> int | None:
+    """How wide the terminal is; `None` for what is none, or does not say."""
+    try:
+        columns = os.get_terminal_size(descriptor).columns
+    except OSError:
+        return None
+    return columns if columns >= MIN_COLUMNS else None
+
+
+def folded(text: str, columns: int | None) -> str:
+    """The text with no row wider than that; colours take no room."""
+    if columns is None:
+        return text
+    return "\n".join("\n".join(_rows(line, columns)) for line in text.split("\n"))
+
+
+def _rows(line: str, columns: int) -> Iterator[str]:
+    if line.isascii() and len(line) < columns and "\t" not in line:
+        yield line
+        return
+    row: list[str] = []
+    used = 0
+    for piece in _COLOUR.split(line):
+        if _COLOUR.fullmatch(piece):
+            row.append(piece)
+            continue
+        for char in piece:
+            width = _width(char, used)
+            # The last column stays free: some terminals wrap as soon as it is taken.
+            if used + width >= columns:
+                yield "".join(row)
+                row, used = [RUNS_ON], len(RUNS_ON)
+                width = _width(char, used)
+            row.append(char)
+            used += width
+    yield "".join(row)
+
+
+def _width(char: str, used: int) -> int:
+    if char == "\t":
+        return _TAB_COLUMNS - used % _TAB_COLUMNS
+    if unicodedata.combining(char) or unicodedata.category(char) in {"Mn", "Me", "Cf"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1

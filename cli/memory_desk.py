@@ -1,0 +1,115 @@
+"""What `callboard memory` does. Listing and searching take no lock; forgetting writes on the store."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+import trio
+
+from ..desk import open_memories
+from ..runtime.data_lock import DataInUse
+from ..runtime.errors import ConflictError, NotFoundError, ValidationError
+from ..runtime.memories import MAX_MEMORIES, Memory, query_of
+from ..runtime.sqlite_store import open_disk_store
+from ..runtime.store import StoreReader
+from .approvals import ANSWERED_BY
+from .complaint import complain
+from .escaping import safe_line
+from .exit_codes import ANSWERED
+from .json_lines import json_line
+from .reading import open_record
+from .record_names import begins, only
+
+
+def show_memories(data: Path, agent: str | None, *, limit: int, json: bool) -> int:
+    """Lists memories of an agent, or of all, the latest first."""
+    return trio.run(_show, data, agent, None, _checked(limit), json)
+
+
+def search_memories(data: Path, agent: str, words: str, *, limit: int, json: bool) -> int:
+    """Lists what an agent's sessions find by these words; raises `ValidationError` for no word."""
+    if not query_of(words):
+        raise ValidationError(f"There is no word in {words!r}.")
+    return trio.run(_show, data, agent, words, _checked(limit), json)
+
+
+def forget_memory(data: Path, name: str) -> int:
+    """Takes a memory back.
+
+    Raises:
+        NotFoundError: There is no such memory.
+        ConflictError: Another process has the store.
+    """
+    return trio.run(_forget, data, name)
+
+
+def memory_line(memory: Memory) -> str:
+    """One memory on one line."""
+    when = datetime.fromtimestamp(memory.stored_at_ms / 1000).astimezone()
+    mark = "  untrusted" if memory.is_untrusted else ""
+    tags = f"  [{safe_line(', '.join(memory.tags))}]" if memory.tags else ""
+    who = safe_line(memory.agent)
+    text = safe_line(" ".join(memory.text.split()))
+    return f"{memory.memory_id}  {when:%Y-%m-%d %H:%M}  {who}{mark}{tags}  {text}\n"
+
+
+async def _show(data: Path, agent: str | None, words: str | None, limit: int, json: bool) -> int:
+    try:
+        async with open_record(data) as reader:
+            found = await _found(reader, agent, words, limit)
+    except NotFoundError as nothing:
+        complain(str(nothing))
+        return ANSWERED
+    for memory in found:
+        sys.stdout.write(json_line(memory) if json else memory_line(memory))
+    if not found:
+        complain("Nothing is remembered." if words is None else "Nothing is found.")
+    return ANSWERED
+
+
+async def _found(
+    reader: StoreReader, agent: str | None, words: str | None, limit: int
+) -> Sequence[Memory]:
+    if words is None or agent is None:
+        return await reader.memories(agent=agent, limit=limit)
+    return await reader.found_memories(agent, words, limit=limit)
+
+
+async def _forget(data: Path, name: str) -> int:
+    async with open_record(data) as reader:
+        memory = await _find(reader, name)
+    try:
+        store = await open_disk_store(data)
+    except DataInUse as error:
+        raise ConflictError(
+            f"{data} is in use by {error.holder}, and only that one can forget now: stop it and "
+            "come back. Nothing was changed."
+        ) from error
+    try:
+        async with open_memories(store) as memories:
+            await memories.forget(memory.memory_id, forgotten_by=ANSWERED_BY)
+    finally:
+        with trio.CancelScope(shield=True):
+            await store.aclose()
+    sys.stdout.write(f"forgotten: {memory_line(memory)}")
+    return ANSWERED
+
+
+async def _find(reader: StoreReader, name: str) -> Memory:
+    """The memory of this id, or the one whose id begins so."""
+    if exact := await reader.memories(memory_id=name, limit=1):
+        return exact[0]
+    rows = await reader.memories(limit=10 * MAX_MEMORIES)
+    found = {row.memory_id: row for row in rows if begins(row.memory_id, "memory", name)}
+    if not found:
+        raise NotFoundError(f"There is no memory {name!r}; `callboard memory list` lists them.")
+    return only(found, name, "memories")
+
+
+def _checked(limit: int) -> int:
+    if limit < 1:
+        raise ValidationError("--limit is at least 1.")
+    return limit

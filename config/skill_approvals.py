@@ -1,0 +1,104 @@
+"""Which skills of workspaces a person approved: `skills.json` in the data folder. Everything blocks.
+
+An approval is for one content of one folder, by its hash: what is changed by a letter has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from ..runtime.errors import StorageError, ValidationError
+from .file_lock import locked
+from .private_file import make_private_folder, read_private, write_private
+
+FILE_NAME = "skills.json"
+LOCK_NAME = "skills.lock"
+
+MAX_FILE_BYTES = 1024 * 1024
+"""Thousands of approvals, of some hundred bytes each."""
+
+Digests = Mapping[str, str]
+"""The hash that is approved for each folder of a skill, relative to its workspace."""
+
+
+class _Approved(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    workspaces: dict[str, dict[str, str]] = {}
+
+
+class SkillApprovals:
+    """The approvals in a data folder, as they are right now."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there may be approvals: a quick look."""
+        return (self._data / FILE_NAME).exists()
+
+    def of(self, workspace: Path) -> Digests:
+        """What is approved in a workspace.
+
+        Raises:
+            StorageError: The file can't be read, or is open to others, or is none of ours.
+        """
+        return self._load().workspaces.get(_key(workspace), {})
+
+    def allow(self, workspace: Path, folder: str, digest: str) -> None:
+        """Approves this content of a folder, in the place of another; on the disk when it returns.
+
+        Raises:
+            StorageError: It can't be written.
+        """
+
+        def change(folders: dict[str, str]) -> dict[str, str]:
+            return {**folders, folder: digest}
+
+        self._change(workspace, change)
+
+    def revoke(self, workspace: Path, folder: str) -> bool:
+        """Takes an approval back; says whether there was one. Raises as `allow`."""
+        had: list[str] = []
+
+        def change(folders: dict[str, str]) -> dict[str, str]:
+            had.extend(name for name in folders if name == folder)
+            return {name: digest for name, digest in folders.items() if name != folder}
+
+        self._change(workspace, change)
+        return bool(had)
+
+    def _change(self, workspace: Path, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
+        make_private_folder(self._data)
+        with locked(self._data / LOCK_NAME):
+            workspaces = self._load().workspaces
+            folders = change(workspaces.get(_key(workspace), {}))
+            others = {name: its for name, its in workspaces.items() if name != _key(workspace)}
+            whole = _Approved({**others, _key(workspace): folders} if folders else others)
+            data = msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n"
+            if len(data) > MAX_FILE_BYTES:
+                raise ValidationError(
+                    f"{self._data / FILE_NAME} would be larger than {MAX_FILE_BYTES} bytes; take "
+                    "approvals of workspaces that are gone back first."
+                )
+            write_private(self._data / FILE_NAME, data, replace=True)
+
+    def _load(self) -> _Approved:
+        path = self._data / FILE_NAME
+        data = read_private(path, MAX_FILE_BYTES)
+        if data is None:
+            return _Approved()
+        try:
+            return msgspec.json.decode(data, type=_Approved)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise StorageError(
+                f"{path} is not what callboard writes ({error}). Move it away: skills of workspaces "
+                "then have to be approved again."
+            ) from error
+
+
+def _key(workspace: Path) -> str:
+    """The workspace's real name: another way to the same folder is the same workspace."""
+    return str(workspace.resolve())

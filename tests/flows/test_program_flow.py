@@ -1,0 +1,266 @@
+"""run_code, shell and process through the front door: what models get, and what is left behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from sandbox_users import needs_sandbox
+from stage import messages_of, open_local_stage, play, read_result, tool_contents
+from workbench import wait_until
+
+import callboard
+from callboard.config.sandbox_settings import Strength
+from callboard.providers.script import reply
+from callboard.runtime.events import CallFinished, CallProgress
+from callboard.tools.sandbox import sandbox as sandbox_module
+from callboard.tools.sandbox.strength import SandboxStatus
+
+
+@pytest.fixture(autouse=True)
+def _sandbox() -> None:
+    needs_sandbox()
+
+
+async def results(folder: Path, *calls: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the model gets of calls that it makes one after another."""
+    steps = [*(reply(calls=[call]) for call in calls), reply("Done.")]
+    async with open_local_stage(folder, steps) as (runtime, _):
+        played = await play(await runtime.create_session(), "Go.")
+        return [read_result(result) for result in played.results]
+
+
+def tagged(tag: str) -> bool:
+    """Whether a process carries it."""
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                if tag.encode() in Path(f"/proc/{entry}/cmdline").read_bytes():
+                    return True
+            except OSError:
+                continue
+    return False
+
+
+async def test_code_runs_on_the_workspace_and_its_result_is_whole(tmp_path: Path) -> None:
+    code = "import sys\nprint(open('in.txt').read(), sys.argv[1:])\nopen('out.txt', 'w').write('x')\nsys.stderr.write('careful')\nsys.exit(3)"
+    write = ("write_file", {"path": "in.txt", "content": "hello"})
+    arguments = {"language": "python", "code": code, "args": ["a b", "-rf", ";id"]}
+    bash = {
+        "language": "bash",
+        "code": 'printf "%s|" "$@" "$NAME"',
+        "args": ["$(id)", "two\nlines"],
+    }
+    [_, ran, shown] = await results(
+        tmp_path, write, ("run_code", arguments), ("run_code", {**bash, "env": {"NAME": "n"}})
+    )
+    output = ran["result"]
+    assert output.pop("duration_ms") >= 0
+    assert output == {
+        "exit_code": 3,
+        "sandbox": "full",
+        "stdout": "hello ['a b', '-rf', ';id']\n",
+        "stderr": "careful",
+    }
+    # case 52: arguments are words, whatever stands in them
+    assert shown["result"]["stdout"] == "$(id)|two\nlines|n|"
+
+
+async def test_case_42_a_model_can_not_switch_it_off(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("canary")
+    read = {"command": f"cat {tmp_path}/secret; cat /proc/1/environ; id -u >/dev/null && echo ran"}
+    sneaky = {"sandbox": False, "network": True, "unshare": [], "user": "root", "approved": True}
+    connect = "import socket; socket.create_connection(('127.0.0.1', 22), 1)"
+    outcome = await results(
+        tmp_path,
+        ("shell", {**read, **sneaky}),
+        ("shell", {"command": "pwd", "cwd": "/"}),
+        ("shell", {"command": "pwd", "cwd": "../.."}),
+        ("run_code", {"language": "python", "code": connect, "network": True, "timeout": 1e9}),
+        ("run_code", {"language": "python", "code": "1", "env": {"A=B": "x"}}),
+    )
+    assert outcome[0]["result"]["stdout"] == "ran\n"
+    assert [each.get("error_type") for each in outcome] == [
+        None,
+        "path_not_allowed",
+        "path_not_allowed",
+        None,
+        "validation_error",
+    ]
+    assert outcome[3]["result"]["exit_code"] == 1
+
+
+async def test_case_51_a_list_of_words_meets_no_shell(tmp_path: Path) -> None:
+    words = ["printf", "%s\\n", "a;id", "$(id)", "`id`", "x > y"]
+    [listed, line, missing] = await results(
+        tmp_path,
+        ("shell", {"command": words}),
+        ("shell", {"command": "echo one | tr o 0 > new.txt; cat new.txt"}),
+        ("shell", {"command": ["no-such-program"]}),
+    )
+    assert listed["result"]["stdout"] == "a;id\n$(id)\n`id`\nx > y\n"
+    assert line["result"]["stdout"] == "0ne\n"
+    assert missing["result"]["exit_code"] == 127
+
+
+async def test_a_timeout_gives_what_was_said_and_leaves_nothing(tmp_path: Path) -> None:
+    tag = f"611.{os.getpid()}1"
+    command = f"echo begun; (setsid sleep {tag} &); sleep {tag}"
+    [failed] = await results(tmp_path, ("shell", {"command": command, "timeout": 1}))
+    assert failed["error_type"] == "timeout"
+    assert failed["stdout"] == "begun\n"
+    assert failed["killed_by"] == "timeout"
+    assert "processes were killed" in failed["message"]
+    assert not tagged(tag)
+
+
+async def test_output_is_progress_and_a_cancel_leaves_nothing(tmp_path: Path) -> None:
+    tag = f"612.{os.getpid()}1"
+    steps = [reply(calls=[("shell", {"command": f"echo begun; sleep {tag}"})]), reply("Done.")]
+    async with open_local_stage(tmp_path, steps) as (runtime, _):
+        session = await runtime.create_session()
+        finished: list[CallFinished] = []
+        async with session.prompt("Go.") as turn:
+            async for event in turn:
+                if isinstance(event, CallProgress):
+                    assert event.text == "begun"
+                    assert tagged(tag)
+                    await turn.cancel("enough")
+                elif isinstance(event, CallFinished):
+                    assert not tagged(tag)  # it is told when they are gone
+                    finished.append(event)
+        assert [each.status for each in finished] == ["cancelled"]
+
+
+async def test_background_processes_are_their_sessions_own(tmp_path: Path) -> None:
+    tag = f"613.{os.getpid()}1"
+    line = f"echo ready; while read -r l; do echo got $l; done; sleep {tag}"
+    act = ("process", {"action": "list"})
+    begin = ("shell", {"command": f"sh -c '{line}' tag", "background": True})
+    steps = [
+        reply(calls=[begin]),
+        reply(calls=[("process", {"action": "write", "id": "p1", "text": "one\n"})]),
+        reply(calls=[("process", {"action": "wait", "id": "p1", "timeout": 0.5})]),
+        reply(calls=[act]),
+        reply(calls=[("process", {"action": "output", "id": "p1"})]),
+        reply("Mine."),
+        reply(calls=[act]),
+        reply(calls=[("process", {"action": "kill", "id": "p1"})]),
+        reply("Not mine."),
+        reply(calls=[("process", {"action": "kill", "id": "p1"})]),
+        reply(calls=[("process", {"action": "kill"})]),
+        reply("Killed."),
+    ]
+    async with open_local_stage(tmp_path, steps) as (runtime, _):
+        session = await runtime.create_session()
+        first = [read_result(each) for each in (await play(session, "Go.")).results]
+        assert first[0]["result"] == {"id": "p1", "runs": True}
+        assert first[2]["result"]["runs"] is True
+        assert first[3]["result"]["processes"][0]["runs"] is True
+        assert first[4]["result"]["output"] == "ready\ngot one\n"
+        assert tagged(tag)
+        other = [
+            read_result(each)
+            for each in (await play(await runtime.create_session(), "Go.")).results
+        ]
+        assert other[0]["result"] == {"processes": []}
+        assert other[1]["error_type"] == "validation_error"
+        assert tagged(tag)
+        last = [read_result(each) for each in (await play(session, "End it.")).results]
+        assert last[0]["result"]["killed_by"] == "cancel"
+        assert last[0]["result"]["killed"] >= 1
+        assert last[1]["field"] == "id"
+        assert not tagged(tag)
+
+
+async def test_background_processes_end_with_the_runtime(tmp_path: Path) -> None:
+    tag = f"614.{os.getpid()}1"
+    command = f"(setsid sleep {tag} >/dev/null 2>&1 &); sleep {tag}"
+    steps = [reply(calls=[("shell", {"command": command, "background": True})]), reply("Done.")]
+    async with open_local_stage(tmp_path, steps) as (runtime, _):
+        await play(await runtime.create_session(), "Go.")
+        await wait_until(lambda: tagged(tag))
+    assert not tagged(tag)
+
+
+PROGRAM = """
+import sys, trio, callboard
+from callboard.providers.script import reply
+async def main():
+    call = ("shell", {"command": "setsid sleep " + sys.argv[2] + " & sleep " + sys.argv[2], "background": True})
+    model = callboard.ScriptedModel([reply(calls=[call]), reply("Done.")])
+    async with callboard.open_runtime(model=model, workspace=sys.argv[1], policy="auto") as runtime:
+        print(await (await runtime.create_session()).run("Go."), flush=True)
+        await trio.sleep_forever()
+trio.run(main)
+"""
+
+
+def started(folder: Path, tag: str) -> subprocess.Popen[bytes]:
+    words = [sys.executable, "-c", PROGRAM, str(folder), tag]
+    return subprocess.Popen(words, stdout=subprocess.PIPE)
+
+
+def has_file(folder: Path, name: str) -> bool:
+    return any(folder.rglob(name))
+
+
+async def test_nothing_survives_a_kill_of_the_runtime(tmp_path: Path) -> None:
+    tag = f"615.{os.getpid()}1"
+    with started(tmp_path, tag) as runtime:
+        assert runtime.stdout is not None
+        assert runtime.stdout.readline() == b"Done.\n"
+        await wait_until(lambda: tagged(f"sleep\0{tag}"))
+        runtime.kill()
+    await wait_until(lambda: not tagged(f"sleep\0{tag}"))
+
+
+async def test_case_49_where_there_is_no_sandbox_nothing_is_offered_or_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    none = SandboxStatus(strength=Strength.NONE, reason="bwrap is a fake.")
+    monkeypatch.setattr(sandbox_module.Sandbox, "status", lambda self: none)
+    code = {"language": "python", "code": "open('ran', 'w')"}
+    steps = [reply(calls=[("run_code", code), ("shell", {"command": "touch ran"})]), reply("No.")]
+    async with open_local_stage(tmp_path, steps) as (runtime, model):
+        played = await play(await runtime.create_session(), "Go.")
+        assert played.text == "No."
+        offered = {definition.name for definition in model.requests[0].tools}
+        assert "read_file" in offered
+        assert offered.isdisjoint({"run_code", "shell", "process"})
+        for content in tool_contents(messages_of(model.requests[1])):
+            assert content["error_type"] == "sandbox_unavailable"
+            assert "bwrap is a fake." in content["message"]
+    assert not has_file(tmp_path, "ran")
+
+
+async def test_a_person_sees_what_would_run(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    async def approve(request: callboard.ApprovalRequest) -> callboard.ApprovalAnswer:
+        await trio.lowlevel.checkpoint()
+        seen.append(request.preview or "")
+        return callboard.ApprovalAnswer(decision="deny", answered_by="test")
+
+    calls = [
+        ("shell", {"command": ["echo", "a b"], "cwd": "."}),
+        ("shell", {"command": "echo a; rm -r b", "background": True}),
+        ("run_code", {"language": "bash", "code": "echo $1", "args": ["x y"], "env": {"A": "1 2"}}),
+        ("process", {"action": "write", "id": "p1", "text": "yes\n"}),
+    ]
+    model = callboard.ScriptedModel([*(reply(calls=[call]) for call in calls), reply("Well.")])
+    async with callboard.open_runtime(
+        model=model, workspace=tmp_path, policy="strict", on_approval=approve
+    ) as runtime:
+        await (await runtime.create_session()).run("Go.")
+    assert seen == [
+        "(in .) echo 'a b'",
+        "(in .)\necho a; rm -r b\n(in the background)",
+        "'A=1 2' bash /run/callboard/code.sh 'x y'\n\necho $1",
+        "writes to p1:\nyes\n",
+    ]

@@ -1,0 +1,175 @@
+"""How strong the sandbox is: measured, and nothing is given for a name."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sandbox_users import needs_sandbox
+
+from callboard.config.sandbox_settings import SandboxSettings, Strength
+from callboard.runtime.definitions import ToolFailure
+from callboard.tools.run_code import run_code
+from callboard.tools.sandbox import handover, strength
+from callboard.tools.sandbox.sandbox import Sandbox
+from callboard.tools.sandbox.strength import SandboxStatus, StrengthTest, cheap_problem
+
+MERELY_RUNS = """#!{python}
+import os, sys
+if sys.argv[1] == "--version":
+    print("bubblewrap 0.8.0")
+    sys.exit()
+said = sys.argv.index("--")
+words = os.read(int(sys.argv[2]), 1 << 20).split(b"\\0")
+data = [at for at, word in enumerate(words) if word == b"--ro-bind-data"][-1]
+probe = {folder!r} + "/probe.py"
+with open(probe, "wb") as file:
+    file.write(os.read(int(words[data + 1]), 1 << 20))
+os.chdir(words[words.index(b"--chdir") + 1])
+argv = [probe if word.endswith("/probe.py") else word for word in sys.argv[said + 1 :]]
+os.execvp(argv[0], argv)
+"""
+
+
+def program(folder: Path, text: str) -> str:
+    path = folder / "bwrap"
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
+
+
+def status_with(monkeypatch: pytest.MonkeyPatch, bwrap: str) -> SandboxStatus:
+    needs_sandbox()
+    find = strength._find
+    monkeypatch.setattr(
+        strength, "_find", lambda name, environ: bwrap if name == "bwrap" else find(name, environ)
+    )
+    return StrengthTest(SandboxSettings(), os.environ).status()
+
+
+def test_the_real_one_is_full_and_is_tested_once() -> None:
+    needs_sandbox()
+    first = Sandbox(SandboxSettings(), os.environ)
+    assert first.status().strength is Strength.FULL
+    assert first.problem() is None
+    assert first.why_not(run_code.definition) is None
+    assert Sandbox(SandboxSettings(), os.environ).status() is first.status()
+
+
+def test_case_49_a_program_that_merely_runs_its_command_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = MERELY_RUNS.format(python=sys.executable, folder=str(tmp_path))
+    found = status_with(monkeypatch, program(tmp_path, text))
+    assert found.strength is Strength.NONE
+    assert "outlived" in found.reason
+    assert found.recipe is None
+
+
+def test_case_49_so_is_one_that_kills_well_but_hides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strength, "_ends", lambda process: True)
+    text = MERELY_RUNS.format(python=sys.executable, folder=str(tmp_path))
+    found = status_with(monkeypatch, program(tmp_path, text))
+    assert found.strength is Strength.NONE
+    for attempt in ("read outside the workspace", "connect to a port", "share a namespace"):
+        assert attempt in found.reason
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        ("bwrap: setting up uid map: Permission denied", "bwrap-userns-restrict"),
+        ("bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted", "bwrap-userns-restrict"),
+        ("bwrap: Can't find source path /usr", "Can't find source path"),
+    ],
+)
+def test_case_49_one_that_can_not_start_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, advice: str
+) -> None:
+    found = status_with(
+        monkeypatch, program(tmp_path, f"#!/bin/sh\necho {shlex.quote(said)} >&2; exit 1\n")
+    )
+    assert found.strength is Strength.NONE
+    assert said in found.reason
+    assert advice in found.reason
+
+
+def test_case_49_without_the_filter_it_is_partial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # bubblewrap told to load a filter that lets everything pass.
+    everything = b"\x06\x00\x00\x00\x00\x00\xff\x7f"
+
+    def open_empty() -> int:
+        descriptor = os.memfd_create("empty")
+        os.write(descriptor, everything)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        return descriptor
+
+    monkeypatch.setattr(handover, "open_seccomp_program", open_empty)
+    needs_sandbox()
+    test = StrengthTest(SandboxSettings(), os.environ)
+    found = test.status()
+    assert found.strength is Strength.PARTIAL
+    assert "virtual machine" in found.reason
+    for minimum, is_enough in ((Strength.FULL, False), (Strength.PARTIAL, True)):
+        sandbox = Sandbox(SandboxSettings(minimum=minimum), os.environ)
+        monkeypatch.setattr(sandbox, "_test", test)
+        assert (sandbox.problem() is None) is is_enough
+        if not is_enough:
+            with pytest.raises(ToolFailure, match="partial, and must be full"):
+                sandbox.recipe()
+
+
+@pytest.mark.parametrize("present", [False, True])
+def test_case_49_missing_or_not_executable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, present: bool
+) -> None:
+    if present:
+        (tmp_path / "bwrap").write_text("no program")
+    monkeypatch.setattr(
+        strength, "_find", lambda name, environ: None if name == "bwrap" else "/usr/bin/prlimit"
+    )
+    sandbox = Sandbox(SandboxSettings(), {"PATH": str(tmp_path)})
+    assert sandbox.status().strength is Strength.NONE
+    problem = sandbox.why_not(run_code.definition)
+    assert problem is not None
+    assert "apt install bubblewrap" in problem
+    assert "callboard doctor" in problem
+    with pytest.raises(ToolFailure) as caught:
+        sandbox.recipe()
+    assert caught.value.error_type == "sandbox_unavailable"
+
+
+def test_case_49_an_unknown_machine_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strength, "is_known", lambda: False)
+    assert "filter of system calls" in (cheap_problem(os.environ) or "")
+
+
+def test_case_49_without_user_namespaces_it_is_none() -> None:
+    needs_sandbox()
+    code = (
+        "import os; from callboard.tools.sandbox.sandbox import Sandbox; "
+        "from callboard.config.sandbox_settings import SandboxSettings; "
+        "found = Sandbox(SandboxSettings(), os.environ).status(); print(found.strength, found.reason)"
+    )
+    line = f"echo 0 > /proc/sys/user/max_user_namespaces; exec {shlex.quote(sys.executable)} -c {shlex.quote(code)}"
+    ran = subprocess.run(
+        ["unshare", "-Ur", "sh", "-c", line], capture_output=True, text=True, check=False
+    )
+    if ran.returncode:
+        pytest.skip(f"no user namespace to test in: {ran.stderr}")
+    assert ran.stdout.startswith("none user.max_user_namespaces is 0.")
+
+
+def test_nothing_may_ask_for_no_sandbox() -> None:
+    with pytest.raises(ValueError, match="nothing that a model asks for runs without"):
+        SandboxSettings(minimum=Strength.NONE)
+    with pytest.raises(ValueError, match="not an absolute path"):
+        SandboxSettings(read_only=("keys",))

@@ -1,0 +1,74 @@
+"""run_code: a program text in a sandbox, on the workspace, without a network."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from ..runtime.definitions import Capability, Effect, Resource, Tier, ToolResult
+from ..runtime.processes import Command
+from .preview import command_line
+from .program_result import Timeout, result_of_program, title
+from .tool import ToolContext, tool
+
+SECONDS = 60.0
+MAX_ARGUMENTS = 1000
+"""Words behind the program; what is longer belongs into a file."""
+
+_RUNS = {"python": ("python3", "code.py"), "bash": ("bash", "code.sh")}
+"""By language the interpreter, as PATH inside finds it, and the name of the text's file."""
+
+FOLDER = "/run/callboard"
+
+
+def _preview(arguments: Any, context: ToolContext) -> str:
+    """The command with the text that it runs."""
+    variables = [f"{name}={value}" for name, value in (arguments.env or {}).items()]
+    line = command_line([*variables, *_argv(arguments.language, arguments.args)])
+    return f"{line}\n\n{arguments.code}"
+
+
+def _argv(language: str, args: list[str] | None) -> list[str]:
+    interpreter, name = _RUNS[language]
+    return [interpreter, f"{FOLDER}/{name}", *(args or [])]
+
+
+@tool(
+    tier=Tier.WORKSPACE,
+    needs=[Capability.PROCESSES],
+    timeout_seconds=SECONDS,
+    effect=Effect.ONCE,
+    resources=lambda arguments: [Resource("")],
+    preview=_preview,
+)
+async def run_code(
+    context: ToolContext,
+    language: Literal["python", "bash"],
+    code: str,
+    args: Annotated[list[str], msgspec.Meta(max_length=MAX_ARGUMENTS)] | None = None,
+    env: dict[str, str] | None = None,
+    timeout_seconds: Timeout = None,
+) -> ToolResult:
+    """Runs Python or Bash code in a sandbox: the workspace is writable, there is no network.
+
+    Args:
+        language: python or bash.
+        code: The whole program.
+        args: Its arguments.
+        env: Environment variables.
+        timeout_seconds: Seconds it may run; default 60.
+    """
+    assert context.processes is not None  # or `needs` would have refused the call
+    own = {"PYTHONUNBUFFERED": "1"}  # what it prints is seen while it runs, and when it is killed
+    ran = await context.processes.run(
+        Command(
+            argv=tuple(_argv(language, args)),
+            env={**own, **(env or {})},
+            files={_RUNS[language][1]: code.encode(errors="replace")},
+            seconds=timeout_seconds or SECONDS,
+            title=title(f"{language}: {code}"),
+        ),
+        context.progress,
+    )
+    return result_of_program("run_code", ran)

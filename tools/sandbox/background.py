@@ -1,0 +1,191 @@
+"""Programs that run beside the calls of their sessions, and end with the runtime at the latest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+from ...runtime.definitions import ErrorType, ToolFailure
+from ...runtime.processes import BackgroundProcess, Output, Ran
+from .program import Program, run_program
+
+MAX_RUNNING_PER_SESSION = 8
+"""A server, a watcher, a build: more than that nobody follows."""
+MAX_RUNNING = 32
+"""Of all sessions; each holds some 25 descriptors."""
+MAX_KEPT_PER_SESSION = 32
+"""Programs that a session can ask about; of those that have ended, the oldest are forgotten."""
+MAX_UNREAD_BYTES = 256 * 1024
+"""Of what a program put out and nobody asked for; the end of it is kept."""
+
+MakeProgram = Callable[[Callable[[bytes], None]], Program]
+
+
+class BackgroundPrograms:
+    """The background programs of a runtime; `serve` must run for them to be started."""
+
+    def __init__(self) -> None:
+        self._nursery: trio.Nursery | None = None
+        self._by_session: dict[str, dict[str, _Running]] = {}
+        self._count = 0
+
+    async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Runs until it is cancelled; then nothing of them is left when it returns."""
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                task_status.started()
+                await trio.sleep_forever()
+        finally:
+            self._nursery = None
+
+    async def start(
+        self, session_id: str, title: str, seconds: float, make: MakeProgram
+    ) -> BackgroundProcess:
+        """Starts one; it runs for so long at most."""
+        await trio.lowlevel.checkpoint()
+        if self._nursery is None:
+            raise ToolFailure(
+                ErrorType.EXECUTION_ERROR, "Nothing is started in the background here."
+            )
+        own = self._by_session.setdefault(session_id, {})
+        self._check_room(own)
+        self._count += 1
+        running = _Running(f"p{self._count}", title, seconds)
+        # In this task, without a checkpoint: nothing is started that nobody ends.
+        running.program = make(running.unread.add)
+        self._nursery.start_soon(running.serve, name=f"background {running.process_id}")
+        own[running.process_id] = running
+        return running.shown()
+
+    def list(self, session_id: str) -> tuple[BackgroundProcess, ...]:
+        """Those of a session, in the order of their start."""
+        return tuple(each.shown() for each in self._by_session.get(session_id, {}).values())
+
+    def running(self) -> dict[str, int]:
+        """How many run, by session."""
+        counts = {
+            session: sum(each.ran is None for each in own.values())
+            for session, own in self._by_session.items()
+        }
+        return {session: count for session, count in counts.items() if count}
+
+    def output(self, session_id: str, process_id: str) -> Output:
+        """What it has put out since the last time."""
+        return self._find(session_id, process_id).unread.take()
+
+    async def write(self, session_id: str, process_id: str, text: bytes) -> None:
+        """Writes to its input."""
+        running = self._find(session_id, process_id)
+        try:
+            if running.ran is not None:
+                raise BrokenPipeError
+            async with running.writing:
+                await running.program.write(text)
+        except (BrokenPipeError, trio.ClosedResourceError):
+            raise ToolFailure(
+                ErrorType.EXECUTION_ERROR, f"{process_id} does not read its input any more."
+            ) from None
+
+    async def kill(self, session_id: str, process_id: str) -> BackgroundProcess:
+        """Ends it, and returns when nothing of it is left."""
+        running = self._find(session_id, process_id)
+        if running.ran is None:
+            running.program.kill("cancel")
+        await running.ended.wait()
+        return running.shown()
+
+    async def wait(self, session_id: str, process_id: str) -> BackgroundProcess:
+        """Waits until it has ended."""
+        running = self._find(session_id, process_id)
+        await running.ended.wait()
+        return running.shown()
+
+    def end_session(self, session_id: str) -> None:
+        """Ends those of a session, and forgets them."""
+        for running in self._by_session.pop(session_id, {}).values():
+            if running.ran is None:
+                running.program.kill("cancel")
+
+    def _find(self, session_id: str, process_id: str) -> _Running:
+        own = self._by_session.get(session_id, {})
+        if process_id not in own:
+            there = ", ".join(own) or "none"
+            raise ToolFailure(
+                ErrorType.VALIDATION_ERROR,
+                f"There is no background process {process_id[:32]!r} in this session. There are: "
+                f"{there}.",
+                field="id",
+            )
+        return own[process_id]
+
+    def _check_room(self, own: dict[str, _Running]) -> None:
+        here = sum(each.ran is None for each in own.values())
+        if here >= MAX_RUNNING_PER_SESSION or sum(self.running().values()) >= MAX_RUNNING:
+            raise ToolFailure(
+                ErrorType.EXECUTION_ERROR,
+                f"{here} background processes of this session run; {MAX_RUNNING_PER_SESSION} may, "
+                f"and {MAX_RUNNING} of all sessions. End one with process(action='kill').",
+            )
+        ended = [name for name, each in own.items() if each.ran is not None]
+        for name in ended[: max(0, len(own) + 1 - MAX_KEPT_PER_SESSION)]:
+            del own[name]
+
+
+class _Unread:
+    """The end of an output that nobody has asked for yet."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+        self._left_out = 0
+
+    def add(self, chunk: bytes) -> None:
+        self._kept += chunk
+        excess = len(self._kept) - MAX_UNREAD_BYTES
+        if excess > MAX_UNREAD_BYTES:  # seldom, since it moves what is kept
+            self._drop(excess)
+
+    def take(self) -> Output:
+        self._drop(len(self._kept) - MAX_UNREAD_BYTES)
+        found = Output(text=self._kept.decode(errors="replace"), left_out_bytes=self._left_out)
+        self._kept.clear()
+        self._left_out = 0
+        return found
+
+    def _drop(self, count: int) -> None:
+        if count > 0:
+            del self._kept[:count]
+            self._left_out += count
+
+
+class _Running:
+    """One background program."""
+
+    program: Program
+
+    def __init__(self, process_id: str, title: str, seconds: float) -> None:
+        self.process_id = process_id
+        self.unread = _Unread()
+        self.ran: Ran | None = None
+        self.ended = trio.Event()
+        self.writing = trio.Lock()
+        self._title = title
+        self._seconds = seconds
+
+    async def serve(self) -> None:
+        try:
+            self.ran = await run_program(self.program, self._seconds)
+        finally:
+            if self.ran is None:  # cancelled, with nothing of it left
+                self.ran = self.program.result()
+            self.ended.set()
+
+    def shown(self) -> BackgroundProcess:
+        return BackgroundProcess(
+            process_id=self.process_id,
+            command=self._title,
+            runs=self.ran is None,
+            ran=self.ran,
+            seconds=self.program.seconds,
+        )

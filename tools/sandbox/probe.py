@@ -1,0 +1,90 @@
+"""What the self-test runs inside a sandbox: it tries what must not work, and says what did.
+
+It is started as a file of its own, with the standard library alone, and puts out one line of JSON:
+the names of the attempts that succeeded, and the controls, which must.
+"""
+
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+LINGER_SECONDS = 15
+"""Longer than the test, and soon over where it finds that nothing holds."""
+
+
+def attempts(told: dict[str, str]) -> dict[str, Callable[[], object]]:
+    """By name, what must raise inside."""
+    return {
+        "read outside the workspace": lambda: open(told["outside"], "rb").close(),
+        "write outside the workspace": lambda: open(told["outside"] + ".new", "wb").close(),
+        "connect to a port of this machine": lambda: socket.create_connection(
+            ("127.0.0.1", int(told["port"])), timeout=2
+        ).close(),
+        "open a socket to the virtual machine's host": lambda: socket.socket(40).close(),
+        "put .git aside": lambda: os.rename(".git", "aside"),
+        "write a git hook": lambda: open(".git/hooks/pre-commit", "wb").close(),
+        "see the environment of callboard": lambda: seen(b"=", "/proc/1/environ"),
+        "see processes of the machine": lambda: os.stat(f"/proc/{told['pid']}/{told['mark']}"),
+        "share a namespace with the machine": lambda: shared(told),
+        "have capabilities": lambda: status("CapEff", 0),
+        "make system calls unfiltered": lambda: status("Seccomp", 2),
+        "gain rights by a program's file": lambda: status("NoNewPrivs", 1),
+    }
+
+
+def seen(part: bytes, path: str) -> None:
+    """Raises unless a file holds this."""
+    if part not in Path(path).read_bytes():
+        raise OSError("not there")
+
+
+def shared(told: dict[str, str]) -> None:
+    """Raises unless one of the namespaces is the machine's."""
+    for name in ("ipc", "mnt", "net", "pid", "user", "uts"):
+        if os.readlink(f"/proc/self/ns/{name}") == told[name]:
+            return
+    raise OSError("all are its own")
+
+
+def status(name: str, wanted: int) -> None:
+    """Raises when the process is marked as wanted."""
+    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        values = [line.split()[1] for line in file if line.startswith(name + ":")]
+    if values and int(values[0], 16) == wanted:
+        raise OSError("as it must be")
+
+
+def linger() -> None:
+    """Leaves a process that has left the group, holds the output, and lives long."""
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        if os.fork() == 0:
+            time.sleep(LINGER_SECONDS)
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def main() -> None:
+    """Tries all, says what worked, and waits to be killed."""
+    told = json.loads(sys.argv[1])
+    worked = []
+    for name, attempt in attempts(told).items():
+        try:
+            attempt()
+        except OSError:  # what does not work is what is hoped for
+            continue
+        worked.append(name)
+    open("control", "wb").close()
+    linger()
+    sys.stdout.write(json.dumps({"nonce": told["nonce"], "worked": worked}) + "\n")
+    sys.stdout.flush()
+    time.sleep(LINGER_SECONDS)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""One program in a sandbox, from its start to the last of its processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+
+import trio
+
+from ...config.sandbox_settings import SandboxSettings
+from ...runtime.definitions import ErrorType, ToolFailure
+from ...runtime.processes import Ran
+from .capture import Capture
+from .recipe import Recipe
+from .started import READ_BYTES, REAP_SECONDS, Order, Started, start
+from .watchdog import watch
+
+FLOOD_FACTOR = 64
+"""A program that puts out this many times what is kept is ended: nobody reads it, and it costs."""
+
+_TOLD_BY_CODE = {128 + signal.SIGXCPU: "cpu", 128 + signal.SIGXFSZ: "file_size"}
+
+
+class Program:
+    """A program that was started; use `run_program`, or `serve` and then `end`.
+
+    Args:
+        recipe: How sandboxes are built.
+        order: What is run.
+        on_chunk: Is told what it puts out, besides; for what keeps it in another way.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        order: Order,
+        on_line: Callable[[str], None] | None = None,
+        on_chunk: Callable[[bytes], None] | None = None,
+        *,
+        sandbox: str = "full",
+    ) -> None:
+        settings = recipe.settings
+        self.killed_by: str | None = None
+        self._settings: SandboxSettings = settings
+        self._sandbox = sandbox
+        self._on_chunk = on_chunk
+        self._out = Capture(settings.output_bytes, on_line)
+        self._err = Capture(settings.output_bytes, on_line)
+        self._killed = 0
+        self._seconds: float | None = None
+        try:
+            self._started: Started = start(recipe, order)
+        except OSError as error:
+            raise ToolFailure(
+                ErrorType.EXECUTION_ERROR,
+                f"The sandbox could not be started ({error}); nothing was run.",
+            ) from error
+        self._began = trio.current_time()
+
+    @property
+    def seconds(self) -> float:
+        """How long it runs, or ran."""
+        return trio.current_time() - self._began if self._seconds is None else self._seconds
+
+    async def serve(self) -> None:
+        """Reads and watches until the program has ended."""
+        started = self._started
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._read, started.stdout)
+            nursery.start_soon(self._read, started.stderr)
+            nursery.start_soon(started.follow_info)
+            nursery.start_soon(watch, started, self._settings, self.kill)
+            await started.wait()
+            nursery.cancel_scope.cancel(reason="the program has ended")
+
+    def kill(self, why: str) -> None:
+        """Ends it; the first reason is the one that is told."""
+        self.killed_by = self.killed_by or why
+        self._started.kill()
+
+    async def end(self) -> None:
+        """Leaves nothing of it behind; call it in a shield, it is bounded."""
+        self._seconds = self.seconds
+        self._killed = await self._started.end(self._take)
+        self._out.end()
+        self._err.end()
+
+    async def write(self, text: bytes) -> None:
+        """Writes to its input; raises `BrokenPipeError` when it does not read any more."""
+        rest = memoryview(text)
+        while rest:
+            if self._started.stdin is None:
+                raise BrokenPipeError
+            await trio.lowlevel.wait_writable(self._started.stdin)
+            with suppress(BlockingIOError):
+                rest = rest[os.write(self._started.stdin, rest) :]
+
+    def result(self) -> Ran:
+        """How it ended; call it after `end`."""
+        code = self._started.returncode
+        return Ran(
+            stdout=self._out.text(),
+            stderr=self._err.text(),
+            exit_code=code,
+            duration_seconds=self.seconds,
+            is_truncated=self._out.is_cut or self._err.is_cut,
+            killed_by=self.killed_by or _TOLD_BY_CODE.get(code or 0),
+            killed=self._killed,
+            sandbox=self._sandbox,
+        )
+
+    async def _read(self, fd: int) -> None:
+        while True:
+            await trio.lowlevel.wait_readable(fd)
+            with suppress(BlockingIOError):
+                chunk = os.read(fd, READ_BYTES)
+                if not chunk:
+                    return
+                self._take(fd, chunk)
+
+    def _take(self, fd: int, chunk: bytes) -> None:
+        (self._out if fd == self._started.stdout else self._err).add(chunk)
+        if self._on_chunk is not None:
+            self._on_chunk(chunk)
+        if self._out.total + self._err.total > FLOOD_FACTOR * self._settings.output_bytes:
+            self.kill("output")
+
+
+async def run_program(program: Program, seconds: float) -> Ran:
+    """Runs it to its end, or for so long; on every way out nothing of it is left."""
+    try:
+        with trio.move_on_at(_deadline(seconds)) as scope:
+            await program.serve()
+        if scope.cancelled_caught:
+            program.killed_by = program.killed_by or "timeout"
+    finally:
+        # It is bounded itself, and more closely.
+        with trio.move_on_after(2 * REAP_SECONDS, shield=True):
+            await program.end()
+    return program.result()
+
+
+COLLECT_SECONDS = 0.05
+"""Of a call's time, what is left to collect what a program said before it was ended."""
+
+
+def _deadline(seconds: float) -> float:
+    now = trio.current_time()
+    at = trio.current_effective_deadline()
+    # A call that has no time for that has its own, shorter end.
+    return min(now + seconds, at - min(COLLECT_SECONDS, max(0.0, (at - now) / 10)))

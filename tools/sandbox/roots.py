@@ -1,0 +1,261 @@
+"""What a sandboxed program sees of the machine, read-only: the system, and the tools on PATH.
+
+Whole home folders, /etc and /var are never shown. Of what lies in a home folder only the folders on
+PATH themselves are, and the places where version managers keep their programs; what is known to
+hold credentials is masked even there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+SYSTEM_LINKS = ("bin", "lib", "lib32", "lib64", "libx32", "sbin")
+"""Links into /usr on merged systems, folders of their own on others."""
+
+ETC = (
+    "alternatives",
+    "ca-certificates",
+    "ca-certificates.conf",
+    "crypto-policies",
+    "debian_version",
+    "fonts",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "lsb-release",
+    "magic",
+    "mime.types",
+    "nsswitch.conf",
+    "os-release",
+    "pki/ca-trust",
+    "pki/tls/cert.pem",
+    "pki/tls/certs",
+    "protocols",
+    "services",
+    "ssl/cert.pem",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "terminfo",
+    "timezone",
+)
+"""What programs need of /etc. Its users and groups are made up."""
+
+ETC_PATTERNS = ("java-*", "python3*")
+
+CREDENTIALS = (
+    ".git-credentials",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    "auth.json",
+    "credentials",
+    "credentials.toml",
+    "etc/npmrc",
+    "etc/pip.conf",
+    "pip.conf",
+)
+"""Files that tools keep tokens in, by their place below a root that is shown."""
+
+MANAGED = (
+    ".asdf/installs",
+    ".fnm/node-versions",
+    ".local/pipx/venvs",
+    ".local/share/fnm/node-versions",
+    ".local/share/mise/installs",
+    ".local/share/pipx/venvs",
+    ".local/share/uv/python",
+    ".local/share/uv/tools",
+    ".nvm/versions",
+    ".pyenv/versions",
+    ".rustup/toolchains",
+    ".rustup/settings.toml",
+    ".sdkman/candidates",
+    ".volta/tools",
+)
+"""Where version managers keep their programs, below the home folder."""
+
+MAX_PATH_FOLDERS = 64
+"""Folders of PATH that are looked at: more than anybody has."""
+
+_SYSTEM = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin")
+_NEVER = frozenset({"/", "/dev", "/etc", "/home", "/proc", "/root", "/run", "/sys", "/tmp", "/var"})
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """What a program sees.
+
+    Attributes:
+        links: Links at the top, with where they lead.
+        shown: Paths that are shown as they are, read-only; outer ones first.
+        masked: Files below them that read as empty.
+        path: PATH inside.
+        environment: What tells tools where they are.
+    """
+
+    links: tuple[tuple[str, str], ...]
+    shown: tuple[str, ...]
+    masked: tuple[str, ...]
+    path: str
+    environment: Mapping[str, str]
+
+
+def find_view(environ: Mapping[str, str], read_only: Sequence[str] = ()) -> View:
+    """What programs see on this machine; looks at the disk.
+
+    Args:
+        environ: Whose PATH and HOME count.
+        read_only: Further folders that the operator named.
+    """
+    home = os.path.realpath(environ.get("HOME") or os.path.expanduser("~"))
+    folders = list(_path_folders(environ, home))
+    own = os.path.join(sys.base_prefix, "bin")
+    if not any(os.access(os.path.join(each, "python3"), os.X_OK) for each in folders):
+        folders.append(own)  # there is always a Python
+    roots: list[str] = [root for each in folders for root in _roots_of(each, home)]
+    roots += [path for each in MANAGED if os.path.exists(path := os.path.join(home, each))]
+    roots += _roots_of(own, home)
+    etc = [f"/etc/{name}" for name in ETC]
+    etc += [str(found) for pattern in ETC_PATTERNS for found in sorted(Path("/etc").glob(pattern))]
+    named = [os.path.realpath(path) for path in read_only]
+    links, system = _system()
+    shown = _outermost([*system, *roots, *named, *(each for each in etc if os.path.exists(each))])
+    masked = [
+        path
+        for root in shown
+        for name in CREDENTIALS
+        if os.path.isfile(path := os.path.join(root, name))
+    ]
+    return View(
+        links=links,
+        shown=shown,
+        masked=tuple(masked),
+        path=os.pathsep.join(dict.fromkeys([*folders, "/usr/bin", "/bin"])),
+        environment=_places(home, environ),
+    )
+
+
+def _system() -> tuple[tuple[tuple[str, str], ...], list[str]]:
+    links: list[tuple[str, str]] = []
+    shown = ["/usr"]
+    for name in SYSTEM_LINKS:
+        path = f"/{name}"
+        if os.path.islink(path):
+            links.append((os.readlink(path), path))
+        elif os.path.isdir(path):
+            shown.append(path)
+    return tuple(links), shown
+
+
+def _path_folders(environ: Mapping[str, str], home: str) -> Iterator[str]:
+    """The folders of PATH; a folder of pyenv's scripts is replaced by the version it leads to."""
+    for folder in environ.get("PATH", os.defpath).split(os.pathsep)[:MAX_PATH_FOLDERS]:
+        if not folder.startswith("/") or not os.path.isdir(folder):
+            continue
+        if folder.rstrip("/").endswith("/.pyenv/shims"):
+            yield from _pyenv_folders(Path(folder).parent, environ)
+            continue
+        if folder.rstrip("/").endswith("/.cargo/bin"):
+            yield from _rustup_folder(Path(home))
+        # Neither a home folder nor the whole of anything.
+        if os.path.realpath(folder) not in _NEVER and os.path.realpath(folder) != home:
+            yield folder.rstrip("/")
+
+
+def _rustup_folder(home: Path) -> Iterator[str]:
+    """The programs that rustup's own ones in ~/.cargo/bin lead to: those want to write."""
+    try:
+        said = (home / ".rustup" / "settings.toml").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return
+    found = re.search(r'^default_toolchain = "([A-Za-z0-9._-]+)"$', said, re.MULTILINE)
+    if found and (folder := home / ".rustup" / "toolchains" / found[1] / "bin").is_dir():
+        yield str(folder)
+
+
+def _pyenv_folders(root: Path, environ: Mapping[str, str]) -> Iterator[str]:
+    try:
+        said = environ.get("PYENV_VERSION") or (root / "version").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return
+    for version in said.replace(":", "\n").split():
+        folder = root / "versions" / version / "bin"
+        if "/" not in version and version != ".." and folder.is_dir():
+            yield str(folder)
+
+
+def _roots_of(folder: str, home: str) -> list[str]:
+    """What must be shown so that programs of a folder run."""
+    real = os.path.realpath(folder)
+    if _is_below(real, _SYSTEM):
+        return []
+    parent = os.path.dirname(real)
+    whole = os.path.basename(real) in {"bin", "sbin", "condabin"} and parent not in _NEVER
+    if _is_below(real, (home,)):
+        # In a home folder, what lies beside the programs may be anything.
+        whole = whole and _is_prefix(parent)
+    elif _is_below(parent, tuple(_NEVER - {"/"})):
+        whole = whole and _is_prefix(parent)
+    roots = [folder, real, *([parent] if whole else [])]
+    if (base := _base_of_venv(parent)) is not None and base not in _NEVER:
+        roots += [] if _is_below(base, _SYSTEM) else [base]
+    return roots
+
+
+def _is_prefix(folder: str) -> bool:
+    """Whether a folder is an installation of something, and nothing else."""
+    return (
+        os.path.isfile(os.path.join(folder, "pyvenv.cfg"))
+        or any(
+            os.path.isdir(os.path.join(folder, *names))
+            for names in (("lib", "node_modules"), ("lib", "rustlib"), ("conda-meta",))
+        )
+        or bool(next(Path(folder, "lib").glob("python3.*/os.py"), None))
+    )
+
+
+def _base_of_venv(prefix: str) -> str | None:
+    try:
+        lines = Path(prefix, "pyvenv.cfg").read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return None
+    for line in lines:
+        name, _, value = line.partition("=")
+        if name.strip() == "home":
+            base = os.path.dirname(os.path.realpath(value.strip()))
+            return base if _is_prefix(base) else None
+    return None
+
+
+def _places(home: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Where tools that look into the home folder find their programs."""
+    found = {"RUSTUP_HOME": ".rustup", "PYENV_ROOT": ".pyenv", "VOLTA_HOME": ".volta"}
+    places = {
+        name: os.path.join(home, below)
+        for name, below in found.items()
+        if os.path.isdir(os.path.join(home, below))
+    }
+    if "VIRTUAL_ENV" in environ:
+        places["VIRTUAL_ENV"] = environ["VIRTUAL_ENV"]
+    return places
+
+
+def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
+    """Each path once, without what lies below another one."""
+    kept: list[str] = []
+    for path in sorted(set(paths)):
+        if not _is_below(path, tuple(kept)):
+            kept.append(path)
+    return tuple(kept)
+
+
+def _is_below(path: str, roots: tuple[str, ...]) -> bool:
+    return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)

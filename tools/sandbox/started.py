@@ -1,0 +1,254 @@
+"""Starts one sandbox and ends it, so that nothing of it is left.
+
+It is started on the Trio thread: bubblewrap dies with the *thread* that started it
+(`--die-with-parent`), and worker threads end when they are idle. Its group is killed on every way
+out; nothing gets out of that group before the namespace exists, and with the first process of the
+namespace the kernel kills all others. That one is waited for through a descriptor: the kernel tells
+of its end when the last of the others is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+
+import msgspec
+import trio
+
+from ..left_running import left_running
+from .handover import hand_over
+from .process_tree import descendants
+from .protected import Protection
+from .recipe import Recipe
+
+REAP_SECONDS = 5.0
+"""How long what was killed may take to be gone; a process that waits for a broken disk takes
+longer, and is listed as left running."""
+READ_BYTES = 64 * 1024
+"""A pipe holds as much."""
+MAX_INFO_BYTES = 4096
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be run, with everything that the sandbox needs to know.
+
+    Attributes:
+        argv: The program and its arguments.
+        workspace: The real path of the workspace.
+        cwd: Where it starts, absolute.
+        environment: What it gets besides what every program gets.
+        files: Contents of files below `FILES`, by name.
+        is_fed: Whether it has an input; else it reads /dev/null.
+        turn_id: Whose turn it is.
+        name: What it is called when it is left running.
+    """
+
+    argv: tuple[str, ...]
+    workspace: str
+    cwd: str
+    environment: dict[str, str]
+    files: dict[str, bytes]
+    is_fed: bool = False
+    turn_id: str = ""
+    name: str = "a program"
+
+
+class Started:
+    """A running sandbox: its pipes, and the ways to wait for it and to end it.
+
+    Attributes:
+        stdout, stderr: Our ends, which never block.
+        stdin: Our end of its input, or `None`.
+    """
+
+    def __init__(
+        self,
+        order: Order,
+        process: subprocess.Popen[bytes],
+        pidfd: int,
+        ends: Sequence[int | None],
+        protection: Protection,
+    ) -> None:
+        stdout, stderr, info, stdin = ends
+        assert stdout is not None
+        assert stderr is not None
+        assert info is not None
+        self.stdout, self.stderr, self.stdin = stdout, stderr, stdin
+        self._order = order
+        self._process = process
+        self._pidfd = pidfd
+        self._info = info
+        self._said = b""
+        self._first: int | None = None
+        self._first_pidfd: int | None = None
+        self._protection = protection
+        self._is_ended = False
+        self._killed = 0
+
+    @property
+    def returncode(self) -> int | None:
+        """How it ended, as shells count: 128 and the signal's number for one that was killed."""
+        code = self._process.returncode
+        return 128 - code if code is not None and code < 0 else code
+
+    async def wait(self) -> None:
+        """Waits until the program has ended; what it left behind may still run."""
+        await trio.lowlevel.wait_readable(self._pidfd)
+
+    async def follow_info(self) -> None:
+        """Reads which process is the namespace's first; returns when that is known."""
+        while self._first is None:
+            await trio.lowlevel.wait_readable(self._info)
+            if not self._read_info():
+                return
+
+    def processes(self) -> list[int]:
+        """The processes of the program, as numbered outside."""
+        return descendants(self._first) if self._first is not None else []
+
+    def kill(self) -> None:
+        """Ends everything in it at once; does not wait."""
+        if self._process.returncode is None:  # Not reaped, so that the number is still its own.
+            # What has ended already had its own last word, and is about to be gone with the rest.
+            self._killed = max(self._killed, len(self.processes()) if self._runs() else 0)
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def end(self, drain: Callable[[int, bytes], None]) -> int:
+        """Kills what is left, waits until it is gone, and gives up all that it held.
+
+        Call it in a shield; it is bounded. Says how many processes were killed. `drain` gets what
+        still lay in the pipes.
+        """
+        if self._is_ended:
+            return 0
+        self._is_ended = True
+        self.kill()
+        try:
+            await self._wait_gone(drain)
+        finally:
+            self._close()
+        return self._killed
+
+    def _runs(self) -> bool:
+        how = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PIDFD, self._pidfd, how) is None
+
+    async def _wait_gone(self, drain: Callable[[int, bytes], None]) -> None:
+        with trio.move_on_after(REAP_SECONDS):
+            await trio.lowlevel.wait_readable(self._pidfd)
+            self._read_info()
+            if self._first_pidfd is not None:
+                await trio.lowlevel.wait_readable(self._first_pidfd)
+            self._process.poll()
+            # The end of the pipes says the same of one that was killed before it had a namespace.
+            for fd in (self.stdout, self.stderr):
+                await _drain(fd, drain)
+            return
+        key = left_running().add(
+            self._order.turn_id, f"process {self._process.pid} of {self._order.name}"
+        )
+        trio.lowlevel.spawn_system_task(_reap_later, self._process, os.dup(self._pidfd), key)
+
+    def _read_info(self) -> bool:
+        """Takes what bubblewrap says of the namespace; whether more may come."""
+        try:
+            while chunk := os.read(self._info, MAX_INFO_BYTES):
+                self._said = (self._said + chunk)[:MAX_INFO_BYTES]
+                if b"}" in chunk:
+                    break
+        except BlockingIOError:
+            return True
+        if self._first is None and b"}" in self._said:
+            self._first = int(json.loads(self._said)["child-pid"])
+            with suppress(ProcessLookupError):  # Then it has been there, and is gone.
+                self._first_pidfd = os.pidfd_open(self._first)
+        return False
+
+    def _close(self) -> None:
+        self._protection.close()
+        self.close_stdin()
+        for fd in (self.stdout, self.stderr, self._info, self._pidfd, self._first_pidfd):
+            if fd is not None:
+                trio.lowlevel.notify_closing(fd)
+                os.close(fd)
+
+    def close_stdin(self) -> None:
+        """Ends its input. Idempotent."""
+        if self.stdin is not None:
+            trio.lowlevel.notify_closing(self.stdin)
+            os.close(self.stdin)
+            self.stdin = None
+
+
+def start(recipe: Recipe, order: Order) -> Started:
+    """Starts a sandbox, in this thread, which must outlive it.
+
+    Raises:
+        OSError: It could not be started.
+        ToolFailure: The workspace can't be protected.
+    """
+    with ExitStack() as undo, ExitStack() as theirs:
+        protection = Protection(order.workspace)
+        undo.callback(protection.close)
+        given = theirs.enter_context(
+            hand_over(
+                recipe,
+                workspace=order.workspace,
+                cwd=order.cwd,
+                environment=order.environment,
+                files=order.files,
+                mounts=protection.mounts,
+            )
+        )
+        (out, out_end), (err, err_end), (info, info_end) = (_pipe(undo, theirs) for _ in range(3))
+        stdin_end, stdin = _pipe(theirs, undo) if order.is_fed else (subprocess.DEVNULL, None)
+        argv = [recipe.bwrap, "--args", str(given.arguments), "--info-fd", str(info_end), "--"]
+        process = subprocess.Popen(
+            [*argv, *recipe.limited(order.argv)],
+            env={},
+            stdin=stdin_end,
+            stdout=out_end,
+            stderr=err_end,
+            pass_fds=(*given.all, info_end),
+            cwd="/",
+            start_new_session=True,  # no terminal, and a group to kill
+        )
+        undo.callback(process.wait)
+        undo.callback(process.kill)
+        pidfd = os.pidfd_open(process.pid)
+        for end in (out, err, info, stdin):
+            if end is not None:
+                os.set_blocking(end, False)
+        undo.pop_all()
+        return Started(order, process, pidfd, (out, err, info, stdin), protection)
+
+
+def _pipe(read_side: ExitStack, write_side: ExitStack) -> tuple[int, int]:
+    reading, writing = os.pipe()
+    read_side.callback(os.close, reading)
+    write_side.callback(os.close, writing)
+    return reading, writing
+
+
+async def _drain(fd: int, take: Callable[[int, bytes], None]) -> None:
+    """Reads a pipe to its end."""
+    while True:
+        await trio.lowlevel.wait_readable(fd)
+        with suppress(BlockingIOError):
+            if not (chunk := os.read(fd, READ_BYTES)):
+                return
+            take(fd, chunk)
+
+
+async def _reap_later(process: subprocess.Popen[bytes], pidfd: int, key: object) -> None:
+    try:
+        await trio.lowlevel.wait_readable(pidfd)
+    finally:
+        process.poll()
+        os.close(pidfd)
+        left_running().remove(key)

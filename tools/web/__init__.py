@@ -1,0 +1,1 @@
+"""Pages and searches: what the web says, as text that a model can read."""

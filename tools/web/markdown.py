@@ -1,0 +1,260 @@
+"""The tree of a page as Markdown: blocks with an empty line between, links with whole addresses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from .page_tree import BLOCKS, Element
+from .page_url import LinkBase
+from .visible_text import one_line
+
+MAX_INDENTS = 8
+"""Lists and quotes nested deeper are no longer indented: each level is written on every line."""
+MAX_COLUMNS = 40
+"""Of a table; what stands beyond is put into its last cell."""
+MAX_ALT_CHARS = 300
+"""Of what an image shows."""
+
+_SPACES = re.compile(r"[ \t\n\f\u00a0\u3000]+")
+_AROUND_BREAK = re.compile(r" *\n[ \n]*")
+_TICKS = re.compile(r"`+")
+_LANGUAGE = re.compile(
+    r"(?:^|\s)(?:language|lang|highlight-source|brush:)-?\s*([A-Za-z0-9+#_-]{1,20})"
+)
+_MARKS = {"strong": "**", "b": "**", "em": "*", "i": "*", "del": "~~", "s": "~~", "strike": "~~"}
+_CODE = frozenset({"code", "kbd", "samp", "tt"})
+_HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
+
+
+def to_markdown(content: Element, links: LinkBase) -> str:
+    """The content as Markdown."""
+    return "\n\n".join(_Writer(links).blocks(content.children, 0))
+
+
+class _Writer:
+    def __init__(self, links: LinkBase) -> None:
+        self._links = links
+
+    def blocks(self, children: Iterable[Element | str], depth: int) -> list[str]:
+        """The blocks that stand one below the other; text between them is paragraphs."""
+        found: list[str] = []
+        line: list[str] = []
+
+        def end_line() -> None:
+            if text := _tidy("".join(line)):
+                found.append(text)
+            line.clear()
+
+        for child in children:
+            if isinstance(child, str) or not (child.tag in BLOCKS or child.has_block):
+                line.append(self._inline(child))
+            elif child.tag == "a":
+                # A card: a link around blocks. It is one link, whatever is inside.
+                end_line()
+                line.append(self._inline(child))
+                end_line()
+            else:
+                end_line()
+                found += self._block(child, depth)
+        end_line()
+        return found
+
+    def _block(self, element: Element, depth: int) -> list[str]:
+        match element.tag:
+            case "hr":
+                return ["---"]
+            case "pre":
+                return _fenced(element)
+            case "h1" | "h2" | "h3" | "h4" | "h5" | "h6":
+                text = self._line(element)
+                return [f"{_HEADINGS[element.tag]} {text}"] if text else []
+            case "blockquote" if depth < MAX_INDENTS:
+                quoted = "\n\n".join(self.blocks(element.children, depth + 1))
+                return [_prefixed(quoted, "> ", "> ")] if quoted else []
+            case "ul" | "ol" | "menu" | "dir" if depth < MAX_INDENTS:
+                return self._list(element, depth)
+            case "table" if _is_data(element):
+                return self._table(element)
+            case "dt":
+                text = self._line(element)
+                return [f"**{text}**"] if text else []
+            case _:
+                return self.blocks(element.children, depth)
+
+    def _list(self, element: Element, depth: int) -> list[str]:
+        start = element.attributes.get("start", "1")
+        number = int(start) if re.fullmatch(r"\d{1,6}", start) else 1
+        items: list[str] = []
+        is_long = False
+        for child in element.children:
+            inside = [child] if isinstance(child, str) or child.tag != "li" else child.children
+            blocks = self.blocks(inside, depth + 1)
+            if not blocks:
+                continue
+            mark = f"{number}. " if element.tag == "ol" else "- "
+            number += 1
+            # Paragraphs are apart; a list right below its item's words is not.
+            is_long = is_long or sum(not _is_list(block) for block in blocks) > 1
+            gap = "\n\n" if is_long else "\n"
+            items.append(_prefixed(gap.join(blocks), mark, " " * len(mark)))
+        return ["\n".join(items)] if items else []
+
+    def _table(self, table: Element) -> list[str]:
+        caption: list[str] = []
+        rows: list[list[str]] = []
+        for row in _rows(table):
+            if row.tag == "caption":
+                caption += [text for text in [self._line(row)] if text]
+                continue
+            cells: list[str] = []
+            for cell in row.children:
+                if isinstance(cell, Element) and cell.tag in {"td", "th"}:
+                    cells += self._cells(cell)
+            del cells[MAX_COLUMNS:]
+            if any(cells):
+                rows.append(cells)
+        if not rows:
+            return caption
+        width = max(map(len, rows))
+        lines = [f"| {' | '.join(row + [''] * (width - len(row)))} |" for row in rows]
+        lines.insert(1, f"|{' --- |' * width}")
+        return [*caption, "\n".join(lines)]
+
+    def _cells(self, cell: Element) -> list[str]:
+        text = self._line(cell).replace("|", "\\|")
+        span = cell.attributes.get("colspan", "1")
+        more = min(int(span), MAX_COLUMNS) - 1 if re.fullmatch(r"\d{1,6}", span) else 0
+        return [text, *[""] * more]
+
+    def _line(self, element: Element) -> str:
+        """All of an element in one line."""
+        text = "".join(self._inline(child) for child in element.children)
+        return _tidy(text).replace("\n", " ")
+
+    def _inline(self, node: Element | str) -> str:
+        if isinstance(node, str):
+            return _SPACES.sub(" ", node)
+        if node.tag == "br":
+            return "\n"
+        if node.tag == "img":
+            alt = one_line(node.attributes.get("alt", ""), MAX_ALT_CHARS)
+            return f"[image: {alt}]" if alt else ""
+        if node.tag in _CODE and not node.has_block:
+            return _coded(_SPACES.sub(" ", _raw(node)))
+        text = "".join(self._inline(child) for child in node.children)
+        if node.tag in BLOCKS:
+            return f" {text} "
+        if node.tag == "a":
+            return self._link(node, text)
+        return _marked(text, _MARKS.get(node.tag, ""))
+
+    def _link(self, node: Element, text: str) -> str:
+        target = self._links.target(node.attributes.get("href", ""))
+        words = _tidy(text).replace("\n", " ")
+        if not target or not words:
+            return text
+        if words == target:
+            return _around(text, f"<{target}>")
+        label = words.replace("[", "\\[").replace("]", "\\]")
+        return _around(text, f"[{label}]({target})")
+
+
+def _tidy(text: str) -> str:
+    """Single spaces, none at the ends of lines."""
+    return _AROUND_BREAK.sub("\n", re.sub(r" {2,}", " ", text)).strip()
+
+
+def _around(text: str, core: str) -> str:
+    """The core with the spaces that were around the text."""
+    before = " " if text[:1].isspace() else ""
+    return f"{before}{core}{' ' if text[-1:].isspace() else ''}"
+
+
+def _marked(text: str, mark: str) -> str:
+    core = text.strip()
+    if not mark or not core or mark in core or "\n" in core:
+        return text
+    return _around(text, f"{mark}{core}{mark}")
+
+
+def _coded(text: str) -> str:
+    core = text.strip()
+    if not core:
+        return text
+    ticks = "`" * (_longest_ticks(core) + 1)
+    gap = " " if core.startswith("`") or core.endswith("`") else ""
+    return _around(text, f"{ticks}{gap}{core}{gap}{ticks}")
+
+
+def _fenced(element: Element) -> list[str]:
+    text = _raw(element).strip("\n").rstrip()
+    if not text.strip():
+        return []
+    fence = "`" * max(3, _longest_ticks(text) + 1)
+    classes = [element.attributes.get("class", "")]
+    classes += [
+        child.attributes.get("class", "")
+        for child in element.children
+        if isinstance(child, Element)
+    ]
+    language = _LANGUAGE.search(" ".join(classes))
+    return [f"{fence}{language[1].lower() if language else ''}\n{text}\n{fence}"]
+
+
+def _longest_ticks(text: str) -> int:
+    return max(map(len, _TICKS.findall(text)), default=0)
+
+
+def _raw(element: Element) -> str:
+    """The text with its line ends and spaces as they are."""
+    pieces: list[str] = []
+    for child in element.children:
+        if isinstance(child, str):
+            pieces.append(child)
+        elif child.tag == "br":
+            pieces.append("\n")
+        else:
+            is_line = child.tag in BLOCKS and bool(pieces) and not pieces[-1].endswith("\n")
+            pieces += ["\n" if is_line else "", _raw(child)]
+    return "".join(pieces)
+
+
+def _prefixed(text: str, first: str, following: str) -> str:
+    head, *tail = text.split("\n")
+    lines = [first + head, *(following + line if line else following.rstrip() for line in tail)]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _is_list(block: str) -> bool:
+    return re.match(r"- |\d+\. ", block) is not None
+
+
+def _rows(table: Element) -> Iterator[Element]:
+    for child in table.children:
+        if not isinstance(child, Element):
+            continue
+        if child.tag in {"tr", "caption"}:
+            yield child
+        elif child.tag in {"thead", "tbody", "tfoot"}:
+            yield from (row for row in child.children if isinstance(row, Element))
+
+
+def _is_data(table: Element) -> bool:
+    """Whether a table is one, and not a way to put things beside each other."""
+    if table.attributes.get("role") in {"presentation", "none"}:
+        return False
+    rows = [row for row in _rows(table) if row.tag == "tr"]
+    cells = [cell for row in rows for cell in row.children if isinstance(cell, Element)]
+    if any(_holds_layout(cell) for cell in cells):
+        return False
+    return any(sum(isinstance(cell, Element) for cell in row.children) > 1 for row in rows)
+
+
+def _holds_layout(cell: Element) -> bool:
+    """Whether a cell holds what does not fit into a line."""
+    return any(
+        isinstance(child, Element)
+        and (child.tag in {"table", "pre", "blockquote", "ol", *_HEADINGS} or _holds_layout(child))
+        for child in (cell.children if cell.has_block else ())
+    )
