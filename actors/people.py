@@ -97,9 +97,10 @@ class People:
         if served is not None:
             nursery.start_soon(call, served.channel, name=f"approver {question.approval_id}")
         try:
-            with trio.move_on_after(question.patience_seconds) as patience:
-                with trio.CancelScope() as waiting, suppress(CallboardError):
-                    await question.outcome.wait()  # an error is told to whoever asked
+            with trio.move_on_after(question.patience_seconds) as patience:  # noqa: ASYNC912
+                with trio.CancelScope() as waiting:  # noqa: ASYNC912
+                    with suppress(CallboardError):  # told to whoever asked
+                        await question.outcome.wait()
         finally:
             # Not waited for: what can't be cancelled, a thread in `input()`, holds up no answer.
             asking.cancel(reason="answered, or over")
@@ -111,7 +112,7 @@ class People:
 async def _answer_of(channel: Channel, question: OpenQuestion) -> ApprovalAnswer:
     """What a channel says; while nobody is there, the question waits on record."""
     try:
-        while not channel.is_connected:  # ruff: ignore[async-busy-wait] an application tells nobody
+        while not channel.is_connected:  # noqa: ASYNC110  an application tells nobody
             await trio.sleep(LOOK_SECONDS)
         return as_answer(await said(channel.approve(question.request())))
     except BaseException as crash:  # noqa: ASYNC103  the application's: the answer is no

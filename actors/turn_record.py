@@ -83,7 +83,7 @@ class TurnRecord:
                 incomplete=True,
                 usage=broken_off.taken.usage,
                 estimate=broken_off.taken.estimate,
-            )
+            ),
         ]
 
     def proposed(

@@ -55,7 +55,8 @@ from .excerpt import excerpt
 from .history import Refusal, Text, Thinking
 from .input_table import accept_input, begin_inputs, drop_input, end_inputs, part_with_call
 from .marked_files_table import keep_mark
-from .memory_table import MemoryEvent, keep_memory
+from .memory_events import MemoryForgotten, MemoryStored
+from .memory_table import keep_memory
 from .permission_table import NEVER_RAN, PermissionEvent, PermissionRows
 from .session_table import INSERT_MESSAGE, insert_session, is_delivered
 from .stream import Usage
@@ -224,7 +225,7 @@ class Projection:
                 return self._permission(event)
             case GrantGiven() | GrantRevoked() | SessionTainted() | TurnSuspended() | TurnResumed():
                 return self._permission(event)
-            case _ if isinstance(event, MemoryEvent):
+            case MemoryStored() | MemoryForgotten():
                 at, mark = self.head_seq + 1, bool(self.is_tainted)
                 return keep_memory(self._connection, self.key, event, at, is_untrusted=mark)
             case _:

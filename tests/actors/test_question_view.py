@@ -57,7 +57,7 @@ async def asked(
                 yield runtime, rows[0].approval_id
             finally:
                 if not defer:
-                    await runtime.answer(rows[0].approval_id, "deny")
+                    await runtime.answer(rows[0].approval_id, "deny")  # noqa: ASYNC102
 
 
 async def test_a_question_is_shown_as_it_is_asked(tmp_path: Path) -> None:

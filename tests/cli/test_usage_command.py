@@ -63,7 +63,10 @@ def test_a_line_for_each_session_and_one_for_all(ids: list[str], capsys: Capture
     unknown = "1 call without a count of tokens"
     estimated = "about N more that nobody counted"
     assert second == f"{ids[1]} {model}  1 call  ? in  ? out  unknown: {unknown}  {estimated}"
-    assert total == f"total {model}  3 calls  1,010 in  202 out  at least $0.12, {unknown}  {estimated}"
+    assert (
+        total
+        == f"total {model}  3 calls  1,010 in  202 out  at least $0.12, {unknown}  {estimated}"
+    )
 
 
 def test_one_session_by_its_turns_calls_or_model(ids: list[str], capsys: Captured) -> None:

@@ -124,7 +124,7 @@ class NoHandles:
     def memory_read(self, place: CallPlace) -> None:
         return None
 
-    def memory_write(self, place: CallPlace, *_: object) -> None:
+    def memory_write(self, place: CallPlace, call: Call, needs: object, reader: object) -> None:
         return None
 
     def plan(self, place: CallPlace, call: Call) -> None:

@@ -97,9 +97,7 @@ def started(approval_id: str = "a1", call_id: str = "c1", digest: str = "d") -> 
     return CallStarted(turn_id="t", call_id=call_id, approval_id=approval_id, digest=digest)
 
 
-def given_for(
-    scope: str, verdict: str = "allow", grant_id: str = "g1", **more: Any
-) -> GrantGiven:
+def given_for(scope: str, verdict: str = "allow", grant_id: str = "g1", **more: Any) -> GrantGiven:
     return GrantGiven(
         grant_id=grant_id, verdict=verdict, scope=scope, tool="x", definition="f",
         tier=Tier.SYSTEM, binding=Binding(arguments="{}"), agent="general", turn_id="t",
