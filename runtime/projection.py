@@ -249,7 +249,9 @@ class Projection:
                 text = f"Model: {event.provider}/{event.model}, because: {event.reason}"
                 self._message(f"model:{self.head_seq + 1}", "system", text)
             case HistoryCompacted():
-                self._compacted(event)
+                name = f"summary:{self.head_seq + 1}"
+                self._message(name, "system", f"Summary: {event.summary}")
+                add_usage(self._connection, self.key, name, event, self.now_ms)
             case AgentSwitched():
                 self.agent = event.agent
                 self._message(f"agent:{self.head_seq + 1}", "system", f"Agent: {event.agent}")
@@ -278,10 +280,6 @@ class Projection:
         if is_said:
             self.title = self.title or excerpt(event.text, MAX_TITLE_LENGTH)
         return True
-
-    def _compacted(self, event: HistoryCompacted) -> None:
-        self._message(f"summary:{self.head_seq + 1}", "system", f"Summary: {event.summary}")
-        add_usage(self._connection, self.key, f"summary:{self.head_seq + 1}", event, self.now_ms)
 
     def _answer(self, event: MessageCompleted) -> None:
         usage = event.usage or Usage()
