@@ -178,14 +178,20 @@ def make_recipe(settings: SandboxSettings, environ: Mapping[str, str]) -> Recipe
     )
 
 
+def _new_folder(stack: ExitStack, name: str) -> str:
+    """A folder that goes with the stack, and by nothing else.
+
+    No `TemporaryDirectory`: a child that the program forks meanwhile would remove its copy too.
+    """
+    folder = tempfile.mkdtemp(prefix=f"callboard-{name}-")
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 def _measure(recipe: Recipe) -> SandboxStatus:
     with ExitStack() as stack:
-        outside = Path(
-            stack.enter_context(tempfile.TemporaryDirectory(prefix="callboard-outside-"))
-        )
-        workspace = os.path.realpath(
-            stack.enter_context(tempfile.TemporaryDirectory(prefix="callboard-inside-"))
-        )
+        outside = Path(_new_folder(stack, "outside"))
+        workspace = os.path.realpath(_new_folder(stack, "inside"))
         os.mkdir(os.path.join(workspace, ".git"))
         canary = outside / "canary"
         canary.write_bytes(b"canary")
