@@ -48,7 +48,8 @@ def test_case_44_no_socket_leads_anywhere(found: dict[str, Any]) -> None:
 def test_case_45_what_is_used_up_is_bounded(found: dict[str, Any]) -> None:
     uses = found["uses_up"]
     # An ordinary user's processes are bounded by the kernel; that they try on takes time.
-    assert uses["fork bomb"] in {"processes", "cpu"}
+    # The kernel refuses an ordinary user more, and the bomb ends; without a bound it sleeps on.
+    assert uses["fork bomb"] in {"processes", None}
     assert uses["hog"] == uses["shared memory"] == "memory"
     assert uses["flood"] == "output"
     assert uses["spin"] == "cpu"
