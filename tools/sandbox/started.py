@@ -21,6 +21,7 @@ import trio
 
 from ..left_running import left_running
 from .handover import hand_over
+from .process_count import ProcessCount, is_needed, open_process_count
 from .process_tree import descendants
 from .protected import Protection
 from .recipe import Recipe
@@ -72,6 +73,7 @@ class Started:
         pidfd: int,
         ends: Sequence[int | None],
         protection: Protection,
+        count: ProcessCount | None,
     ) -> None:
         stdout, stderr, info, stdin = ends
         assert stdout is not None
@@ -86,6 +88,7 @@ class Started:
         self._first: int | None = None
         self._first_pidfd: int | None = None
         self._protection = protection
+        self._count = count
         self._is_ended = False
         self._killed = 0
 
@@ -171,6 +174,8 @@ class Started:
 
     def _close(self) -> None:
         self._protection.close()
+        if self._count is not None:
+            self._count.close()
         self.close_stdin()
         for fd in (self.stdout, self.stderr, self._info, self._pidfd, self._first_pidfd):
             if fd is not None:
@@ -195,6 +200,9 @@ def start(recipe: Recipe, order: Order) -> Started:
     with ExitStack() as undo, ExitStack() as theirs:
         protection = Protection(order.workspace)
         undo.callback(protection.close)
+        count = open_process_count(recipe.settings.processes) if is_needed() else None
+        if count is not None:
+            undo.callback(count.close)
         given = theirs.enter_context(
             hand_over(
                 recipe,
@@ -208,8 +216,9 @@ def start(recipe: Recipe, order: Order) -> Started:
         (out, out_end), (err, err_end), (info, info_end) = (_pipe(undo, theirs) for _ in range(3))
         stdin_end, stdin = _pipe(theirs, undo) if order.is_fed else (subprocess.DEVNULL, None)
         argv = [recipe.bwrap, "--args", str(given.arguments), "--info-fd", str(info_end), "--"]
+        argv += recipe.limited(order.argv)
         process = subprocess.Popen(
-            [*argv, *recipe.limited(order.argv)],
+            argv if count is None else count.joining(argv),
             env={},
             stdin=stdin_end,
             stdout=out_end,
@@ -225,7 +234,7 @@ def start(recipe: Recipe, order: Order) -> Started:
             if end is not None:
                 os.set_blocking(end, False)
         undo.pop_all()
-        return Started(order, process, pidfd, (out, err, info, stdin), protection)
+        return Started(order, process, pidfd, (out, err, info, stdin), protection, count)
 
 
 def _pipe(read_side: ExitStack, write_side: ExitStack) -> tuple[int, int]:

@@ -29,6 +29,7 @@ import msgspec
 
 from ...config.sandbox_settings import SandboxSettings, Strength
 from .handover import hand_over
+from .process_count import is_needed, open_process_count
 from .protected import Protection
 from .recipe import FILES, Recipe
 from .roots import find_view
@@ -207,11 +208,21 @@ def _measure(recipe: Recipe) -> SandboxStatus:
         if said.nonce != told["nonce"] or not os.path.exists(os.path.join(workspace, "control")):
             return _none("what ran in it could not write to its own workspace.")
     if not worked:
-        return SandboxStatus(strength=Strength.FULL, recipe=recipe)
+        return _bounded(recipe)
     could = f"a program in it could {', '.join(sorted(worked))}."
     if worked <= SOFT:
         return SandboxStatus(strength=Strength.PARTIAL, reason=could, recipe=recipe)
     return _none(f"{could} {recipe.bwrap} does not confine what it runs.")
+
+
+def _bounded(recipe: Recipe) -> SandboxStatus:
+    """The status of one that confines: whether it also bounds how many processes there are."""
+    if is_needed():
+        try:
+            open_process_count(recipe.settings.processes).close()
+        except OSError as error:
+            return SandboxStatus(strength=Strength.PARTIAL, reason=str(error), recipe=recipe)
+    return SandboxStatus(strength=Strength.FULL, recipe=recipe)
 
 
 def _told(canary: Path, listener: socket.socket) -> dict[str, str]:
