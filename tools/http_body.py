@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from ..runtime.handles import WebAnswer
+from .charsets import STATED, marked_codec, named_codec
 from .file_facts import in_bytes
 from .paths import shown
 
@@ -23,18 +24,6 @@ _TEXT_TYPES = re.compile(
     r"|application/(json|xml|javascript|ecmascript|x-ndjson|yaml|x-yaml|toml|sql|graphql"
     r"|x-www-form-urlencoded)"
 )
-_CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?([^\s;\"']+)", re.IGNORECASE)
-
-# Python has codecs that are no charset of any page (idna, unicode_escape), and utf-7 gives what is
-# no character.
-_CHARSETS = re.compile(
-    r"(utf-8|utf-16|utf-32|iso|cp|koi8|euc|gb|big5|shift_jis|ascii|mac|tis|hz|johab).*"
-)
-_MARKS = {
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
 _SAYS_NOTHING = frozenset({"", "application/octet-stream", "binary/octet-stream"})
 _NEVER_TEXT = ("image/", "audio/", "video/", "font/")
 _NOT_IN_TEXT = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
@@ -71,10 +60,10 @@ def shown_body(answer: WebAnswer) -> ShownBody:
 def _decoded(data: bytes, headers: Mapping[str, str], *, at_end: bool) -> str | None:
     stated = headers.get("content-type", "")
     kind = stated.partition(";")[0].strip().lower()
-    named = _CHARSET.search(stated)
-    marked = next((codec for mark, codec in _MARKS.items() if data.startswith(mark)), None)
+    named = STATED.search(stated)
+    marked = marked_codec(data)
     if named or _TEXT_TYPES.fullmatch(kind) or (marked and kind in _SAYS_NOTHING):
-        codec = marked or _codec(named[1] if named else "")
+        codec = marked or named_codec(named[1] if named else "") or "utf-8"
         return codecs.getincrementaldecoder(codec)("replace").decode(data, final=at_end)
     if kind.startswith(_NEVER_TEXT):
         return None
@@ -83,12 +72,3 @@ def _decoded(data: bytes, headers: Mapping[str, str], *, at_end: bool) -> str | 
     except UnicodeDecodeError:
         return None
     return None if _NOT_IN_TEXT.search(text) else text
-
-
-def _codec(charset: str) -> str:
-    """The codec of a charset; UTF-8 for what is none."""
-    try:
-        name = codecs.lookup(charset).name
-    except (LookupError, ValueError):
-        return "utf-8"
-    return name if _CHARSETS.fullmatch(name) else "utf-8"

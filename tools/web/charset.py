@@ -5,23 +5,15 @@ from __future__ import annotations
 import codecs
 import re
 
+from ..charsets import STATED, marked_codec, named_codec
+
 MAX_LOOKED_AT = 4096
 """Where a page may name its charset; HTML says the first 1,024 bytes, and not all keep to it."""
 
-_STATED = re.compile(r";\s*charset\s*=\s*[\"']?([^\s;\"']+)", re.IGNORECASE)
 _IN_PAGE = re.compile(
     rb"<meta[^>]{0,500}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE
 )
 _IN_XML = re.compile(rb"<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9_.:-]{1,40})[\"']")
-_MARKS = {
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
-# Python has codecs that are no charset of any page (idna, unicode_escape), and utf-7 hides markup.
-_CHARSETS = re.compile(
-    r"(utf-8|utf-16|utf-32|iso|cp|koi8|euc|gb|big5|shift_jis|ascii|mac|tis|hz|johab).*"
-)
 _WIDER = {
     **dict.fromkeys(("iso8859-1", "ascii"), "cp1252"),
     **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
@@ -34,10 +26,9 @@ _WIDER = {
 
 def decoded(data: bytes, content_type: str = "") -> str:
     """The text; what no charset gives sense to becomes U+FFFD."""
-    marked = next((codec for mark, codec in _MARKS.items() if data.startswith(mark)), None)
-    if marked is not None:
+    if (marked := marked_codec(data)) is not None:
         return data.decode(marked, "replace")
-    named = _STATED.search(content_type)
+    named = STATED.search(content_type)
     codec = _codec(named[1]) if named else None
     if codec is None:
         head = data[:MAX_LOOKED_AT]
@@ -52,11 +43,8 @@ def decoded(data: bytes, content_type: str = "") -> str:
 
 
 def _codec(label: str) -> str | None:
-    try:
-        name = codecs.lookup(label).name
-    except (LookupError, ValueError):
-        return None
-    return _WIDER.get(name, name) if _CHARSETS.fullmatch(name) else None
+    name = named_codec(label)
+    return None if name is None else _WIDER.get(name, name)
 
 
 def _is_utf8(data: bytes) -> bool:
