@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 import msgspec
+
+Answerer = Callable[[bytes], Awaitable[bytes]]
+"""Gets what a program sent on one connection, up to its end, and gives what it is sent back."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,6 +22,9 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
             change them there.
         seconds: How long it may run; its call's own deadline holds besides.
         title: How it is called in a list: the command as a person would write it.
+        network: Whether it may reach hosts, all through the runtime's guarded proxy.
+        answers: Unix sockets that lie below `/run/callboard` inside, by name, and who answers there:
+            the way to give a program a secret that no file and no variable holds.
     """
 
     argv: tuple[str, ...]
@@ -27,6 +33,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     files: Mapping[str, bytes] = {}
     seconds: float
     title: str = ""
+    network: bool = False
+    answers: Mapping[str, Answerer] = {}
 
 
 class Ran(msgspec.Struct, frozen=True, kw_only=True):
