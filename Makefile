@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 REQUEST := What time is it in Tokyo? Save it to now.txt and read it back.
-SOURCES = $(shell find runtime actors tools providers config cli src/callboard examples \
+SOURCES = $(shell find runtime actors tools providers config cli gateway src/callboard examples \
 	benchmarks -name '*.py' -type f)
 TESTS = $(shell find tests -name '*.py' -type f)
 # 127 wants pipes that httpx does not have; 910 and 911 want a checkpoint on every path, 114 knows
@@ -28,6 +28,8 @@ check: .venv/dev-ready           ## format, lint, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python scripts/tool-reference --check
+	$(BIN)/python scripts/protocol-reference --check
 
 format: .venv/dev-ready          ## what check wants, as far as a program can do it
 	$(BIN)/ruff format .

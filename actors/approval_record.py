@@ -42,8 +42,8 @@ MAX_LEFT = 10_000
 """Questions of earlier processes that are taken up again; of more, the oldest wait on record."""
 
 
-class BrokerServices(msgspec.Struct, frozen=True, kw_only=True):
-    """What the broker works with.
+class BrokerServices(msgspec.Struct, kw_only=True):
+    """What the broker works with; the times may be changed while it does.
 
     Attributes:
         store: Where questions and grants of earlier processes are found.

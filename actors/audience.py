@@ -9,12 +9,14 @@ from ..runtime.events import (
     CallProgress,
     InputAccepted,
     InputCancelled,
+    InputDelivered,
     LiveEvent,
     Stored,
     TurnEnded,
     TurnStarted,
     TurnSuspended,
 )
+from ..runtime.live_state import LiveState
 from ..runtime.subscription import Subscription
 
 MAX_FOLLOWER_UPDATES = 1024
@@ -31,13 +33,18 @@ BEHIND = (
 
 
 class Audience:
-    """The subscriptions of a session: by input, and of those who hear everything."""
+    """The subscriptions of a session: by input, and of those who hear everything.
+
+    Attributes:
+        live: What was told of what is under way: who comes later is told it first.
+    """
 
     def __init__(self, session_id: str) -> None:
         self._session_id = session_id
         self._listeners: dict[str, Subscription] = {}
         self._followers: list[Subscription] = []
         self._hearing: tuple[str, ...] = ()
+        self.live = LiveState()
 
     def follow(self, subscription: Subscription) -> None:
         """From here on it hears everything, until one side closes it."""
@@ -73,12 +80,15 @@ class Audience:
     def tell(self, stored: Stored) -> None:
         """Tells of an event on record whomever it concerns; who hears a turn's end hears no more."""
         event = stored.event
+        self.live.fold_stored(event)
         self._tell_followers(stored)
         if isinstance(event, InputAccepted | InputCancelled):
             self._tell((event.input_id,), stored)
         else:
             if isinstance(event, TurnStarted):
                 self._hearing = event.input_ids
+            elif isinstance(event, InputDelivered):
+                self._hearing += (event.input_id,)
             self._tell(self._hearing, stored)
         if isinstance(event, InputCancelled):
             self._end((event.input_id,))
@@ -89,6 +99,7 @@ class Audience:
 
     def publish(self, update: LiveEvent) -> None:
         """Tells the listeners of the running turn."""
+        self.live.fold(update)
         self._tell_followers(update)
         self._tell(self._hearing, update)
 
@@ -114,6 +125,8 @@ class Audience:
         for input_id in input_ids:
             if (listener := self._listeners.get(input_id)) is None:
                 continue
+            if input_id != input_ids[0] and listener.waiting >= MAX_FOLLOWER_UPDATES:
+                listener.close(OverloadedError(BEHIND))  # it does not pace the turn that it steers
             # Who does not keep up misses progress, rather than gathers it without bound.
             if listener.has_room or not isinstance(update, CallProgress):
                 listener.put(update)

@@ -10,6 +10,7 @@ import msgspec
 import trio
 
 from ..config.settings import Limits
+from ..runtime.activity import Activity
 from ..runtime.definitions import Effect, ErrorType, ToolFailure
 from ..runtime.errors import ActorStopped, CallboardError, ConflictError
 from ..runtime.events import (
@@ -38,7 +39,7 @@ from ..runtime.resource_locks import ResourceLocks
 from .admission import Admission, Permit
 from .call_preparation import CallPreparation
 from .call_preview import preview_of
-from .call_reach import due_marks, files_marked, hosts_of, read_by, watch
+from .call_reach import as_allowed, due_marks, files_marked, hosts_of, read_by, watch
 from .deferral import defers
 from .retries import Attempts, tell_parent
 from .session_marks import joined
@@ -46,6 +47,7 @@ from .tool_call import (
     Outcome,
     ReadyCall,
     decided_by,
+    denial,
     denied,
     execute,
     failed,
@@ -64,6 +66,7 @@ class BatchHost(Protocol):
     broker: Mailbox[BrokerMessage]
     preparation: CallPreparation
     limits: Limits
+    activity: Activity
     slots: trio.CapacityLimiter
 
     def locks(self, workspace: str) -> ResourceLocks:
@@ -231,7 +234,7 @@ class CallBatch:
             if resolution.answer.decision == "deferred":
                 return  # what the model gets meanwhile is on record
             if resolution.answer.decision != "allow":
-                raise resolution.failure or _denial(decided_by(resolution.answer), ready)
+                raise resolution.failure or denial(decided_by(resolution.answer), ready.tier)
             version = decision.policy_version
             with self._enqueue(ready) as permit:
                 await self._admission.admit(permit)
@@ -244,8 +247,7 @@ class CallBatch:
     ) -> None:
         # Made anew from the text that was allowed: whatever happened to objects meanwhile, what
         # runs is what this digest says, and the store admits no other.
-        final = self._ready(ready.call, resolution.arguments)
-        final.context.approval_reason = ready.context.approval_reason
+        final = as_allowed(self._ready(ready.call, resolution.arguments), ready)
         started = CallStarted(
             turn_id=self._place.turn_id,
             call_id=ready.call.call_id,
@@ -255,7 +257,7 @@ class CallBatch:
         try:
             await self._append(started)
         except ConflictError as refused:
-            raise _denial(Decision(verdict="deny", reason=str(refused)), ready) from None
+            raise denial(Decision(verdict="deny", reason=str(refused)), ready.tier) from None
         except CallboardError as error:
             self._give_up(error)
         else:
@@ -303,13 +305,17 @@ class CallBatch:
             )
         except CallboardError as error:
             reason = f"denied by callboard: {error}"
-            raise _denial(Decision(verdict="deny", reason=reason), ready) from None
+            raise denial(Decision(verdict="deny", reason=reason), ready.tier) from None
         finally:
             scope.cancel(reason="the answer is no longer needed")
 
     async def _execute(self, ready: ReadyCall, permit: Permit, *, is_changed: bool = False) -> None:
         started_at = trio.current_time()
-        with permit:
+        place = self._place
+        activity = self._dispatcher.activity.call(
+            place.session_id, place.turn_id, ready.call.call_id, ready.name
+        )
+        with permit, activity:
             outcome = await self._outcome(ready)
         if is_changed:
             most = self._dispatcher.limits.max_result_bytes
@@ -328,7 +334,7 @@ class CallBatch:
         watch(ready, self._judge, lambda: self._marks.is_tainted)
         try:
             return await execute(ready, self._dispatcher.limits)
-        except trio.Cancelled:
+        except BaseException:  # cancelled, be it within a group: nothing else comes out of it
             # It has no result, and yet what it wrote is there.
             if marks := files_marked(ready):
                 with trio.CancelScope(shield=True), suppress(CallboardError):
@@ -387,14 +393,3 @@ class CallBatch:
 def _asking(decision: Decision) -> Decision:
     """A call that a person was asked about keeps its question, whatever the policy says now."""
     return msgspec.structs.replace(decision, verdict="ask")
-
-
-def _denial(decision: Decision, ready: ReadyCall) -> ToolFailure:
-    """What the model hears of a call that was not allowed."""
-    expired = decision.verdict == "expired"
-    return ToolFailure(
-        ErrorType.APPROVAL_EXPIRED if expired else ErrorType.PERMISSION_DENIED,
-        f"Not run: {decision.reason}",
-        tier=ready.tier,
-        reason=decision.reason,
-    )

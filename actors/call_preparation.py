@@ -23,10 +23,14 @@ from ..runtime.memories import MemoryReader, MemoryWriter
 from ..runtime.messages import CallPlace
 from ..runtime.processes import Processes
 from ..runtime.search import Search
+from ..runtime.version_log import VersionStore
 from ..runtime.watched_files import FileWatch, WatchedReader, WatchedWriter
-from ..runtime.watched_network import WatchedNetwork
+from ..runtime.watched_network import Connect, WatchedNetwork
+from ..runtime.watched_processes import WatchedProcesses
+from ..tools.development.workshop import Workshop
 from ..tools.registry import HANDLES, ToolRegistry
 from ..tools.tool import ToolContext
+from ..tools.workspace import Workspace
 from .tool_call import ReadyCall, find_tool, make_ready
 
 
@@ -36,6 +40,16 @@ class ToolHandles(Protocol):
     @property
     def network(self) -> Network | None:
         """The way out; all kinds of sessions have it, and tiers say who may use what."""
+        ...
+
+    @property
+    def connect(self) -> Connect | None:
+        """Makes the connections of programs; `None` where they get none."""
+        ...
+
+    @property
+    def workshop(self) -> Workshop | None:
+        """What the operator gives development tools; `None` for nothing."""
         ...
 
     def files_read(self, workspace: str) -> ReadableFiles:
@@ -58,8 +72,13 @@ class ToolHandles(Protocol):
         """The way to sessions of its own; `None` for a worker."""
         ...
 
-    def processes(self, place: CallPlace) -> Processes | None:
-        """The way to run programs in the session's workspace; `None` where there is no sandbox."""
+    def processes(
+        self, place: CallPlace, call: Call, way_out: WatchedNetwork | None
+    ) -> Processes | None:
+        """The way to run programs in the session's workspace; `None` where there is no sandbox.
+
+        With `way_out`, they may reach hosts through it.
+        """
         ...
 
     def memory_read(self, place: CallPlace) -> MemoryReader | None:
@@ -97,6 +116,7 @@ class CallPreparation:
         handles: What they act through.
         limits: How large arguments may be.
         marked_files: What tainted sessions wrote; without it, calls here mark and find nothing.
+        versions: Where what calls change is kept; without it, nothing is.
 
     Attributes:
         limits: The same.
@@ -108,9 +128,11 @@ class CallPreparation:
         handles: ToolHandles,
         limits: Limits,
         marked_files: MarkedFiles | None = None,
+        versions: VersionStore | None = None,
     ) -> None:
         self._registry = registry
         self._marked_files = MarkedFiles() if marked_files is None else marked_files
+        self._versions = versions
         self._handles = handles
         self.limits = limits
 
@@ -132,8 +154,11 @@ class CallPreparation:
         if len(arguments) > most or len(arguments.encode(errors="replace")) > most:
             text = f"{call.name}: the arguments are larger than {most} bytes; send less at once."
             raise ToolFailure(ErrorType.VALIDATION_ERROR, text)
-        context = self._context(place, call, tool.definition.needs, on_progress)
-        return make_ready(tool, call, arguments, context)
+
+        def context_of(needs: tuple[Capability, ...]) -> ToolContext:
+            return self._context(place, call, needs, on_progress)
+
+        return make_ready(tool, call, arguments, context_of)
 
     def _context(
         self,
@@ -145,13 +170,12 @@ class CallPreparation:
         """The handles that the tool needs and the session kind allows; others are not opened."""
         handles = self._handles
         has = HANDLES[place.session_kind].intersection(needs)
-        files_read, files_write = self._files(place.workspace, needs, has)
+        watch = FileWatch(self._marked_files, place.workspace)
+        files_read, files_write = self._files(place, call, needs, has, watch)
         memory = handles.memory_read(place) if Capability.MEMORY_READ in has else None
-        network = (
-            WatchedNetwork(handles.network)
-            if Capability.NETWORK in has and handles.network is not None
-            else None
-        )
+        network = self._network() if Capability.NETWORK in has else None
+        runs = Capability.PROCESSES in has
+        processes = handles.processes(place, call, network) if runs else None
         return ToolContext(
             session_id=place.session_id,
             turn_id=place.turn_id,
@@ -164,7 +188,8 @@ class CallPreparation:
             search=None if network is None else handles.search(network),
             channel=handles.channel(place, call) if Capability.CHANNEL in has else None,
             sessions=handles.sessions(place, call) if Capability.SESSIONS in has else None,
-            processes=handles.processes(place) if Capability.PROCESSES in has else None,
+            processes=None if processes is None else WatchedProcesses(processes, watch),
+            workshop=None if processes is None else handles.workshop,
             memory_read=memory,
             memory_write=handles.memory_write(place, call, needs, memory)
             if Capability.MEMORY_WRITE in has
@@ -175,14 +200,28 @@ class CallPreparation:
             on_progress=on_progress,
         )
 
+    def _network(self) -> WatchedNetwork | None:
+        handles = self._handles
+        return None if handles.network is None else WatchedNetwork(handles.network, handles.connect)
+
     def _files(
-        self, workspace: str, needs: tuple[Capability, ...], has: frozenset[Capability]
+        self,
+        place: CallPlace,
+        call: Call,
+        needs: tuple[Capability, ...],
+        has: frozenset[Capability],
+        watch: FileWatch,
     ) -> tuple[ReadableFiles | None, WritableFiles | None]:
         """The files of a call, to read and to write: under one watch, since it may copy."""
         if Capability.FILES_READ not in needs and Capability.FILES_WRITE not in needs:
             return None, None
-        watch = FileWatch(self._marked_files, workspace)
-        reader = WatchedReader(self._handles.files_read(workspace), watch)
+        reader = WatchedReader(self._handles.files_read(place.workspace), watch)
         if Capability.FILES_WRITE not in has:
             return reader, None
-        return reader, WatchedWriter(self._handles.files_write(workspace), watch)
+        files = self._handles.files_write(place.workspace)
+        if self._versions is not None and isinstance(files, Workspace):
+            from ..tools.recorded_files import RecordedFiles  # here: a start needs it not
+
+            log = self._versions.log(place.session_id)
+            files = RecordedFiles(files, log, place.session_id, call.call_id, watch.is_marked)
+        return reader, WatchedWriter(files, watch)

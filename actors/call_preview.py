@@ -11,6 +11,7 @@ from ..runtime.foreign_crash import raise_stop
 from ..runtime.redaction import mask, redacting_logger
 from ..runtime.surrogates import without_surrogates
 from ..tools.preview import bounded
+from .call_binding import binding_of
 from .tool_call import ReadyCall
 
 logger = redacting_logger(__name__)
@@ -45,4 +46,6 @@ def _fit(text: str) -> str:
 
 async def _said(ready: ReadyCall) -> str:
     arguments = ready.tool.decode(ready.arguments.canonical)
-    return await ready.tool.preview(arguments, copy.copy(ready.context)) or ""
+    said = await ready.tool.preview(arguments, copy.copy(ready.context)) or ""
+    named = binding_of(ready.arguments.canonical, ready.context).shown
+    return f"{said}\n\n{named}".strip() if named else said

@@ -7,14 +7,16 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from ..config.new_hosts import named_hosts, url_arguments
+from ..config.new_hosts import URL_ARGUMENTS, named_hosts, url_arguments
 from ..config.policy_match import CallArguments
 from ..runtime.definitions import Capability
 from ..runtime.events import DurableEvent, FilesMarked
 from ..runtime.handles import WebRequest
+from ..runtime.http_url import parse_url
 from ..runtime.messages import PermissionQuestion, SessionMarks
 from ..runtime.watched_files import FileWatch, WatchedReader
 from ..runtime.watched_network import WatchedNetwork
+from ..runtime.watched_processes import WatchedProcesses
 from .session_marks import joined, marked, marks_of_call
 from .tool_call import ReadyCall
 
@@ -51,21 +53,32 @@ def watch(ready: ReadyCall, judge: Judge, is_tainted: Callable[[], bool]) -> Non
 def limit_reach(ready: ReadyCall, judge: Judge) -> None:
     """Has every redirect judged, and every request to a host which the call's arguments don't name.
 
-    A call whose arguments name none was decided about as one that may connect anywhere.
+    A call whose arguments name none was decided about as one that may connect anywhere. Not so one
+    that runs a program: each host of it is judged, as an argument `url` would be. When a person
+    allowed that very call, none is new.
     """
     network = ready.context.network
     if not isinstance(network, WatchedNetwork):
         return
-    definition = ready.tool.definition
-    decided = named_hosts(definition, CallArguments(ready.arguments.canonical))
-    if decided is None:
+    decided = named_hosts(ready.definition, CallArguments(ready.arguments.canonical))
+    if decided is None and Capability.PROCESSES not in ready.needs:
         return
+    is_let_out = decided is None and network.is_let_out
 
     async def may_visit(request: WebRequest) -> str | None:
-        return await judge(_elsewhere(ready, request), known)
+        own = {parse_url(request.url).host} if is_let_out else frozenset[str]()
+        return await judge(_elsewhere(ready, request), known | own)
 
-    known = frozenset(decided)
+    known = frozenset(decided or ())
     network.limit(known, may_visit)
+
+
+def as_allowed(ready: ReadyCall, asked: ReadyCall) -> ReadyCall:
+    """The call that a person allowed, when they were asked about one with these arguments."""
+    ready.context.approval_reason = asked.context.approval_reason
+    if isinstance(ready.context.network, WatchedNetwork):
+        ready.context.network.is_let_out = True
+    return ready
 
 
 def files_marked(ready: ReadyCall) -> tuple[FilesMarked, ...]:
@@ -85,9 +98,10 @@ def hosts_of(ready: ReadyCall | None) -> tuple[str, ...]:
 
 def read_by(ready: ReadyCall) -> SessionMarks:
     """What a call that has run has read."""
-    read = marks_of_call(ready.tool.definition.needs, hosts_of(ready))
+    read = marks_of_call(ready.needs, hosts_of(ready))
     for handle in (ready.context.sessions, ready.context.memory_read):
-        if isinstance(handle, HasRead):
+        # Most calls have neither handle, and the look at a protocol takes ten times as long.
+        if handle is not None and isinstance(handle, HasRead):
             read = joined(read, handle.read)
     return joined(read, _STRANGE) if _strange_file(ready) else read
 
@@ -97,14 +111,16 @@ def due_marks(
 ) -> tuple[DurableEvent, ...]:
     """The events that are due when a session with these marks gets what a call has read."""
     file = _strange_file(ready)
-    is_web = Capability.NETWORK in ready.tool.definition.needs
+    is_web = Capability.NETWORK in ready.needs
     source = f"file {file}" if file and not is_web else ready.name
     return marked(marks, read, ready.name, ready.call.call_id, tainted_by=source)
 
 
 def _watch(ready: ReadyCall) -> FileWatch | None:
-    files = ready.context.files_read
-    return files.watch if isinstance(files, WatchedReader) else None
+    for handle in (ready.context.files_read, ready.context.processes):
+        if isinstance(handle, (WatchedReader, WatchedProcesses)):
+            return handle.watch  # its handles share it
+    return None
 
 
 def _strange_file(ready: ReadyCall) -> str:
@@ -115,12 +131,12 @@ def _strange_file(ready: ReadyCall) -> str:
 
 def _elsewhere(ready: ReadyCall, request: WebRequest) -> PermissionQuestion:
     """The call as it would be if the model had asked for this request."""
-    definition = ready.tool.definition
+    definition = ready.definition
     properties = definition.parameters.get("properties", {})
     arguments = CallArguments(ready.arguments.canonical, properties)
     said = dict(arguments.given)
-    for name in url_arguments(definition, arguments):
-        said[name] = [request.url] if isinstance(said[name], list) else request.url
+    for name in url_arguments(definition, arguments) or URL_ARGUMENTS[:1]:
+        said[name] = [request.url] if isinstance(said.get(name), list) else request.url
     if "method" in properties and str(arguments.value("method")).upper() != request.method:
         said["method"] = request.method  # else as it was said, or left out: grants compare it
     text = msgspec.json.encode(said, order="deterministic").decode()

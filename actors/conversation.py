@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..runtime.definitions import SessionKind
+from ..runtime.definitions import InputMode, SessionKind
 from ..runtime.events import (
     AgentSwitched,
     ApprovalAnswered,
@@ -15,6 +15,7 @@ from ..runtime.events import (
     CallFinished,
     CallProposed,
     CallStarted,
+    ChangesUndone,
     ChildAsks,
     FilesMarked,
     GrantGiven,
@@ -22,6 +23,7 @@ from ..runtime.events import (
     HistoryCompacted,
     InputAccepted,
     InputCancelled,
+    InputDelivered,
     MemoryForgotten,
     MemoryStored,
     MessageCompleted,
@@ -51,6 +53,7 @@ from ..runtime.plan_events import PlanItem, plan_lines
 from .compaction import held_inputs
 from .deferral import DeferredCalls
 from .given_budgets import GivenBudgets
+from .input_queue import queued
 from .retries import Retries
 from .session_marks import connected, joined, learned, mark_of
 
@@ -59,6 +62,7 @@ Ignored = (
     | ApprovalAnswered
     | AttemptCharged
     | AttemptFailed
+    | ChangesUndone
     | ChildAsks
     | FilesMarked
     | GrantGiven
@@ -104,7 +108,9 @@ class Conversation:
         open_calls: Its calls without a result, in their order; `started_calls` are those whose
             effect had begun.
         budgets: What it was given to use.
-        waiting_inputs: Accepted inputs whose turn has not started, in their order.
+        waiting_inputs: Accepted inputs whose turn has not started, in their order;
+            `waiting_modes` says what they are to a turn that runs.
+        is_interrupted: Whether an input interrupts the turn that has not ended.
         retries: How often the latest turn called tools wrongly.
         deferred: Calls that wait for a person without holding a turn up.
         call_ids: Every call id ever used, since the next must differ.
@@ -128,6 +134,8 @@ class Conversation:
         self.open_calls: dict[str, CallProposed] = {}
         self.started_calls: set[str] = set()
         self.waiting_inputs: dict[str, Input] = {}
+        self.waiting_modes: dict[str, InputMode] = {}
+        self.is_interrupted = False
         self.deferred = DeferredCalls()
         self.call_ids: set[str] = set()
         self.asked: tuple[Input, ...] = ()
@@ -180,15 +188,23 @@ class Conversation:
                 self.budgets.fold(event)
                 text = self.deferred.accept(event)
                 self.waiting_inputs[event.input_id] = Input(text, event.attachments)
+                self.waiting_modes[event.input_id] = event.mode
+                if event.mode is InputMode.INTERRUPT and self.turn_id is not None:
+                    self.is_interrupted = True
             case InputCancelled():
                 # One that brought what was there already is not on record.
                 self.waiting_inputs.pop(event.input_id, None)
+                self.waiting_modes.pop(event.input_id, None)
                 self.deferred.forget((event.input_id,))
+            case InputDelivered():
+                self.turn_inputs += (event.input_id,)
+                self._ask(event.input_id)
             case TurnStarted():
                 self._fold_turn(event)
             case TurnEnded():
                 self.deferred.forget(self.turn_inputs)
                 self.turn_id, self.asked = None, ()
+                self.waiting_modes = queued(self.waiting_modes)
                 self._repair()
             case SessionBudgetSet() | SessionCreated() | AgentSwitched() | PlanSet():
                 self._fold_setting(event)
@@ -220,9 +236,17 @@ class Conversation:
         self.budgets.fold(event)
         self.turn_id, self.turn_inputs = event.turn_id, event.input_ids
         self.retries = Retries()
-        self.asked = tuple(self.waiting_inputs.pop(name) for name in event.input_ids)
-        self._tail += self.asked
+        self.is_interrupted, self.asked = False, ()
+        for input_id in event.input_ids:
+            self._ask(input_id)
         self.open_calls.update(self.deferred.due(event.input_ids))
+
+    def _ask(self, input_id: str) -> None:
+        """An input that waited is part of the turn from here on."""
+        asked = self.waiting_inputs.pop(input_id)
+        self.waiting_modes.pop(input_id, None)
+        self.asked += (asked,)
+        self._tail.append(asked)
 
     def _fold_summary(self, event: HistoryCompacted) -> None:
         """The summary joins what it comes before: no round is an input alone.

@@ -8,19 +8,18 @@ from typing import assert_never
 
 import trio
 
+from ..runtime.definitions import InputMode
 from ..runtime.errors import (
     CallboardError,
     ConflictError,
     OverloadedError,
 )
-from ..runtime.events import (
-    InputAccepted,
-    Stored,
-)
+from ..runtime.events import InputAccepted
 from ..runtime.identity import new_id
 from ..runtime.mailbox import Mailbox, Reply
 from ..runtime.messages import (
     CancelTurn,
+    Followed,
     FollowSession,
     InputTicket,
     ResumeTurn,
@@ -48,6 +47,9 @@ MAILBOX_CAPACITY = 64
 """Inputs and cancels that wait while the session stores one: more than a person can type."""
 MAX_WAITING_INPUTS = 256
 """Inputs that wait for their turn; past that a client is told to slow down."""
+
+INTERRUPTED = "another input interrupted it"
+"""Why the turn has ended that an input cancelled."""
 
 
 class Session(SessionRecord):
@@ -137,7 +139,9 @@ class Session(SessionRecord):
                 self._listen(message)
             case FollowSession():
                 self._audience.follow(message.subscription)
-                message.reply.send(None)
+                message.reply.send(
+                    Followed(self.conversation.head_seq, self._audience.live.snapshot())
+                )
             case WakeSession():
                 await self._go_on(nursery)
             case CancelTurn():
@@ -173,6 +177,8 @@ class Session(SessionRecord):
         turn = self._turn = self._make_turn(self.conversation.turn_inputs[0], found)
         self._audience.attend(self.conversation.turn_inputs)
         await self.append(turn.resumed())
+        if self.conversation.is_interrupted:
+            turn.cancel(INTERRUPTED)
         return turn
 
     async def _close_left_open(self) -> OpenTurn | None:
@@ -214,12 +220,14 @@ class Session(SessionRecord):
         with message.reply:
             try:
                 await self._begin_waiting(nursery)
-                stored = await self._accept(
+                ticket = await self._accept(
                     InputAccepted(
                         input_id=input_id,
                         text=message.text,
                         attachments=message.attachments,
                         budget=message.budget,
+                        mode=message.mode,
+                        request=message.request,
                     )
                 )
             except CallboardError as error:
@@ -228,7 +236,7 @@ class Session(SessionRecord):
                     message.subscription.close(error)
                 message.reply.fail(error)
                 return
-            message.reply.send(InputTicket(input_id, stored.seq))
+            message.reply.send(ticket)
         # The turn that ran may have ended during the commit, and found no input behind it.
         await self._go_on(nursery)
 
@@ -246,19 +254,22 @@ class Session(SessionRecord):
         elif not self._turn_runs:
             self._start_turns(nursery, self._turn)
 
-    async def _accept(self, accepted: InputAccepted) -> Stored:
+    async def _accept(self, accepted: InputAccepted) -> InputTicket:
         if len(self._queue) >= MAX_WAITING_INPUTS:
             raise OverloadedError(
                 f"{MAX_WAITING_INPUTS} inputs wait already in {self.session_id}; try later"
             )
         if self._turn is not None or await self._close_left_open() is not None:
             (stored,) = await self.append(accepted)
-            self._queue.append(accepted.input_id)
-            return stored
+            modes = self.conversation.waiting_modes  # by now: the turn may have ended meanwhile
+            self._queue.add(accepted.input_id, modes.get(accepted.input_id, accepted.mode))
+            if accepted.mode is InputMode.INTERRUPT and self._turn is not None:
+                self._turn.cancel(INTERRUPTED)
+            return InputTicket(accepted.input_id, stored.seq)
         turn = self._make_turn(accepted.input_id)
         stored, _ = await self.append(accepted, turn.started())
         self._turn = turn
-        return stored
+        return InputTicket(accepted.input_id, stored.seq, turn.turn_id)
 
     async def _cancel(self, message: CancelTurn) -> None:
         """Cancels what was meant; the answer comes when it is gone."""
@@ -311,7 +322,8 @@ class Session(SessionRecord):
         current: Turn | None = turn
         try:
             while current is not None:
-                await current.run()
+                with self._services.activity.turn(self.session_id, current.turn_id):
+                    await current.run()
                 self._turn_ended()
                 await self._report()
                 current = await self._next_turn()
@@ -348,7 +360,7 @@ class Session(SessionRecord):
             turn.run_first(await late_answers(self._services.store, self, turn.input_id))
             await self.append(turn.started())
         except CallboardError as error:
-            self._queue.appendleft(turn.input_id)
+            self._queue.put_back([turn.input_id])
             self._answer_cancels(error)  # it waits again, and will have its turn
             raise
         return turn

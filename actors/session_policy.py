@@ -80,7 +80,8 @@ class SessionPolicies:
         A session without people of its own is judged by the rules for its nearest parent's channel.
         """
         agent = place.agent
-        key: tuple[object, ...] = agent.name, agent.policy, place.session_kind, place.channel
+        key: tuple[object, ...] = (self._book.revision, agent.name, agent.policy)
+        key += place.session_kind, place.channel
         for above in place.lineage:
             key += above.agent.name, above.agent.policy, above.kind, above.channel
         policy = self._made.get(key)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from ..runtime.errors import NotFoundError
-from ..runtime.events import DurableEvent, LiveEvent, Stored
+import trio
+
+from ..runtime.definitions import SessionKind
+from ..runtime.errors import CallboardError, NotFoundError
+from ..runtime.events import DurableEvent, InputDelivered, LiveEvent, Stored
 from ..runtime.inbox import EventInbox
 from ..runtime.messages import Ancestor, AppendEvents
 from .audience import Audience
@@ -38,6 +41,31 @@ class SessionRecord:
         self.fold_committed()
         return stored
 
+    async def append_end(self, *events: DurableEvent) -> tuple[Stored, ...]:
+        """Stores the end of a turn, as `append`.
+
+        A session that was delegated ends with it: nothing that it started runs on behind its answer.
+        """
+        if self.conversation.kind is not SessionKind.MAIN:
+            await self._services.programs.end_session(self.session_id)
+        return await self.append(*events)
+
+    async def deliver_steering(self, turn_id: str) -> None:
+        """Makes the inputs that steer part of the running turn; what can't be stored waits again.
+
+        Shielded, as the store bounds it: whoever cancels the turn meanwhile finds each input either
+        in the queue or in the turn.
+        """
+        if not (steering := self._queue.take_steering()):
+            return
+        delivered = [InputDelivered(turn_id=turn_id, input_id=each) for each in steering]
+        try:
+            with trio.CancelScope(shield=True):
+                await self.append(*delivered)
+        except CallboardError:
+            self._queue.put_back(steering)
+            raise
+
     async def _fold_inbox(self) -> None:
         while True:
             await self._inbox.wait()
@@ -66,4 +94,5 @@ class SessionRecord:
             raise NotFoundError(f"there is no session {self.session_id}")
         self.conversation.fold_all(events)
         self.lineage = await self._services.lineage.above(self.conversation.parent_id)
-        self._queue.extend(self.conversation.waiting_inputs)
+        for input_id, mode in self.conversation.waiting_modes.items():
+            self._queue.add(input_id, mode)

@@ -11,6 +11,7 @@ import msgspec
 from ..config.settings import Limits
 from ..providers.provider import ModelTarget
 from ..providers.recording import Recorder
+from ..runtime.activity import Activity
 from ..runtime.definitions import Agent, SessionKind, ToolDefinition
 from ..runtime.http import HttpClient
 from ..runtime.inbox import EventInboxes
@@ -24,6 +25,21 @@ from .lineage import Lineage
 from .model_stream import ModelStream, StartModelCall
 from .provider_health import ProviderHealth
 from .session_tree import SessionTree
+
+
+class Programs(Protocol):
+    """What runs beside the calls of sessions."""
+
+    async def end_session(self, session_id: str) -> None:
+        """Ends what a session has started; returns when nothing of it is left."""
+        ...
+
+
+class NoPrograms:
+    """Where none may be started."""
+
+    async def end_session(self, session_id: str) -> None:
+        """See `Programs`."""
 
 
 class Models(Protocol):
@@ -66,6 +82,8 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     agents: Mapping[str, Agent]
     tree: SessionTree
     budgets: BudgetBook
+    programs: Programs = msgspec.field(default_factory=NoPrograms)
+    activity: Activity = msgspec.field(default_factory=Activity)
     channels: Channels = msgspec.field(default_factory=Channels)
     health: ProviderHealth = msgspec.field(default_factory=ProviderHealth)
     recorder: Recorder | None = None

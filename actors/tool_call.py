@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -15,11 +16,13 @@ from ..runtime.definitions import (
     Agent,
     Artifact,
     CallStatus,
+    Capability,
     Effect,
     ErrorType,
     Resource,
     SessionKind,
     Tier,
+    ToolDefinition,
     ToolFailure,
     ToolResult,
 )
@@ -30,6 +33,7 @@ from ..runtime.redaction import redact, redacting_logger
 from ..tools.call_rules import keys_of
 from ..tools.registry import ToolRegistry, is_available
 from ..tools.tool import Arguments, Tool, ToolContext
+from .call_binding import binding_of
 
 logger = redacting_logger(__name__)
 
@@ -63,6 +67,13 @@ class ReadyCall(msgspec.Struct, frozen=True, kw_only=True):
     tier: Tier
     effect: Effect
     resources: tuple[Resource, ...]
+    needs: tuple[Capability, ...]
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """The tool's, with all that this call needs: what policy and marks look at."""
+        its = self.tool.definition
+        return its if self.needs == its.needs else msgspec.structs.replace(its, needs=self.needs)
 
     @property
     def name(self) -> str:
@@ -78,7 +89,7 @@ class ReadyCall(msgspec.Struct, frozen=True, kw_only=True):
             tier=self.tier,
             arguments=self.arguments.canonical,
             approval_reason=self.context.approval_reason,
-            definition=self.tool.definition,
+            definition=self.definition,
         )
 
     @property
@@ -91,7 +102,10 @@ class ReadyCall(msgspec.Struct, frozen=True, kw_only=True):
         return asked.canonical != self.arguments.canonical
 
     def digest(self, place: CallPlace, policy_version: str) -> str:
-        """What an approval binds to: tool, final arguments, policy, session and folder."""
+        """What an approval binds to: tool, final arguments, policy, session and folder.
+
+        Of a call that runs programs also the sandbox, and the programs of the workspace that it names.
+        """
         bound = [
             self.tool.definition.digest,
             self.arguments.canonical,
@@ -101,6 +115,7 @@ class ReadyCall(msgspec.Struct, frozen=True, kw_only=True):
             place.session_kind,
             place.agent.name,
             place.workspace,
+            binding_of(self.arguments.canonical, self.context).digest,
         ]
         return hashlib.sha256(msgspec.json.encode(bound)).hexdigest()
 
@@ -124,24 +139,32 @@ def find_tool(registry: ToolRegistry, name: str, agent: Agent, kind: SessionKind
     return tool
 
 
-def make_ready(tool: Tool, call: Call, arguments: str, context: ToolContext) -> ReadyCall:
-    """Validates the arguments and asks the tool about them.
+def make_ready(
+    tool: Tool,
+    call: Call,
+    arguments: str,
+    context_of: Callable[[tuple[Capability, ...]], ToolContext],
+) -> ReadyCall:
+    """Validates the arguments and asks the tool about them; `context_of` opens what a call needs.
 
     Raises:
         ToolFailure: They are wrong, or a function of the tool that judges them crashed.
     """
     try:
         decoded = tool.decode(arguments)
-        tool.check_handles(context)
+        needs = tool.needs(decoded)
+        context = context_of(needs)
+        tool.check_handles(context, needs)
         context.approval_reason = tool.approval_reason(decoded, context)
         return ReadyCall(
             call=call,
             tool=tool,
             arguments=decoded,
             context=context,
-            tier=tool.tier(decoded),
+            tier=max(tool.definition.tier, tool.tier(decoded), key=lambda tier: tier.rank),
             effect=tool.effect(decoded),
             resources=keys_of(tool.resources(decoded)),
+            needs=needs,
         )
     except ToolFailure:
         raise
@@ -223,11 +246,15 @@ def failed(failure: ToolFailure) -> Outcome:
 
 def denied(decision: Decision, tier: Tier) -> Outcome:
     """The outcome of a call that policy or a person refused."""
+    return failed(denial(decision, tier))
+
+
+def denial(decision: Decision, tier: Tier) -> ToolFailure:
+    """What the model hears of a call that was not allowed."""
     expired = decision.verdict == "expired"
-    return failure_outcome(
+    return ToolFailure(
         ErrorType.APPROVAL_EXPIRED if expired else ErrorType.PERMISSION_DENIED,
         f"Not run: {decision.reason}",
-        status=CallStatus.DENIED,
         tier=tier,
         reason=decision.reason,
     )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from weakref import WeakValueDictionary
-
 import trio
 
 from ..config.settings import Limits
+from ..runtime.activity import Activity
 from ..runtime.mailbox import Mailbox
 from ..runtime.messages import (
     BrokerMessage,
@@ -15,6 +14,7 @@ from ..runtime.messages import (
     RunCalls,
 )
 from ..runtime.resource_locks import ResourceLocks
+from ..runtime.workspace_locks import WorkspaceLocks
 from .call_batch import CallBatch
 from .call_preparation import CallPreparation
 
@@ -27,7 +27,7 @@ class ToolDispatcher:
 
     Receives: `RunCalls`.
     Sends: `CheckPermissions` and `AskPerson` to the broker, `AppendEvents` to the journal.
-    Owns: the running calls, the limits, the resource keys.
+    Owns: the running calls and the limits; the resource keys it shares with whoever undoes.
     Ends: when cancelled; a batch ends earlier when its scope is cancelled.
     """
 
@@ -38,15 +38,17 @@ class ToolDispatcher:
         broker: Mailbox[BrokerMessage],
         preparation: CallPreparation,
         limits: Limits,
+        activity: Activity | None = None,
+        locks: WorkspaceLocks | None = None,
     ) -> None:
         self._mailbox = mailbox
         self.journal = journal
         self.broker = broker
         self.preparation = preparation
         self.limits = limits
+        self.activity = Activity() if activity is None else activity
         self.slots = trio.CapacityLimiter(limits.max_calls_per_runtime)
-        # By workspace, as long as a batch has them.
-        self._locks: WeakValueDictionary[str, ResourceLocks] = WeakValueDictionary()
+        self._locks = WorkspaceLocks() if locks is None else locks
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves until cancelled."""
@@ -59,10 +61,11 @@ class ToolDispatcher:
                     )
 
     async def _run_batch(self, request: RunCalls) -> None:
+        self.slots.total_tokens = self.limits.max_calls_per_runtime  # it may have been changed
         # The outlet ends whatever happens here: the turn waits for that.
         with request.outlet:
             await CallBatch(self, request).run()
 
     def locks(self, workspace: str) -> ResourceLocks:
         """The keys of a workspace, which its batches share."""
-        return self._locks.setdefault(workspace, ResourceLocks())
+        return self._locks.of(workspace)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..runtime.call_versions import CallVersions
 from ..runtime.definitions import Capability, ErrorType, ToolFailure
 from ..runtime.errors import ValidationError
 from ..runtime.handles import (
@@ -19,11 +20,16 @@ from ..runtime.handles import (
 )
 from ..runtime.history import Call
 from ..runtime.mailbox import Mailbox
-from ..runtime.memories import MemoryReader, MemoryWriter
+from ..runtime.marked_files import MarkedFiles
+from ..runtime.memories import MemoryReader, MemoryStore, MemoryWriter
 from ..runtime.messages import CallPlace, JournalMessage
 from ..runtime.processes import Processes
 from ..runtime.search import Search
 from ..runtime.store import StoreReader
+from ..runtime.version_log import VersionStore
+from ..runtime.watched_files import FileWatch
+from ..runtime.watched_network import Connect, WatchedNetwork
+from ..tools.development.workshop import Workshop
 from ..tools.sandbox.sandbox import Sandbox
 from ..tools.skill_shelf import SkillShelf
 from ..tools.skill_tool import OpenSkills
@@ -46,12 +52,17 @@ class OpenHandles:
         store: Where kept outputs are read.
         forbidden: Folders that no workspace may hold: callboard's own data.
         network: The way out, or `None` where there is none.
+        connect: Makes the connections of programs, or `None` where they get none.
         speech: The way to people, or `None` where there are none.
         tree: The way to sessions below one, or `None` where there are none.
         journal: Where memories and plans are stored, or `None` where none are.
         shelf: Where skills are, or `None` where there are none.
         engine: Where searches are made, or `None` where none is configured.
         sandbox: Where programs run, or `None` where none may.
+        workshop: What development tools are given, or `None` for nothing.
+        memories: Where memories are, when it is not the journal's tables alone.
+        versions: Where what programs change is kept; without it, nothing is.
+        marked_files: What tainted sessions wrote.
 
     `close` gives up every open folder; calls that still run keep theirs until they end.
     """
@@ -67,16 +78,27 @@ class OpenHandles:
         shelf: SkillShelf | None = None,
         engine: SearchPlace | None = None,
         sandbox: Sandbox | None = None,
+        workshop: Workshop | None = None,
+        connect: Connect | None = None,
+        memories: MemoryStore | None = None,
+        versions: VersionStore | None = None,
+        marked_files: MarkedFiles | None = None,
     ) -> None:
         self.network = network
+        self.workshop = workshop
+        self.connect = connect
         self._speech = speech
         self._tree = tree
         self._journal = journal
         self._shelf = shelf
         self._engine = engine
         self._sandbox = sandbox
-        self._memories = None if journal is None else JournaledMemories(journal, store)
+        if memories is None and journal is not None:
+            memories = JournaledMemories(journal, store)
+        self._memories = memories
         self._store = store
+        self._versions = versions
+        self._marked_files = MarkedFiles() if marked_files is None else marked_files
         self._forbidden = tuple(forbidden)
         self._workspaces: dict[str, Workspace] = {}
 
@@ -100,12 +122,37 @@ class OpenHandles:
         """The way to sessions of its own; `None` for a worker."""
         return None if self._tree is None else self._tree.handle(place, call)
 
-    def processes(self, place: CallPlace) -> Processes | None:
-        """The way to run programs in the session's workspace; `None` where there is no sandbox."""
+    def processes(
+        self, place: CallPlace, call: Call, way_out: WatchedNetwork | None = None
+    ) -> Processes | None:
+        """The way to run programs in the session's workspace; `None` where there is no sandbox.
+
+        With `way_out`, they may reach hosts through it.
+        """
         if self._sandbox is None:
             return None
         self._open(place.workspace)  # what can't be a workspace is no place to run programs in
-        return self._sandbox.processes(place.workspace, place.session_id, place.turn_id)
+        return self._sandbox.processes(
+            place.workspace,
+            place.session_id,
+            place.turn_id,
+            call.call_id,
+            way_out,
+            self._call_versions(place, call),
+        )
+
+    def _call_versions(self, place: CallPlace, call: Call) -> CallVersions | None:
+        versions = self._versions
+        if versions is None:
+            return None
+        watch = FileWatch(self._marked_files, place.workspace)
+        return CallVersions(
+            log=versions.log(place.session_id),
+            session_id=place.session_id,
+            call_id=call.call_id,
+            is_marked=watch.is_marked,
+            open_aside=versions.open_aside,
+        )
 
     def memory_read(self, place: CallPlace) -> MemoryReader | None:
         """The way to what the agent remembers; `None` where nothing is kept."""

@@ -8,7 +8,6 @@ end the turn                        → when every task of it is gone
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -36,19 +35,18 @@ from ..runtime.store import ApprovalRow, OpenTurn
 from ..runtime.stream import StopReason, StreamError
 from ..tools.left_running import left_running
 from .budgets import BudgetBook, TurnBudget
-from .conversation import Conversation
+from .loop_guard import LoopGuard
 from .model_caller import ModelCaller
 from .outlet import wait_gone
-from .turn_record import TurnRecord
+from .turn_record import RecordHost, TurnRecord
 
 MAX_WAITING_PROGRESS = 64
 """Progress lines of running tools that wait for the session; more are dropped, results never."""
 
 
-class TurnHost(Protocol):
+class TurnHost(RecordHost, Protocol):
     """What a turn needs of its session."""
 
-    conversation: Conversation
     session_id: str
     lineage: tuple[Ancestor, ...]
 
@@ -58,6 +56,10 @@ class TurnHost(Protocol):
 
     async def left_open(self) -> OpenTurn | None:
         """The turn that has no end on record, behind all that was to be stored so far."""
+        ...
+
+    async def deliver_steering(self, turn_id: str) -> None:
+        """Makes inputs that steer the turn part of it, on record; raises `StorageError`."""
         ...
 
     def fold_committed(self) -> None:
@@ -109,9 +111,8 @@ class Turn:
         self._channel = channel
         self._end_children = end_children
         self._dispatcher = dispatcher
-        self._max_repeats = limits.max_repeats
+        self._loop_guard = LoopGuard(limits.max_repeats)
         self._started_at = trio.current_time()
-        self._repeats: Counter[tuple[str, str, str]] = Counter()
         self._answers = suspended.approvals if suspended is not None else ()
         self._asked = self._recorded() if suspended is not None else None
         self._suspends = False
@@ -181,7 +182,7 @@ class Turn:
             if self._suspends and self._scope.cancelled_caught:
                 left = await self._host.left_open()
                 suspension = self._record.suspension(left, self._reason, self._asked_at)
-            await self._host.append(*suspension or [*await self._left_open(), *last])
+            await self._host.append_end(*suspension or [*await self._left_open(), *last])
 
     async def _open_budget(self) -> None:
         budgets = self._host.conversation.budgets
@@ -199,6 +200,7 @@ class Turn:
         while True:
             # An input may be cancelled while it waits: then no model is asked.
             await trio.lowlevel.checkpoint_if_cancelled()
+            await self._host.deliver_steering(self.turn_id)
             answer = await self._caller.answer(self._request)
             if answer.error is not None:
                 return [self._failed(answer.error)]
@@ -305,8 +307,7 @@ class Turn:
             return self._failed(_STORE_FAILED if scope.cancel_called else _DISPATCHER_FAILED)
         if self._budget.is_spent:
             return self._ended("budget", message=self._budget.is_spent)
-        if name := self._repeated_call(calls):
-            text = f"{name} was called {self._max_repeats} times with the same result."
+        if text := self._loop_guard.repeated(calls, self._host.conversation.result):
             return self._ended("loop_guard", message=text)
         return None
 
@@ -330,17 +331,6 @@ class Turn:
         result = conversation.result(call_id)
         is_success = result is not None and not result.is_error
         return is_success or call_id in conversation.started_calls
-
-    def _repeated_call(self, calls: tuple[Call, ...]) -> str | None:
-        """The tool that goes round in circles, if one does."""
-        for call in calls:
-            result = self._host.conversation.result(call.call_id)
-            if result is not None:
-                key = (call.name, call.arguments, result.content)
-                self._repeats[key] += 1
-                if self._repeats[key] >= self._max_repeats:
-                    return call.name
-        return None
 
     # ── the end ──────────────────────────────────────────────────────────────────────────────────
 

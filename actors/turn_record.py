@@ -19,6 +19,8 @@ from ..runtime.history import Call
 from ..runtime.identity import new_id, now_ms
 from ..runtime.recovery import closing_events
 from ..runtime.store import OpenTurn
+from ..tools.program_result import processes
+from ..tools.reaped import reaped
 from .answer import AnswerBuilder
 from .conversation import Conversation
 from .model_caller import ModelCaller
@@ -32,9 +34,13 @@ _NOT_BEGUN = (
 
 
 class RecordHost(Protocol):
-    """What the record of a turn is made from."""
+    """What the record of a turn is made from, and where its end goes."""
 
     conversation: Conversation
+
+    async def append_end(self, *events: DurableEvent) -> object:
+        """Stores the end of a turn, behind that of what ends with it."""
+        ...
 
 
 class TurnRecord:
@@ -119,10 +125,12 @@ class TurnRecord:
             calls = tuple(part for part in asked.parts if isinstance(part, Call))
             open_calls = list(self.proposed(asked, calls))
             missing += [asked, *open_calls]
+        killed = reaped().take(self._turn_id)
         for proposed in open_calls:
             call = Call(proposed.call_id, proposed.name, proposed.arguments)
             if why_cancelled is not None:
-                missing.append(self.cancelled(call, why_cancelled, since))
+                count = killed.get(call.call_id)
+                missing.append(self.cancelled(call, why_cancelled, since, killed=count))
             else:
                 missing.append(self._interrupted(call, since))
         return missing
@@ -132,17 +140,25 @@ class TurnRecord:
         closing = closing_events(left, now_ms()) if left is not None else ()
         if not any(isinstance(event, TurnSuspended) for event in closing):
             return []
+        killed = reaped().take(self._turn_id)
         return [
-            self.cancelled(Call(event.call_id, event.name, ""), why, since)
+            self.cancelled(
+                Call(event.call_id, event.name, ""), why, since, killed=killed.get(event.call_id)
+            )
             if isinstance(event, CallFinished)
             else event
             for event in closing
         ]
 
-    def cancelled(self, call: Call, why: str, since: float | None = None) -> CallFinished:
-        """A call that did not end by itself."""
-        message = f"Not finished: {why}."
-        outcome = failure_outcome(ErrorType.CANCELLED, message, status=CallStatus.CANCELLED)
+    def cancelled(
+        self, call: Call, why: str, since: float | None = None, *, killed: int | None = None
+    ) -> CallFinished:
+        """A call that did not end by itself; of one that ran a program, how many were killed."""
+        message, more = f"Not finished: {why}.", {}
+        if killed is not None:
+            message = f"{message} {processes(killed).capitalize()}; none is left."
+            more = {"killed": killed}
+        outcome = failure_outcome(ErrorType.CANCELLED, message, status=CallStatus.CANCELLED, **more)
         return self._finished(call, CallStatus.CANCELLED, outcome.content, outcome.display, since)
 
     def _interrupted(self, call: Call, since: float) -> CallFinished:

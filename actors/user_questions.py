@@ -68,11 +68,14 @@ class UserQuestions:
 
     The task of the asking call stores what happens to its question: one that is cancelled has no
     answer, and its call says so.
+
+    Attributes:
+        seconds: How long a question waits from now on.
     """
 
     def __init__(self, journal: Mailbox[JournalMessage], seconds: float) -> None:
         self._journal = journal
-        self._seconds = seconds
+        self.seconds = seconds
         self._open: dict[str, OpenUserQuestion] = {}
         self._over: deque[str] = deque(maxlen=MAX_REMEMBERED)
 
@@ -91,7 +94,7 @@ class UserQuestions:
             call_id=call.call_id,
             question=text,
             options=options,
-            expires_at_ms=now_ms() + int(self._seconds * 1000),
+            expires_at_ms=now_ms() + int(self.seconds * 1000),
             asked_in=served.asked_in,
             origin=served.origin,
         )
@@ -105,6 +108,10 @@ class UserQuestions:
             del self._open[name]
             self._over.append(name)
             entry.record.abandon()
+
+    def waiting(self) -> list[UserQuestion]:
+        """Those without an answer, in the order in which they were asked."""
+        return [each.question for each in self._open.values() if not each.outcome.is_done]
 
     async def answer(self, question_id: str, answer: PersonAnswer | str) -> None:
         """An answer by id; on record on return.
@@ -154,7 +161,7 @@ class UserQuestions:
 
     async def _find_answer(self, entry: OpenUserQuestion, channel: Channel) -> None:
         """Sees to it that there is an outcome: the channel's, by id, or that time is over."""
-        with trio.move_on_after(self._seconds):
+        with trio.move_on_after(self.seconds):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_put, entry, channel, name=f"ask {entry.question.question_id}")
                 with suppress(ToolFailure):  # told to the caller, when it is on record
@@ -163,7 +170,7 @@ class UserQuestions:
         entry.give_up(
             ToolFailure(
                 ErrorType.APPROVAL_EXPIRED,
-                f"Nobody answered within {self._seconds:g} s: go on without, and say what you "
+                f"Nobody answered within {self.seconds:g} s: go on without, and say what you "
                 "have assumed.",
             )
         )

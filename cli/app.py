@@ -13,12 +13,18 @@ from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 from . import (
     approval_commands,
+    attach_command,
+    backup_commands,
+    daemon_commands,
     key_commands,
     memory_commands,
     model_commands,
     policy_commands,
+    protocol_command,
     provider_commands,
     skill_commands,
+    token_commands,
+    undo_command,
 )
 from .complaint import complain
 from .exit_codes import ANSWERED, USAGE
@@ -29,7 +35,7 @@ from .tuning import Tuning
 if TYPE_CHECKING:
     from .choice import RunOptions
 
-GROUPS = frozenset({"keys", "providers", "models", "policy", "grants", "memory", "skills"})
+GROUPS = frozenset({"keys", "providers", "models", "policy", "grants", "memory", "skills", "token", "service"})
 """Those with commands of their own."""
 
 COMMANDS = frozenset(
@@ -44,6 +50,15 @@ COMMANDS = frozenset(
         "approvals",
         "approve",
         "deny",
+        "undo",
+        "attach",
+        "backup",
+        "restore",
+        "protocol",
+        "serve",
+        "status",
+        "stop",
+        "logs",
     }
 )
 """Those without commands of their own, whose options are looked through for a mistyped one."""
@@ -114,6 +129,17 @@ app.command(approval_commands.deny)
 app.command(approval_commands.grants)
 app.command(memory_commands.memory)
 app.command(skill_commands.skills)
+app.command(undo_command.undo)
+app.command(attach_command.attach)
+app.command(protocol_command.protocol)
+app.command(token_commands.token)
+app.command(backup_commands.backup)
+app.command(backup_commands.restore)
+app.command(daemon_commands.serve)
+app.command(daemon_commands.status)
+app.command(daemon_commands.stop)
+app.command(daemon_commands.logs)
+app.command(daemon_commands.service)
 
 
 @app.command
@@ -160,22 +186,22 @@ def record(
 
 
 @app.command
-def tools(*, json: Json = False) -> int:
-    """List the tools that a model can ask for."""
+def tools(*, json: Json = False, config: Config = None) -> int:
+    """List the tools that a model can ask for, and the plugins that are installed."""
     from .tool_list import show_tools
 
-    return show_tools(json=json)
+    return show_tools(config, json=json)
 
 
 @app.command
-def doctor(*, json: Json = False, config: Config = None) -> int:
-    """Test the sandbox of this machine, and say what is missing.
+def doctor(*, json: Json = False, config: Config = None, data: Data = None) -> int:
+    """Test what callboard needs of this machine, and say what to do where something is missing.
 
-    Exits with 1 when it is weaker than the configuration wants.
+    Exits with 1 when there is a problem, or the sandbox is weaker than the configuration wants.
     """
     from .doctor import show_doctor
 
-    return show_doctor(config, json=json)
+    return show_doctor(config, data_path(data), json=json)
 
 
 @app.command

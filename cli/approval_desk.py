@@ -7,18 +7,20 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 import trio
 
+from ..config.daemon_file import RunningDaemon, find_daemon
 from ..config.files import config_folder, data_folder
 from ..config.settings import Settings
-from ..desk import Desk, open_desk
+from ..desk import open_desk
 from ..runtime.data_lock import DataInUse
 from ..runtime.errors import ConflictError, NotFoundError, ValidationError
 from ..runtime.messages import ApprovalAnswer, ApprovalRequest
 from ..runtime.sqlite_store import open_disk_store
-from ..runtime.store import ApprovalRow, SessionRow, Store, StoreReader
+from ..runtime.store import ApprovalRow, SessionRow, StoreReader
 from ..tools.registry import ToolRegistry, builtin_tools
 from .approval_edit import edited_at_terminal, needs_terminal
 from .approval_list import described, grant_line
@@ -60,6 +62,22 @@ class Saying(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
+class AnswerDesk(Protocol):
+    """Where answers go: the store's own desk, or a daemon."""
+
+    async def answer(self, approval_id: str, answer: ApprovalAnswer) -> None:
+        """See `Desk.answer`."""
+        ...
+
+    async def approval(self, approval_id: str, *, arguments: str | None = None) -> ApprovalRequest:
+        """See `Desk.approval`."""
+        ...
+
+    async def revoke(self, grant_id: str, *, revoked_by: str) -> None:
+        """See `Desk.revoke`."""
+        ...
+
+
 class ApprovalDesk:
     """Answers questions and takes remembered answers back.
 
@@ -74,6 +92,7 @@ class ApprovalDesk:
         self._settings = settings
         self._options = options
         self._registry = ToolRegistry(builtin_tools())
+        self._daemon: RunningDaemon | None = None
 
     def say(self, name: str, saying: Saying) -> int:
         """Answers the question that `name` means, and prints what was stored and what is next.
@@ -97,11 +116,17 @@ class ApprovalDesk:
     async def _say(self, name: str, saying: Saying) -> int:
         if saying.edits:
             needs_terminal()
+        self._daemon = find_daemon(self._data)
         async with open_record(self._data) as reader:
             row = await find_approval(reader, name)
             _check_waits(row)
             line = await _line(reader, row.session_id)
-            asked = await asked_under(reader, self._settings, row, line)
+            # A daemon judges by what itself has configured.
+            asked = (
+                await asked_under(reader, self._settings, row, line)
+                if self._daemon is None
+                else AskedUnder(agents={}, is_known=True)
+            )
         self._check(saying, row, asked)
         async with self._open(asked) as (store, desk):
             # What has expired, or was taken back by the end of its process, is so by now.
@@ -134,6 +159,7 @@ class ApprovalDesk:
             grant = await find_grant(reader, name)
         if grant.revoked_at_ms is not None:
             raise ConflictError(f"The grant {grant.grant_id} is revoked already.")
+        self._daemon = find_daemon(self._data)
         async with self._open(configured(self._settings)) as (store, desk):
             await desk.revoke(grant.grant_id, revoked_by=ANSWERED_BY)
             grant = await find_grant(store, grant.grant_id)
@@ -145,7 +171,7 @@ class ApprovalDesk:
         """What the record alone can't answer is refused before anything is opened."""
         tool = safe_line(row.tool)
         changes = saying.edits or saying.arguments is not None
-        if not changes and saying.remember is None:
+        if self._daemon is not None or (not changes and saying.remember is None):
             return
         what = "its arguments can be changed" if changes else "an answer can be remembered"
         problem = asked.problem if changes else ""
@@ -158,7 +184,13 @@ class ApprovalDesk:
             )
 
     @asynccontextmanager
-    async def _open(self, asked: AskedUnder) -> AsyncGenerator[tuple[Store, Desk]]:
+    async def _open(self, asked: AskedUnder) -> AsyncGenerator[tuple[StoreReader, AnswerDesk]]:
+        if self._daemon is not None:
+            from .remote_approvals import open_remote_desk  # here: mostly no daemon runs
+
+            async with open_record(self._data) as reader, open_remote_desk(self._daemon) as there:
+                yield reader, there
+            return
         try:
             store = await open_disk_store(self._data)
         except DataInUse as error:
@@ -179,7 +211,9 @@ class ApprovalDesk:
 
     # ── what is told ─────────────────────────────────────────────────────────────────────────────
 
-    async def _told(self, store: Store, row: ApprovalRow, asked: AskedUnder, main_id: str) -> str:
+    async def _told(
+        self, store: StoreReader, row: ApprovalRow, asked: AskedUnder, main_id: str
+    ) -> str:
         """The question with its answer, what is remembered, what else waits, and what is next."""
         row = await find_approval(store, row.approval_id)
         lines = [described(row)]
@@ -205,6 +239,8 @@ class ApprovalDesk:
         return "".join(lines)
 
     def _next(self, main_id: str, row: ApprovalRow, asked: AskedUnder) -> str:
+        if self._daemon is not None:
+            return f"the daemon goes on with it; `callboard attach {main_id}` shows that"
         if asked.unknown or self._registry.get(row.tool) is None:
             return "the program that has the session goes on with it (session.resume())"
         preset = ("--policy", asked.preset) if asked.preset else ()
@@ -220,7 +256,7 @@ def options_for(config: Path | None, data: Path | None) -> tuple[str, ...]:
     return tuple(named)
 
 
-async def _edited(desk: Desk, row: ApprovalRow, folder: Path) -> str:
+async def _edited(desk: AnswerDesk, row: ApprovalRow, folder: Path) -> str:
     """What a person makes of the arguments of a question."""
     request = await desk.approval(row.approval_id)
 

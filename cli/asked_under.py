@@ -15,6 +15,7 @@ from ..actors.lineage import Lineage
 from ..actors.session_policy import SessionPolicies
 from ..actors.tool_handles import OpenHandles
 from ..config.policy import PolicyBook
+from ..config.search_engines import search_places
 from ..config.settings import Settings
 from ..options import agents_of
 from ..runtime.channel import Channel
@@ -110,7 +111,7 @@ def desk_services(
         store=store,
         preparation=CallPreparation(registry, handles, settings.limits),
         agents=asked.agents,
-        policies=PolicyBook(settings.rules),
+        policies=PolicyBook(settings.rules, search_places(settings.search)),
         channels=_channels(asked.channel),
         approval_seconds=settings.limits.approval_seconds,
         deferred_seconds=settings.limits.deferred_seconds,
@@ -145,7 +146,7 @@ async def _version(
         arguments=row.arguments,
         approval_reason=row.reason,
     )
-    policies = SessionPolicies(PolicyBook(settings.rules))
+    policies = SessionPolicies(PolicyBook(settings.rules, search_places(settings.search)))
     return policies.of(place).decision(question).policy_version
 
 

@@ -1,4 +1,4 @@
-"""`callboard doctor`: whether this machine has what callboard needs; so far, of the sandbox."""
+"""`callboard doctor`: whether this machine has what callboard needs, and what to do where it has not."""
 
 from __future__ import annotations
 
@@ -6,12 +6,20 @@ import sys
 from pathlib import Path
 
 import msgspec
+import trio
 
-from ..config.files import config_folder, data_folder, load_settings
+from ..config.files import config_file, config_folder
 from ..config.sandbox_settings import Strength
+from ..runtime.redaction import redact
+from ..tools.plugins import Plugin, load_plugins
+from ..tools.registry import builtin_tools
 from ..tools.sandbox.sandbox import Sandbox
+from .doctor_files import file_findings
+from .doctor_reach import reach_findings, read_settings
 from .exit_codes import ANSWERED, FAILED
+from .finding import Finding
 from .json_lines import json_line
+from .tool_list import plugin_lines
 
 
 class SandboxReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,22 +28,42 @@ class SandboxReport(msgspec.Struct, frozen=True, kw_only=True):
     strength: Strength
     minimum: Strength
     reason: str
+    bounds: str
+    advice: str
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """What `--json` prints."""
 
     sandbox: SandboxReport
+    plugins: tuple[Plugin, ...]
+    checks: tuple[Finding, ...] = ()
 
 
-def show_doctor(config: Path | None, *, json: bool) -> int:
-    """Tests the sandbox; fails when it is weaker than the configuration wants."""
-    settings = load_settings(config).sandbox
-    sandbox = Sandbox(settings, forbidden=(data_folder(), config_folder()))
+def show_doctor(config: Path | None, data: Path, *, json: bool) -> int:
+    """Tests all that can be; fails when something is not as the configuration wants it."""
+    all_settings, finding = read_settings(config)
+    checks = (
+        finding,
+        *file_findings(data, config_file(config).parent),
+        *trio.run(reach_findings, all_settings, data),
+    )
+    is_broken = any(each.state == "problem" for each in checks)
+    settings = all_settings.sandbox
+    names = [tool.name for tool in builtin_tools()]
+    plugins = trio.run(load_plugins, all_settings.plugins, names).plugins
+    broken = [plugin for plugin in plugins if plugin.state == "broken"]
+    sandbox = Sandbox(settings, forbidden=(data, config_folder()))
     found, problem = sandbox.status(), sandbox.problem()
     if json:
-        told = SandboxReport(strength=found.strength, minimum=settings.minimum, reason=found.reason)
-        sys.stdout.write(json_line(Report(sandbox=told)))
+        told = SandboxReport(
+            strength=found.strength,
+            minimum=settings.minimum,
+            reason=found.reason,
+            bounds=found.bounds,
+            advice=found.advice,
+        )
+        sys.stdout.write(json_line(Report(sandbox=told, plugins=plugins, checks=checks)))
     else:
         lines = [f"sandbox: {found.strength} (at least {settings.minimum} is wanted)"]
         if found.reason:
@@ -43,10 +71,14 @@ def show_doctor(config: Path | None, *, json: bool) -> int:
         if found.recipe is not None:
             places = len(found.recipe.view.shown)
             lines += [
-                f"  {found.recipe.bwrap}, which shows {places} places read-only",
+                f"  {found.recipe.name}, which shows {places} places read-only",
                 f"  memory and processes: {found.bounds}",
             ]
+        if found.advice:
+            lines.append(f"  advice: {found.advice}")
         if problem is not None:
             lines.append("  run_code, shell and process are not offered to models.")
+        lines += plugin_lines(broken)
+        lines += [redact(line) for each in checks for line in each.lines()]
         sys.stdout.write("\n".join(lines) + "\n")
-    return ANSWERED if problem is None else FAILED
+    return ANSWERED if problem is None and not broken and not is_broken else FAILED

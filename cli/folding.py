@@ -48,18 +48,19 @@ def _rows(line: str, columns: int) -> Iterator[str]:
             row.append(piece)
             continue
         for char in piece:
-            width = _width(char, used)
+            width = char_columns(char, used)
             # The last column stays free: some terminals wrap as soon as it is taken.
             if used + width >= columns:
                 yield "".join(row)
                 row, used = [RUNS_ON], len(RUNS_ON)
-                width = _width(char, used)
+                width = char_columns(char, used)
             row.append(char)
             used += width
     yield "".join(row)
 
 
-def _width(char: str, used: int) -> int:
+def char_columns(char: str, used: int) -> int:
+    """How many columns a character takes behind so many."""
     if char == "\t":
         return _TAB_COLUMNS - used % _TAB_COLUMNS
     if unicodedata.combining(char) or unicodedata.category(char) in {"Mn", "Me", "Cf"}:

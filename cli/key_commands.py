@@ -17,14 +17,26 @@ Provider = Annotated[str, Parameter(help="The provider's name, as in PROVIDER/MO
 keys = App(name="keys", help="Store, list and remove the keys of providers.")
 
 
+Origin = Annotated[
+    str | None, Parameter(help="For git: the server that it is for, like https://github.com.")
+]
+
+
 @keys.command(name="set")
-def set_key(provider: Provider, /, *, config: Config = None, data: Data = None) -> int:
-    """Store a provider's key, encrypted.
+def set_key(
+    provider: Provider,
+    /,
+    *,
+    origin: Origin = None,
+    config: Config = None,
+    data: Data = None,
+) -> int:
+    """Store a provider's key, encrypted; `git` stores the credential of a git server.
 
     It is asked for without being shown, or read from stdin when that is no terminal. It is never
     an argument: those stand in the shell's history and in the list of processes.
     """
-    return _desk(config, data).put(provider)
+    return _desk(config, data).put(provider, origin)
 
 
 @keys.command(name="list")

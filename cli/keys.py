@@ -11,7 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from ..config.base_url import may_carry_key, origin
+from ..config.base_url import checked_base_url, may_carry_key, origin
+from ..config.development_settings import GIT_KEYS
 from ..config.key_store import API_KEY, open_key_store
 from ..config.key_text import MAX_KEY_LENGTH, is_key
 from ..config.search_engines import KnownEngine, engines_of
@@ -72,8 +73,14 @@ class KeyDesk:
         self._store = open_key_store(data, settings.keys, environ)
         mask_environment_keys(settings, environ)
 
-    def put(self, name: str) -> int:
-        """Asks for a key and stores it."""
+    def put(self, name: str, place: str | None = None) -> int:
+        """Asks for a key and stores it; for git, for the server at a place."""
+        if name == GIT_KEYS:
+            return self._put_credential(place)
+        if place is not None:
+            raise ValidationError(
+                f"--origin is for git. The key of {name} is for where the configuration says it is."
+            )
         provider = self._owner(name)
         place = origin(provider.base_url)
         if not may_carry_key(provider.base_url):
@@ -89,6 +96,16 @@ class KeyDesk:
         if self._is_in_environment(provider):
             variable = provider.variable(self._environ)
             complain(f"{variable} is set too, and wins over the stored key.")
+        return ANSWERED
+
+    def _put_credential(self, place: str | None) -> int:
+        server = _git_server(place)
+        credential = _ask(f"Token, or USER:TOKEN, for git at {server}: ")
+        row, made = self._store.put(GIT_KEYS, server, credential)
+        if made is not None:
+            print(MASTER_KEY_MADE.format(place=made))
+        is_replaced = row.binding.version > 1
+        print(f"{'Replaced' if is_replaced else 'Stored'} the credential of git for {server}.")
         return ANSWERED
 
     def show(self, *, json: bool) -> int:
@@ -147,7 +164,7 @@ class KeyDesk:
         for row in self._store.rows():
             its = row.binding
             provider = providers.get(its.provider)
-            used = (
+            used = its.provider == GIT_KEYS or (
                 provider is not None
                 and origin(provider.base_url) == its.origin
                 and not self._is_in_environment(provider)
@@ -178,6 +195,25 @@ class KeyDesk:
                     variable=variable,
                     used=url is None or may_carry_key(url),
                 )
+
+
+def _git_server(place: str | None) -> str:
+    """The origin of a git server; raises `ValidationError` when no credential may go there."""
+    if place is None:
+        raise ValidationError(
+            "Say which server the credential is for: "
+            f"`callboard keys set {GIT_KEYS} --origin https://github.com`."
+        )
+    try:
+        url = checked_base_url(place)
+    except ValueError as error:
+        raise ValidationError(f"--origin {place!r}: {error}.") from None
+    if not may_carry_key(url):
+        raise AuthError(
+            f"A credential for {origin(url)} is not stored: it would go there in clear text, for "
+            "everybody on the way to see. Use https://."
+        )
+    return origin(url)
 
 
 def _ask(question: str) -> Secret:

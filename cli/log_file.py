@@ -26,9 +26,9 @@ class LogFile(RotatingFileHandler):
     Prompts, answers and results are not logged by callboard; keys are masked.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, max_bytes: int = MAX_LOG_BYTES) -> None:
         super().__init__(
-            folder / LOG_NAME, maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True
+            folder / LOG_NAME, maxBytes=max_bytes, backupCount=1, encoding="utf-8", delay=True
         )
         self.errors = "backslashreplace"
 

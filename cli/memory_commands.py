@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from .parameters import Data, Json, data_path
+from .parameters import Config, Data, Json, data_path
 
 Words = Annotated[str, Parameter(help="Words of the text, or tags; any of them counts.")]
 MemoryName = Annotated[str, Parameter(help="Its id, or the beginning of it.")]
@@ -37,12 +37,15 @@ def search(
     agent: AgentName = "general",
     limit: Limit = 20,
     json: Json = False,
+    config: Config = None,
     data: Data = None,
 ) -> int:
     """Find memories of an agent as its sessions do, the best first."""
+    from ..config.files import load_settings
     from .memory_desk import search_memories
 
-    return search_memories(data_path(data), agent, words, limit=limit, json=json)
+    settings = load_settings(config).memory
+    return search_memories(data_path(data), agent, words, settings, limit=limit, json=json)
 
 
 @memory.command

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
 import trio
 
-from ..desk import open_memories
+from ..config.daemon_file import find_daemon
+from ..config.memory_settings import MemorySettings
+from ..desk import found_in, open_memories
+from ..memory_access import memory_index
 from ..runtime.data_lock import DataInUse
 from ..runtime.errors import ConflictError, NotFoundError, ValidationError
 from ..runtime.memories import MAX_MEMORIES, Memory, query_of
@@ -26,14 +29,29 @@ from .record_names import begins, only
 
 def show_memories(data: Path, agent: str | None, *, limit: int, json: bool) -> int:
     """Lists memories of an agent, or of all, the latest first."""
-    return trio.run(_show, data, agent, None, _checked(limit), json)
+    most = _checked(limit)
+
+    async def listed(reader: StoreReader) -> Sequence[Memory]:
+        return await reader.memories(agent=agent, limit=most)
+
+    return trio.run(_show, data, listed, "Nothing is remembered.", json)
 
 
-def search_memories(data: Path, agent: str, words: str, *, limit: int, json: bool) -> int:
+def search_memories(
+    data: Path, agent: str, words: str, settings: MemorySettings, *, limit: int, json: bool
+) -> int:
     """Lists what an agent's sessions find by these words; raises `ValidationError` for no word."""
     if not query_of(words):
         raise ValidationError(f"There is no word in {words!r}.")
-    return trio.run(_show, data, agent, words, _checked(limit), json)
+    most = _checked(limit)
+    index = memory_index(settings, data, is_read_only=True)
+
+    async def found(reader: StoreReader) -> Sequence[Memory]:
+        if index is None:
+            return await reader.found_memories(agent, words, limit=most)
+        return await found_in(reader, index, agent, words, limit=most)
+
+    return trio.run(_show, data, found, "Nothing is found.", json)
 
 
 def forget_memory(data: Path, name: str) -> int:
@@ -56,31 +74,36 @@ def memory_line(memory: Memory) -> str:
     return f"{memory.memory_id}  {when:%Y-%m-%d %H:%M}  {who}{mark}{tags}  {text}\n"
 
 
-async def _show(data: Path, agent: str | None, words: str | None, limit: int, json: bool) -> int:
+async def _show(
+    data: Path, read: Callable[[StoreReader], Awaitable[Sequence[Memory]]], nothing: str, json: bool
+) -> int:
     try:
         async with open_record(data) as reader:
-            found = await _found(reader, agent, words, limit)
-    except NotFoundError as nothing:
-        complain(str(nothing))
+            found = await read(reader)
+    except NotFoundError as missing:
+        complain(str(missing))
         return ANSWERED
     for memory in found:
         sys.stdout.write(json_line(memory) if json else memory_line(memory))
     if not found:
-        complain("Nothing is remembered." if words is None else "Nothing is found.")
+        complain(nothing)
     return ANSWERED
-
-
-async def _found(
-    reader: StoreReader, agent: str | None, words: str | None, limit: int
-) -> Sequence[Memory]:
-    if words is None or agent is None:
-        return await reader.memories(agent=agent, limit=limit)
-    return await reader.found_memories(agent, words, limit=limit)
 
 
 async def _forget(data: Path, name: str) -> int:
     async with open_record(data) as reader:
         memory = await _find(reader, name)
+    if (daemon := find_daemon(data)) is not None:
+        from .remote_memories import forget_there  # here: mostly no daemon runs
+
+        await forget_there(daemon, memory.memory_id)
+    else:
+        await _forget_here(data, memory.memory_id)
+    sys.stdout.write(f"forgotten: {memory_line(memory)}")
+    return ANSWERED
+
+
+async def _forget_here(data: Path, memory_id: str) -> None:
     try:
         store = await open_disk_store(data)
     except DataInUse as error:
@@ -90,12 +113,10 @@ async def _forget(data: Path, name: str) -> int:
         ) from error
     try:
         async with open_memories(store) as memories:
-            await memories.forget(memory.memory_id, forgotten_by=ANSWERED_BY)
+            await memories.forget(memory_id, forgotten_by=ANSWERED_BY)
     finally:
         with trio.CancelScope(shield=True):
             await store.aclose()
-    sys.stdout.write(f"forgotten: {memory_line(memory)}")
-    return ANSWERED
 
 
 async def _find(reader: StoreReader, name: str) -> Memory:

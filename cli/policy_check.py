@@ -13,6 +13,7 @@ from ..config.files import config_folder, data_folder
 from ..config.policy import PolicyBook, PolicyQuestion
 from ..config.policy_preset import Ruling
 from ..config.policy_rules import Verdict
+from ..config.search_engines import search_places
 from ..config.settings import Settings
 from ..runtime.definitions import Agent, Capability, Preset, SessionKind, Tier, ToolFailure
 from ..runtime.errors import ValidationError
@@ -85,7 +86,9 @@ def answer_about(call: CheckedCall, settings: Settings) -> PolicyAnswer:
     if call.preset is not None:
         agent = msgspec.structs.replace(agent, policy=Preset(call.preset))
     kind = SessionKind(call.kind)
-    policy = PolicyBook(settings.rules).policy(agent, kind=kind, channel=call.channel)
+    policy = PolicyBook(settings.rules, search_places(settings.search)).policy(
+        agent, kind=kind, channel=call.channel
+    )
     registry = ToolRegistry(builtin_tools())
     tool = registry.get(call.tool)
     question = _unknown(call) if tool is None else _question(call, tool, agent, kind)
@@ -147,7 +150,7 @@ def _question(call: CheckedCall, tool: Tool, agent: Agent, kind: SessionKind) ->
             raise ValidationError(f"{call.tool} refuses this call itself: {said}") from failure
         return PolicyQuestion(
             tool=call.tool,
-            definition=tool.definition,
+            definition=msgspec.structs.replace(tool.definition, needs=tool.needs(arguments)),
             tier=tool.tier(arguments),
             arguments=arguments.canonical,
             approval_reason=reason,

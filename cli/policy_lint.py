@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from ..config.new_hosts import URL_ARGUMENTS
 from ..config.policy_coverage import covers
 from ..config.policy_match import CompiledRule, is_pattern
 from ..config.policy_rules import PlacedRule, Rule, Verdict
 from ..config.settings import Settings
-from ..runtime.definitions import SessionKind, Tier, ToolDefinition
+from ..runtime.definitions import Capability, SessionKind, Tier, ToolDefinition
 from ..tools.registry import builtin_tools, is_available
 from .escaping import safe_line
 from .exit_codes import ANSWERED, FAILED
@@ -80,6 +81,7 @@ class _Lint:
         if about:
             yield from self._never_matches(rule, about)
             yield from self._never_asked(rule, about)
+            yield from self._new_hosts(rule, about)
         yield from self._gap_above(rule)
         yield from self._elevated(number, rule)
         yield from self._programs(number, rule)
@@ -133,11 +135,32 @@ class _Lint:
 
     def _never_asked(self, rule: Rule, about: tuple[ToolDefinition, ...]) -> Iterator[str]:
         harmless = all(
-            definition.tier is Tier.READ_ONLY and definition.approval == "never"
+            definition.tier is Tier.READ_ONLY
+            and definition.approval == "never"
+            and Capability.NETWORK not in definition.needs
             for definition in about
         )
         if rule.verdict is Verdict.ALLOW and harmless:
             yield "it never decides: no preset asks about such calls, and it overrules nothing else"
+
+    def _new_hosts(self, rule: Rule, about: tuple[ToolDefinition, ...]) -> Iterator[str]:
+        """What an allowance of a tool that only reads takes away: the question about a new host."""
+        if rule.verdict is not Verdict.ALLOW:
+            return
+        for definition in about:
+            if definition.tier is not Tier.READ_ONLY or Capability.NETWORK not in definition.needs:
+                continue
+            places = [name for name in URL_ARGUMENTS if name in definition.parameters["properties"]]
+            if not places:
+                yield (
+                    f"it lets {definition.name} run without a question in a session that has read "
+                    "untrusted content and private data, which can leave with a call"
+                )
+            elif not any(name in rule.arguments for name in places):
+                yield (
+                    f"it lets {definition.name} reach every new host without a question where "
+                    f"strict would ask; name those that it may: arguments.{places[0]} = {{ host = … }}"
+                )
 
     def _gap_above(self, rule: Rule) -> Iterator[str]:
         tiers = rule.tiers

@@ -11,28 +11,22 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 
-import msgspec
 import trio
 
 from ..config.prices import PriceTable
 from ..config.settings import Settings
-from ..embedded import Runtime, Session, open_runtime
 from ..providers.recording import recording_path
 from ..runtime.data_lock import DataInUse
 from ..runtime.errors import CallboardError, ConflictError, ValidationError
 from ..runtime.events import (
-    ApprovalAsked,
-    ChildAsks,
     Event,
     InputAccepted,
-    QuestionAsked,
     TurnEnded,
-    TurnResumed,
 )
-from ..turn_handle import Turn, TurnEvent
+from .asking_screen import asking_screen
 from .choice import Choice, RunOptions, choose
 from .complaint import complain
 from .deferred_calls import DeferredCalls
@@ -46,7 +40,11 @@ from .going_on import (
     running_below,
     unanswered,
 )
+from .keyboard import Keyboard
 from .output import Output
+from .questions_of import questions_of
+from .run_opening import Meeting, open_place
+from .run_place import RunPlace, RunSession, RunTurn
 from .style import counted, style_of
 from .terminal_channel import TerminalChannel
 from .view import JsonView, TextView, View
@@ -100,11 +98,12 @@ class _Job:
             if options.json
             else TextView(self._output.write, style_of(sys.stdout), PriceTable(settings.prices))
         )
-        asking = _asking_screen(self._output, is_json=options.json)
+        asking = asking_screen(self._output, is_json=options.json)
+        self._asking = asking
         self._channel = self._terminal(asking) if asking is not None else None
         self.screens = {self._output} if asking is None else {self._output, asking}
         self._scope = trio.CancelScope()
-        self._turn: Turn | None = None
+        self._turn: RunTurn | None = None
         self._stopped: int | None = None
         self._session_id = ""
         self._deferred = DeferredCalls()
@@ -157,20 +156,8 @@ class _Job:
         """The exit code, and what to complain about."""
         options = self._options
         choice = await self._choose()
-        async with (
-            open_runtime(
-                model=choice.model,
-                base_url=options.base_url,
-                dialect=options.dialect,
-                workspace=options.workspace,
-                data=self._data,
-                policy=options.policy,
-                channel=self._channel,
-                record=self._recordings,
-                wake=False,
-                settings=_without_preferences(options.tuning.applied(self._settings, choice.agent)),
-            ) as runtime,
-        ):
+        await self._ask_about_skills(choice)
+        async with self._place(choice) as runtime:
             if self._channel is not None:
                 self._channel.questions = runtime
             elif options.prompt is None and choice.session is not None:
@@ -186,20 +173,34 @@ class _Job:
             ended = await self._play(turn)
             return _worst([ended, *await self._play_left(runtime, session)])
 
-    async def _play_left(self, runtime: Runtime, session: Session) -> list[TurnEnded | None]:
+    def _place(self, choice: Choice) -> AbstractAsyncContextManager[RunPlace]:
+        meeting = Meeting(
+            channel=self._channel,
+            notice=self._view.notice,
+            confirm=self._confirm if self._asking is not None else None,
+        )
+        return open_place(
+            self._options, choice, self._settings, self._data, meeting, record=self._recordings
+        )
+
+    async def _confirm(self, question: str) -> bool:
+        assert self._asking is not None
+        return await Keyboard(0, self._asking).choice(question) in {"y", "yes"}
+
+    async def _play_left(self, runtime: RunPlace, session: RunSession) -> list[TurnEnded | None]:
         """What was left in the session: a suspended turn, inputs that wait; until nothing is."""
         ended: list[TurnEnded | None] = []
         while self._stopped is None and (turn := await self._next_left(runtime, session)):
             ended.append(await self._play(turn))
         return ended
 
-    async def _next_left(self, runtime: Runtime, session: Session) -> Turn | None:
+    async def _next_left(self, runtime: RunPlace, session: RunSession) -> RunTurn | None:
         turn = await session.resume()
         while turn is None and await self._wait_below(runtime, session):
             turn = await session.resume()
         return turn or await session.resume()  # an answer may have come before it was waited for
 
-    async def _wait_below(self, runtime: Runtime, session: Session) -> bool:
+    async def _wait_below(self, runtime: RunPlace, session: RunSession) -> bool:
         """Waits for the answer of a session that nobody waits for; whether there was one to come.
 
         Leaving the runtime would cancel it.
@@ -216,7 +217,7 @@ class _Job:
         return True
 
     async def _end_left(
-        self, runtime: Runtime, session: Session, ended: list[TurnEnded | None]
+        self, runtime: RunPlace, session: RunSession, ended: list[TurnEnded | None]
     ) -> tuple[int, str]:
         """Asks what no turn waits for, goes on with what follows, and says what is left at last."""
         session_id, channel, has_asked = session.session_id, self._channel, False
@@ -237,7 +238,7 @@ class _Job:
             self._view.notice(f"nothing waits in {session_id}")
         return _worst(ended)
 
-    async def _play(self, turn: Turn) -> TurnEnded | None:
+    async def _play(self, turn: RunTurn) -> TurnEnded | None:
         async with turn:
             self._turn = turn
             await self._follow(turn)
@@ -254,7 +255,18 @@ class _Job:
         finally:
             await reader.aclose()
 
-    async def _session(self, runtime: Runtime, choice: Choice) -> Session:
+    async def _ask_about_skills(self, choice: Choice) -> None:
+        from .skill_question import SkillQuestion
+
+        tools = self._settings.agent(choice.agent).tools
+        if tools is not None and "skill" not in tools:
+            return
+        session = choice.session
+        folder = session.workspace if session is not None else self._options.workspace or Path.cwd()
+        keyboard = Keyboard(0, self._asking) if self._asking is not None else None
+        await SkillQuestion(self._data, Path(folder)).put(keyboard, self._view.notice)
+
+    async def _session(self, runtime: RunPlace, choice: Choice) -> RunSession:
         view = self._view
         _, budget = self._options.tuning.budgets
         if choice.session is not None:
@@ -270,7 +282,7 @@ class _Job:
         view.begin(session.session_id, runtime.model, choice.reason or runtime.model_reason, begun)
         return session
 
-    async def _follow(self, turn: Turn) -> None:
+    async def _follow(self, turn: RunTurn) -> None:
         """Shows the events as they come; a slow reader of the output slows the turn, not us."""
         channel = self._channel
         async for event in turn:
@@ -280,7 +292,7 @@ class _Job:
             self._view.show(event, turn.seq if is_stored else None, turn.at_ms)
             self._deferred.see(event)
             if channel is not None:
-                for question_id in _questions(event):
+                for question_id in questions_of(event):
                     channel.reach(question_id)
             await self._output.wait_room()
 
@@ -336,37 +348,7 @@ def _worst(ended: list[TurnEnded | None]) -> tuple[int, str]:
     return next((each for each in verdicts if each[0] != ANSWERED), (ANSWERED, ""))
 
 
-def _questions(event: TurnEvent) -> tuple[str, ...]:
-    """The questions that a person is asked from here on."""
-    match event:
-        case ApprovalAsked(approval_id=approval_id, same_as="", is_deferred=False):
-            return (approval_id,)
-        case TurnResumed(approval_ids=approval_ids):
-            return approval_ids
-        case ChildAsks(question_id=question_id) | QuestionAsked(question_id=question_id):
-            return (question_id,)
-        case _:
-            return ()
-
-
 def _is_unfit_workspace(error: CallboardError) -> bool:
     """Whether the folder is the fault, and the error does not speak of the option already."""
     is_unfit = isinstance(error, ValidationError) and error.field == "workspace"
     return is_unfit and "--workspace" not in str(error)
-
-
-def _without_preferences(settings: Settings) -> Settings:
-    """The settings with every agent's model taken out: the choice has been made already."""
-    agents = {
-        name: msgspec.structs.replace(agent, model=None) for name, agent in settings.agents.items()
-    }
-    return msgspec.structs.replace(settings, agents=agents)
-
-
-def _asking_screen(output: Output, *, is_json: bool) -> Output | None:
-    """Where a person can be asked, if there is one: it takes a terminal to read and one to show."""
-    if not os.isatty(0):
-        return None
-    if os.isatty(1) and not is_json:
-        return output
-    return Output(2) if os.isatty(2) else None

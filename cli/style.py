@@ -10,7 +10,7 @@ import msgspec
 
 from ..runtime.definitions import CallStatus
 
-_CODES = {"dim": "2", "bold": "1", "red": "31", "green": "32", "yellow": "33"}
+_CODES = {"dim": "2", "bold": "1", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
 class Style(msgspec.Struct, frozen=True):

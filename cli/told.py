@@ -18,6 +18,7 @@ from ..runtime.permission_events import (
     SessionTainted,
 )
 from ..runtime.plan_events import PlanSet, progress_of
+from ..runtime.undo_events import ChangesUndone
 from .approvals import coverage
 from .style import counted
 
@@ -25,6 +26,7 @@ Told = (
     ApprovalAsked
     | ApprovalAnswered
     | CallDeferred
+    | ChangesUndone
     | ChildAsks
     | GrantGiven
     | GrantRevoked
@@ -78,6 +80,10 @@ def told(event: Told) -> str:
             return f"{_late(event)}: {event.text}"
         case PlanSet(items=items):
             return f"plan: {progress_of(items)}"
+        case ChangesUndone():
+            left = f", {counted(event.left, 'path')} left as they are" if event.left else ""
+            done = f"{counted(event.paths, 'path')} put back{left}"
+            return f"{event.undo_id}: {done} (undone by {event.undone_by})"
         case MemoryForgotten():
             return f"{event.memory_id} is forgotten (by {event.forgotten_by})"
         case ChildAsks() | QuestionAsked() | QuestionAnswered() | MessageSent():

@@ -61,6 +61,7 @@ class Transcript:
         style: What can be shown.
         session_id: Ends the summary.
         prices: What the turn's cost in the summary is made of.
+        write_text: Takes the model's own text; `write` by default.
     """
 
     def __init__(
@@ -69,10 +70,12 @@ class Transcript:
         style: Style,
         session_id: str = "",
         prices: PriceTable | None = None,
+        write_text: Callable[[str], None] | None = None,
     ) -> None:
         self.session_id = session_id
         self._prices = prices or PriceTable()
         self._write = write
+        self._write_text = write_text or write
         self._style = style
         self._names: dict[str, str] = {}
         self._answered_here: set[str] = set()
@@ -173,7 +176,7 @@ class Transcript:
         if not self._is_in_text:
             self._is_in_text, self._is_thinking = True, False
             self._put("\n")
-        self._put(safe_text(text))
+        self._put(safe_text(text), self._write_text)
 
     def _thinking(self) -> None:
         """Reasoning is not printed; on a terminal a line says that it goes on."""
@@ -249,8 +252,8 @@ class Transcript:
     def _line(self, text: str) -> None:
         self._put(f"{text}\n")
 
-    def _put(self, text: str) -> None:
-        self._write(text)
+    def _put(self, text: str, write: Callable[[str], None] | None = None) -> None:
+        (write or self._write)(text)
         self._last = text[-1:] or self._last
 
 

@@ -20,6 +20,7 @@ import msgspec
 
 from ..runtime.definitions import Agent
 from ..runtime.errors import NotFoundError, StorageError, ValidationError
+from .plugin_settings import PluginSettings
 from .policy_tables import read_rules, without_rules
 from .prices import Price
 from .settings import ManagedSettings, ProviderSettings, Settings
@@ -36,8 +37,8 @@ MAX_FILE_BYTES = 1024 * 1024
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """Names of agents and providers: they stand in commands and before the slash of a model."""
 
-RESERVED_PROVIDERS = frozenset({"custom", "rehearsal"})
-"""Names that mean something of their own: `--base-url`'s provider and the built-in model."""
+RESERVED_PROVIDERS = frozenset({"custom", "git", "rehearsal"})
+"""Names that mean something of their own: `--base-url`'s provider, git's credentials, the built-in model."""
 
 TOML_WORDS = {
     " | null`": "`",
@@ -49,7 +50,7 @@ TOML_WORDS = {
 """What TOML calls the types that msgspec names."""
 
 _Any = TypeVar("_Any")
-_Table = TypeVar("_Table", Agent, ProviderSettings)
+_Table = TypeVar("_Table", Agent, PluginSettings, ProviderSettings)
 
 
 def config_folder(environ: Mapping[str, str] | None = None) -> Path:
@@ -155,11 +156,18 @@ def parse_settings(text: str, file: Path) -> Settings:
     prices = _prices(reader, document)
     rules = read_rules(reader, document)
     document = without_rules(document)
-    empty: dict[str, Any] = {"agents": {}, "providers": {}, "prices": {}, "rules": []}
+    empty: dict[str, Any] = {
+        "agents": {}, "plugins": {}, "providers": {}, "prices": {}, "rules": []
+    }  # fmt: skip
     settings = reader.convert({**document, **empty}, Settings, ())
     agents = reader.tables(document, "agents", Agent, {"policy": settings.policy})
     return msgspec.structs.replace(
-        settings, agents=agents, providers=providers, prices=prices, rules=rules
+        settings,
+        agents=agents,
+        plugins=reader.tables(document, "plugins", PluginSettings, {}),
+        providers=providers,
+        prices=prices,
+        rules=rules,
     )
 
 

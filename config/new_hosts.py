@@ -22,12 +22,20 @@ MAX_NAMED = 3
 
 
 def new_host(
-    definition: ToolDefinition, arguments: CallArguments, known: AbstractSet[str]
+    definition: ToolDefinition,
+    arguments: CallArguments,
+    known: AbstractSet[str],
+    place: str | None = None,
 ) -> str | None:
-    """In words, what is new about where the call connects; `None` when nothing is."""
+    """In words, what is new about where the call connects; `None` when nothing is.
+
+    `place` is the one host where its tool connects when no argument says where, if it has one.
+    """
     if Capability.NETWORK not in definition.needs:
         return None
     hosts = named_hosts(definition, arguments)
+    if hosts is None and place is not None and not url_arguments(definition, arguments):
+        hosts = (place,)
     if hosts is None:
         return f"where {definition.name} connects can't be told"
     new = [host for host in dict.fromkeys(hosts) if host not in known]

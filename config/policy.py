@@ -21,6 +21,7 @@ from .policy_index import RuleIndex
 from .policy_match import CallArguments, CompiledRule, advice
 from .policy_preset import Ruling, ruling
 from .policy_rules import PlacedRule, Verdict
+from .typed_commands import PROCESS, SHELL, typed_command
 
 MAX_CACHED_TOOLS = 512
 """Tools whose rules a layer keeps at hand: more than a runtime sensibly has. For names beyond that,
@@ -79,16 +80,24 @@ class PolicyLayer:
         owner: Whose it is, for people: `agent general`.
         preset: Its preset; `None` for an owner who only has rules, and asks for nothing else.
         rules: In any order.
+        places: By tool, the one host that the operator has it connect to; for others, the arguments
+            say it or nothing does.
     """
 
     def __init__(
-        self, owner: str, preset: Preset | None, rules: Iterable[CompiledRule] = ()
+        self,
+        owner: str,
+        preset: Preset | None,
+        rules: Iterable[CompiledRule] = (),
+        places: Mapping[str, str] | None = None,
     ) -> None:
         self.owner = owner
         self.preset = preset
         self.rules = tuple(rules)
         self._by_tool: dict[str, Mapping[Verdict, RuleIndex]] = {}
-        self.version = _digest([owner, preset, sorted({_canonical(rule) for rule in self.rules})])
+        self._places = dict(places or {})
+        said = [owner, preset, sorted({_canonical(rule) for rule in self.rules})]
+        self.version = _digest([*said, self._places] if self._places else said)
 
     def ruling(self, question: PolicyQuestion, arguments: CallArguments) -> Ruling:
         """What this layer alone says."""
@@ -133,7 +142,9 @@ class PolicyLayer:
         if self.preset in {None, Preset.AUTO}:
             return None
         if question.is_exposed or (self.preset is Preset.STRICT and not question.is_redirect):
-            return new_host(question.definition, arguments, question.hosts)
+            # What an exposed session searches for may be what it has read, wherever it is known.
+            place = None if question.is_exposed else self._places.get(question.definition.name)
+            return new_host(question.definition, arguments, question.hosts, place)
         return None
 
     def _by_preset(self, question: PolicyQuestion, tier: Tier, new: str | None) -> Ruling:
@@ -175,6 +186,17 @@ class Policy:
     def ruling(self, question: PolicyQuestion) -> Ruling:
         """The verdict about one call, why, and what decided."""
         arguments = CallArguments(question.arguments, question.properties)
+        found = self._ruling(question, arguments)
+        command = typed_command(question.tool, arguments)
+        if command is None:
+            return found
+        typed = msgspec.structs.replace(question, tool=SHELL, arguments=command)
+        as_command = self._ruling(typed, CallArguments(command, question.properties))
+        # What the preset says of a command, it says of the call itself.
+        is_stricter = as_command.verdict.rank > found.verdict.rank and not as_command.is_by_preset
+        return as_command if is_stricter else found
+
+    def _ruling(self, question: PolicyQuestion, arguments: CallArguments) -> Ruling:
         if len(self.layers) == 1:
             return self.layers[0].ruling(question, arguments)
         said = [(layer.ruling(question, arguments), layer.owner) for layer in self.layers]
@@ -187,6 +209,8 @@ class Policy:
 
     def has_rules_about(self, tool: str) -> bool:
         """Whether a verdict about calls of this tool may follow from more than their tier."""
+        if tool == PROCESS and self.has_rules_about(SHELL):
+            return True
         return any(layer.has_rules_about(tool) for layer in self.layers)
 
     def meet(self, other: Policy) -> Policy:
@@ -197,13 +221,30 @@ class Policy:
 class PolicyBook:
     """All rules of a configuration, and the policies that they make.
 
+    Args:
+        rules: Of all agents.
+        places: As in `PolicyLayer`; see `search_places`.
+
+    Attributes:
+        revision: Counts the replacements: what was kept of an earlier one holds no longer.
+
     Raises:
         ValidationError: An example of a rule is wrong.
     """
 
-    def __init__(self, rules: Iterable[PlacedRule] = ()) -> None:
+    def __init__(
+        self, rules: Iterable[PlacedRule] = (), places: Mapping[str, str] | None = None
+    ) -> None:
+        self.revision = 0
         self._rules = tuple(map(compiled, rules))
+        self._places = places
         self._layers: dict[tuple[str, Preset, SessionKind, str | None], PolicyLayer] = {}
+
+    def replace(self, other: PolicyBook) -> None:
+        """Has the rules of another book from now on."""
+        self._rules, self._places = other._rules, other._places
+        self._layers.clear()
+        self.revision += 1
 
     def policy(
         self,
@@ -228,7 +269,8 @@ class PolicyBook:
             if len(self._layers) >= MAX_CACHED_LAYERS:
                 self._layers.clear()
             rules = [r for r in self._rules if r.is_about_session(agent.name, kind, channel)]
-            layer = self._layers[key] = PolicyLayer(f"agent {agent.name}", agent.policy, rules)
+            owner = f"agent {agent.name}"
+            layer = self._layers[key] = PolicyLayer(owner, agent.policy, rules, self._places)
         own = Policy((layer,))
         return own if parent is None else parent.meet(own)
 

@@ -30,6 +30,11 @@ class Ruling(msgspec.Struct, frozen=True):
     rule: str
     defer: bool = False
 
+    @property
+    def is_by_preset(self) -> bool:
+        """Whether no rule had a word in it."""
+        return self.rule.startswith("preset ")
+
 
 def ruling(
     preset: Preset,

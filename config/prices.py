@@ -88,6 +88,11 @@ class PriceTable:
         self._own = dict(own or {})
         self._found: dict[tuple[str, str], Price | None] = {}
 
+    def replace(self, other: PriceTable) -> None:
+        """Has the prices of another table from now on."""
+        self._own = other._own
+        self._found.clear()
+
     def price(self, provider: str, model: str) -> Price | None:
         """The price of a model, or `None` when it is unknown."""
         key = (provider, model)

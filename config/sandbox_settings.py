@@ -41,7 +41,16 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         processes: At once, of one program. 256: a parallel build fits, a fork bomb does not.
         file_bytes: Of one file that a program writes. 1 GiB.
         temporary_bytes: Of /tmp, which is in memory and goes with the program. 256 MiB.
+        temporary_files: In /tmp and /dev/shm, which are in memory. 100,000: an archive is unpacked
+            there, and the kernel's memory is not filled with names.
         output_bytes: Of each of stdout and stderr, how much is kept: beginning and end. 1 MiB.
+        network: Whether programs that models write may ask to reach hosts, through a guarded proxy
+            (`run_code` and `shell` with `network`). Off: a program can send away what it reads.
+        network_bytes: What one program may move over it, both ways together. 1 GiB: the packages
+            of a large installation fit.
+        run_as: The ordinary user that runs sandboxes when callboard runs as root.
+        self_test_hours: After how many hours the sandbox is tested again. 6: an update of the
+            system is noticed on the same day.
     """
 
     minimum: Strength = Strength.FULL
@@ -51,7 +60,12 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     processes: Annotated[int, msgspec.Meta(ge=8, le=100_000)] = 256
     file_bytes: Amount = 1024 * MIB
     temporary_bytes: Amount = 256 * MIB
+    temporary_files: Annotated[int, msgspec.Meta(ge=100, le=100_000_000)] = 100_000
     output_bytes: Annotated[int, msgspec.Meta(ge=1024, le=256 * MIB)] = MIB
+    network: bool = False
+    network_bytes: Amount = 1024 * MIB
+    run_as: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
+    self_test_hours: Annotated[int, msgspec.Meta(ge=1, le=24 * 365)] = 6
 
     def __post_init__(self) -> None:
         if self.minimum is Strength.NONE:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from ..runtime.http_url import parse_url
 from .settings import SearchEngine, SearchSettings
 
 
@@ -65,3 +66,9 @@ def engines_of(settings: SearchSettings) -> dict[str, KnownEngine]:
 def engine_of(settings: SearchSettings) -> KnownEngine | None:
     """The engine that searches are made with; `None` when none is configured."""
     return None if settings.engine is None else engines_of(settings)[settings.engine]
+
+
+def search_places(settings: SearchSettings) -> dict[str, str]:
+    """By tool, the host that searches are made at: what the policy calls new is that one."""
+    engine = engine_of(settings)
+    return {} if engine is None else {"web_search": parse_url(engine.base_url).host}

@@ -17,9 +17,13 @@ from ..runtime.definitions import Agent, Preset
 from ..runtime.errors import NotFoundError
 from ..runtime.stream import MAX_ARGUMENT_BYTES
 from .base_url import checked_base_url
+from .development_settings import GitSettings, TestSettings
+from .memory_settings import MemorySettings
+from .plugin_settings import PluginSettings
 from .policy_rules import PlacedRule
 from .prices import Price
 from .sandbox_settings import SandboxSettings
+from .server_settings import ServerSettings
 
 MAX_COUNT = 100_000
 """No count of concurrent things is sensibly higher; it catches a slipped finger."""
@@ -242,10 +246,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         limits: The bounds.
         network: Where tools may connect.
         search: Where searches are made.
+        memory: How memories are found.
         sandbox: What programs that models ask for may see and use up.
+        git: Who `git_commit` commits as.
+        tests: What `run_tests` runs.
+        server: How `callboard serve` is reached.
         keys: How provider keys are kept.
         inactive: Providers that are not to be used, by name; built-in ones too.
         providers: Configured providers, by name.
+        plugins: What is said of plugins, by name; those that are not enabled are not used.
         agents: Configured agents, by name; `general` exists without being listed.
         prices: What models cost, by `PROVIDER/MODEL`; they win over the prices that ship.
         rules: The policy's rules, those of agents too, each with its place in the file.
@@ -256,10 +265,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     limits: Limits = Limits()
     network: NetworkSettings = NetworkSettings()
     search: SearchSettings = SearchSettings()
+    memory: MemorySettings = MemorySettings()
     sandbox: SandboxSettings = SandboxSettings()
+    git: GitSettings = GitSettings()
+    tests: TestSettings = TestSettings()
+    server: ServerSettings = ServerSettings()
     keys: KeySettings = KeySettings()
     inactive: tuple[str, ...] = ()
     providers: dict[str, ProviderSettings] = msgspec.field(default_factory=dict)
+    plugins: dict[str, PluginSettings] = msgspec.field(default_factory=dict)
     agents: dict[str, Agent] = msgspec.field(default_factory=dict)
     prices: dict[str, Price] = msgspec.field(default_factory=dict)
     rules: tuple[PlacedRule, ...] = ()

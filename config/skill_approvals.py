@@ -1,6 +1,7 @@
 """Which skills of workspaces a person approved: `skills.json` in the data folder. Everything blocks.
 
-An approval is for one content of one folder, by its hash: what is changed by a letter has none.
+An approval is for one content of one folder, by its hash: what is changed by a letter has none. So
+is a person's "not now": the same content is not asked about again.
 """
 
 from __future__ import annotations
@@ -24,8 +25,12 @@ Digests = Mapping[str, str]
 """The hash that is approved for each folder of a skill, relative to its workspace."""
 
 
+_Change = Callable[[dict[str, str]], dict[str, str]]
+
+
 class _Approved(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     workspaces: dict[str, dict[str, str]] = {}
+    put_off: dict[str, dict[str, str]] = {}
 
 
 class SkillApprovals:
@@ -47,17 +52,21 @@ class SkillApprovals:
         """
         return self._load().workspaces.get(_key(workspace), {})
 
+    def put_off(self, workspace: Path) -> Digests:
+        """What a person was asked about in a workspace and did not approve; raises as `of`."""
+        return self._load().put_off.get(_key(workspace), {})
+
     def allow(self, workspace: Path, folder: str, digest: str) -> None:
         """Approves this content of a folder, in the place of another; on the disk when it returns.
 
         Raises:
             StorageError: It can't be written.
         """
+        self._change(workspace, approved=lambda folders: {**folders, folder: digest})
 
-        def change(folders: dict[str, str]) -> dict[str, str]:
-            return {**folders, folder: digest}
-
-        self._change(workspace, change)
+    def put_it_off(self, workspace: Path, folder: str, digest: str) -> None:
+        """Keeps that a person does not want to be asked about this content. Raises as `allow`."""
+        self._change(workspace, put_off=lambda folders: {**folders, folder: digest})
 
     def revoke(self, workspace: Path, folder: str) -> bool:
         """Takes an approval back; says whether there was one. Raises as `allow`."""
@@ -67,16 +76,18 @@ class SkillApprovals:
             had.extend(name for name in folders if name == folder)
             return {name: digest for name, digest in folders.items() if name != folder}
 
-        self._change(workspace, change)
+        self._change(workspace, approved=change)
         return bool(had)
 
-    def _change(self, workspace: Path, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
+    def _change(
+        self, workspace: Path, *, approved: _Change | None = None, put_off: _Change | None = None
+    ) -> None:
         make_private_folder(self._data)
         with locked(self._data / LOCK_NAME):
-            workspaces = self._load().workspaces
-            folders = change(workspaces.get(_key(workspace), {}))
-            others = {name: its for name, its in workspaces.items() if name != _key(workspace)}
-            whole = _Approved({**others, _key(workspace): folders} if folders else others)
+            before, key = self._load(), _key(workspace)
+            whole = _Approved(
+                _changed(before.workspaces, key, approved), _changed(before.put_off, key, put_off)
+            )
             data = msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n"
             if len(data) > MAX_FILE_BYTES:
                 raise ValidationError(
@@ -102,3 +113,13 @@ class SkillApprovals:
 def _key(workspace: Path) -> str:
     """The workspace's real name: another way to the same folder is the same workspace."""
     return str(workspace.resolve())
+
+
+def _changed(
+    workspaces: dict[str, dict[str, str]], key: str, change: _Change | None
+) -> dict[str, dict[str, str]]:
+    if change is None:
+        return workspaces
+    folders = change(workspaces.get(key, {}))
+    others = {name: its for name, its in workspaces.items() if name != key}
+    return {**others, key: folders} if folders else others

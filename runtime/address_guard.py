@@ -155,6 +155,10 @@ class AddressGuard:
         self._allow = frozenset((normalize_host(host), port) for host, port in allow)
         self._refuse = frozenset((normalize_host(host), port) for host, port in refuse)
 
+    def allow_only(self, allow: Iterable[Endpoint]) -> None:
+        """Lets these be connected from now on, and no others; connections that are open stay."""
+        self._allow = frozenset((normalize_host(host), port) for host, port in allow)
+
     async def connect(self, host: str, port: int) -> trio.SocketStream:
         """Connects to a checked address of the host.
 

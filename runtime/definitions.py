@@ -83,6 +83,17 @@ class InputSource(enum.StrEnum):
     """A session that nobody waited for has its answer."""
 
 
+class InputMode(enum.StrEnum):
+    """What an input is to a turn that runs when it comes; when none runs, it begins one."""
+
+    QUEUE = "queue"
+    """It waits for its own turn, behind those that wait already."""
+    STEER = "steer"
+    """That turn is told it before its next model call; if none comes, it waits as in the queue."""
+    INTERRUPT = "interrupt"
+    """That turn is cancelled, and its own comes next, ahead of the queue."""
+
+
 class Effect(enum.StrEnum):
     """What may happen to a call whose outcome a crash left unknown."""
 
@@ -235,6 +246,7 @@ class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True):
         timeout_seconds: How long one call may run; waiting for approval does not count.
         approval: `never`, `always`, or `dynamic`: its function of the arguments says.
         effect: What may run again after a crash.
+        source: Where it comes from when it is a plugin's: whose, and of which version.
     """
 
     max_name_length: ClassVar[int] = 64
@@ -248,6 +260,7 @@ class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True):
     timeout_seconds: float = 30.0
     approval: str = "never"
     effect: Effect = Effect.ONCE
+    source: str = ""
 
     @property
     def digest(self) -> str:

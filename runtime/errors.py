@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 NetworkStage = Literal["name", "connect", "tls", "http"]
-ConflictKind = Literal["answered", "expired", "grant", "scope"]
+ConflictKind = Literal["answered", "expired", "grant", "scope", "seq", "key"]
 
 
 class CallboardError(Exception):
@@ -143,7 +143,8 @@ class ConflictError(CallboardError):
     Attributes:
         kind: Of an answer to a question, why it does not count: `answered` (it does not wait any
             more), `expired`, `grant` (the remembered answer that gives it does not hold there) or
-            `scope` (it can't be remembered for that); else `None`.
+            `scope` (it can't be remembered for that). Of a request over the wire, `seq` (it is of
+            another store: start over) or `key` (it was used for another request). Else `None`.
     """
 
     type = "conflict"

@@ -19,9 +19,12 @@ from .channel_events import ChildAsks as ChildAsks
 from .channel_events import MessageSent as MessageSent
 from .channel_events import QuestionAnswered as QuestionAnswered
 from .channel_events import QuestionAsked as QuestionAsked
-from .definitions import InputSource, SessionKind
+from .definitions import SessionKind
 from .durable_event import Event as Event
-from .history import Attachment, Part
+from .history import Part
+from .input_events import InputAccepted as InputAccepted
+from .input_events import InputCancelled as InputCancelled
+from .input_events import InputDelivered as InputDelivered
 from .memory_events import MemoryForgotten as MemoryForgotten
 from .memory_events import MemoryStored as MemoryStored
 from .permission_events import ApprovalAnswered as ApprovalAnswered
@@ -32,7 +35,9 @@ from .permission_events import GrantRevoked as GrantRevoked
 from .permission_events import PrivateDataRead as PrivateDataRead
 from .permission_events import SessionTainted as SessionTainted
 from .plan_events import PlanSet as PlanSet
+from .request_key import RequestKey
 from .stream import AnyStreamEvent, Usage
+from .undo_events import ChangesUndone as ChangesUndone
 
 
 class SessionCreated(Event, frozen=True, kw_only=True, tag="session_created"):
@@ -45,6 +50,7 @@ class SessionCreated(Event, frozen=True, kw_only=True, tag="session_created"):
         tools: The tools that it has of its agent's; `None` is all of them.
         budget: What the whole session may use.
         is_detached: Whether nobody waits for its answer, which becomes an input of the parent.
+        request: The request of a client that it comes of, if that had a key.
     """
 
     agent: str
@@ -57,34 +63,7 @@ class SessionCreated(Event, frozen=True, kw_only=True, tag="session_created"):
     tools: tuple[str, ...] | None = None
     budget: Budget | None = None
     is_detached: bool = False
-
-
-class InputAccepted(Event, frozen=True, kw_only=True, tag="input_accepted"):
-    """An input was stored, and will have its turn.
-
-    Attributes:
-        budget: What its turn may use.
-        source: Who says it: a person, or the runtime with a late result.
-        call_id: The call whose late result it brings.
-        approval_id: The question that the call waited for, when it was deferred.
-        child_id: The session whose answer it brings, when that was delegated.
-    """
-
-    input_id: str
-    text: str
-    attachments: tuple[Attachment, ...] = ()
-    budget: Budget | None = None
-    source: InputSource = InputSource.PERSON
-    call_id: str = ""
-    approval_id: str = ""
-    child_id: str = ""
-
-
-class InputCancelled(Event, frozen=True, kw_only=True, tag="input_cancelled"):
-    """An input that waited for its turn will have none: it was cancelled before."""
-
-    input_id: str
-    reason: str
+    request: RequestKey | None = None
 
 
 class TurnStarted(Event, frozen=True, kw_only=True, tag="turn_started"):
@@ -296,6 +275,7 @@ class SessionRestored(Event, frozen=True, kw_only=True, tag="session_restored"):
 DurableEvent = (
     SessionCreated
     | InputAccepted
+    | InputDelivered
     | InputCancelled
     | TurnStarted
     | MessageCompleted
@@ -313,6 +293,7 @@ DurableEvent = (
     | QuestionAnswered
     | MessageSent
     | PlanSet
+    | ChangesUndone
     | MemoryStored
     | MemoryForgotten
     | ApprovalAsked

@@ -7,6 +7,7 @@ it awaits a commit can't leave an event stored and unpublished.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 import trio
 
@@ -49,6 +50,7 @@ class EventInboxes:
 
     def __init__(self) -> None:
         self._inboxes: dict[str, EventInbox] = {}
+        self._taps: list[Callable[[tuple[Stored, ...]], None]] = []
 
     def open(self, session_id: str) -> EventInbox:
         """A fresh inbox for a session that loads; replaces the one of a crashed predecessor."""
@@ -60,8 +62,18 @@ class EventInboxes:
         if self._inboxes.get(session_id) is inbox:
             del self._inboxes[session_id]
 
+    def watch(self, tap: Callable[[tuple[Stored, ...]], None]) -> Callable[[], None]:
+        """Tells what is committed, of all sessions, until what this gives is called.
+
+        `tap` never waits, and never fails.
+        """
+        self._taps.append(tap)
+        return lambda: self._taps.remove(tap)
+
     def put(self, session_id: str, events: tuple[Stored, ...]) -> None:
         """Hands committed events to the session, when it is live."""
+        for tap in self._taps:
+            tap(events)
         inbox = self._inboxes.get(session_id)
         if inbox is not None:
             inbox.put(events)

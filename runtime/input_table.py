@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import apsw
 
-from .events import InputAccepted, TurnStarted
+from .events import InputAccepted
 
 
 class Late(NamedTuple):
@@ -60,12 +61,14 @@ def accept_input(connection: apsw.Connection, session: int, event: InputAccepted
     )
 
 
-def begin_inputs(connection: apsw.Connection, session: int, event: TurnStarted) -> None:
-    """A turn begins for these inputs."""
-    for input_id in event.input_ids:
+def begin_inputs(
+    connection: apsw.Connection, session: int, turn_id: str, input_ids: Iterable[str]
+) -> None:
+    """A turn begins for these inputs, or is told them."""
+    for input_id in input_ids:
         connection.execute(
             "update inputs set turn_id = ? where session = ? and input_id = ?",
-            (event.turn_id, session, input_id),
+            (turn_id, session, input_id),
         )
 
 

@@ -30,6 +30,7 @@ from .ledger_clock import LedgerClock
 from .memory_table import memory_problem
 from .permission_table import GUARDED, PermissionCheck
 from .projection import Projection
+from .request_table import duplicate, request_of
 from .store import Append, CommitResult
 from .stream import Usage
 
@@ -161,7 +162,7 @@ class Ledger:
         return tuple(
             Stored(session_id, projection.head_seq, at_ms, event)
             for event, data in events
-            if projection.apply(event) and projection.keep(data)
+            if projection.apply(event) and projection.keep(event, data)
         )
 
     def _guard(self, entry: Entry, projection: Projection | None) -> ConflictError | None:
@@ -169,7 +170,9 @@ class Ledger:
         key, is_tainted = (projection.key, projection.is_tainted) if projection else (None, 0)
         now_ms = self._clock.read(entry.at_ms)
         check = PermissionCheck(self._connection, key, now_ms, is_tainted=bool(is_tainted))
-        refused = check.problem(event for event, _ in entry.events)
+        refused = check.problem(event for event, _ in entry.events) or duplicate(
+            (event for event, _ in entry.events), self._connection
+        )
         if refused is not None:
             return refused
         problem = memory_problem(self._connection, (event for event, _ in entry.events))
@@ -215,7 +218,12 @@ def _prepare(append: Append, at_ms: int) -> Entry | ValidationError:
 
 
 def _depends_on_rows(event: DurableEvent) -> bool:
-    """Whether the rows decide what becomes of it: an allowed start, an answer that comes late, a memory."""
+    """Whether the rows decide what becomes of it.
+
+    An allowed start, an answer that comes late, a memory, a request that may come twice.
+    """
+    if request_of(event) is not None:
+        return True
     match event:
         case CallStarted():
             return bool(event.approval_id)

@@ -10,10 +10,12 @@ from .backlog import Backlog
 from .definitions import CallStatus
 from .errors import StorageError
 from .events import Stored
+from .feed_reader import DoneRequest
 from .ledger import Ledger, wall_clock_ms
 from .memories import Memory
 from .migrations import migrate
 from .queries import Queries
+from .request_key import RequestKey
 from .spending import Spending
 from .store import (
     Append,
@@ -28,6 +30,7 @@ from .store import (
     Store,
     UsageRow,
 )
+from .topics import LogEntry, StoredBytes, Topic
 
 _NAME = "the store in memory"
 
@@ -64,6 +67,25 @@ class _MemoryStore:
         events = self._open().events(session_id, after_seq, limit)
         events += [s for s in self._backlog.waiting(session_id) if s.seq > after_seq]
         return events if limit is None else events[: max(limit, 0)]
+
+    async def epoch(self) -> str:
+        return self._open().epoch()
+
+    async def event_bytes(
+        self, session_id: str, *, after_seq: int = 0, limit: int | None = None
+    ) -> list[StoredBytes]:
+        return self._settled().event_bytes(session_id, after_seq, limit)
+
+    async def log(
+        self, *, after_seq: int = 0, topic: Topic | None = None, limit: int | None = None
+    ) -> list[LogEntry]:
+        return self._settled().log(after_seq, topic, limit)
+
+    async def log_head(self) -> int:
+        return self._settled().log_head()
+
+    async def request(self, request: RequestKey) -> DoneRequest | None:
+        return self._settled().request(request)
 
     async def session(self, session_id: str) -> SessionRow | None:
         return self._settled().session(session_id)
@@ -138,9 +160,14 @@ class _MemoryStore:
         return self._settled().waking_sessions()
 
     async def memories(
-        self, *, agent: str | None = None, memory_id: str | None = None, limit: int = 100
+        self,
+        *,
+        agent: str | None = None,
+        memory_id: str | None = None,
+        before: str | None = None,
+        limit: int = 100,
     ) -> list[Memory]:
-        return self._settled().memories(agent, memory_id, limit)
+        return self._settled().memories(agent, memory_id, before, limit)
 
     async def found_memories(self, agent: str, query: str, *, limit: int) -> list[Memory]:
         return self._settled().found_memories(agent, query, limit)

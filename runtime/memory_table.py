@@ -22,9 +22,10 @@ join events e on e.session = m.session and e.seq = m.stored_seq
 
 SELECT_MEMORIES = (
     f"{_SELECT} where (?1 is null or m.agent = ?1) and (?2 is null or m.memory_id = ?2)"
-    " order by m.id desc limit ?3"
+    " and (?3 is null or m.id < (select id from memories where memory_id = ?3))"
+    " order by m.id desc limit ?4"
 )
-"""By agent, by id, as many."""
+"""By agent, by id, stored before that one, as many."""
 
 # A tag is said on purpose: it counts as much as two words of the text.
 SEARCH_MEMORIES = (

@@ -15,10 +15,12 @@ import trio
 from .approval import ApprovalAnswer as ApprovalAnswer
 from .approval import ApprovalRequest as ApprovalRequest
 from .budget import Budget, CallQuota
-from .definitions import Agent, SessionKind, Tier, ToolDefinition, ToolFailure
+from .definitions import Agent, InputMode, SessionKind, Tier, ToolDefinition, ToolFailure
 from .events import CallProgress, DurableEvent, SessionCreated, Stored
 from .history import Attachment, Call
+from .live_state import UnderWay
 from .mailbox import Message, Request
+from .request_key import RequestKey
 from .store import ApprovalRow
 from .subscription import Subscription
 
@@ -249,10 +251,11 @@ DispatcherMessage = RunCalls
 
 
 class InputTicket(msgspec.Struct, frozen=True):
-    """An input is stored under this id, with this `seq`."""
+    """An input is stored under this id, with this `seq`; `turn_id` is the turn that it began at once."""
 
     input_id: str
     seq: int
+    turn_id: str | None = None
 
 
 class CreateSession(Request[str], frozen=True, kw_only=True, tag="create_session"):
@@ -275,7 +278,9 @@ class SubmitInput(Request[InputTicket], frozen=True, kw_only=True, tag="submit_i
     text: str
     attachments: tuple[Attachment, ...] = ()
     budget: Budget | None = None
+    mode: InputMode = InputMode.QUEUE
     subscription: Subscription | None = None
+    request: RequestKey | None = None
 
     def abandon(self) -> None:
         """Ends the subscription too: nothing will come."""
@@ -305,7 +310,14 @@ class WakeSession(Message, frozen=True, kw_only=True, tag="wake_session"):
     session_id: str
 
 
-class FollowSession(Request[None], frozen=True, kw_only=True, tag="follow_session"):
+class Followed(msgspec.Struct, frozen=True):
+    """Where a follower joins: the last event on record that it is not told, and what is under way."""
+
+    head_seq: int
+    under_way: UnderWay
+
+
+class FollowSession(Request[Followed], frozen=True, kw_only=True, tag="follow_session"):
     """Tell this subscription all that happens in the session, until it is closed."""
 
     session_id: str

@@ -194,7 +194,30 @@ create virtual table memory_words using fts5 (
 );
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _CACHE_WRITES, _PERMISSIONS, _TREE, _MEMORY)
+_WIRE = """
+create table meta (key text primary key, value text not null) strict, without rowid;
+insert into meta values ('epoch', lower(hex(randomblob(16))));
+
+create table topic_log (
+  id integer primary key autoincrement,
+  topic text not null,
+  session integer not null,
+  seq integer not null
+) strict;
+
+create table requests (
+  id integer primary key,
+  sender text not null,
+  method text not null,
+  key text not null,
+  digest text not null,
+  session integer not null,
+  seq integer not null,
+  unique (sender, key, method)
+) strict;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _CACHE_WRITES, _PERMISSIONS, _TREE, _MEMORY, _WIRE)
 """Step N brings a file from version N-1 to N."""
 
 

@@ -198,7 +198,10 @@ class PermissionCheck:
                 f"The question {event.approval_id} is {approval.state}, and allows nothing."
             )
         if approval.digest != event.digest:
-            return _refused("What would run is not what was allowed.")
+            return _refused(
+                "What would run is not what was allowed: its arguments, the policy, the sandbox or a "
+                "program of the workspace that it names is another by now. Ask again."
+            )
         if self._is_over(event.call_id):
             return _refused(f"The call {event.call_id} has started or ended already.")
         self._known[event.approval_id] = approval._replace(state="used")

@@ -11,7 +11,10 @@ from .errors import StorageError
 
 MODE = 0o700
 
-OWN_NAMES = ("callboard.", "keys.", "recordings", "models")
+OWN_NAMES = (
+    *("callboard.", "keys.", "tokens.", "daemon.", "vectors.", "memories."),
+    *("recordings", "models", "backups", "workspaces"),
+)
 """How the names in a data folder begin. A folder with others in it, like a home, is not ours to
 close; our files in it are, each by itself."""
 

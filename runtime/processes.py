@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -25,6 +25,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
         network: Whether it may reach hosts, all through the runtime's guarded proxy.
         answers: Unix sockets that lie below `/run/callboard` inside, by name, and who answers there:
             the way to give a program a secret that no file and no variable holds.
+        lists_changes: Whether it is to be found out what it changed in the workspace.
     """
 
     argv: tuple[str, ...]
@@ -35,6 +36,25 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     title: str = ""
     network: bool = False
     answers: Mapping[str, Answerer] = {}
+    lists_changes: bool = False
+
+
+class ChangedFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """What a program changed in its workspace; a folder ends in `/`.
+
+    Attributes:
+        created, modified, deleted: Paths, sorted, a bounded number of each.
+        more: How many further ones there are.
+        why_not: Why that is not known; then nothing else is told.
+        not_undoable: What of it can't be taken back, with why.
+    """
+
+    created: tuple[str, ...] = ()
+    modified: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    more: int = 0
+    why_not: str = ""
+    not_undoable: tuple[str, ...] = ()
 
 
 class Ran(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,10 +65,14 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
         exit_code: As shells count.
         duration_seconds: How long it ran.
         is_truncated: Whether `stdout` or `stderr` is not all of it.
-        killed_by: Why it was ended: `timeout`, `memory`, `cpu`, `processes`, `output`, `file_size`,
-            `cancel`; `None` when it ended by itself.
+        killed_by: Why it was ended: `timeout`, `memory`, `cpu`, `processes`, `files`, `output`,
+            `file_size`, `cancel`, `sandbox` (it could not be bounded, and nothing was run); `None`
+            when it ended by itself.
         killed: How many processes were killed, it and those that it had started.
         sandbox: How strong the sandbox was.
+        hosts: Where it connected, in order.
+        refused_hosts: Where it was not let connect, by host and port, with the reason.
+        changed: What is other in the workspace, when the command wanted to know.
     """
 
     stdout: str
@@ -59,6 +83,9 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
     killed_by: str | None = None
     killed: int = 0
     sandbox: str = "full"
+    hosts: tuple[str, ...] = ()
+    refused_hosts: Mapping[str, str] = {}
+    changed: ChangedFiles = ChangedFiles()
 
 
 class BackgroundProcess(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,12 +118,53 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     left_out_bytes: int = 0
 
 
+class Binding(msgspec.Struct, frozen=True):
+    """What a command does depends on, besides its words.
+
+    Attributes:
+        digest: Of the sandbox's strength, the variables that programs get, and the programs of the
+            workspace that the command names.
+        shown: Those programs, for a person who is asked; empty when there are none.
+    """
+
+    digest: str
+    shown: str = ""
+
+
+class Written(msgspec.Struct, frozen=True):
+    """What of a workspace may have been written since a moment; paths relative to it.
+
+    Attributes:
+        files: Files, links, and repositories' own folders.
+        folders: Folders in which entries have come or gone, or that were moved themselves.
+    """
+
+    files: tuple[str, ...]
+    folders: tuple[str, ...] = ()
+
+
 class Processes(Protocol):
     """The way to run programs: in a sandbox, on one workspace.
 
     All raise `ToolFailure`: `sandbox_unavailable` when none of the required strength is there,
-    `validation_error` for what can't be run.
+    `validation_error` for what can't be run, `permission_denied` when it wants to reach hosts and its
+    call may not.
+
+    Attributes:
+        offers_network: Whether the operator lets programs that models write reach hosts.
     """
+
+    @property
+    def offers_network(self) -> bool:
+        """See above."""
+        ...
+
+    def bind(self, commands: Sequence[str | Sequence[str]], cwd: str) -> Binding:
+        """What these commands depend on: lines for a shell, and lists of words.
+
+        From then on this handle starts nothing when the programs that they name are others.
+        """
+        ...
 
     async def run(self, command: Command, on_line: Callable[[str], None] | None = None) -> Ran:
         """Runs a program to its end; cancelled, it returns when nothing of it is left."""
@@ -110,7 +178,7 @@ class Processes(Protocol):
         """The session's background processes, also those that have ended."""
         ...
 
-    def output(self, process_id: str) -> Output:
+    async def output(self, process_id: str) -> Output:
         """What it has put out since the last time."""
         ...
 
@@ -124,4 +192,15 @@ class Processes(Protocol):
 
     async def wait(self, process_id: str) -> BackgroundProcess:
         """Waits until it has ended."""
+        ...
+
+    async def written(self, since_ns: int) -> Written | None:
+        """What of the workspace may have been written since; `None` when that can't be said."""
+        ...
+
+    def background_since(self, now_ns: int) -> int | None:
+        """Since when background processes may have written what nobody has looked at.
+
+        `None` when none can have. Whoever asks looks, so the next time begins now.
+        """
         ...

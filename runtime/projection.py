@@ -23,7 +23,6 @@ from .events import (
     CallFinished,
     CallProposed,
     CallStarted,
-    ChildAsks,
     DurableEvent,
     FilesMarked,
     GrantGiven,
@@ -31,21 +30,16 @@ from .events import (
     HistoryCompacted,
     InputAccepted,
     InputCancelled,
+    InputDelivered,
     MessageCompleted,
-    MessageSent,
     ModelSwitched,
-    PlanSet,
     PrivateDataRead,
-    ProviderSetAside,
-    QuestionAnswered,
-    QuestionAsked,
     SessionBudgetSet,
     SessionCreated,
     SessionDeleted,
     SessionRestored,
     SessionTainted,
     TitleSet,
-    ToolGivenUp,
     TurnEnded,
     TurnResumed,
     TurnStarted,
@@ -58,8 +52,12 @@ from .marked_files_table import keep_mark
 from .memory_events import MemoryForgotten, MemoryStored
 from .memory_table import keep_memory
 from .permission_table import NEVER_RAN, PermissionEvent, PermissionRows
+from .rare_events import Ignored, Rare
+from .request_table import keep_request
 from .session_table import INSERT_MESSAGE, insert_session, is_delivered
 from .stream import Usage
+from .topic_table import log_event
+from .topics import TOPIC_OF
 from .usage_table import add_usage
 
 MAX_TITLE_LENGTH = 60
@@ -67,36 +65,6 @@ MAX_TITLE_LENGTH = 60
 
 MAX_PREVIEW_LENGTH = 120
 """Two such lines."""
-
-Ignored = (
-    ChildAsks
-    | MessageSent
-    | PlanSet
-    | ProviderSetAside
-    | QuestionAnswered
-    | QuestionAsked
-    | SessionCreated
-    | ToolGivenUp
-)
-"""What changes no row: `create` did the creation."""
-
-Rare = (
-    AgentSwitched
-    | AttemptCharged
-    | AttemptFailed
-    | CallDeferred
-    | FilesMarked
-    | HistoryCompacted
-    | InputCancelled
-    | ModelSwitched
-    | PrivateDataRead
-    | SessionBudgetSet
-    | SessionDeleted
-    | SessionRestored
-    | TitleSet
-    | Ignored
-)
-"""What happens once in a while."""
 
 
 class Projection:
@@ -160,13 +128,14 @@ class Projection:
     ) -> Projection:
         """The projection of a session that begins."""
         key = insert_session(connection, session_id, event, now_ms)
+        keep_request(connection, key, 1, event.request)
         return cls(connection, now_ms, (key, 0, event.title, event.agent, 0, "", 0, None, 0))
 
     @property
     def _permissions(self) -> PermissionRows:
         return PermissionRows(self._connection, self.key)
 
-    def keep(self, data: bytes) -> bool:
+    def keep(self, event: DurableEvent, data: bytes) -> bool:
         """Stores the event that was just applied; always `True`."""
         self.head_seq += 1
         self._connection.execute(
@@ -174,6 +143,8 @@ class Projection:
             (self.key, self.head_seq, self.now_ms, data),
         )
         self._last_event = self._connection.last_insert_rowid()
+        if (topic := TOPIC_OF.get(type(event))) is not None:
+            log_event(self._connection, self.key, self.head_seq, topic)
         return True
 
     def save(self) -> None:
@@ -239,6 +210,8 @@ class Projection:
             case CallDeferred():
                 defer_call(self._connection, self.key, event)
                 part_with_call(self._connection, self.key, event.call_id)
+            case InputDelivered():
+                begin_inputs(self._connection, self.key, event.turn_id, (event.input_id,))
             case InputCancelled():  # what it said stays
                 drop_input(self._connection, self.key, event.input_id)
             case AttemptFailed() | AttemptCharged():
@@ -275,6 +248,7 @@ class Projection:
         if is_delivered(self._connection, event):
             return False
         accept_input(self._connection, self.key, event)
+        keep_request(self._connection, self.key, self.head_seq + 1, event.request)
         is_said = event.source is InputSource.PERSON
         self._message(event.input_id, "user" if is_said else "system", event.text)
         if is_said:
@@ -323,7 +297,7 @@ class Projection:
         )
         if self._connection.changes():
             self.is_active = 1
-        begin_inputs(self._connection, self.key, event)
+        begin_inputs(self._connection, self.key, event.turn_id, event.input_ids)
 
     def _turn_ended(self, event: TurnEnded) -> bool:
         self._connection.execute(

@@ -11,6 +11,7 @@ import msgspec
 from .definitions import CallStatus
 from .event_codec import decode_event
 from .events import CallFinished, Stored
+from .feed_reader import DoneRequest
 from .input_table import LATE_CALLS, LATE_QUESTIONS, SELECT_INPUTS, WAKING
 from .ledger import storage_error
 from .ledger_clock import SEEN_AT_MS
@@ -23,6 +24,8 @@ from .permission_rows import (
     approval_row,
     grant_row,
 )
+from .request_key import RequestKey
+from .request_table import SELECT_REQUEST
 from .spending import Spending, read_spending
 from .store import (
     ApprovalRow,
@@ -34,6 +37,8 @@ from .store import (
     SessionRow,
     UsageRow,
 )
+from .topic_table import LOG_HEAD, SELECT_BYTES, SELECT_LOG, log_entry
+from .topics import LogEntry, StoredBytes, Topic
 from .usage_table import select_usage
 
 Row = TypeVar("Row", SessionRow, MessageRow, CallRow, UsageRow, InputRow)
@@ -99,6 +104,29 @@ class Queries:
                 raise storage_error(place, error) from error
             stored.append(Stored(session_id, seq, at_ms, event))
         return stored
+
+    def epoch(self) -> str:
+        """See `FeedReader.epoch`."""
+        return str(self._rows("select value from meta where key = 'epoch'", ())[0][0])
+
+    def event_bytes(self, session_id: str, after_seq: int, limit: int | None) -> list[StoredBytes]:
+        """See `FeedReader.event_bytes`."""
+        rows = self._rows(SELECT_BYTES, (session_id, after_seq, _bound(limit)))
+        return [StoredBytes(session_id, row[0], row[1], msgspec.Raw(row[2])) for row in rows]
+
+    def log(self, after_seq: int, topic: Topic | None, limit: int | None) -> list[LogEntry]:
+        """See `FeedReader.log`."""
+        values = (after_seq, None if topic is None else topic.value, _bound(limit))
+        return [log_entry(row) for row in self._rows(SELECT_LOG, values)]
+
+    def log_head(self) -> int:
+        """See `FeedReader.log_head`."""
+        return int(self._rows(LOG_HEAD, ())[0][0])
+
+    def request(self, request: RequestKey) -> DoneRequest | None:
+        """See `FeedReader.request`."""
+        rows = self._rows(SELECT_REQUEST, (request.sender, request.method, request.key))
+        return DoneRequest(*rows[0]) if rows else None
 
     def session(self, session_id: str) -> SessionRow | None:
         """See `StoreReader.session`."""
@@ -257,9 +285,11 @@ class Queries:
         """See `StoreReader.waking_sessions`."""
         return [row[0] for row in self._rows(WAKING, ())]
 
-    def memories(self, agent: str | None, memory_id: str | None, limit: int) -> list[Memory]:
+    def memories(
+        self, agent: str | None, memory_id: str | None, before: str | None, limit: int
+    ) -> list[Memory]:
         """See `StoreReader.memories`."""
-        return self._memories(SELECT_MEMORIES, (agent, memory_id, _bound(limit)))
+        return self._memories(SELECT_MEMORIES, (agent, memory_id, before, _bound(limit)))
 
     def found_memories(self, agent: str, query: str, limit: int) -> list[Memory]:
         """See `StoreReader.found_memories`."""

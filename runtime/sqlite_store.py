@@ -20,9 +20,11 @@ from .data_lock import DataLock
 from .definitions import CallStatus
 from .errors import StorageError
 from .events import Stored
+from .feed_reader import DoneRequest
 from .ledger import Ledger, storage_error, wall_clock_ms
 from .memories import Memory
 from .queries import Queries
+from .request_key import RequestKey
 from .spending import Spending
 from .store import (
     Append,
@@ -39,6 +41,7 @@ from .store import (
     UsageRow,
 )
 from .store_file import DATABASE_NAME, make_folder, open_reading, open_writer
+from .topics import LogEntry, StoredBytes, Topic
 
 if TYPE_CHECKING:
     from outcome import Outcome
@@ -126,6 +129,25 @@ class _DiskReader:
     ) -> list[Stored]:
         return await self._read(lambda queries: queries.events(session_id, after_seq, limit))
 
+    async def epoch(self) -> str:
+        return await self._read(Queries.epoch)
+
+    async def event_bytes(
+        self, session_id: str, *, after_seq: int = 0, limit: int | None = None
+    ) -> list[StoredBytes]:
+        return await self._read(lambda queries: queries.event_bytes(session_id, after_seq, limit))
+
+    async def log(
+        self, *, after_seq: int = 0, topic: Topic | None = None, limit: int | None = None
+    ) -> list[LogEntry]:
+        return await self._read(lambda queries: queries.log(after_seq, topic, limit))
+
+    async def log_head(self) -> int:
+        return await self._read(Queries.log_head)
+
+    async def request(self, request: RequestKey) -> DoneRequest | None:
+        return await self._read(lambda queries: queries.request(request))
+
     async def session(self, session_id: str) -> SessionRow | None:
         return await self._read(lambda queries: queries.session(session_id))
 
@@ -203,9 +225,14 @@ class _DiskReader:
         return await self._read(Queries.waking_sessions)
 
     async def memories(
-        self, *, agent: str | None = None, memory_id: str | None = None, limit: int = 100
+        self,
+        *,
+        agent: str | None = None,
+        memory_id: str | None = None,
+        before: str | None = None,
+        limit: int = 100,
     ) -> list[Memory]:
-        return await self._read(lambda queries: queries.memories(agent, memory_id, limit))
+        return await self._read(lambda queries: queries.memories(agent, memory_id, before, limit))
 
     async def found_memories(self, agent: str, query: str, *, limit: int) -> list[Memory]:
         return await self._read(lambda queries: queries.found_memories(agent, query, limit))

@@ -15,6 +15,7 @@ import msgspec
 from .definitions import Binding, CallStatus, InputSource, SessionKind, Tier
 from .errors import ConflictError, NotFoundError, ValidationError
 from .events import DurableEvent, Stored
+from .feed_reader import FeedReader
 from .memories import Memory
 from .spending import Spending
 
@@ -218,7 +219,7 @@ Refusal = NotFoundError | ConflictError | ValidationError
 CommitResult = tuple[Stored, ...] | Refusal
 
 
-class StoreReader(Protocol):
+class StoreReader(FeedReader, Protocol):
     """What can be read. Every method raises `StorageError` when the database fails."""
 
     async def events(
@@ -325,9 +326,14 @@ class StoreReader(Protocol):
         ...
 
     async def memories(
-        self, *, agent: str | None = None, memory_id: str | None = None, limit: int = 100
+        self,
+        *,
+        agent: str | None = None,
+        memory_id: str | None = None,
+        before: str | None = None,
+        limit: int = 100,
     ) -> list[Memory]:
-        """Memories, the latest first; see `MemoryStore`."""
+        """Memories, the latest first, or those stored before that one; see `MemoryStore`."""
         ...
 
     async def found_memories(self, agent: str, query: str, *, limit: int) -> list[Memory]:

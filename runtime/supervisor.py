@@ -20,6 +20,8 @@ from .redaction import redacting_logger
 
 logger = redacting_logger(__name__)
 
+MAX_REMEMBERED = 1000
+"""Actors whose crashes are counted; the one that crashed first is forgotten."""
 RESTART_DELAY_SECONDS = 0.05
 """A pause before a restart, so that an actor that crashes at once can't spin."""
 
@@ -52,6 +54,7 @@ class Supervisor:
     Attributes:
         failure: What ends the nursery, as soon as it is certain: ahead of the actors' own ends, and
             so of whoever waits for them.
+        restarts: How often each actor that crashed was started anew, by its mailbox's name.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class Supervisor:
         self._strict = strict
         self._limit = limit
         self.failure: BaseException | None = None
+        self.restarts: dict[str, int] = {}
 
     async def start(
         self, name: str, make: Callable[[], Actor], mailbox: Mailbox[Any], *, vital: bool = True
@@ -115,9 +119,15 @@ class Supervisor:
                 if self._is_exhausted(crashes):
                     self._give_up(mailbox.name, crashed, vital)
                     return
+                self._count_restart(mailbox.name)
                 await trio.sleep(RESTART_DELAY_SECONDS)
         finally:
             mailbox.close()
+
+    def _count_restart(self, name: str) -> None:
+        self.restarts[name] = self.restarts.get(name, 0) + 1
+        if len(self.restarts) > MAX_REMEMBERED:
+            del self.restarts[next(iter(self.restarts))]
 
     def _is_exhausted(self, crashes: deque[float]) -> bool:
         return (

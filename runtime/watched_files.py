@@ -13,6 +13,7 @@ from functools import cached_property
 from threading import Lock
 
 from .definitions import ErrorType, ToolFailure
+from .file_versions import KeepsVersions
 from .handles import FileContent, FileInfo, Listing, ReadableFiles, WritableFiles
 from .marked_files import MarkedFiles
 
@@ -69,6 +70,23 @@ class FileWatch:
         """A file's bytes have been read."""
         if was_marked or self.is_marked(path):
             self.read[path] = None
+
+    def note_all_read(self) -> None:
+        """A program may read every marked file of the workspace from here on."""
+        if self.is_needed:
+            inside = self._marks.below(self._root)
+            first = min(inside, default=self._root)
+            self.read[os.path.relpath(first, self._root)] = None
+
+    def folders_above_marks(self) -> list[str]:
+        """The folders, below the workspace's own, in which marked files lie; absolute."""
+        if not self.is_needed:
+            return []
+        found: set[str] = set()
+        for path in self._marks.below(self._root):
+            while (path := os.path.dirname(path)) not in found and len(path) > len(self._root):
+                found.add(path)
+        return sorted(found)
 
     def is_marked(self, path: str) -> bool:
         """Whether a path relative to the workspace is."""
@@ -174,6 +192,16 @@ class WatchedWriter(WatchedReader):
     def __init__(self, files: WritableFiles, watch: FileWatch) -> None:
         super().__init__(files, watch)
         self._writable = files
+
+    @property
+    def unkept(self) -> tuple[str, ...]:
+        """See `KeepsVersions`."""
+        return self._writable.unkept if isinstance(self._writable, KeepsVersions) else ()
+
+    def why_unkept(self, path: str) -> tuple[str, ...]:
+        """See `KeepsVersions`."""
+        files = self._writable
+        return files.why_unkept(path) if isinstance(files, KeepsVersions) else ()
 
     def write(self, path: str, data: bytes, *, replace: bool, create_dirs: bool) -> FileInfo:
         """See `WritableFiles`; in a session that is not tainted, it takes a mark away."""

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
+import trio
 
+from .address_guard import AddressRefused
 from .definitions import ErrorType, ToolFailure
 from .handles import Network, WebAnswer, WebRequest
-from .http_url import HttpUrl, parse_url
+from .http_url import HttpUrl, not_allowed, parse_url
 
 MayVisit = Callable[[WebRequest], Awaitable[str | None]]
 """Why a request must not be sent, or `None` when it may."""
+
+Connect = Callable[[str, int], Awaitable[trio.SocketStream]]
+"""Connects to a checked address of a host, or raises `AddressRefused` or `OSError`."""
 
 
 class WatchedNetwork:
@@ -19,13 +24,17 @@ class WatchedNetwork:
 
     Args:
         network: Sends the requests.
+        connect: Makes the connections of programs; without it they get none.
 
     Attributes:
+        is_let_out: Whether a person allowed this very call, whose arguments name no host.
         hosts: Where the call has connected, in order.
     """
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, connect: Connect | None = None) -> None:
+        self.is_let_out = False
         self._network = network
+        self._connect = connect
         self._hosts: dict[str, None] = {}
         self._decided: frozenset[str] = frozenset()
         self._may_visit: MayVisit | None = None
@@ -53,6 +62,24 @@ class WatchedNetwork:
         answer = await self._network.request(watched, max_bytes=max_bytes)
         self._hosts[parse_url(answer.url).host] = None
         return answer
+
+    async def connect(self, url: HttpUrl) -> trio.SocketStream:
+        """A connection for a program of the call.
+
+        Raises:
+            ToolFailure: `url_not_allowed` for where the call may not go.
+            OSError: There is nobody.
+        """
+        if url.host not in self._decided:
+            await self._check(url, WebRequest(method="GET", url=url.text, headers={}))
+        try:
+            if self._connect is None:
+                raise AddressRefused("there is no way out")
+            stream = await self._connect(url.host, url.port)
+        except AddressRefused:
+            raise not_allowed(url.authority) from None
+        self._hosts[url.host] = None
+        return stream
 
     async def _check(self, url: HttpUrl, request: WebRequest) -> None:
         if self._may_visit is None:

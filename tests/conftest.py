@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+import uuid
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +32,41 @@ HOME_FOLDERS = {
 os.umask(0o022)
 
 pytest.register_assert_rewrite("recordings", "request_rules")
+
+
+RUN = "CALLBOARD_TEST_RUN"
+"""In the environment of every process of a run of tests: by it they are known."""
+SECONDS_TO_END = 10.0
+"""For what was told to end, such as the workers among which the tests were shared."""
+_is_outermost = RUN not in os.environ
+os.environ.setdefault(RUN, uuid.uuid4().hex)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
+    """A run of tests that leaves a process behind has failed."""
+    yield
+    if not _is_outermost:
+        return
+    deadline = time.monotonic() + SECONDS_TO_END
+    while (left := _processes_of_this_run()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    if left:
+        sys.stderr.write("\n".join(["", "Left running by the tests:", *left, ""]))
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+
+def _processes_of_this_run() -> list[str]:
+    mark = f"{RUN}={os.environ[RUN]}".encode()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (process / "environ").read_bytes() and int(process.name) != os.getpid():
+                words = (process / "cmdline").read_bytes().replace(b"\0", b" ")
+                found.append(f"{process.name} {words.decode(errors='replace')}")
+        except OSError:
+            continue  # It ended meanwhile, or is somebody else's.
+    return found
 
 
 @pytest.hookimpl(wrapper=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import tomllib
 from pathlib import Path
 from typing import Any, get_args
@@ -57,6 +58,18 @@ def test_every_built_in_tool_is_listed_as_it_is(tool: Tool) -> None:
     required = its.parameters.get("required", [])
     for name in its.parameters["properties"]:
         assert f"`{name}`" in listed if name in required else f"`{name}?`" in listed
+
+
+def test_the_reference_of_the_tools_is_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / "tool-reference"))
+    text = text_of("docs/tools.md")
+    assert script["written"](text) == text, "run scripts/tool-reference"
+    assert script["main"](["--check"]) == 0
+    stale = text.replace("### `read_file`", "### `read_a_file`")
+    assert stale != text
+    assert script["written"](stale) == text
+    assert script["main"](["--write"]) == 2
+    assert "--check" in capsys.readouterr().err
 
 
 def test_every_limit_is_listed_with_its_default() -> None:

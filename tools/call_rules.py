@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..runtime.definitions import Effect, Resource, Tier
+from ..runtime.definitions import Capability, Effect, Resource, Tier
 from ..runtime.errors import ValidationError
 
 KeyRule = Callable[[Any], Iterable[Resource | str]]
@@ -18,6 +18,9 @@ KeyRule = Callable[[Any], Iterable[Resource | str]]
 
 TierRule = Callable[[Any], Tier | str]
 """Arguments → the tier of this call."""
+
+NeedsRule = Callable[[Any], Iterable[Capability | str]]
+"""Arguments → what this call needs besides."""
 
 EffectRule = Callable[[Any], Effect | str]
 """Arguments → the effect of this call."""
@@ -30,7 +33,7 @@ class CallRules:
         ValidationError: One of them is no function, or is asynchronous and may not be.
     """
 
-    __slots__ = ("approval", "effect", "preview", "raise_tier", "resources")
+    __slots__ = ("approval", "effect", "more_needs", "preview", "raise_tier", "resources")
 
     def __init__(
         self,
@@ -40,6 +43,7 @@ class CallRules:
         resources: KeyRule | None,
         raise_tier: TierRule | None,
         preview: Any,
+        more_needs: NeedsRule | None = None,
     ) -> None:
         self.approval = checked_rule(
             tool_name, "approval", approval if callable(approval) else None
@@ -47,6 +51,7 @@ class CallRules:
         self.effect = checked_rule(tool_name, "effect", effect if callable(effect) else None)
         self.resources = checked_rule(tool_name, "resources", resources)
         self.raise_tier = checked_rule(tool_name, "raise_tier", raise_tier)
+        self.more_needs = checked_rule(tool_name, "more_needs", more_needs)
         self.preview = checked_function(tool_name, "preview", preview)
 
 
@@ -103,6 +108,14 @@ def tier_of(said: Tier | str) -> Tier:
         return Tier(said)
     except ValueError:
         raise _unknown("raise_tier", said, Tier) from None
+
+
+def needs_of(said: Iterable[Capability | str]) -> tuple[Capability, ...]:
+    """The capabilities that a function named; raises `ValidationError`."""
+    try:
+        return tuple(Capability(one) for one in said)
+    except (ValueError, TypeError):
+        raise _unknown("more_needs", said, Capability) from None
 
 
 def effect_of(said: Effect | str) -> Effect:

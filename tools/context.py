@@ -19,6 +19,7 @@ from ..runtime.handles import (
 from ..runtime.memories import MemoryReader, MemoryWriter
 from ..runtime.processes import Processes
 from ..runtime.search import Search
+from .development.workshop import Workshop
 from .progress import ProgressRelay
 
 
@@ -38,6 +39,7 @@ class ToolContext:
         memory_read, memory_write: What the agent's sessions remember.
         plan, skills: The session's plan, and the skills that its model is told of.
         search: The operator's search engine.
+        workshop: What the operator gives development tools.
         artifacts: The kept whole of results that were cut.
         approval_reason: Why this call counted as worth a question when it was decided (whether
             one was asked or not); `None` when it did not. A write that was decided as new must
@@ -67,6 +69,7 @@ class ToolContext:
     plan: PlanHandle | None = None
     skills: SkillReader | None = None
     search: Search | None = None
+    workshop: Workshop | None = None
     artifacts: ArtifactReader | None = None
     approval_reason: str | None = None
     on_progress: InitVar[Callable[[str], None] | None] = None

@@ -19,6 +19,7 @@ from ..runtime.definitions import (
 )
 from ..runtime.handles import ReadableFiles, WritableFiles
 from .file_facts import in_bytes, reading, resource, writing
+from .kept_versions import undo_note
 from .paths import shown
 from .text_diff import diff, whole_diff
 from .threads import run_read, run_write
@@ -87,9 +88,11 @@ def _edit(files: WritableFiles, path: str, edits: list[Edit]) -> ToolResult:
     before, after, name = edited.before, edited.after, edited.name
     info = files.replace_unchanged(path, after.encode(), digest=edited.digest)
     replacements = sum(edit.count for edit in edits)
+    output: dict[str, Any] = {"path": name, "replacements": replacements}
+    output["diff"] = diff(before, after, name)
     times = "1 replacement" if replacements == 1 else f"{replacements} replacements"
     return ToolResult(
-        output={"path": name, "replacements": replacements, "diff": diff(before, after, name)},
+        output=output | undo_note(files),
         display=f"Edited {name} ({times})",
         artifacts=(Artifact(kind="file", id=info.path, size_bytes=info.size_bytes),),
     )

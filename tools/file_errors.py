@@ -24,6 +24,7 @@ _MEANING: dict[int, tuple[ErrorType, str]] = {
     ),
     errno.EISDIR: (ErrorType.NOT_A_FILE, "a directory, where a file is meant."),
     errno.ENXIO: (ErrorType.NOT_A_FILE, "not a regular file."),
+    errno.ENODEV: (ErrorType.NOT_A_FILE, "not a regular file."),
     errno.EEXIST: (ErrorType.ALREADY_EXISTS, "it exists already."),
     errno.ENOTEMPTY: (
         ErrorType.NOT_EMPTY,

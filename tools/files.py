@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from ..runtime.definitions import Artifact, Capability, Effect, Tier, ToolResult
 from ..runtime.handles import FileInfo, WritableFiles
 from .file_facts import in_bytes, overwrite_reason, reading, resource, timestamp, writing
+from .kept_versions import undo_note
 from .paths import shown
 from .preview import preview_of_delete, preview_of_move, preview_of_write
 from .schema import WireName
@@ -108,8 +109,9 @@ async def write_file(
     info = await run_write(_write, files, path, data, mode, replace, create_dirs)
     name = shown(info.path)
     verb = "Wrote" if mode == "overwrite" else "Appended to"
+    output: dict[str, Any] = {"path": name, "size": info.size_bytes, "bytes_written": len(data)}
     return ToolResult(
-        output={"path": name, "size": info.size_bytes, "bytes_written": len(data)},
+        output=output | undo_note(files),
         display=f"{verb} {name} ({in_bytes(len(data))})",
         artifacts=(Artifact(kind="file", id=info.path, size_bytes=info.size_bytes),),
     )
@@ -153,7 +155,7 @@ async def move_file(
     replace = overwrite and context.approval_reason is not None
     await run_write(_move, files, source, destination, replace)
     moved = {"from": shown(files.normalize(source)), "to": shown(files.normalize(destination))}
-    return ToolResult(output=moved, display=f"Moved {moved['from']} to {moved['to']}")
+    return ToolResult(output=moved | undo_note(files), display=f"Moved {moved['from']} to {moved['to']}")
 
 
 def _move(files: WritableFiles, source: str, destination: str, replace: bool) -> None:
@@ -180,12 +182,13 @@ async def delete_file(context: ToolContext, path: str, recursive: bool = False) 
         path: Relative to the workspace; a link is deleted itself, never what it leads to.
         recursive: Whether a directory may be deleted with all that it holds.
     """
-    deleted = await run_write(_delete, writing(context), path, recursive)
+    files = writing(context)
+    deleted = await run_write(_delete, files, path, recursive)
     output: dict[str, Any] = {"deleted": [shown(name) for name in deleted[-MAX_NAMED_DELETIONS:]]}
     if len(deleted) > MAX_NAMED_DELETIONS:
         output.update(truncated=True, total=len(deleted))
     inside = f" and all in it ({len(deleted) - 1})" if len(deleted) > 1 else ""
-    return ToolResult(output=output, display=f"Deleted {shown(path)}{inside}")
+    return ToolResult(output=output | undo_note(files), display=f"Deleted {shown(path)}{inside}")
 
 
 def _delete(files: WritableFiles, path: str, recursive: bool) -> tuple[str, ...]:

@@ -23,9 +23,11 @@ PROTECTED_IN_GIT = frozenset({"hooks", "config", "config.worktree", "commondir"}
 submodules keep theirs deeper."""
 
 UNSHOWABLE = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+    r"[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    r"\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
-"""What a person would not see, or would see as something else."""
+"""What a person would not see, or would see as something else; among it all that HFS+ ignores in a
+name (git's `is_hfs_dotgit` has the list), and the tags in which hidden text is written."""
 
 
 def shown(name: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from ..runtime.handles import FileInfo, ReadableFiles
 from .context import ToolContext
 from .file_facts import in_bytes, reading
+from .kept_versions import with_undo_warning
 from .paths import UNSHOWABLE, shown
 from .text_codec import BASE64, codec_name, encode
 from .text_diff import whole_diff
@@ -74,17 +75,22 @@ def _escape(found: re.Match[str]) -> str:
 
 async def preview_of_write(arguments: Any, context: ToolContext) -> str:
     """What becomes of the file that `write_file` names."""
-    return await run_read(_write, reading(context), arguments)
+    text = await run_read(_write, reading(context), arguments)
+    return await with_undo_warning(text, context, arguments.path, follow=True)
 
 
 async def preview_of_move(arguments: Any, context: ToolContext) -> str:
     """What `move_file` puts where, and what is lost there."""
-    return await run_read(_move, reading(context), arguments)
+    text = await run_read(_move, reading(context), arguments)
+    if not arguments.overwrite:
+        return text
+    return await with_undo_warning(text, context, arguments.destination)
 
 
 async def preview_of_delete(arguments: Any, context: ToolContext) -> str:
     """What `delete_file` would remove."""
-    return await run_read(_delete, reading(context), arguments.path, arguments.recursive)
+    text = await run_read(_delete, reading(context), arguments.path, arguments.recursive)
+    return await with_undo_warning(text, context, arguments.path)
 
 
 def _write(files: ReadableFiles, arguments: Any) -> str:

@@ -65,14 +65,14 @@ async def process(
         raise _invalid("id", f"{action} needs the id of a process")
     match action:
         case "output":
-            return _output(handle, id)
+            return await _output(handle, id)
         case "write":
             if not text:
                 raise _invalid("text", "write needs something to write")
             await handle.write(id, text)
             return ToolResult(output={"id": id, "written": len(text)}, display=f"wrote to {id}")
         case "kill":
-            return _ended(handle, await handle.kill(id))
+            return await _ended(handle, await handle.kill(id))
         case _:
             return await _wait(handle, id, timeout_seconds or SECONDS)
 
@@ -86,11 +86,11 @@ async def _wait(handle: Processes, process_id: str, seconds: float) -> ToolResul
     found = next((each for each in handle.list() if each.process_id == process_id), None)
     if found is None:
         raise _invalid("id", f"{process_id} was forgotten")
-    return _ended(handle, found)
+    return await _ended(handle, found)
 
 
-def _output(handle: Processes, process_id: str) -> ToolResult:
-    new = handle.output(process_id)
+async def _output(handle: Processes, process_id: str) -> ToolResult:
+    new = await handle.output(process_id)
     known = next(each for each in handle.list() if each.process_id == process_id)
     output = {
         **_shown(known),
@@ -100,11 +100,11 @@ def _output(handle: Processes, process_id: str) -> ToolResult:
     return ToolResult(output=output, display=f"{process_id}: {len(new.text)} characters")
 
 
-def _ended(handle: Processes, process: BackgroundProcess) -> ToolResult:
+async def _ended(handle: Processes, process: BackgroundProcess) -> ToolResult:
     shown = _shown(process)
     if process.ran is None:
         return ToolResult(output=shown, display=f"{process.process_id} still runs")
-    new = handle.output(process.process_id)
+    new = await handle.output(process.process_id)
     killed = f", {processes(process.ran.killed)}" if process.ran.killed_by else ""
     return ToolResult(
         output={**shown, "output": new.text},
@@ -121,9 +121,8 @@ def _shown(process: BackgroundProcess) -> dict[str, Any]:
     }
     if process.ran is not None:
         ended = facts(process.ran)
-        shown |= {name: ended[name] for name in ("exit_code", "killed_by") if name in ended}
-        if process.ran.killed_by:
-            shown["killed"] = process.ran.killed
+        told = ("exit_code", "killed_by", "killed", "hosts", "refused_hosts")
+        shown |= {name: ended[name] for name in told if name in ended}
     return shown
 
 

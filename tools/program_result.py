@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from ..runtime.definitions import ErrorType, ToolFailure, ToolResult
-from ..runtime.processes import Ran
+from ..runtime.processes import ChangedFiles, Ran
 from .paths import shown
 from .schema import WireName
 
@@ -46,12 +46,31 @@ def facts(ran: Ran) -> dict[str, Any]:
     return {
         "exit_code": ran.exit_code,
         "duration_ms": round(ran.duration_seconds * 1000),
-        **({"killed_by": ran.killed_by} if ran.killed_by else {}),
+        **({"killed_by": ran.killed_by, "killed": ran.killed} if ran.killed_by else {}),
         **({"truncated": True} if ran.is_truncated else {}),
         "sandbox": ran.sandbox,
+        **({"hosts": list(ran.hosts)} if ran.hosts else {}),
+        **({"refused_hosts": dict(ran.refused_hosts)} if ran.refused_hosts else {}),
+        **changes(ran.changed),
         "stdout": ran.stdout,
         "stderr": ran.stderr,
     }
+
+
+def changes(changed: ChangedFiles) -> dict[str, Any]:
+    """What is other in the workspace, and can't be undone; nothing is said where nothing is."""
+    if changed.why_not:
+        return {"changed": {"not_looked_at": changed.why_not}}
+    kinds = {name: list(getattr(changed, name)) for name in ("created", "modified", "deleted")}
+    told: dict[str, Any] = {name: paths for name, paths in kinds.items() if paths}
+    if changed.more:
+        told["more"] = changed.more
+    return {"changed": told, **unkept(changed)} if told else {}
+
+
+def unkept(changed: ChangedFiles) -> dict[str, Any]:
+    """What of it can't be undone."""
+    return {"not_undoable": list(changed.not_undoable)} if changed.not_undoable else {}
 
 
 def ending(ran: Ran) -> str:

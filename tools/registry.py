@@ -10,6 +10,12 @@ from ..runtime.errors import ConflictError
 from .channel_tools import ask_user, message
 from .clock import get_current_time
 from .delegate import delegate
+from .development.format_code import format_code
+from .development.git_commit import git_commit
+from .development.git_push import git_push
+from .development.git_reading import git_diff, git_log, git_status
+from .development.packages import install_package
+from .development.run_tests import run_tests
 from .file_edit import edit_file
 from .file_pages import read_file
 from .files import delete_file, list_directory, move_file, write_file
@@ -72,6 +78,14 @@ def builtin_tools() -> tuple[Tool, ...]:
         memory_search,
         plan,
         skill,
+        git_status,
+        git_diff,
+        git_log,
+        git_commit,
+        git_push,
+        run_tests,
+        format_code,
+        install_package,
     )
 
 
@@ -86,7 +100,8 @@ class ToolRegistry:
     Args:
         tools: All of them.
         why_not: Says why a tool can't be used on this machine, or `None`; such a tool is not
-            offered. Its answer must stay the same.
+            offered.
+        version: A number that changes when an answer of `why_not` may have changed.
 
     Raises:
         ConflictError: Two have the same name.
@@ -96,14 +111,16 @@ class ToolRegistry:
         self,
         tools: Iterable[Tool],
         why_not: Callable[[ToolDefinition], str | None] = lambda definition: None,
+        version: Callable[[], int] = lambda: 0,
     ) -> None:
         self._why_not = why_not
+        self._version = version
         self._tools: dict[str, Tool] = {}
         self._queries: dict[
-            tuple[tuple[str, ...] | None, SessionKind], tuple[ToolDefinition, ...]
+            tuple[tuple[str, ...] | None, SessionKind, int], tuple[ToolDefinition, ...]
         ] = {}
         for tool in tools:
-            name = tool.definition.name
+            name = tool.name
             if name in self._tools:
                 raise ConflictError(
                     f"two tools are named {name}; give one of them another name (@tool(name=…))"
@@ -137,9 +154,9 @@ class ToolRegistry:
         """What a session's model is told: the agent's tools (`None`: all) that its kind may use.
 
         Unknown names are left out (`unknown` finds them). The same question gives the same
-        object, so that what was encoded of it can be kept by identity.
+        object, so that what was encoded of it can be kept by identity; until `version` changes.
         """
-        key = names, kind
+        key = names, kind, self._version()
         found = self._queries.get(key)
         if found is None:
             if len(self._queries) >= MAX_CACHED_QUERIES:

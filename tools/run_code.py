@@ -1,4 +1,4 @@
-"""run_code: a program text in a sandbox, on the workspace, without a network."""
+"""run_code: a program text in a sandbox, on the workspace."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 from ..runtime.definitions import Capability, Effect, Resource, Tier, ToolResult
 from ..runtime.processes import Command
 from .preview import command_line
+from .program_network import PREVIEW, asks_with_network, needs_with_network, tier_with_network
 from .program_result import Timeout, result_of_program, title
 from .tool import ToolContext, tool
 
@@ -26,6 +27,7 @@ def _preview(arguments: Any, context: ToolContext) -> str:
     """The command with the text that it runs."""
     variables = [f"{name}={value}" for name, value in (arguments.env or {}).items()]
     line = command_line([*variables, *_argv(arguments.language, arguments.args)])
+    line += f"\n{PREVIEW}" if arguments.network else ""
     return f"{line}\n\n{arguments.code}"
 
 
@@ -40,6 +42,9 @@ def _argv(language: str, args: list[str] | None) -> list[str]:
     timeout_seconds=SECONDS,
     effect=Effect.ONCE,
     resources=lambda arguments: [Resource("")],
+    approval=asks_with_network,
+    raise_tier=tier_with_network,
+    more_needs=needs_with_network,
     preview=_preview,
 )
 async def run_code(
@@ -49,8 +54,9 @@ async def run_code(
     args: Annotated[list[str], msgspec.Meta(max_length=MAX_ARGUMENTS)] | None = None,
     env: dict[str, str] | None = None,
     timeout_seconds: Timeout = None,
+    network: bool = False,
 ) -> ToolResult:
-    """Runs Python or Bash code in a sandbox: the workspace is writable, there is no network.
+    """Runs Python or Bash code in a sandbox: the workspace is writable; no network unless asked for.
 
     Args:
         language: python or bash.
@@ -58,6 +64,7 @@ async def run_code(
         args: Its arguments.
         env: Environment variables.
         timeout_seconds: Seconds it may run; default 60.
+        network: Whether it may reach public hosts, where the operator allows that.
     """
     assert context.processes is not None  # or `needs` would have refused the call
     own = {"PYTHONUNBUFFERED": "1"}  # what it prints is seen while it runs, and when it is killed
@@ -67,6 +74,8 @@ async def run_code(
             env={**own, **(env or {})},
             files={_RUNS[language][1]: code.encode(errors="replace")},
             seconds=timeout_seconds or SECONDS,
+            network=network,
+            lists_changes=True,
             title=title(f"{language}: {code}"),
         ),
         context.progress,

@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Optional
 
 import msgspec
@@ -19,6 +19,7 @@ from .docstring import parse_docstring
 
 _LITERAL = frozenset({"default", "enum", "const", "examples", "required", "discriminator"})
 """Keywords whose values are no schemas."""
+_PLAIN = (str, int, float, bool)
 _WIRE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """What every provider takes as the name of a parameter (Anthropic's rule is the narrowest)."""
 
@@ -34,17 +35,22 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         struct: A Struct with one field a parameter, named as in Python.
-        names: Those names.
+        annotations: Those names, each with what the function says of its type.
         context_name: The parameter that takes the context, if any.
         description: The first paragraph of its docstring, or its name in words.
         returns: The annotation of its result when that declares fields, else `None`.
     """
 
     struct: type[msgspec.Struct]
-    names: tuple[str, ...]
+    annotations: dict[str, Any]
     context_name: str | None
     description: str
     returns: Any
+
+    @property
+    def names(self) -> Iterable[str]:
+        """The names of the parameters."""
+        return self.annotations
 
 
 def parameters_of(function: Callable[..., Any], context_type: type) -> Parameters:
@@ -63,6 +69,7 @@ def parameters_of(function: Callable[..., Any], context_type: type) -> Parameter
     hints = _hints(function, name)
     description, described = parse_docstring(inspect.getdoc(function) or "")
     fields: list[tuple[str, Any, Any]] = []
+    annotations: dict[str, Any] = {}
     context_name = None
     for parameter in signature.parameters.values():
         _check_parameter(parameter, hints, name)
@@ -70,29 +77,36 @@ def parameters_of(function: Callable[..., Any], context_type: type) -> Parameter
         if annotation is context_type:
             context_name = parameter.name
             continue
+        if annotation is list:
+            annotation = list[str]  # The rule of the contract: no items said, they are strings.
+        annotations[parameter.name] = annotation
         fields.append(_field(parameter, annotation, described.get(parameter.name), name))
     returns = hints.get("return")
     return Parameters(
         struct=_struct(name, fields),
-        names=tuple(field[0] for field in fields),
+        annotations=annotations,
         context_name=context_name,
         description=description or name.replace("_", " ").capitalize() + ".",
         returns=returns if _declares_fields(returns) else None,
     )
 
 
-def parameters_schema(struct: type[msgspec.Struct], tool_name: str) -> dict[str, Any]:
-    """The JSON Schema of a Struct of arguments; null is not mentioned where it means `absent`.
+def parameters_schema(parameters: Parameters, tool_name: str) -> dict[str, Any]:
+    """The JSON Schema of a function's arguments; null is not mentioned where it means `absent`.
 
     Raises:
         ValidationError: A parameter's type has no JSON Schema; the message names both.
     """
+    struct = parameters.struct
     try:
-        return _inlined(struct, null_is_absent=True)
+        schema = _inlined(struct, null_is_absent=True)
+        if _foreign_class(struct) is None:
+            return schema
     except _NO_SCHEMA as error:
-        for parameter, annotation in struct.__annotations__.items():
-            _check_type(annotation, f"tool {tool_name}: parameter {parameter}", parameter)
+        _check_types(parameters, tool_name)
         raise _no_schema(f"tool {tool_name}: a parameter", error, None) from error
+    _check_types(parameters, tool_name)
+    return schema
 
 
 def output_schema(kind: Any, tool_name: str) -> dict[str, Any]:
@@ -156,12 +170,8 @@ def _check_parameter(parameter: inspect.Parameter, hints: Mapping[str, Any], nam
 def _field(
     parameter: inspect.Parameter, annotation: Any, described: str | None, tool_name: str
 ) -> tuple[str, Any, Any]:
-    if annotation is list:
-        annotation = list[str]  # The rule of the contract: no items said, they are strings.
-    # Ahead of the description, with which msgspec takes any class for a type of its own.
-    _check_type(annotation, f"tool {tool_name}: parameter {parameter.name}", parameter.name)
-    wire_name = None
-    for extra in getattr(annotation, "__metadata__", ()):
+    said, wire_name = annotation, None
+    for extra in getattr(said, "__metadata__", ()):
         if isinstance(extra, WireName):
             wire_name = extra.name
         elif isinstance(extra, msgspec.Meta) and extra.description is not None:
@@ -179,7 +189,7 @@ def _field(
         annotation = Annotated[annotation, msgspec.Meta(description=described)]
     if default is inspect.Parameter.empty:
         return parameter.name, annotation, msgspec.field(name=wire_name)
-    _check_default(parameter, annotation, tool_name)
+    _check_default(parameter, said, annotation, tool_name)
     if _is_mutable(default):
         # Each call gets its own, as nobody would expect of a default in Python.
         factory = _copier(default)
@@ -187,9 +197,11 @@ def _field(
     return parameter.name, annotation, msgspec.field(default=default, name=wire_name)
 
 
-def _check_default(parameter: inspect.Parameter, annotation: Any, tool_name: str) -> None:
-    where = f"tool {tool_name}: parameter {parameter.name}"
-    _check_type(annotation, where, parameter.name)
+def _check_default(parameter: inspect.Parameter, said: Any, annotation: Any, tool: str) -> None:
+    if parameter.default is None or (said in _PLAIN and type(parameter.default) is said):
+        return  # As nearly all are; `None` has made its type optional.
+    where = f"tool {tool}: parameter {parameter.name}"
+    _check_type(said, where, parameter.name)
     try:
         plain = msgspec.to_builtins(parameter.default, str_keys=True)
         msgspec.convert(plain, annotation, str_keys=True)
@@ -234,6 +246,15 @@ def _declares_fields(annotation: Any) -> bool:
 
 _NO_SCHEMA = (TypeError, NameError, ValueError, RecursionError)
 """What msgspec raises for a type that it does not know, or that names one that is not there."""
+
+
+def _check_types(parameters: Parameters, tool_name: str) -> None:
+    """Names the parameter that is at fault.
+
+    By what the function says of it: with a description, msgspec takes any class for a type.
+    """
+    for name, annotation in parameters.annotations.items():
+        _check_type(annotation, f"tool {tool_name}: parameter {name}", name)
 
 
 def _check_type(annotation: Any, where: str, field: str) -> None:

@@ -118,7 +118,10 @@ def _ways_of_repeat(low: int, high: Any, body: Any, length: int) -> tuple[float,
 
 
 def _is_decided(body: Any) -> bool:
-    """Whether a group of words, each with another first letter: no letter fits two of them."""
+    """Whether a group of words, each with another first letter: no letter fits two of them.
+
+    Letters that differ in case alone are one: `(?i)` may be anywhere in the pattern.
+    """
     items = list(body)
     while len(items) == 1 and items[0][0] is ops.SUBPATTERN:
         items = list(items[0][1][-1])
@@ -126,4 +129,7 @@ def _is_decided(body: Any) -> bool:
         return False
     words = [list(word) for word in items[0][1][1]]
     plain = all(word and all(op is ops.LITERAL for op, _ in word) for word in words)
-    return plain and len({word[0][1] for word in words}) == len(words)
+    # `upper` and `casefold` together know all that `re` takes for the same letter: the
+    # dotless i and the long s too.
+    first = {chr(word[0][1]).upper().casefold()[0] for word in words} if plain else set()
+    return len(first) == len(words)

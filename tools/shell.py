@@ -1,4 +1,4 @@
-"""shell: a command in a sandbox, on the workspace, without a network; also in the background."""
+"""shell: a command in a sandbox, on the workspace; also in the background."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import msgspec
 from ..runtime.definitions import Capability, Effect, Resource, Tier, ToolResult
 from ..runtime.processes import Command
 from .preview import command_line
+from .program_network import PREVIEW, asks_with_network, needs_with_network, tier_with_network
 from .program_result import Timeout, result_of_program, title
 from .tool import ToolContext, tool
 
@@ -37,6 +38,7 @@ def _preview(arguments: Any, context: ToolContext) -> str:
     line = command_line(_argv(arguments.command), arguments.cwd)
     if isinstance(arguments.command, str):
         line = f"(in {arguments.cwd or '.'})\n{arguments.command}"
+    line += f"\n{PREVIEW}" if arguments.network else ""
     return f"{line}\n(in the background)" if arguments.background else line
 
 
@@ -46,6 +48,9 @@ def _preview(arguments: Any, context: ToolContext) -> str:
     timeout_seconds=SECONDS,
     effect=Effect.ONCE,
     resources=lambda arguments: [Resource("")],
+    approval=asks_with_network,
+    raise_tier=tier_with_network,
+    more_needs=needs_with_network,
     preview=_preview,
 )
 async def shell(
@@ -54,14 +59,16 @@ async def shell(
     cwd: str | None = None,
     timeout_seconds: Timeout = None,
     background: bool = False,
+    network: bool = False,
 ) -> ToolResult:
-    """Runs a command in a sandbox: the workspace is writable, there is no network.
+    """Runs a command in a sandbox: the workspace is writable; no network unless asked for.
 
     Args:
         command: A line for the shell, or a list of the program and its arguments.
         cwd: Where it runs, relative to the workspace; default its root.
         timeout_seconds: Seconds it may run; default 120, in the background a day.
         background: Whether it goes on beside the conversation; then the result is its id.
+        network: Whether it may reach public hosts, where the operator allows that.
     """
     assert context.processes is not None  # or `needs` would have refused the call
     longest = BACKGROUND_SECONDS if background else SECONDS
@@ -69,6 +76,8 @@ async def shell(
         argv=tuple(_argv(command)),
         cwd=cwd or ".",
         seconds=timeout_seconds or longest,
+        network=network,
+        lists_changes=True,
         title=title(command if isinstance(command, str) else command_line(command)),
     )
     if background:

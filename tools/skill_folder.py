@@ -101,6 +101,11 @@ class SkillContent(msgspec.Struct, frozen=True, kw_only=True):
         """The skill itself; raises `SkillFault`."""
         return read_front(self._text(), self.name)[1]
 
+    @property
+    def beside(self) -> list[str]:
+        """The names of its other files."""
+        return [name for name in self.files if name != TEXT_NAME]
+
     def file(self, name: str) -> str:
         """One of its files as text; raises `ToolFailure`."""
         data = self.files.get(name)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from ..runtime.definitions import Effect, ErrorType, Tier, ToolFailure, ToolResult
-from .skill_folder import TEXT_NAME
-from .skill_shelf import Skill, SkillShelf
 from .threads import run_read
 from .tool import ToolContext, tool
+
+if TYPE_CHECKING:  # the tool is known without the shelf, which needs the workspace
+    from .skill_shelf import Skill, SkillShelf
 
 MAX_LINE_CHARS = 300
 """Of a description in the list: enough to choose by."""
@@ -45,7 +46,7 @@ class OpenSkills:
         content = self._shelf.content(self._workspace, name)
         if file is not None:
             return {"name": name, "file": file, "content": content.file(file)}
-        others = sorted(other for other in content.files if other != TEXT_NAME)
+        others = sorted(content.beside)
         output: dict[str, Any] = {"name": name, "instructions": content.body.strip()}
         if others:
             output["files"] = others[:MAX_LISTED_FILES]

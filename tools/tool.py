@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import abc
 import inspect
-import math
 import re
 from collections.abc import Awaitable, Callable, Iterable
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal, overload
 
 import msgspec
@@ -32,19 +31,19 @@ from .call_rules import (
     CallRules,
     EffectRule,
     KeyRule,
+    NeedsRule,
     TierRule,
     effect_of,
     keys_of,
+    needs_of,
     text_of,
     tier_of,
 )
 from .context import ToolContext as ToolContext
-from .definition_check import check_definition
-from .function_process import ContextFields, FunctionPlace, place_of, run_in_process
-from .output import OutputCheck, check_of, result_of
-from .schema import output_schema, parameters_of, parameters_schema
+from .function_parts import FunctionOptions, FunctionParts, is_built_in, read_function
+from .function_process import ContextFields, FunctionPlace, run_in_process
+from .output import result_of
 from .threads import run_function
-from .validation import Validator
 
 ApprovalRule = Callable[[Any, "ToolContext"], "str | bool | None"]
 """(arguments, context) → a reason, `True` for a general one, or nothing when it need not ask."""
@@ -80,13 +79,24 @@ class Tool(abc.ABC):
     definition: ToolDefinition
     waits: bool = False
 
+    @property
+    def name(self) -> str:
+        """Its name, for whoever wants to know no more."""
+        return self.definition.name
+
     @abc.abstractmethod
     def decode(self, arguments: str) -> Arguments:
         """Validates the model's own text; raises `ToolFailure` (`validation_error`)."""
 
-    def check_handles(self, context: ToolContext) -> None:
+    def needs(self, arguments: Arguments) -> tuple[Capability, ...]:
+        """What this call can't do without: what the definition says, or more."""
+        return self.definition.needs
+
+    def check_handles(
+        self, context: ToolContext, needs: tuple[Capability, ...] | None = None
+    ) -> None:
         """Raises `ToolFailure` (`permission_denied`) when the context lacks a handle it needs."""
-        for need in self.definition.needs:
+        for need in self.definition.needs if needs is None else needs:
             if getattr(context, need.value.replace(".", "_"), None) is None:
                 raise ToolFailure(
                     ErrorType.PERMISSION_DENIED,
@@ -144,32 +154,47 @@ class FunctionTool(Tool):
         output: Any = None,
         process: bool = False,
         waits: bool = False,
+        more_needs: NeedsRule | None = None,
     ) -> None:
-        name = checked_name(name or str(getattr(function, "__name__", "tool")))
-        parameters = parameters_of(function, ToolContext)
-        returns = parameters.returns if output is None else output
-        self.definition = _definition(
-            name,
-            (tier, needs, effect),
-            description=parameters.description,
-            parameters=parameters_schema(parameters.struct, name),
-            output=None if returns is None else output_schema(returns, name),
-            timeout_seconds=_checked_timeout(name, timeout_seconds),
-            approval="dynamic" if callable(approval) else _checked_approval(name, approval),
-        )
         self.function = function
-        self._parameters = parameters
-        self._validator = Validator(name, parameters.struct, self.definition.parameters)
-        self._check: OutputCheck | None = None if returns is None else check_of(returns)
-        self._rules = CallRules(name, approval, effect, resources, raise_tier, preview)
         self.waits = waits
+        self._name = checked_name(name or str(getattr(function, "__name__", "tool")))
+        options = FunctionOptions(
+            name=self._name,
+            tier=tier,
+            needs=needs,
+            timeout_seconds=timeout_seconds,
+            approval=approval,
+            effect=effect,
+            output=output,
+            process=process,
+        )
+        self._read = partial(read_function, function, options)
         self._is_async = inspect.iscoroutinefunction(function)
-        self._timeout_name = _field_on_wire(parameters.struct, "timeout")
-        self._place = place_of(function, self.definition) if process else None
+        if not is_built_in(function):
+            _ = self._parts
+        self._rules = CallRules(
+            self._name, approval, effect, resources, raise_tier, preview, more_needs
+        )
+
+    @cached_property
+    def _parts(self) -> FunctionParts:
+        return self._read()
+
+    @cached_property
+    def definition(self) -> ToolDefinition:  # type: ignore[override]  # made when it is wanted
+        """See `Tool`."""
+        return self._parts.definition
+
+    @property
+    def name(self) -> str:
+        """See `Tool`."""
+        made: ToolDefinition | None = self.__dict__.get("definition")
+        return self._name if made is None else made.name
 
     def decode(self, arguments: str) -> Arguments:
         """See `Tool`."""
-        return Arguments(*self._validator.decode(arguments))
+        return Arguments(*self._parts.validator.decode(arguments))
 
     def tier(self, arguments: Arguments) -> Tier:
         """See `Tool`."""
@@ -179,6 +204,14 @@ class FunctionTool(Tool):
         return max(
             least, tier_of(self._rules.raise_tier(arguments.value)), key=lambda tier: tier.rank
         )
+
+    def needs(self, arguments: Arguments) -> tuple[Capability, ...]:
+        """See `Tool`."""
+        least = self.definition.needs
+        if self._rules.more_needs is None:
+            return least
+        more = needs_of(self._rules.more_needs(arguments.value))
+        return (*least, *(each for each in more if each not in least))
 
     def approval_reason(self, arguments: Arguments, context: ToolContext) -> str | None:
         """See `Tool`."""
@@ -203,7 +236,8 @@ class FunctionTool(Tool):
 
     def timeout_seconds(self, arguments: Arguments) -> float:
         """See `Tool`; an argument named `timeout` sets it."""
-        wanted = getattr(arguments.value, self._timeout_name, None) if self._timeout_name else None
+        name = self._parts.timeout_name
+        wanted = getattr(arguments.value, name, None) if name else None
         if not isinstance(wanted, (int, float)) or isinstance(wanted, bool) or wanted <= 0:
             return self.definition.timeout_seconds
         return wanted
@@ -228,8 +262,8 @@ class FunctionTool(Tool):
         """See `Tool`."""
         self.check_handles(context)
         returned: Any
-        if self._place is not None:
-            returned = await self._run_in_process(self._place, arguments, context)
+        if (place := self._parts.place) is not None:
+            returned = await self._run_in_process(place, arguments, context)
         elif self._is_async:
             returned = await self.call(arguments, context)
         else:
@@ -241,13 +275,14 @@ class FunctionTool(Tool):
             if inspect.isawaitable(returned):
                 # A callable object or a wrapped function may hide that it is asynchronous.
                 returned = await returned
-        return result_of(self.definition.name, returned, self._check)
+        return result_of(self.definition.name, returned, self._parts.check)
 
     def call(self, arguments: Arguments, context: ToolContext) -> Any:
         """Calls the function here and now, and gives what it returns, be it an awaitable."""
-        given = {name: getattr(arguments.value, name) for name in self._parameters.names}
-        if self._parameters.context_name is not None:
-            given[self._parameters.context_name] = context
+        parameters = self._parts.parameters
+        given = {name: getattr(arguments.value, name) for name in parameters.names}
+        if parameters.context_name is not None:
+            given[parameters.context_name] = context
         return self.function(**given)
 
     async def _run_in_process(
@@ -282,6 +317,7 @@ def tool(
     preview: PreviewRule | None = None,
     output: Any = None,
     process: bool = False,
+    more_needs: NeedsRule | None = None,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 
 
@@ -302,7 +338,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             asked about a call: what would happen; it runs in a worker thread unless it is `async`),
             `output` (the type of the result, checked; default: the return annotation if it is a
             Struct, dataclass or TypedDict), `process` (a plain function at the top level of a
-            module runs in a process of its own, which is killed after a timeout or a cancel).
+            module runs in a process of its own, which is killed after a timeout or a cancel),
+            `more_needs` (a function of the arguments that gives what a call needs besides `needs`).
 
     Raises:
         ValidationError: The function can't be a tool; the message says why.
@@ -333,48 +370,4 @@ def checked_name(name: str) -> str:
         f"{name!r} can't be a tool's name: providers take snake_case of at most "
         f"{ToolDefinition.max_name_length} characters. Pass name= to @tool.",
         field="name",
-    )
-
-
-def _field_on_wire(struct: type[msgspec.Struct], name: str) -> str:
-    """The field of that name on the wire; empty when there is none."""
-    return next((f.name for f in msgspec.structs.fields(struct) if f.encode_name == name), "")
-
-
-def _definition(
-    name: str,
-    words: tuple[Tier | str, Iterable[Capability | str], Effect | str | EffectRule],
-    **fields: Any,
-) -> ToolDefinition:
-    tier, needs, effect = words
-    try:
-        definition = ToolDefinition(
-            name=name,
-            tier=Tier(tier),
-            needs=tuple(Capability(need) for need in needs),
-            # Of a function's answers, the definition states the one that promises nothing.
-            effect=Effect.ONCE if callable(effect) else Effect(effect),
-            **fields,
-        )
-    except (ValueError, TypeError) as error:
-        raise ValidationError(f"tool {name}: {error}") from error
-    check_definition(definition)
-    return definition
-
-
-def _checked_timeout(name: str, seconds: object) -> float:
-    if isinstance(seconds, (int, float)) and 0 < seconds < math.inf:
-        return seconds
-    raise ValidationError(
-        f"tool {name}: timeout_seconds={seconds!r} is not a number of seconds above 0.",
-        field="timeout_seconds",
-    )
-
-
-def _checked_approval(name: str, approval: object) -> str:
-    if approval in ("never", "always"):  # no set: whatever was passed may have no hash
-        return str(approval)
-    raise ValidationError(
-        f"tool {name}: approval={approval!r} is neither 'never' nor 'always' nor a function.",
-        field="approval",
     )

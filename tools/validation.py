@@ -7,6 +7,7 @@ dropped, and a number like 1.0 is an integer where one is wanted, as JSON Schema
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -36,7 +37,10 @@ class Validator:
         self._tool_name = tool_name
         self._struct = struct
         self._schema = schema
-        self._shape: Shape | None = shape_of(msgspec.inspect.type_info(struct))
+
+    @cached_property
+    def _shape(self) -> Shape | None:
+        return shape_of(msgspec.inspect.type_info(self._struct))
 
     def decode(self, text: str) -> tuple[Any, str]:
         """The Struct and the canonical JSON; `ToolFailure` (`validation_error`) otherwise."""

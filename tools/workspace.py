@@ -147,7 +147,7 @@ class Workspace(FileReader):
     def _open_target(self, path: str, create_dirs: bool) -> _Target:
         """Where a file is to be written: a link at the end stands for the file that it names."""
         check_new_name(path)
-        names = self._root.names(path)
+        names = self._unprotected(path)
         # What is missing is new; a link to nothing is found out by the next look at its name.
         with contextlib.suppress(FileNotFoundError):
             names = self._resolver.real_names(names)
@@ -159,10 +159,20 @@ class Workspace(FileReader):
 
     def _open_parent(self, path: str) -> _Target:
         """Where an entry itself is to be moved or removed: a link at the end stands for itself."""
-        names = self._root.names(path)
+        names = self._unprotected(path)
         if not names:
             raise not_allowed(path)
         return self._target(names, path)
+
+    def _unprotected(self, path: str) -> Names:
+        """The names as they are said: a `.git` that is a link is a repository under that name too.
+
+        And nothing is made on the way to what is refused in the end.
+        """
+        names = self._root.names(path)
+        if is_protected(names):
+            raise not_allowed(path)
+        return names
 
     def _target(self, names: Names, path: str) -> _Target:
         parent = self._resolver.open_directory(names[:-1])

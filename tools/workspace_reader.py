@@ -46,6 +46,15 @@ class FileReader:
         self._root = root
         self._resolver = root.resolver
 
+    @property
+    def resolver(self) -> Resolver:
+        """The way to what lies below the root, by names."""
+        return self._resolver
+
+    def names(self, path: str) -> Names:
+        """The names below the root that an argument stands for."""
+        return self._root.names(path)
+
     def normalize(self, path: str) -> str:
         """See `ReadableFiles`; the root itself is `.`."""
         return "/".join(self._root.names(path)) or "."

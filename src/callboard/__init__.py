@@ -54,11 +54,13 @@ if TYPE_CHECKING:
     from .runtime.events import TurnEnded as TurnEnded
     from .runtime.handles import PersonAnswer as PersonAnswer
     from .runtime.history import Attachment as Attachment
+    from .runtime.input_events import InputDelivered as InputDelivered
     from .runtime.plan_events import PlanSet as PlanSet
     from .runtime.resource import Resource as Resource
     from .runtime.stream import TextDelta as TextDelta
     from .runtime.stream import ThinkingDelta as ThinkingDelta
     from .session_handle import Session as Session
+    from .status import RuntimeStatus as RuntimeStatus
     from .tools.context import ToolContext as ToolContext
     from .tools.tool import tool as tool
     from .turn_handle import Turn as Turn
@@ -82,10 +84,12 @@ else:
         ".runtime.events": "AttemptFailed CallProgress HistoryCompacted MessageCompleted MessageDiscarded ModelSwitched ProviderSetAside TurnEnded",
         ".runtime.handles": "PersonAnswer",
         ".runtime.history": "Attachment",
+        ".runtime.input_events": "InputDelivered",
         ".runtime.plan_events": "PlanSet",
         ".runtime.resource": "Resource",
         ".runtime.stream": "TextDelta ThinkingDelta",
         ".session_handle": "Session",
+        ".status": "RuntimeStatus",
         ".tools.context": "ToolContext",
         ".tools.tool": "tool",
         ".turn_handle": "Turn TurnEvent",

@@ -18,27 +18,27 @@ Example:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Iterable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from . import embedded
+from .aio_session import Following as Following
+from .aio_session import Session as Session
+from .aio_session import Turn as Turn
 from .channel_elsewhere import adapted_channel
 from .config.usage_sums import UsageBy, UsageReport
 from .event_loop import EventLoop
-from .loop_waiting import Records, close_portal, cross, wait_gone
+from .loop_waiting import Records, close_portal, cross
 from .options import checked_tools
-from .portal import GONE_SECONDS, Crossing, Portal, RuntimeHandle, RuntimeOptions, TurnHandle
+from .portal import Portal, RuntimeHandle, RuntimeOptions
 from .runtime.budget import Budget
-from .runtime.errors import ActorStopped, ConflictError
 from .runtime.handles import PersonAnswer
-from .runtime.history import Attachment
 from .runtime.messages import ApprovalAnswer, ApprovalRequest
 from .runtime.store import ApprovalRow, GrantRow, SessionRow
-from .turn_handle import TurnEvent
+from .status import RuntimeStatus
 
 if TYPE_CHECKING:
     from .providers.connection_trial import ConnectionReport
@@ -192,6 +192,10 @@ class Runtime(RuntimeHandle):
         """The remembered answers that hold, in the order in which they were given."""
         return await cross(self._portal, self._runtime.grants)
 
+    async def status(self) -> RuntimeStatus:
+        """What it does right now, as `callboard.Runtime.status` says it."""
+        return await cross(self._portal, self._runtime.status)
+
     async def revoke(self, grant_id: str, *, revoked_by: str = "application") -> None:
         """Ends a remembered answer, as `callboard.Runtime.revoke` does."""
         await cross(self._portal, partial(self._runtime.revoke, grant_id, revoked_by=revoked_by))
@@ -228,153 +232,3 @@ class Runtime(RuntimeHandle):
             raise cancelled
         if error is None:
             self._portal.check_end()
-
-
-class Session:
-    """One conversation; made by `Runtime`. A handle: dropping it ends nothing."""
-
-    def __init__(self, portal: Portal, session: embedded.Session) -> None:
-        self._portal = portal
-        self._session = session
-        self.session_id = session.session_id
-
-    def prompt(
-        self, text: str, attachments: Iterable[Attachment] = (), *, budget: Budget | None = None
-    ) -> Turn:
-        """A turn for this input: enter it with `async with`, then iterate over its events.
-
-        The input is stored when the block is entered; while another turn runs it waits for its
-        own. Leaving the block before the end cancels the turn and waits until it is gone.
-        """
-        return Turn(self._portal, self._session.prompt(text, attachments, budget=budget))
-
-    def follow(self) -> Following:
-        """All that happens in the session from here on, as `callboard.Session.follow` gives it."""
-        return Following(self._portal, self._session.follow())
-
-    async def resume(self) -> Turn | None:
-        """The turn that was suspended, as `callboard.Session.resume` gives it."""
-        turn = await cross(self._portal, self._session.resume)
-        return None if turn is None else Turn(self._portal, turn)
-
-    async def run(
-        self, text: str, attachments: Iterable[Attachment] = (), *, budget: Budget | None = None
-    ) -> str:
-        """Prompts and returns the final answer's text. Cancelling it cancels the turn.
-
-        Raises:
-            CallboardError: The turn was not answered; the error's type says why.
-        """
-        run = partial(self._session.run, text, attachments, budget=budget)
-        return await cross(self._portal, run)
-
-    async def set_budget(self, budget: Budget | None) -> None:
-        """Gives the session another budget, as `callboard.Session.set_budget` does."""
-        await cross(self._portal, partial(self._session.set_budget, budget))
-
-    async def usage(self, *, by: UsageBy = "turn") -> UsageReport:
-        """What this session took and cost, as `callboard.Session.usage` gives it."""
-        return await cross(self._portal, partial(self._session.usage, by=by))
-
-
-class Following:
-    """What happens in a session from here on; made by `Session.follow`."""
-
-    def __init__(self, portal: Portal, following: embedded.Following) -> None:
-        self._portal = portal
-        self._following = following
-
-    async def __aenter__(self) -> Self:
-        await cross(self._portal, self._following.__aenter__)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        with suppress(ActorStopped):  # with its runtime, it is gone too
-            await cross(self._portal, partial(self._following.__aexit__, None, None, None))
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> TurnEvent:
-        """The next event; waits for it."""
-        event = await cross(self._portal, self._following.next_event)
-        if event is None:
-            raise StopAsyncIteration
-        return event
-
-
-class Turn(TurnHandle):
-    """One turn, from an input to the final answer; made by `Session.prompt`."""
-
-    async def __aenter__(self) -> Self:
-        try:
-            await cross(self._portal, self._turn.__aenter__)
-            self._portal.turns.add(self._turn)
-        except ConflictError:
-            raise  # entered before: whoever did so leaves it
-        except BaseException:
-            # Cancelled in the moment in which it was entered, it has nobody else to leave it.
-            await self._leave()
-            raise
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self._leave()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> TurnEvent:
-        """The next event; waits for it, and ends behind `TurnEnded`."""
-        event = await self._next_event()
-        if event is None:
-            raise StopAsyncIteration
-        return event
-
-    async def next_events(self) -> list[TurnEvent]:
-        """Everything that has come since, at once; waits for some, and is empty at the end."""
-        first = await self._next_event()
-        return [] if first is None else [first, *self._fetched()]
-
-    async def answer(self) -> str:
-        """Reads to the end and returns the final answer's text.
-
-        Raises:
-            CallboardError: The turn was not answered; the error's type says why.
-        """
-        return await cross(self._portal, self._turn.answer)
-
-    async def cancel(self, reason: str = "cancelled by the program") -> None:
-        """Cancels the turn; returns when everything of it is gone. Its events can still be read."""
-        await cross(self._portal, partial(self._turn.cancel, reason))
-
-    async def _next_event(self) -> TurnEvent | None:
-        event = self._turn.next_event_nowait()
-        if event is not None or self._turn.ended is not None:
-            return event
-        try:
-            await cross(self._portal, self._turn.wait_events)
-        except ActorStopped:
-            if (event := self._turn.next_event_nowait()) is None:
-                raise
-            return event  # what the portal fetched when it closed
-        return self._turn.next_event_nowait()
-
-    async def _leave(self) -> None:
-        """Leaves the turn, whatever cancels the task meanwhile; that cancel comes afterwards."""
-        self._portal.turns.discard(self._turn)
-        if not self._turn.input_id or self._turn.ended is not None:
-            return
-        crossing = Crossing(partial(self._turn.__aexit__, None, None, None))
-        with suppress(ActorStopped):  # with its session or its runtime, the turn is gone too
-            self._portal.submit(crossing)
-            cancelled = await wait_gone(crossing.future, GONE_SECONDS)
-            if cancelled is not None:
-                raise cancelled
-            if crossing.future.done():
-                crossing.future.result()

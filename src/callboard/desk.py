@@ -7,8 +7,9 @@ store                     outermost: closed last
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import trio
 
@@ -17,11 +18,15 @@ from .actors.journal import MAILBOX_CAPACITY as JOURNAL_CAPACITY
 from .actors.journal import Journal
 from .actors.left_open import close_all_left_open
 from .actors.memories import JournaledMemories
+from .actors.memory_search import IndexedMemories, MemorySearch
 from .actors.permission_broker import MAILBOX_CAPACITY as BROKER_CAPACITY
 from .actors.permission_broker import PermissionBroker
+from .actors.undo import Undoing
 from .runtime.inbox import EventInboxes
 from .runtime.mailbox import Mailbox
-from .runtime.memories import MemoryStore
+from .runtime.marked_files import MarkedFiles
+from .runtime.memories import Memory, MemoryStore
+from .runtime.memory_index import MemoryIndex
 from .runtime.messages import (
     AnswerApproval,
     ApprovalAnswer,
@@ -31,8 +36,10 @@ from .runtime.messages import (
     RevokeGrant,
     ShowApproval,
 )
-from .runtime.store import Store
+from .runtime.store import Store, StoreReader
 from .runtime.supervisor import Supervisor
+from .runtime.version_log import VersionStore
+from .runtime.workspace_locks import WorkspaceLocks
 
 
 class Desk:
@@ -96,10 +103,13 @@ async def open_desk(store: Store, services: BrokerServices) -> AsyncGenerator[De
 
 
 @asynccontextmanager
-async def open_memories(store: Store) -> AsyncGenerator[MemoryStore]:
+async def open_memories(
+    store: Store, index: MemoryIndex | None = None
+) -> AsyncGenerator[MemoryStore]:
     """Runs a journal alone around the block, for what is remembered; the store stays the caller's.
 
-    An exception of the block comes out as it is.
+    With an index it is filled meanwhile, and closed at the end. An exception of the block comes out
+    as it is.
     """
     journal: Mailbox[JournalMessage] = Mailbox("journal", JOURNAL_CAPACITY)
     inboxes = EventInboxes()
@@ -108,10 +118,59 @@ async def open_memories(store: Store) -> AsyncGenerator[MemoryStore]:
         supervisor = Supervisor(nursery)
         await supervisor.start("journal", lambda: Journal(journal, store, inboxes), journal)
         try:
-            yield JournaledMemories(journal, store)
+            memories: MemoryStore = JournaledMemories(journal, store)
+            if index is not None:
+                memories = indexed = IndexedMemories(memories, store, index)
+                await nursery.start(indexed.serve, name="index of memories")
+            yield memories
         except BaseException as error:  # noqa: ASYNC103  raised again below
             raised = error
         finally:
             nursery.cancel_scope.cancel(reason="the desk closed")
     if raised is not None:
         raise raised
+
+
+@asynccontextmanager
+async def open_undoing(
+    store: Store, data: Path, forbidden: Sequence[Path]
+) -> AsyncGenerator[Undoing]:
+    """Runs a journal alone around the block, to undo on; the store stays the caller's.
+
+    What an earlier process left open is closed or suspended first. An exception of the block comes
+    out as it is.
+    """
+    journal: Mailbox[JournalMessage] = Mailbox("journal", JOURNAL_CAPACITY)
+    inboxes, marked_files = EventInboxes(), MarkedFiles()
+    raised: BaseException | None = None
+    async with trio.open_nursery() as nursery:
+        supervisor = Supervisor(nursery)
+        await supervisor.start("journal", lambda: Journal(journal, store, inboxes), journal)
+        await close_all_left_open(store, journal)
+        marked_files.load(await store.marked_files())
+        try:
+            yield Undoing(
+                journal,
+                store,
+                VersionStore(data),
+                forbidden,
+                locks=WorkspaceLocks(),
+                marked_files=marked_files,
+            )
+        except BaseException as error:  # noqa: ASYNC103  raised again below
+            raised = error
+        finally:
+            nursery.cancel_scope.cancel(reason="the desk closed")
+    if raised is not None:
+        raise raised
+
+
+async def found_in(
+    reader: StoreReader, index: MemoryIndex, agent: str, query: str, *, limit: int
+) -> list[Memory]:
+    """What an agent's sessions find by words and meaning, without a runtime; closes the index."""
+    search = MemorySearch(reader, index)
+    try:
+        return await search.search(agent, query, limit=limit)
+    finally:
+        await search.aclose()

@@ -7,14 +7,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+import trio
+
 from .actors.people import Approver
 from .config.files import config_folder
 from .config.policy import PolicyBook
 from .config.prices import PriceTable
+from .config.search_engines import search_places
 from .config.settings import Settings
 from .config.usage_sums import UsageBy, UsageReport, UsageSums, read_usage
+from .development_access import workshop_of
 from .following import Following as Following
 from .host import Host, Plan, open_host
+from .memory_access import memory_index
 from .model_access import ModelAccess
 from .models import ModelFinder, open_finder
 from .options import (
@@ -35,18 +40,26 @@ from .runtime.definitions import Agent, Preset, ToolDefinition
 from .runtime.errors import NotFoundError
 from .runtime.events import SessionCreated
 from .runtime.handles import PersonAnswer
+from .runtime.inbox import EventInboxes
+from .runtime.mailbox import Mailbox
 from .runtime.memory_store import open_memory_store
 from .runtime.messages import (
     AnswerApproval,
     ApprovalAnswer,
     ApprovalRequest,
     CreateSession,
+    DirectoryMessage,
     RevokeGrant,
     ShowApproval,
 )
+from .runtime.request_key import RequestKey
 from .runtime.store import ApprovalRow, GrantRow, SessionRow, Store, StoreReader
+from .runtime.version_log import VersionStore
 from .search_access import search_place
 from .session_handle import Session as Session
+from .status import RuntimeStatus as RuntimeStatus
+from .status import status_of
+from .tools.plugins import Plugin, load_plugins
 from .tools.registry import ToolRegistry, builtin_tools
 from .tools.sandbox.sandbox import Sandbox
 from .tools.skill_shelf import SkillShelf
@@ -121,14 +134,16 @@ async def open_runtime(
     sandbox = Sandbox(settings.sandbox, forbidden=forbidden)
     plan = Plan(
         models=finder,
-        registry=ToolRegistry([*builtin_tools(), *checked_tools(tools)], sandbox.why_not),
+        **await _all_tools(tools, settings, sandbox),
         agents=agents_of(settings, agents, policy),
+        settings=settings,
+        remake_agents=lambda new: agents_of(new, agents, policy),
         channel=channel_of(channel, on_approval),
         recorder=None if record is None else await open_recorder(folder_of(record=record)),
         strict=strict,
         wakes=wake,
-        **_configured(settings, folder, forbidden),
-        search=search_place(settings, finder.wish),
+        **_configured(settings, finder.wish, folder, forbidden),
+        workshop=workshop_of(settings, finder.wish),
         sandbox=sandbox,
         store=await _open_store(folder),  # the last one: what fails before leaves nothing open
     )
@@ -174,6 +189,10 @@ class Runtime(ModelAccess):
         """All tools, in the order in which models see them."""
         return tuple(tool.definition for tool in self._host.plan.registry.list())
 
+    def plugins(self) -> tuple[Plugin, ...]:
+        """What became of the plugins that the configuration enables."""
+        return self._host.plan.plugins
+
     async def create_session(
         self,
         *,
@@ -182,6 +201,7 @@ class Runtime(ModelAccess):
         model: str | None = None,
         title: str = "",
         budget: Budget | None = None,
+        request: RequestKey | None = None,
     ) -> Session:
         """Begins a session; it is on record when this returns.
 
@@ -191,14 +211,15 @@ class Runtime(ModelAccess):
             model: `PROVIDER/MODEL`; the agent's, else the runtime's by default.
             title: What it is called; by default the first words of its first input.
             budget: What the whole session may use, with all that it delegates.
+            request: A request that was done already is refused with a `ConflictError`.
 
         Raises:
             ValidationError: The workspace is not a folder that may be one.
             NotFoundError: There is no such agent or model.
         """
         host = self._host
-        if agent not in host.plan.agents:
-            known = ", ".join(sorted(host.plan.agents))
+        if agent not in host.agents:
+            known = ", ".join(sorted(host.agents))
             raise NotFoundError(f"there is no agent {agent!r}; there are: {known}")
         folder = folder_of(workspace=workspace) if workspace is not None else self._workspace
         open_workspace(folder, forbidden=host.plan.forbidden).close()
@@ -210,6 +231,7 @@ class Runtime(ModelAccess):
             title=title,
             model=model,
             budget=checked_budget(budget),
+            request=request,
         )
         session_id: str = await host.directory.ask(CreateSession(created=created))
         return Session(host, session_id)
@@ -295,6 +317,11 @@ class Runtime(ModelAccess):
         """
         await self._host.questions.answer(question_id, answer)
 
+    async def status(self) -> RuntimeStatus:
+        """What it does right now: loaded sessions, turns and calls that run, background programs."""
+        await trio.lowlevel.checkpoint()
+        return status_of(self._host)
+
     async def grants(self) -> list[GrantRow]:
         """The remembered answers that hold, in the order in which they were given."""
         return await self.store.grants()
@@ -310,17 +337,43 @@ class Runtime(ModelAccess):
 
 
 def _configured(
-    settings: Settings, folder: Path | None, forbidden: Sequence[Path]
+    settings: Settings, wish: Wish, folder: Path | None, forbidden: Sequence[Path]
 ) -> dict[str, Any]:
-    """What of a plan follows from the configuration and the data folder alone."""
+    """What of a plan follows from the configuration, the keys and the data folder alone."""
     return {
-        "policies": PolicyBook(settings.rules),
+        "search": search_place(settings, wish),
+        "policies": PolicyBook(settings.rules, search_places(settings.search)),
         "forbidden": forbidden,
         "limits": settings.limits,
         "network": settings.network,
         "prices": PriceTable(settings.prices),
         "skills": SkillShelf(folder),
+        "versions": VersionStore(folder),
+        "memory_index": memory_index(settings.memory, folder),
     }
+
+
+def host_of(runtime: Runtime) -> Host:
+    """The actors of a runtime, for what watches over them and changes their settings."""
+    return runtime._host
+
+
+def directory_of(runtime: Runtime) -> Mailbox[DirectoryMessage]:
+    """Where a runtime's sessions are found, for what serves them to others."""
+    return runtime._host.directory
+
+
+def inboxes_of(runtime: Runtime) -> EventInboxes:
+    """Where a runtime's commits are told, for what serves them to others."""
+    return runtime._host.inboxes
+
+
+async def _all_tools(tools: Sequence[Tool], settings: Settings, sandbox: Sandbox) -> dict[str, Any]:
+    own = [*builtin_tools(), *checked_tools(tools)]
+    brought = await load_plugins(settings.plugins, [tool.name for tool in own])
+    all_tools = [*own, *brought.tools]
+    registry = ToolRegistry(all_tools, sandbox.why_not, lambda: sandbox.version)
+    return {"registry": registry, "plugins": brought.plugins}
 
 
 async def _ready(runtime: Runtime) -> Runtime:

@@ -9,7 +9,7 @@ HTTP and store          outermost: closed last
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -26,18 +26,23 @@ from .actors.directory import Directory, LiveSessions
 from .actors.journal import MAILBOX_CAPACITY as JOURNAL_CAPACITY
 from .actors.journal import Journal
 from .actors.left_open import close_all_left_open
+from .actors.memories import JournaledMemories
+from .actors.memory_search import IndexedMemories
 from .actors.permission_broker import MAILBOX_CAPACITY as BROKER_CAPACITY
 from .actors.permission_broker import PermissionBroker
-from .actors.session_services import Models, SessionServices
+from .actors.session_services import Models, NoPrograms, SessionServices
 from .actors.session_tree import SessionTree
 from .actors.tool_dispatcher import MAILBOX_CAPACITY as DISPATCHER_CAPACITY
 from .actors.tool_dispatcher import ToolDispatcher
 from .actors.tool_handles import OpenHandles
+from .actors.undo import Undoing
 from .actors.user_questions import UserQuestions
+from .config.live_limits import LiveLimits
 from .config.policy import PolicyBook
 from .config.prices import PriceTable
-from .config.settings import Limits, NetworkSettings
+from .config.settings import Limits, NetworkSettings, Settings
 from .providers.recording import Recorder
+from .runtime.activity import Activity
 from .runtime.address_guard import AddressGuard
 from .runtime.channel import Channel
 from .runtime.definitions import Agent
@@ -45,6 +50,7 @@ from .runtime.http import HttpClient, open_http_client
 from .runtime.inbox import EventInboxes
 from .runtime.mailbox import Mailbox
 from .runtime.marked_files import MarkedFiles
+from .runtime.memory_index import MemoryIndex
 from .runtime.messages import (
     BrokerMessage,
     DirectoryMessage,
@@ -54,7 +60,12 @@ from .runtime.messages import (
 )
 from .runtime.store import Store
 from .runtime.supervisor import Supervisor
+from .runtime.version_log import VersionStore
+from .runtime.watched_network import Connect
 from .runtime.web_client import WebClient
+from .runtime.workspace_locks import WorkspaceLocks
+from .tools.development.workshop import Workshop
+from .tools.plugins import Plugin
 from .tools.registry import ToolRegistry
 from .tools.sandbox.sandbox import Sandbox
 from .tools.skill_shelf import SkillShelf
@@ -71,6 +82,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         store: Opened by the caller; closed by the host.
         models: Finds the model of a turn.
         registry: The tools.
+        plugins: What became of those that bring some of them.
         agents: By name.
         policies: The rules of who may do what.
         channel: Where people are, or `None` when there is nobody to ask.
@@ -84,12 +96,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         skills: Where skills are.
         search: Where searches are made, or `None` when no engine is configured.
         sandbox: Where programs run, or `None` where none may.
+        workshop: What development tools are given, or `None` for nothing.
+        versions: Where what calls change in files is kept.
+        memory_index: What finds memories by their meaning, or `None` where words are enough; closed
+            by the host.
+        settings: What all this follows from, for who changes it later; see `reconfiguring`.
+        remake_agents: All agents by name, by other settings; `None` leaves them as they are.
     """
 
     store: Store
     models: Models
     registry: ToolRegistry
     agents: Mapping[str, Agent]
+    plugins: tuple[Plugin, ...] = ()
     policies: PolicyBook = msgspec.field(default_factory=PolicyBook)
     channel: Channel | None = None
     forbidden: Sequence[Path] = ()
@@ -102,22 +121,41 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     skills: SkillShelf = msgspec.field(default_factory=lambda: SkillShelf(None))
     search: SearchPlace | None = None
     sandbox: Sandbox | None = None
+    workshop: Workshop | None = None
+    versions: VersionStore = msgspec.field(default_factory=lambda: VersionStore(None))
+    memory_index: MemoryIndex | None = None
+    settings: Settings = Settings()
+    remake_agents: Callable[[Settings], Mapping[str, Agent]] | None = None
 
 
 class Host:
     """A running runtime: the addresses of its actors.
 
-    Models are reached over `http`, which connects anywhere; tools over `web`, which is guarded.
+    Models are reached over `http`, which connects anywhere; tools over `web`, which is guarded, and
+    programs over `connect`, which is the same guard.
+
+    Attributes:
+        settings, limits, agents: As they are by now: `reconfiguring` changes them.
     """
 
-    def __init__(self, plan: Plan, http: HttpClient, web: HttpClient) -> None:
+    def __init__(
+        self, plan: Plan, http: HttpClient, web: HttpClient, connect: Connect | None = None
+    ) -> None:
         self.plan = plan
+        self.settings = plan.settings
+        self.limits = LiveLimits(plan.limits)
+        self.agents = dict(plan.agents)
+        self.guard: AddressGuard | None = None
+        self.broker_services: BrokerServices | None = None
         self.http = http
         self.web = web
+        self._connect = connect
         self.inboxes = EventInboxes()
         self.marked_files = MarkedFiles()
+        self.locks = WorkspaceLocks()
+        self.activity = Activity()
         self.live: LiveSessions = {}
-        self.budgets = BudgetBook(plan.store, plan.prices, plan.agents)
+        self.budgets = BudgetBook(plan.store, plan.prices, self.agents)
         self.channels = Channels(plan.channel)
         self._supervisors: list[Supervisor] = []
         self.journal: Mailbox[JournalMessage] = Mailbox("journal", JOURNAL_CAPACITY)
@@ -131,10 +169,23 @@ class Host:
             self.journal,
             plan.store,
             plan.registry,
-            plan.limits,
+            self.limits,
             clip=self.budgets.clip,
         )
         self.questions = UserQuestions(self.journal, plan.limits.approval_seconds)
+        self.undoing = Undoing(
+            self.journal,
+            plan.store,
+            plan.versions,
+            plan.forbidden,
+            locks=self.locks,
+            marked_files=self.marked_files,
+        )
+
+    @property
+    def restarts(self) -> dict[str, int]:
+        """How often actors that crashed were started anew, by name."""
+        return {name: count for each in self._supervisors for name, count in each.restarts.items()}
 
     @property
     def failure(self) -> BaseException | None:
@@ -145,18 +196,8 @@ class Host:
     async def serve(self, stop: trio.Event, *, task_status: trio.TaskStatus[None]) -> None:
         """Runs all actors until `stop` is set; then sessions end first and the journal last."""
         plan = self.plan
-        speech = Speech(self.channels, self.questions, self.journal)
-        handles = OpenHandles(
-            plan.store,
-            plan.forbidden,
-            WebClient(self.web),
-            speech,
-            self.tree,
-            journal=self.journal,
-            shelf=plan.skills,
-            engine=plan.search,
-            sandbox=plan.sandbox,
-        )
+        indexed = self._indexed_memories()
+        handles = self._handles(indexed)
         try:
             async with trio.open_nursery() as outer:
                 journals = self._supervisor(outer)
@@ -169,6 +210,9 @@ class Host:
                 await close_all_left_open(plan.store, self.journal)
                 if plan.sandbox is not None:
                     await outer.start(plan.sandbox.background.serve, name="background programs")
+                    await outer.start(plan.sandbox.serve, name="tests of the sandbox")
+                if indexed is not None:
+                    await outer.start(indexed.serve, name="index of memories")
                 async with trio.open_nursery() as inner:
                     await self._start_actors(self._supervisor(inner), handles)
                     task_status.started()
@@ -183,6 +227,33 @@ class Host:
             for mailbox in (self.directory, self.dispatcher, self.broker, self.journal):
                 mailbox.close()
 
+    def _handles(self, indexed: IndexedMemories | None) -> OpenHandles:
+        plan = self.plan
+        speech = Speech(self.channels, self.questions, self.journal)
+        return OpenHandles(
+            plan.store,
+            plan.forbidden,
+            WebClient(self.web),
+            speech,
+            self.tree,
+            journal=self.journal,
+            shelf=plan.skills,
+            engine=plan.search,
+            sandbox=plan.sandbox,
+            workshop=plan.workshop,
+            connect=self._connect,
+            memories=indexed,
+            versions=plan.versions,
+            marked_files=self.marked_files,
+        )
+
+    def _indexed_memories(self) -> IndexedMemories | None:
+        plan = self.plan
+        if plan.memory_index is None:
+            return None
+        journaled = JournaledMemories(self.journal, plan.store)
+        return IndexedMemories(journaled, plan.store, plan.memory_index)
+
     def _supervisor(self, nursery: trio.Nursery) -> Supervisor:
         supervisor = Supervisor(nursery, strict=self.plan.strict)
         self._supervisors.append(supervisor)
@@ -190,15 +261,17 @@ class Host:
 
     async def _start_actors(self, supervisor: Supervisor, handles: OpenHandles) -> None:
         plan = self.plan
-        preparation = CallPreparation(plan.registry, handles, plan.limits, self.marked_files)
-        broker_services = BrokerServices(
+        preparation = CallPreparation(
+            plan.registry, handles, self.limits, self.marked_files, plan.versions
+        )
+        broker_services = self.broker_services = BrokerServices(
             store=plan.store,
             preparation=preparation,
-            agents=plan.agents,
+            agents=self.agents,
             policies=plan.policies,
             channels=self.channels,
-            approval_seconds=plan.limits.approval_seconds,
-            deferred_seconds=plan.limits.deferred_seconds,
+            approval_seconds=self.limits.approval_seconds,
+            deferred_seconds=self.limits.deferred_seconds,
             sessions=self.directory,
         )
         await supervisor.start(
@@ -213,7 +286,9 @@ class Host:
                 self.journal,
                 self.broker,
                 preparation,
-                plan.limits,
+                self.limits,
+                self.activity,
+                self.locks,
             ),
             self.dispatcher,
         )
@@ -232,10 +307,10 @@ class Host:
             store=plan.store,
             inboxes=self.inboxes,
             http=self.http,
-            limits=plan.limits,
+            limits=self.limits,
             models=plan.models,
             tools=plan.registry,
-            agents=plan.agents,
+            agents=self.agents,
             budgets=self.budgets,
             channels=self.channels,
             tree=self.tree,
@@ -243,6 +318,8 @@ class Host:
             strict=plan.strict,
             wakes=plan.wakes,
             skills=plan.skills,
+            activity=self.activity,
+            programs=NoPrograms() if plan.sandbox is None else plan.sandbox.background,
         )
 
 
@@ -261,7 +338,8 @@ async def open_host(plan: Plan) -> AsyncGenerator[Host, None]:
             open_http_client(connect_seconds=plan.limits.connect_seconds) as http,
             open_http_client(connect=guard.connect) as web,
         ):
-            host = Host(plan, http, web)
+            host = Host(plan, http, web, guard.connect)
+            host.guard = guard
 
             shield = trio.CancelScope()
 

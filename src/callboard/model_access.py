@@ -9,6 +9,7 @@ from .models import ModelFinder
 from .runtime.http import HttpClient
 
 if TYPE_CHECKING:
+    from .providers.catalog import Wish
     from .providers.connection_trial import ConnectionReport
     from .providers.model_services import ModelList, ModelServices
 
@@ -27,6 +28,7 @@ class ModelAccess:
         self._http = http
         self._data = data
         self._services: ModelServices | None = None
+        self._services_wish = models.wish
 
     async def list_models(self, provider: str, *, refresh: bool = False) -> ModelList:
         """The models of a provider: those that it listed last, or lists now to `refresh`.
@@ -76,7 +78,18 @@ class ModelAccess:
         from .providers.model_cache import ModelCache  # here: most programs ask for none of it
         from .providers.model_services import ModelServices
 
-        if self._services is None:
+        if self._services is None or self._services_wish is not self._models.wish:
+            self._services_wish = self._models.wish
             cache = ModelCache(self._data)
             self._services = ModelServices(self._models.wish, self._http, cache)
         return self._services
+
+
+def wish_of(access: ModelAccess) -> Wish:
+    """The settings of a runtime, and where it looks up keys, for what serves it to others."""
+    return access._models.wish
+
+
+def data_of(access: ModelAccess) -> Path | None:
+    """The data folder of a runtime, for what serves it to others; `None` when all is in memory."""
+    return access._data

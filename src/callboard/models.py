@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import trio
 
+from .config.settings import Settings
 from .providers.catalog import ResolvedModel, Wish, resolve_model, servers_to_ask
 from .providers.model_lists import fetch_models
 from .providers.provider import Endpoint, LocalModel, ModelTarget
@@ -60,6 +61,7 @@ class ModelFinder:
         self._found: dict[str | None, ModelTarget] = {}
         self._fallbacks: dict[str, ModelTarget] = {}
         self._is_decided = local is not None or bool(wish.choice or wish.base_url)
+        self._is_local = local is not None
         self.reason = "because the program passed it"
         if local is not None:
             self._found[None] = ModelTarget(
@@ -118,6 +120,19 @@ class ModelFinder:
         except CallboardError:
             return  # absent, or not what it seems: then it isn't offered
         self._listed[endpoint.base_url] = tuple(listed.model for listed in models)
+
+    def anew(self, settings: Settings) -> ModelFinder:
+        """One by other settings, which has found nothing yet; a model object stays what it is."""
+        mask_environment_keys(settings, self.wish.environ)
+        found = self._found.get(None)
+        local = found.local if self._is_local and found is not None else None
+        return ModelFinder(msgspec.structs.replace(self.wish, settings=settings), local)
+
+    def replace(self, other: ModelFinder) -> None:
+        """Finds what another one finds from now on."""
+        self.wish, self.reason = other.wish, other.reason
+        self._listed, self._found = other._listed, other._found
+        self._fallbacks.clear()
 
     def _resolve(self, choice: str | None) -> ModelTarget:
         wish = self.wish

@@ -13,8 +13,7 @@ for, and is raised when that is gone.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
 from functools import partial, wraps
 from pathlib import Path
 from types import TracebackType
@@ -26,14 +25,15 @@ from . import embedded
 from .actors.people import Approver
 from .channel_elsewhere import adapted_channel
 from .config.usage_sums import UsageBy, UsageReport
-from .portal import Portal, RuntimeHandle, RuntimeOptions, TurnHandle
+from .plain_session import Following as Following
+from .plain_session import Session as Session
+from .plain_session import Turn as Turn
+from .portal import Portal, RuntimeHandle, RuntimeOptions
 from .runtime.budget import Budget
-from .runtime.errors import ActorStopped, ConflictError
 from .runtime.handles import PersonAnswer
-from .runtime.history import Attachment
 from .runtime.messages import ApprovalAnswer, ApprovalRequest
 from .runtime.store import ApprovalRow, GrantRow, SessionRow, StoreReader
-from .turn_handle import TurnEvent
+from .status import RuntimeStatus
 
 if TYPE_CHECKING:
     from .providers.connection_trial import ConnectionReport
@@ -152,6 +152,10 @@ class Runtime(RuntimeHandle):
         """The remembered answers that hold, in the order in which they were given."""
         return self._portal.call(self._runtime.grants)
 
+    def status(self) -> RuntimeStatus:
+        """What it does right now, as `callboard.Runtime.status` says it."""
+        return self._portal.call(self._runtime.status)
+
     def revoke(self, grant_id: str, *, revoked_by: str = "application") -> None:
         """Ends a remembered answer, as `callboard.Runtime.revoke` does."""
         self._portal.call(partial(self._runtime.revoke, grant_id, revoked_by=revoked_by))
@@ -195,148 +199,6 @@ class Runtime(RuntimeHandle):
             return
         self._portal.stop()
         self._portal.join()
-
-
-class Session:
-    """One conversation; made by `Runtime`. A handle: dropping it ends nothing."""
-
-    def __init__(self, portal: Portal, session: embedded.Session) -> None:
-        self._portal = portal
-        self._session = session
-        self.session_id = session.session_id
-
-    def prompt(
-        self, text: str, attachments: Iterable[Attachment] = (), *, budget: Budget | None = None
-    ) -> Turn:
-        """A turn for this input: enter it with `with`, then iterate over its events.
-
-        The input is stored when the block is entered; while another turn runs it waits for its
-        own. Leaving the block before the end cancels the turn and waits until it is gone.
-        """
-        return Turn(self._portal, self._session.prompt(text, attachments, budget=budget))
-
-    def follow(self) -> Following:
-        """All that happens in the session from here on, as `callboard.Session.follow` gives it."""
-        return Following(self._portal, self._session.follow())
-
-    def resume(self) -> Turn | None:
-        """The turn that was suspended, as `callboard.Session.resume` gives it."""
-        turn = self._portal.call(self._session.resume)
-        return None if turn is None else Turn(self._portal, turn)
-
-    def run(
-        self, text: str, attachments: Iterable[Attachment] = (), *, budget: Budget | None = None
-    ) -> str:
-        """Prompts and returns the final answer's text. Interrupting it cancels the turn.
-
-        Raises:
-            CallboardError: The turn was not answered; the error's type says why.
-        """
-        run = partial(self._session.run, text, attachments, budget=budget)
-        return self._portal.call(run)
-
-    def set_budget(self, budget: Budget | None) -> None:
-        """Gives the session another budget, as `callboard.Session.set_budget` does."""
-        self._portal.call(partial(self._session.set_budget, budget))
-
-    def usage(self, *, by: UsageBy = "turn") -> UsageReport:
-        """What this session took and cost, as `callboard.Session.usage` gives it."""
-        return self._portal.call(partial(self._session.usage, by=by))
-
-
-class Following:
-    """What happens in a session from here on; made by `Session.follow`."""
-
-    def __init__(self, portal: Portal, following: embedded.Following) -> None:
-        self._portal = portal
-        self._following = following
-
-    def __enter__(self) -> Self:
-        self._portal.call(self._following.__aenter__)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(ActorStopped):  # with its runtime, it is gone too
-            self._portal.call(partial(self._following.__aexit__, None, None, None))
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> TurnEvent:
-        """The next event; waits for it."""
-        event = self._portal.call(self._following.next_event)
-        if event is None:
-            raise StopIteration
-        return event
-
-
-class Turn(TurnHandle):
-    """One turn, from an input to the final answer; made by `Session.prompt`."""
-
-    def __enter__(self) -> Self:
-        try:
-            self._portal.call(self._turn.__aenter__)
-            self._portal.turns.add(self._turn)
-        except ConflictError:
-            raise  # entered before: whoever did so leaves it
-        except BaseException:
-            # Interrupted in the moment in which it was entered, it has nobody else to leave it.
-            self._leave()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._leave()
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> TurnEvent:
-        """The next event; waits for it, and ends behind `TurnEnded`."""
-        event = self._next_event()
-        if event is None:
-            raise StopIteration
-        return event
-
-    def next_events(self) -> list[TurnEvent]:
-        """Everything that has come since, at once; waits for some, and is empty at the end."""
-        first = self._next_event()
-        return [] if first is None else [first, *self._fetched()]
-
-    def answer(self) -> str:
-        """Reads to the end and returns the final answer's text.
-
-        Raises:
-            CallboardError: The turn was not answered; the error's type says why.
-        """
-        return self._portal.call(self._turn.answer)
-
-    def cancel(self, reason: str = "cancelled by the program") -> None:
-        """Cancels the turn; returns when everything of it is gone. Its events can still be read."""
-        self._portal.call(partial(self._turn.cancel, reason))
-
-    def _next_event(self) -> TurnEvent | None:
-        event = self._turn.next_event_nowait()
-        if event is not None or self._turn.ended is not None:
-            return event
-        try:
-            self._portal.call(self._turn.wait_events)
-        except ActorStopped:
-            if (event := self._turn.next_event_nowait()) is None:
-                raise
-            return event  # what the portal fetched when it closed
-        return self._turn.next_event_nowait()
-
-    def _leave(self) -> None:
-        self._portal.turns.discard(self._turn)
-        if self._turn.input_id and self._turn.ended is None:
-            with suppress(ActorStopped):  # with its session or its runtime, the turn is gone too
-                self._portal.call(partial(self._turn.__aexit__, None, None, None))
 
 
 class Records:

@@ -32,6 +32,7 @@ from .runtime.channel import Channel
 from .runtime.definitions import Agent, Preset, ToolDefinition
 from .runtime.errors import ActorStopped, ConflictError, DeadlineError
 from .runtime.events import TurnEnded
+from .tools.plugins import Plugin
 from .tools.tool import Tool
 from .turn_handle import LEAVE_SECONDS, Turn, TurnEvent
 
@@ -303,6 +304,10 @@ class RuntimeHandle:
     def tools(self) -> tuple[ToolDefinition, ...]:
         """All tools, in the order in which models see them."""
         return self._runtime.tools()
+
+    def plugins(self) -> tuple[Plugin, ...]:
+        """What became of the plugins that the configuration enables."""
+        return self._runtime.plugins()
 
 
 class TurnHandle:

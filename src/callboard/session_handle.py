@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 from .config.usage_sums import UsageBy, UsageReport, UsageSums, read_usage
 from .following import Following
 from .host import Host
+from .runtime.attachment_rules import checked_attachments
 from .runtime.budget import Budget, checked_budget
-from .runtime.definitions import InputSource
+from .runtime.definitions import InputMode, InputSource
+from .runtime.errors import ValidationError
 from .runtime.events import SessionBudgetSet
 from .runtime.history import Attachment
-from .runtime.messages import AppendEvents
-from .turn_handle import Turn, left_turn
+from .runtime.messages import AppendEvents, CancelTurn, InputTicket, SubmitInput
+from .runtime.request_key import RequestKey
+from .runtime.undo_report import ChangedCall, UndoReport
+from .turn_handle import Turn, checked_text, left_turn
 
 
 class Session:
@@ -42,6 +47,57 @@ class Session:
             budget: What the turn may use, at most; its agent's and its session's hold too.
         """
         return Turn(self._host, self.session_id, text, attachments, budget)
+
+    async def submit(
+        self,
+        text: str,
+        attachments: Iterable[Attachment] = (),
+        *,
+        budget: Budget | None = None,
+        mode: InputMode | Literal["queue", "steer", "interrupt"] = InputMode.QUEUE,
+        request: RequestKey | None = None,
+    ) -> InputTicket:
+        """Stores an input, whose turn runs by itself; on record when this returns.
+
+        The first arguments are those of `prompt`; a `request` that was done already is refused with
+        a `ConflictError`. `follow` tells what comes of it.
+
+        Args:
+            mode: What it is to a turn that runs. By default it waits for its own, in a queue. With
+                `steer`, that turn is told it before its next model call (`InputDelivered`); when
+                none comes, it waits in the queue. With `interrupt`, that turn is cancelled, and its
+                own comes next. When no turn runs, it begins one in any case.
+
+        Example:
+            async with session.follow() as events:
+                ticket = await session.submit("What time is it in Tokyo?")
+                print(ticket.input_id, "is event", ticket.seq)
+                async for event in events:
+                    if isinstance(event, callboard.TurnEnded):
+                        break
+        """
+        ticket: InputTicket = await self._host.directory.ask(
+            SubmitInput(
+                session_id=self.session_id,
+                text=checked_text(text),
+                attachments=checked_attachments(attachments),
+                budget=checked_budget(budget),
+                mode=_checked_mode(mode, budget),
+                request=request,
+            )
+        )
+        return ticket
+
+    async def cancel(
+        self, reason: str = "cancelled by the program", *, input_id: str | None = None
+    ) -> bool:
+        """Cancels the running turn; returns when everything of it is gone (`False`: none ran).
+
+        With `input_id`, the turn of that input alone, which may wait for its beginning.
+        """
+        return await self._host.directory.ask(
+            CancelTurn(session_id=self.session_id, reason=reason, input_id=input_id, loads=True)
+        )
 
     def follow(self) -> Following:
         """All that happens in the session from here on, whoever prompted: enter it, then iterate.
@@ -105,3 +161,48 @@ class Session:
         """What this session took, as `Runtime.usage` gives it for all."""
         sums = UsageSums(by, self._host.plan.prices)
         return await read_usage(self._host.plan.store, sums, session_id=self.session_id)
+
+    async def changes(self) -> list[ChangedCall]:
+        """The calls that changed files with file tools, in their order, and what was undone."""
+        return await self._host.undoing.changes(self.session_id)
+
+    async def undo(
+        self, call_id: str | None = None, *, force: bool = False, dry_run: bool = False
+    ) -> UndoReport:
+        """Takes back what the session's calls changed in files, the latest change first.
+
+        It is a person's decision, not a model's: nothing is asked, and no tool does it. It waits for
+        the calls that work in the same workspace. What is there now is kept, so that an undoing can
+        be undone: its id stands in the place of a call's.
+
+        Args:
+            call_id: Only this call's changes, or this undoing.
+            force: Also where a file was changed since.
+            dry_run: Only say what would be done.
+
+        Raises:
+            NotFoundError: There is nothing to undo.
+            ConflictError: A turn of the session runs, or files were changed since: nothing is undone.
+
+        Example:
+            await session.run("Write 'buy milk' to list.txt.")
+            report = await session.undo()
+            print(*report.lines, sep="\\n")
+        """
+        return await self._host.undoing.undo(
+            self.session_id, call_id, force=force, dry_run=dry_run, undone_by="application"
+        )
+
+
+def _checked_mode(mode: str, budget: Budget | None) -> InputMode:
+    if mode not in {each.value for each in InputMode}:
+        raise ValidationError(
+            f"the mode of an input is queue, steer or interrupt, not {mode!r}", field="mode"
+        )
+    if mode == InputMode.STEER and budget is not None:
+        raise ValidationError(
+            "an input that steers a turn has no budget: it becomes part of that turn, which has its "
+            "own. Leave the budget out, or queue the input.",
+            field="budget",
+        )
+    return InputMode(mode)

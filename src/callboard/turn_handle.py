@@ -71,13 +71,11 @@ class Turn:
         attachments: Iterable[Attachment] = (),
         budget: Budget | None = None,
     ) -> None:
-        if not isinstance(text, str) or not text.strip():
-            raise ValidationError(f"a prompt is a text, and not empty; this is {text!r:.80}")
+        self._text = checked_text(text)
         self._attachments = checked_attachments(attachments)
         self._budget = checked_budget(budget)
         self._host = host
         self._session_id = session_id
-        self._text = text
         self._is_left = False
         self._is_entered = False
         self._subscription = Subscription()
@@ -225,6 +223,13 @@ class Turn:
                 self.ended = TurnEnded(turn_id="", outcome="cancelled", message=reason)
             case _:
                 pass
+
+
+def checked_text(text: object) -> str:
+    """The text of an input; raises `ValidationError` for what is none."""
+    if not isinstance(text, str) or not text.strip():
+        raise ValidationError(f"a prompt is a text, and not empty; this is {text!r:.80}")
+    return text
 
 
 def left_turn(host: Host, session_id: str) -> Turn:

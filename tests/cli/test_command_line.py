@@ -199,7 +199,7 @@ def test_bad_input_is_one_line(
 def test_a_bug_is_said_to_be_one(
     data: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*, json: bool) -> int:
+    def broken(config: Path | None, *, json: bool) -> int:
         raise RuntimeError("the wheel came off")
 
     monkeypatch.setattr("callboard.cli.tool_list.show_tools", broken)
@@ -216,7 +216,7 @@ def test_a_bug_is_said_to_be_one(
 def test_an_interrupt_and_a_lost_reader_are_quiet(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*, json: bool) -> int:
+    def interrupted(config: Path | None, *, json: bool) -> int:
         raise BaseExceptionGroup("", [BaseExceptionGroup("", [KeyboardInterrupt()])])
 
     monkeypatch.setattr("callboard.cli.tool_list.show_tools", interrupted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 from sandbox_users import needs_sandbox
@@ -19,8 +20,13 @@ def test_a_sandbox_that_holds(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert out.startswith("sandbox: full (at least full is wanted)\n")
     assert "bwrap" in out
+    assert "  memory and processes: " in out
+    assert ("run_as" in out) is (os.geteuid() == 0)
     assert main(["doctor", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["sandbox"]["strength"] == "full"
+    told = json.loads(capsys.readouterr().out)["sandbox"]
+    assert told["strength"] == "full"
+    assert told["bounds"] in out
+    assert told["advice"] in out
 
 
 def test_none_says_what_is_missing(

@@ -8,8 +8,11 @@ import pytest
 from command import Command
 
 import callboard
+from callboard.config.memory_settings import MemorySearch, MemorySettings
+from callboard.config.settings import Settings
 from callboard.providers.script import reply
 from callboard.runtime.sqlite_store import open_disk_store
+from callboard.runtime.vector_file import FILE_NAME
 
 NOTES = (
     {"text": "The build needs make.", "tags": ["build"]},
@@ -90,3 +93,27 @@ async def test_before_the_first_session_there_is_nothing(tmp_path: Path) -> None
     listed = await fresh("memory", "list")
     assert (listed.code, listed.out) == (0, "")
     assert "no session has been stored" in listed.err
+
+
+async def test_a_search_is_by_meaning_when_that_is_configured(command: Command) -> None:
+    """Control: by words, and as long as no runtime has made the vectors, nothing is found."""
+    config = command.home / "config" / "callboard.toml"
+    search = ("memory", "search", "Which hot drink do we have?")
+    assert "Nothing is found." in (await command(*search)).err
+    config.write_text(config.read_text() + '[memory]\nsearch = "vectors"\n')
+    assert "Nothing is found." in (await command(*search)).err
+    data = command.home / "data"
+    assert not (data / FILE_NAME).exists()
+    settings = Settings(memory=MemorySettings(search=MemorySearch.VECTORS))
+    again = reply(calls=[("memory_store", NOTES[1])])  # on record already; its vector is made
+    async with callboard.open_runtime(
+        model=callboard.ScriptedModel([again, reply("Ok.")]),
+        workspace=command.workspace,
+        data=data,
+        environ={},
+        settings=settings,
+    ) as runtime:
+        await (await runtime.create_session()).run("Remember.")
+    found = await command(*search)
+    assert found.code == 0
+    assert "Tea is at " in found.out

@@ -200,6 +200,10 @@ DENY_RELEASES = '[[rules]]\ntool = "delete_file"\nverdict = "deny"\n'
         ),
         ('tool = "read_file"\nagent = "reader"\nverdict = "deny"', []),
         ('tool = "read_file"\nverdict = "allow"', ["it never decides: no preset asks"]),
+        ('tool = "web_fetch"\nverdict = "allow"', ["it lets web_fetch reach every new host"]),
+        ('tool = "web_fetch"\nverdict = "allow"\narguments.url = { host = "a.example" }', []),
+        ('tool = "web_fetch"\nverdict = "ask"', []),
+        ('tool = "web_search"\nverdict = "allow"', ["it lets web_search run without a question"]),
         ('tool = "edit_file"\nverdict = "allow"', []),
         (
             'tool = "*"\ntier = "system"\nverdict = "deny"',

@@ -63,6 +63,18 @@ def test_what_is_new_about_where_a_call_connects(
     assert new_host(WEB, arguments(**said), known) == words
 
 
+def test_a_tool_that_connects_to_one_place_is_judged_by_that() -> None:
+    """What its arguments say counts first, and what they say unclearly counts against it."""
+    assert new_host(WEB, arguments(query="x"), {"e.test"}, "e.test") is None
+    assert new_host(WEB, arguments(query="x"), set(), "e.test") == "e.test is new to it"
+    assert new_host(WEB, arguments(url="https://a.test"), {"e.test"}, "e.test") == (
+        "a.test is new to it"
+    )
+    assert new_host(WEB, arguments(url="a"), {"e.test"}, "e.test") == (
+        "where fetch connects can't be told"
+    )
+
+
 def test_a_tool_without_the_network_reaches_nothing() -> None:
     assert (
         new_host(definition(Capability.FILES_READ), arguments(url="https://a.test"), set()) is None

@@ -24,7 +24,7 @@ ROW = re.compile(
     r" \| (\w+) \| (\w+) \|$"
 )
 
-OWN = (ToolDefinition(name="git_push", description="", parameters={}, tier=Tier.ELEVATED),)
+OWN = (ToolDefinition(name="publish", description="", parameters={}, tier=Tier.ELEVATED),)
 """What a program brings; `policy check` does not know it."""
 
 DEFINITIONS = {d.name: d for d in (*(tool.definition for tool in builtin_tools()), *OWN)}

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
+import trio
 from stage import Played, make_workspace, on_both_stores, play, read_result
 from web_server import open_web_server, page
 
 import callboard
+from callboard import memory_access
+from callboard.config.memory_settings import MemoryPlace, MemorySearch, MemorySettings
 from callboard.config.settings import NetworkSettings, Settings
 from callboard.providers.script import Step, reply
 from callboard.runtime.definitions import Agent
+from callboard.runtime.errors import ValidationError
 from callboard.runtime.events import MemoryStored, PrivateDataRead, SessionTainted
 
 STORE = ("memory_store", {"text": "The build needs make.", "tags": ["build"]})
@@ -187,3 +193,94 @@ async def test_what_is_no_memory_is_said(
 async def is_tainted(runtime: callboard.Runtime, session: callboard.Session) -> bool:
     row = await runtime.store.session(session.session_id)
     return row is not None and row.is_tainted
+
+
+BY_MEANING = Settings(memory=MemorySettings(search=MemorySearch.VECTORS))
+PARAPHRASE = ("memory_search", {"query": "When do we release new versions?"})
+DEPLOYED = ("memory_store", {"text": "Deployments to production happen on Tuesday mornings."})
+
+
+@pytest.mark.parametrize("settings", [Settings(), BY_MEANING])
+@on_both_stores
+async def test_with_vectors_a_paraphrase_is_found_in_what_was_stored_without(
+    tmp_path: Path, store: str, settings: Settings
+) -> None:
+    """Control: words don't find it. On disk, what was stored before they were switched on counts."""
+    script = [*steps(DEPLOYED), *steps(PARAPHRASE)]
+    begun = settings if store == "memory" else Settings()
+    given = options(tmp_path, script, store)
+    async with AsyncExitStack() as stack:
+        runtime = await stack.enter_async_context(callboard.open_runtime(**given, settings=begun))
+        await play(await runtime.create_session(), "Remember it.")
+        if store == "disk":
+            await stack.aclose()
+            runtime = await stack.enter_async_context(
+                callboard.open_runtime(**given, settings=settings)
+            )
+            if settings is BY_MEANING:
+                await wait_filled(tmp_path / "data" / "vectors.db")
+        found = only(await play(await runtime.create_session(), "When?"))["memories"]
+        assert [memory["text"] for memory in found] == (
+            [DEPLOYED[1]["text"]] if settings is BY_MEANING else []
+        )
+
+
+async def wait_filled(index: Path) -> None:
+    with trio.fail_after(30):
+        await trio.lowlevel.checkpoint()
+        while not is_filled(index):  # noqa: ASYNC110  a thread of the runtime does it: nothing tells
+            await trio.sleep(0.01)
+
+
+def is_filled(index: Path) -> bool:
+    if not index.exists():
+        return False
+    connection = apsw.Connection(str(index))
+    try:
+        return bool(connection.execute("select count(*) from vectors").get)
+    except (apsw.SQLError, apsw.BusyError):
+        return False  # not made yet, or being made
+    finally:
+        connection.close()
+
+
+async def test_a_search_by_meaning_is_tainted_by_what_strangers_wrote_too(tmp_path: Path) -> None:
+    store = ("clip", {"text": DEPLOYED[1]["text"]})
+    script = [*steps(store), *steps(PARAPHRASE)]
+
+    @callboard.tool(name="clip", needs=["network", "memory.write"])
+    async def clip_text(context: callboard.ToolContext, text: str) -> str:
+        """Stores something from the network."""
+        assert context.memory_write is not None
+        return (await context.memory_write.store(text)).memory_id
+
+    async with callboard.open_runtime(
+        **options(tmp_path, script), tools=[clip_text], settings=BY_MEANING
+    ) as runtime:
+        await play(await runtime.create_session(), "Clip.")
+        reader = await runtime.create_session()
+        (memory,) = only(await play(reader, "When?"))["memories"]
+        assert memory["trust"] == "untrusted"
+        assert await is_tainted(runtime, reader)
+
+
+@pytest.mark.parametrize(
+    ("place", "package", "extra"),
+    [(MemoryPlace.SQLITE, "sqlite_vec", "vectors"), (MemoryPlace.LANCEDB, "lancedb", "lancedb")],
+)
+async def test_a_missing_extra_is_named_with_how_to_install_it(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    place: MemoryPlace,
+    package: str,
+    extra: str,
+) -> None:
+    monkeypatch.setattr(
+        memory_access, "find_spec", lambda name: None if name == package else object()
+    )
+    settings = Settings(memory=MemorySettings(search=MemorySearch.VECTORS, store=place))
+    with pytest.raises(ValidationError, match=rf"{package}: .*callboard\[{extra}\]"):
+        async with callboard.open_runtime(**options(tmp_path, []), settings=settings):
+            raise AssertionError("it was opened")
+    async with callboard.open_runtime(**options(tmp_path, [])) as runtime:
+        assert await runtime.sessions() == []

@@ -28,15 +28,15 @@ from callboard.tools.tool import Tool, ToolContext
 
 PACKAGE = Path(callboard.__file__).parent
 
-RUNS_TOOLS = {"Session.prompt", "Session.run", "Session.resume"}
+RUNS_TOOLS = {"Session.prompt", "Session.run", "Session.resume", "Session.submit"}
 """Public methods by which tools may run; each has its way below."""
 
 RUNS_NONE = {
     "Runtime": {
         "answer", "answer_question", "approval", "approvals", "complete", "create_session",
-        "get_session", "grants", "list_models", "revoke", "sessions", "test_provider", "tools", "usage",
+        "get_session", "grants", "list_models", "plugins", "revoke", "sessions", "status", "test_provider", "tools", "usage",
     },
-    "Session": {"follow", "set_budget", "usage"},
+    "Session": {"cancel", "changes", "follow", "set_budget", "undo", "usage"},
 }  # fmt: skip
 
 

@@ -64,6 +64,7 @@ async def test_code_runs_on_the_workspace_and_its_result_is_whole(tmp_path: Path
     assert output == {
         "exit_code": 3,
         "sandbox": "full",
+        "changed": {"created": ["out.txt"]},
         "stdout": "hello ['a b', '-rf', ';id']\n",
         "stderr": "careful",
     }
@@ -74,14 +75,15 @@ async def test_code_runs_on_the_workspace_and_its_result_is_whole(tmp_path: Path
 async def test_case_42_a_model_can_not_switch_it_off(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("canary")
     read = {"command": f"cat {tmp_path}/secret; cat /proc/1/environ; id -u >/dev/null && echo ran"}
-    sneaky = {"sandbox": False, "network": True, "unshare": [], "user": "root", "approved": True}
+    sneaky = {"sandbox": False, "unshare": [], "user": "root", "approved": True}
     connect = "import socket; socket.create_connection(('127.0.0.1', 22), 1)"
     outcome = await results(
         tmp_path,
         ("shell", {**read, **sneaky}),
         ("shell", {"command": "pwd", "cwd": "/"}),
         ("shell", {"command": "pwd", "cwd": "../.."}),
-        ("run_code", {"language": "python", "code": connect, "network": True, "timeout": 1e9}),
+        ("run_code", {"language": "python", "code": connect, "timeout": 1e9}),
+        ("shell", {**read, "network": True}),
         ("run_code", {"language": "python", "code": "1", "env": {"A=B": "x"}}),
     )
     assert outcome[0]["result"]["stdout"] == "ran\n"
@@ -90,6 +92,7 @@ async def test_case_42_a_model_can_not_switch_it_off(tmp_path: Path) -> None:
         "path_not_allowed",
         "path_not_allowed",
         None,
+        "permission_denied",
         "validation_error",
     ]
     assert outcome[3]["result"]["exit_code"] == 1

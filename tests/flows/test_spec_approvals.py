@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+from sandbox_users import needs_sandbox
 from seed_lines import Lines
 from stage import open_local_stage, play, read_result
 
@@ -25,7 +26,9 @@ SPEC = Lines(
         "write_file: Confirm if overwriting existing file.",
         "delete_file: Approval: Confirm (always).",
         "move_file: Auto (unless overwriting).",
+        "run_code: Approval: Auto.",
         "web_fetch: Auto (if URL on allowlist).",
+        "web_search: Approval: Auto.",
         "requiresApproval: boolean | ((args: unknown) => boolean).",
         "ApprovalRequest: stepId, tool, args, reason (human-readable explanation).",
         "ApprovalResponse: approved, modifiedArgs (user can modify args).",
@@ -37,9 +40,6 @@ SPEC = Lines(
         "Some tools require conditional approval: require approval only if overwriting.",
     ]
 )
-
-LATER = {"run_code: Approval: Auto.", "web_search: Approval: Auto."}
-"""Lines about tools that are not built yet."""
 
 CALLS: dict[str, tuple[str, dict[str, Any], bool]] = {
     "list_directory: Approval: Auto.": ("list_directory", {"path": "."}, False),
@@ -94,6 +94,27 @@ async def test_which_calls_ask(tmp_path: Path, line: str) -> None:
         played = await play(await runtime.create_session(), "Go.")
     assert played.statuses == [(name, "success")]
     assert [request.tool for request in person.shown] == ([name] if asks else [])
+
+
+@SPEC.says("run_code: Approval: Auto.", "web_search: Approval: Auto.")
+@pytest.mark.parametrize(
+    "call",
+    [("run_code", {"language": "bash", "code": "true"}), ("web_search", {"query": "weather"})],
+)
+@pytest.mark.parametrize("preset", ["balanced", "strict"])
+async def test_running_code_and_searching_ask_nobody(
+    preset: str, call: tuple[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    """In `balanced`; `strict` asks for code, and for each host that is new, as the engine is."""
+    if call[0] == "run_code":
+        needs_sandbox()
+    person = Person(DENY)
+    steps: list[ScriptStep] = [reply(calls=[call]), reply("Done.")]
+    async with open_local_stage(tmp_path, steps, policy=preset, on_approval=person) as (runtime, _):
+        played = await play(await runtime.create_session(), "Go.")
+    asks = preset == "strict"
+    assert len(person.shown) == asks
+    assert (read_result(played.results[0]).get("error_type") == "permission_denied") == asks
 
 
 @SPEC.says("web_fetch: Auto (if URL on allowlist).")

@@ -105,10 +105,9 @@ async def test_the_table_of_presets(
     if asks is None:
         assert person.reasons == []
     else:
-        # A host is known once it was let through; where a search leads, no argument says.
-        assert [asks in reason for reason in person.reasons] == [True] * (
-            1 if tool == "web_fetch" else 2
-        )
+        # A host is known once it was let through; of a search it is the engine's.
+        assert [asks in reason for reason in person.reasons] == [True]
+        assert "127.0.0.1 is new to it" in person.reasons[0]
 
 
 @pytest.mark.parametrize("tool", ["web_fetch", "web_search"])
@@ -133,6 +132,26 @@ async def test_balanced_asks_where_what_was_read_could_leave(
             await play(await stage.runtime.create_session(), "Go.")
     exposed = "the session has read untrusted content and private data"
     assert [exposed in reason for reason in person.reasons] == ([True] if reads else [])
+
+
+async def test_an_exposed_session_is_asked_about_every_search(tmp_path: Path) -> None:
+    """Where it is made is known; what was read could leave in the words all the same."""
+    person = Person()
+    (make_workspace(tmp_path) / "notes.md").write_text("the code is 1234")
+    async with open_web_server(answers()) as server:
+        search = call_of("web_search", server)
+        read = ("read_file", {"path": "notes.md"})
+        async with open_stage(
+            tmp_path,
+            script(search, search, read, search, search),
+            settings=settings(server),
+            policy="strict",
+            on_approval=person,
+            environ={"TAVILY_API_KEY": KEY},
+        ) as stage:
+            await play(await stage.runtime.create_session(), "Go.")
+    exposed = "the session has read untrusted content and private data"
+    assert [exposed in reason for reason in person.reasons] == [False, True, True]
 
 
 async def test_a_worker_may_read_the_web_and_its_parent_is_tainted(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ WRITE = ("write_file", {"path": "a.txt", "content": "changed"})
 READ_ONLY = [
     t.definition.name
     for t in builtin_tools()
-    if t.definition.tier is Tier.READ_ONLY and "channel" not in t.definition.needs
+    if t.definition.tier is Tier.READ_ONLY and not {"channel", "processes"} & {*t.definition.needs}
 ]
 
 

@@ -102,12 +102,17 @@ class NoHandles:
     """Handles for tools that touch nothing."""
 
     network = None
+    connect = None
 
     def files_read(self, workspace: str) -> ReadableFiles:
         return cast(ReadableFiles, None)
 
     def files_write(self, workspace: str) -> WritableFiles:
         return cast(WritableFiles, None)
+
+    @property
+    def workshop(self) -> None:
+        return None
 
     def artifacts(self, session_id: str) -> ArtifactReader:
         return cast(ArtifactReader, None)
@@ -118,7 +123,7 @@ class NoHandles:
     def sessions(self, place: CallPlace, call: Call) -> None:
         return None
 
-    def processes(self, place: CallPlace) -> None:
+    def processes(self, place: CallPlace, call: Call, way_out: object) -> None:
         return None
 
     def memory_read(self, place: CallPlace) -> None:

@@ -26,7 +26,7 @@ from callboard.runtime.processes import Command, Ran
 from callboard.tools.sandbox.sandbox import Sandbox
 
 CANARY = "canary-5b1f6e"
-CANCELS = 500 if os.environ.get("CALLBOARD_SOAK") else 40
+CANCELS = 500 if os.environ.get("CALLBOARD_SOAK") else 60
 
 DEFAULTS = SandboxSettings()
 
@@ -36,6 +36,7 @@ SMALL = SandboxSettings(
     processes=48,
     file_bytes=8 * MIB,
     temporary_bytes=4 * MIB,
+    temporary_files=2000,
     output_bytes=64 * 1024,
 )
 
@@ -206,6 +207,7 @@ print(json.dumps({
 
 async def uses_up(folder: Path) -> Any:
     run = partial(python, folder, settings=SMALL)
+    before = own_memory()
     # One that grows by one at a time: for root nothing but the watchdog bounds their number.
     fork_bomb = (
         "import os, time\nfor _ in range(2000):\n    if os.fork() == 0:\n        time.sleep(30)\n"
@@ -226,6 +228,19 @@ time.sleep(30)
     full = "try:\n    open('/tmp/big', 'wb').write(b'x' * (5 << 20))\nexcept OSError as e:\n    print(e.errno)"
     flood = "import os\nwhile True: os.write(1, b'x' * 65536)"
     spin = "import os\nfor _ in range(3):\n    if os.fork() == 0:\n        while True: pass\nwhile True: pass"
+    names = (
+        "import time\nfor n in range(100_000):\n    open(f'/tmp/{n}', 'w').close()\ntime.sleep(30)"
+    )
+    shm = """
+import os, time
+for n in range(40):
+    try:
+        os.write(os.memfd_create(str(n)), b"x" * (7 << 20))
+        open(f"/dev/shm/{n}", "wb").write(b"x" * (7 << 20))
+    except OSError:
+        pass
+time.sleep(30)
+"""
     say = "import sys\nsys.stdout.write('a' * 100000 + 'z' * 100000)"
     words = {
         "fork bomb": await run(fork_bomb, seconds=8),
@@ -233,10 +248,15 @@ time.sleep(30)
         "shared memory": await run(shared),
         "flood": await run(flood),
         "spin": await run(spin),
+        "names": await run(names),
+        "memory that nobody maps": await run(shm, seconds=5),
     }
     said = {"alone": alone, "file": big, "memfd": memfd, "tmp": full}
     found: dict[str, Any] = {name: ran.killed_by for name, ran in words.items()}
     found |= {name: (await run(code)).stdout.strip() for name, code in said.items()}
+    found["own memory grew"] = own_memory() - before > 64 * MIB
+    bounds = Sandbox(SMALL, os.environ).status().bounds
+    found["is memory grouped"] = "control group of each" in bounds and "memory" in bounds
     long = await run(say)
     found["long"] = [long.is_truncated, len(long.stdout), long.stdout[:2], long.stdout[-2:]]
     return found
@@ -380,6 +400,11 @@ def tagged(tag: str) -> list[str]:
             if tag.encode() in words:
                 found.append(words.decode(errors="replace"))
     return found
+
+
+def own_memory() -> int:
+    """What this process holds of memory, in bytes."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def descriptors() -> int:

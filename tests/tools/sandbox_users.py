@@ -20,6 +20,13 @@ SCRIPT = Path(__file__).with_name("sandbox_scenes.py")
 NOBODY = "65534"
 USERS = ("own", "nobody")
 
+MAY_RUN = """
+import subprocess, sys
+import callboard.tools.sandbox.sandbox
+subprocess.run([sys.executable, "-c", ""], check=True)
+"""
+"""Also by itself: setpriv may start what is in a folder that is closed to who it becomes."""
+
 
 def needs_sandbox() -> None:
     """Skips where there can be no sandbox; fails in the whole check."""
@@ -36,7 +43,7 @@ def give_up(why: str) -> None:
 @cache
 def played(user: str) -> dict[str, Any]:
     """What the scenes found; they are played once for each user."""
-    command = _command(user)
+    command = python_of(user)
     with tempfile.TemporaryDirectory() as place:
         # Its parent is open to all, itself is the user's own.
         folder = Path(place, "scenes")
@@ -62,7 +69,8 @@ def played(user: str) -> dict[str, Any]:
     return found
 
 
-def _command(user: str) -> list[str]:
+def python_of(user: str) -> list[str]:
+    """The command that runs this Python as a user: `own` or `nobody`."""
     if user == "own":
         return [sys.executable]
     if os.geteuid() != 0:
@@ -74,7 +82,7 @@ def _command(user: str) -> list[str]:
     for python in (sys.executable, f"/usr/bin/{version}", f"/usr/local/bin/{version}"):
         try:
             ran = subprocess.run(
-                [*become, python, "-c", "import callboard.tools.sandbox.sandbox"],
+                [*become, python, "-c", MAY_RUN],
                 capture_output=True,
                 text=True,
                 check=False,

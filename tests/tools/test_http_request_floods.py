@@ -35,7 +35,7 @@ def test_a_small_honest_answer_is_whole(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", LEFT)
-def test_of_an_answer_without_end_the_beginning_is_shown(path: str) -> None:
+def test_case_21_of_an_answer_without_end_the_beginning_is_shown(path: str) -> None:
     row = in_namespace("bodies")[path]
     assert row["outcome"] == 200
     assert row["note"].startswith("The body is the first 102400 bytes of more than 8")
@@ -53,13 +53,13 @@ def test_only_what_is_stated_is_decompressed() -> None:
 
 
 @pytest.mark.parametrize("path", BROKEN)
-def test_what_no_honest_server_sends_is_a_network_error(path: str) -> None:
+def test_case_21_what_no_honest_server_sends_is_a_network_error(path: str) -> None:
     row = in_namespace("bodies")[path]
     assert row["outcome"] == "network_error"
     assert BROKEN[path] in row["message"]
 
 
-def test_all_of_them_take_little_memory() -> None:
+def test_case_21_all_of_them_take_little_memory() -> None:
     found = in_namespace("bodies")
     assert set(floods.bodies()) == {
         *LEFT,
@@ -85,7 +85,7 @@ def test_web_fetch_is_held_by_the_same_bounds(path: str) -> None:
     assert (path in floods.HONEST) == (row.get("body") in {"inside", "bye", "fine"})
 
 
-def test_what_web_fetch_reads_of_them_takes_bounded_memory() -> None:
+def test_case_21_what_web_fetch_reads_of_them_takes_bounded_memory() -> None:
     found = fetched()
     # Twice the 8 MiB that it reads, and a little.
     assert found["rise_kib"] < 32 * 1024
@@ -93,7 +93,7 @@ def test_what_web_fetch_reads_of_them_takes_bounded_memory() -> None:
 
 
 @pytest.mark.parametrize("path", sorted({*floods.drips(), "/"}))
-def test_an_answer_that_drips_ends_with_the_calls_deadline(path: str) -> None:
+def test_case_21_an_answer_that_drips_ends_with_the_calls_deadline(path: str) -> None:
     result = in_namespace("deadlines")[path]
     if path in {"/", "/slow"}:
         # The controls: what is whole in time is shown, however it came.

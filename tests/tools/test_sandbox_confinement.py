@@ -50,6 +50,10 @@ def test_case_45_what_is_used_up_is_bounded(found: dict[str, Any]) -> None:
     # An ordinary user's processes are bounded by the kernel; that they try on takes time.
     # The kernel refuses an ordinary user more, and the bomb ends; without a bound it sleeps on.
     assert uses["fork bomb"] in {"processes", None}
+    assert uses["names"] == "files"
+    assert not uses["own memory grew"]
+    # Without a control group for memory this is bounded by its sizes alone, and by its time.
+    assert uses["memory that nobody maps"] == ("memory" if uses["is memory grouped"] else "timeout")
     assert uses["hog"] == uses["shared memory"] == "memory"
     assert uses["flood"] == "output"
     assert uses["spin"] == "cpu"

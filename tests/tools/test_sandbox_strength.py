@@ -14,7 +14,7 @@ from sandbox_users import needs_sandbox
 from callboard.config.sandbox_settings import SandboxSettings, Strength
 from callboard.runtime.definitions import ToolFailure
 from callboard.tools.run_code import run_code
-from callboard.tools.sandbox import handover, strength
+from callboard.tools.sandbox import handover, strength, trial
 from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.sandbox.strength import SandboxStatus, StrengthTest, cheap_problem
 
@@ -25,7 +25,7 @@ if sys.argv[1] == "--version":
     sys.exit()
 said = sys.argv.index("--")
 words = os.read(int(sys.argv[2]), 1 << 20).split(b"\\0")
-data = [at for at, word in enumerate(words) if word == b"--ro-bind-data"][-1]
+data = [at for at, word in enumerate(words) if word == b"--file"][-1]
 probe = {folder!r} + "/probe.py"
 with open(probe, "wb") as file:
     file.write(os.read(int(words[data + 1]), 1 << 20))
@@ -73,7 +73,7 @@ def test_case_49_a_program_that_merely_runs_its_command_is_none(
 def test_case_49_so_is_one_that_kills_well_but_hides_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(strength, "_ends", lambda process: True)
+    monkeypatch.setattr(trial, "_ends", lambda process: True)
     text = MERELY_RUNS.format(python=sys.executable, folder=str(tmp_path))
     found = status_with(monkeypatch, program(tmp_path, text))
     assert found.strength is Strength.NONE
@@ -133,9 +133,7 @@ def test_case_49_missing_or_not_executable(
 ) -> None:
     if present:
         (tmp_path / "bwrap").write_text("no program")
-    monkeypatch.setattr(
-        strength, "_find", lambda name, environ: None if name == "bwrap" else "/usr/bin/prlimit"
-    )
+    monkeypatch.setattr(strength, "_find", lambda name, environ: None)
     sandbox = Sandbox(SandboxSettings(), {"PATH": str(tmp_path)})
     assert sandbox.status().strength is Strength.NONE
     problem = sandbox.why_not(run_code.definition)

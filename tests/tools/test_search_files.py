@@ -216,6 +216,9 @@ async def test_a_cancelled_search_ends_its_thread(caller: Caller, folder: Path) 
         "a?" * 40 + "a" * 40,
         ".*" * 6 + "x",
         "(?=(a+)+b)a",
+        "(?i)(ab|AB)*c",
+        "(?i:(sx|\u017fx)*)!",
+        "(?i)(\u0131x|ix)*!",
     ],
 )
 def test_patterns_that_could_run_for_ever_are_refused(pattern: str) -> None:
@@ -230,6 +233,7 @@ def test_patterns_that_could_run_for_ever_are_refused(pattern: str) -> None:
         ("needle", "a needle"),
         (r"def \w+\(", "def f("),
         ("(foo|bar)+!", "foobar!"),
+        ("(?i)(foo|bar)+!", "fooBAR!"),
         ("foo|bar|baz", "xx baz"),
         (r"^\s*import\s+\w+", "  import x"),
         (r"def .*\(.*\):.*", "def f(x): pass"),

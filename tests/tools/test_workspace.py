@@ -105,7 +105,7 @@ def test_unfit_folders_are_refused_with_advice(
         assert workspace.find(".") is not None
 
 
-def test_leftovers_of_a_crash_are_removed_after_a_day(folder: Path) -> None:
+def test_case_13_leftovers_of_a_crash_are_removed_after_a_day(folder: Path) -> None:
     (folder / "sub").mkdir()
     old = [folder / ".callboard-aa.tmp", folder / "sub" / ".callboard-bb.tmp"]
     kept = [folder / ".callboard-young.tmp", folder / ".callboard-notes", folder / "x.tmp"]
@@ -152,7 +152,7 @@ def test_no_call_leaks_a_descriptor(workspace: Workspace, folder: Path) -> None:
     assert descriptors_below(folder) == 1
 
 
-def test_new_files_are_not_writable_for_others_whatever_the_umask(
+def test_case_12_new_files_are_not_writable_for_others_whatever_the_umask(
     workspace: Workspace, folder: Path
 ) -> None:
     with umask(0):
@@ -165,7 +165,9 @@ def test_new_files_are_not_writable_for_others_whatever_the_umask(
     assert stat.S_IMODE((folder / "e" / "f").stat().st_mode) == 0o600
 
 
-def test_a_replaced_file_keeps_its_bits_but_setuid(workspace: Workspace, folder: Path) -> None:
+def test_case_12_a_replaced_file_keeps_its_bits_but_setuid(
+    workspace: Workspace, folder: Path
+) -> None:
     (folder / "f").write_text("old")
     (folder / "f").chmod(0o4751)
     workspace.write("f", b"new", replace=True, create_dirs=False)
@@ -189,7 +191,7 @@ def test_a_write_that_fails_leaves_the_old_content_and_no_litter(
     assert sorted(os.listdir(folder)) == ["f", "fits"]
 
 
-def test_a_crash_before_the_rename_leaves_the_old_content(
+def test_case_13_a_crash_before_the_rename_leaves_the_old_content(
     workspace: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Crash(BaseException):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import socket
 import stat
-import threading
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ outside = workbench.outside
 workspace = workbench.workspace
 
 BAD = "path_not_allowed"
+ROUNDS = 50_000 if os.environ.get("CALLBOARD_SOAK") else 1_500
 
 ToolUse = tuple[str, dict[str, Any]]
 
@@ -48,7 +51,7 @@ async def error_of(caller: Caller, tool: ToolUse, path: str) -> str:
 @pytest.mark.parametrize(
     "path", ["../workspace-secret", "a/../../workspace-secret", "{out}", "{out}/x", "{root}-secret"]
 )
-async def test_paths_that_lead_out_are_refused_alike_whether_they_exist_or_not(
+async def test_case_01_02_paths_that_lead_out_are_refused_alike_whether_they_exist_or_not(
     caller: Caller, folder: Path, outside: Path, tool: ToolUse, path: str
 ) -> None:
     path = path.format(out=outside, root=folder)
@@ -61,7 +64,7 @@ async def test_paths_that_lead_out_are_refused_alike_whether_they_exist_or_not(
 
 
 @pytest.mark.parametrize("end", ["from", "to"])
-async def test_nothing_is_moved_out_or_in(
+async def test_case_01_nothing_is_moved_out_or_in(
     caller: Caller, folder: Path, outside: Path, end: str
 ) -> None:
     (folder / "mine").write_text("mine")
@@ -92,7 +95,7 @@ async def test_absolute_paths_inside_work(caller: Caller, folder: Path) -> None:
         ({"l": "l"}, "l"),
     ],
 )
-async def test_links_that_lead_out_are_refused(
+async def test_case_03_04_07_links_that_lead_out_are_refused(
     caller: Caller,
     folder: Path,
     outside: Path,
@@ -107,7 +110,7 @@ async def test_links_that_lead_out_are_refused(
     assert set(os.listdir(outside.parent)) == {"workspace", "workspace-secret"}
 
 
-async def test_a_directory_link_that_leads_out_is_not_listed_nor_searched(
+async def test_case_04_a_directory_link_that_leads_out_is_not_listed_nor_searched(
     caller: Caller, folder: Path, outside: Path
 ) -> None:
     (folder / "d").symlink_to(outside.parent)
@@ -125,7 +128,7 @@ async def test_a_directory_link_that_leads_out_is_not_listed_nor_searched(
     ]
 
 
-async def test_links_inside_are_followed(caller: Caller, folder: Path) -> None:
+async def test_case_05_links_inside_are_followed(caller: Caller, folder: Path) -> None:
     (folder / "real").mkdir()
     (folder / "real" / "f").write_text("old")
     (folder / "l").symlink_to("real/f")
@@ -142,7 +145,7 @@ async def test_links_inside_are_followed(caller: Caller, folder: Path) -> None:
     assert (folder / "real" / "f").read_text() == "newer"
 
 
-async def test_deleting_and_moving_a_link_touches_the_link_only(
+async def test_case_03_deleting_and_moving_a_link_touches_the_link_only(
     caller: Caller, folder: Path, outside: Path
 ) -> None:
     (folder / "l").symlink_to(outside)
@@ -224,7 +227,7 @@ async def test_a_tree_that_holds_a_protected_name_is_not_removed(
 
 
 @pytest.mark.parametrize("tool", [WRITE, APPEND, EDIT])
-async def test_a_file_with_a_second_name_is_not_written(
+async def test_case_08_a_file_with_a_second_name_is_not_written(
     caller: Caller, folder: Path, outside: Path, tool: ToolUse
 ) -> None:
     os.link(outside, folder / "h")
@@ -239,7 +242,7 @@ async def test_a_file_with_a_second_name_is_not_written(
 
 @pytest.mark.parametrize("tool", [READ, WRITE, APPEND, EDIT])
 @pytest.mark.parametrize("kind", ["fifo", "socket"])
-async def test_what_is_no_regular_file_neither_blocks_nor_opens(
+async def test_case_09_what_is_no_regular_file_neither_blocks_nor_opens(
     caller: Caller, folder: Path, tool: ToolUse, kind: str
 ) -> None:
     if kind == "fifo":
@@ -258,12 +261,12 @@ async def test_what_is_no_regular_file_neither_blocks_nor_opens(
     await caller.result("delete_file", path="f")
 
 
-async def test_a_mounted_device_is_out_of_reach(caller: Caller) -> None:
+async def test_case_09_a_mounted_device_is_out_of_reach(caller: Caller) -> None:
     assert await error_of(caller, READ, "/dev/zero") == BAD
 
 
 @pytest.mark.parametrize("name", ["a\nb", "\x1b[31mred", "\u202egpj.exe", "a\u200bb"])
-async def test_names_that_deceive_are_shown_escaped_and_never_written(
+async def test_case_11_names_that_deceive_are_shown_escaped_and_never_written(
     caller: Caller, folder: Path, name: str
 ) -> None:
     assert await error_of(caller, WRITE, name) == "validation_error"
@@ -287,7 +290,7 @@ async def test_names_that_deceive_are_shown_escaped_and_never_written(
 
 @pytest.mark.parametrize("tool", EVERY_TOOL)
 @pytest.mark.parametrize("path", ["a\0b", "x" * 300, "a\ud800"])
-async def test_what_can_be_no_name_is_refused_by_each_tool(
+async def test_case_11_what_can_be_no_name_is_refused_by_each_tool(
     caller: Caller, tool: ToolUse, path: str
 ) -> None:
     failure = await caller.failure(tool[0], path=path, **tool[1])
@@ -295,14 +298,16 @@ async def test_what_can_be_no_name_is_refused_by_each_tool(
     str(failure).encode()
 
 
-async def test_names_that_are_no_text_are_listed_escaped(caller: Caller, folder: Path) -> None:
+async def test_case_11_names_that_are_no_text_are_listed_escaped(
+    caller: Caller, folder: Path
+) -> None:
     (folder / os.fsdecode(b"caf\xe9")).write_text("x")
     listed = await caller.output("list_directory", path=".")
     assert [entry["name"] for entry in listed["entries"]] == ["caf\\udce9"]
     assert (await caller.output("search_files", glob="*"))["matches"] == [{"file": "caf\\udce9"}]
 
 
-async def test_a_huge_file_is_paged_not_read(caller: Caller, folder: Path) -> None:
+async def test_case_10_a_huge_file_is_paged_not_read(caller: Caller, folder: Path) -> None:
     (folder / "sparse").touch()
     os.truncate(folder / "sparse", 5 * 2**30)
     failure = await caller.failure("read_file", path="sparse")
@@ -346,15 +351,32 @@ def test_the_folder_may_be_renamed_while_it_is_open(workspace: Workspace, folder
     assert (folder.with_name("renamed") / "a" / "f").read_bytes() == b"x"
 
 
-def exchange(first: Path, second: Path) -> None:
-    """Swaps two names in one step, as an attacker does it."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    at_cwd, rename_exchange = -100, 2
-    if libc.renameat2(at_cwd, bytes(first), at_cwd, bytes(second), rename_exchange):
-        raise OSError(ctypes.get_errno(), "renameat2")
+SWAPPING = """
+import ctypes, sys
+libc = ctypes.CDLL(None, use_errno=True)
+first, second = (word.encode() for word in sys.argv[1:])
+print("begins", flush=True)
+while not libc.renameat2(-100, first, -100, second, 2):  # RENAME_EXCHANGE: both names, in one step
+    pass
+sys.exit(str(ctypes.get_errno()))
+"""
 
 
-def test_a_directory_that_is_swapped_for_a_link_never_leads_out(
+@contextlib.contextmanager
+def swapped(first: Path, second: Path) -> Generator[None]:
+    """While it is open, an attacker in a process of its own swaps two names without a pause."""
+    words = [sys.executable, "-c", SWAPPING, str(first), str(second)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as attacker:
+        assert attacker.stdout is not None
+        assert attacker.stdout.readline() == b"begins\n"
+        try:
+            yield
+            assert attacker.poll() is None
+        finally:
+            attacker.kill()
+
+
+def test_case_06_a_directory_that_is_swapped_for_a_link_never_leads_out(
     workspace: Workspace, folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -363,38 +385,32 @@ def test_a_directory_that_is_swapped_for_a_link_never_leads_out(
     (folder / "d").mkdir()
     (folder / "d" / "f").write_text("mine")
     (folder / "swap").symlink_to(out)
-    stop = threading.Event()
-    swaps = 0
-
-    def swap() -> None:
-        nonlocal swaps
-        while not stop.is_set():
-            exchange(folder / "d", folder / "swap")
-            swaps += 1
-
-    attacker = threading.Thread(target=swap)
-    attacker.start()
-    outcomes: dict[str, int] = {}
-    try:
-        for _ in range(1_500):
+    outcomes: Counter[str] = Counter()
+    with swapped(folder / "d", folder / "swap"):
+        for _ in range(ROUNDS):
             try:
                 content = workspace.read("d/f", limit=100).data
                 assert content.startswith(b"mine")
-                outcomes["read"] = outcomes.get("read", 0) + 1
+                outcomes["read"] += 1
                 workspace.write("d/f", b"mine too", replace=True, create_dirs=False)
                 workspace.append("d/f", b"!", create_dirs=True)
+                outcomes["written"] += 1
             except ToolFailure as failure:
-                kind = failure.error_type.value
-                outcomes[kind] = outcomes.get(kind, 0) + 1
-    finally:
-        stop.set()
-        attacker.join()
+                outcomes[failure.error_type.value] += 1
+        # The control: who looks where a path leads, and then opens it, is led out.
+        assert any(read_after_a_look(folder, "d/f") == b"canary" for _ in range(200_000))
     assert (out / "f").read_text() == "canary"
     assert os.listdir(out) == ["f"]
     assert outcomes["read"] > 0
     assert outcomes[BAD] > 0
-    assert set(outcomes) <= {"read", BAD, "file_not_found", "not_a_directory"}
-    assert swaps > 0
+    assert set(outcomes) <= {"read", "written", BAD, "file_not_found", "not_a_directory"}
+
+
+def read_after_a_look(folder: Path, path: str) -> bytes:
+    with contextlib.suppress(OSError):  # it was swapped in the middle
+        if os.path.realpath(folder / path).startswith(f"{folder}/"):
+            return (folder / path).read_bytes()
+    return b""
 
 
 segments = st.sampled_from(["..", ".", "a", "b", "l", "m", "workspace", "workspace-secret"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import trio
@@ -28,6 +29,7 @@ class BackgroundPrograms:
     def __init__(self) -> None:
         self._nursery: trio.Nursery | None = None
         self._by_session: dict[str, dict[str, _Running]] = {}
+        self._looked_at: dict[str, int] = {}
         self._count = 0
 
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -57,6 +59,7 @@ class BackgroundPrograms:
         running.program = make(running.unread.add)
         self._nursery.start_soon(running.serve, name=f"background {running.process_id}")
         own[running.process_id] = running
+        self._looked_at.setdefault(session_id, time.time_ns())
         return running.shown()
 
     def list(self, session_id: str) -> tuple[BackgroundProcess, ...]:
@@ -102,11 +105,38 @@ class BackgroundPrograms:
         await running.ended.wait()
         return running.shown()
 
-    def end_session(self, session_id: str) -> None:
-        """Ends those of a session, and forgets them."""
-        for running in self._by_session.pop(session_id, {}).values():
+    async def end_session(self, session_id: str) -> None:
+        """Ends those of a session, and forgets them; returns when nothing of them is left."""
+        self._looked_at.pop(session_id, None)
+        own = self._by_session.pop(session_id, {})
+        for running in own.values():
             if running.ran is None:
                 running.program.kill("cancel")
+        for running in own.values():
+            await running.ended.wait()
+
+    def of_all(self) -> tuple[tuple[str, BackgroundProcess], ...]:
+        """Those that run, each with its session, in the order of their start."""
+        return tuple(
+            (session_id, each.shown())
+            for session_id, own in self._by_session.items()
+            for each in own.values()
+            if each.ran is None
+        )
+
+    def looked_at(self, session_id: str, now_ns: int) -> int | None:
+        """Since when those of a session may have done what nobody has looked at; `now_ns` from now on.
+
+        `None` when none has run since.
+        """
+        since = self._looked_at.get(session_id)
+        if since is None:
+            return None
+        if session_id in self.running():
+            self._looked_at[session_id] = now_ns
+        else:
+            del self._looked_at[session_id]
+        return since
 
     def _find(self, session_id: str, process_id: str) -> _Running:
         own = self._by_session.get(session_id, {})

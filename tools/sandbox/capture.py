@@ -71,12 +71,17 @@ class Lines:
 
     def add(self, chunk: bytes) -> None:
         """Shows the lines that this completes."""
-        *lines, self._rest = (self._rest + self._decoder.decode(chunk)).split("\n")
+        *lines, rest = (self._rest + self._decoder.decode(chunk)).split("\n")
         for line in lines:
-            self._show(line.removesuffix("\r"))
-        while len(self._rest) > MAX_LINE_CHARACTERS:
-            self._show(self._rest[:MAX_LINE_CHARACTERS])
-            self._rest = self._rest[MAX_LINE_CHARACTERS:]
+            self._show(self._in_pieces(line).removesuffix("\r"))
+        self._rest = self._in_pieces(rest)
+
+    def _in_pieces(self, line: str) -> str:
+        """Shows all of a long line but its last piece, and gives that."""
+        last = max(0, len(line) - 1) // MAX_LINE_CHARACTERS * MAX_LINE_CHARACTERS
+        for start in range(0, last, MAX_LINE_CHARACTERS):
+            self._show(line[start : start + MAX_LINE_CHARACTERS])
+        return line[last:]
 
     def end(self) -> None:
         """Shows the last line, which nothing ends."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
 from .protected import Mount
 from .recipe import Box, Recipe, arguments, groups_file, users_file
 from .seccomp import open_seccomp_program
+from .second_tier import open_confined_filter, plan_of
 
 
 class HandedOver(NamedTuple):
@@ -28,6 +29,7 @@ def hand_over(
     environment: Mapping[str, str],
     files: Mapping[str, bytes],
     mounts: Sequence[Mount],
+    has_sockets: bool = False,
 ) -> Generator[HandedOver]:
     """Makes what a sandbox is given, and closes our side of it behind the block."""
     with ExitStack() as stack:
@@ -40,19 +42,32 @@ def hand_over(
             os.lseek(fd, 0, os.SEEK_SET)
             return fd
 
-        seccomp = open_seccomp_program()
+        is_confined = recipe.confiner is not None
+        seccomp = open_confined_filter() if is_confined else open_seccomp_program()
         stack.callback(os.close, seccomp)
         data = {name: held(content) for name, content in files.items()}
-        users, groups = held(users_file()), held(groups_file())
+        copies = _opened(stack, recipe.copied)
+        copies["/etc/passwd"] = held(users_file(recipe.user))
+        copies["/etc/group"] = held(groups_file(recipe.user))
         box = Box(
             workspace=workspace,
             cwd=cwd,
             environment=environment,
             mounts=mounts,
             data=data,
-            users=users,
-            groups=groups,
+            copies=copies,
             seccomp=seccomp,
+            has_sockets=has_sockets,
         )
-        said = held(arguments(recipe, box))
-        yield HandedOver(said, (said, seccomp, users, groups, *data.values()))
+        said = held((plan_of if is_confined else arguments)(recipe, box))
+        yield HandedOver(said, (said, seccomp, *copies.values(), *data.values()))
+
+
+def _opened(stack: ExitStack, paths: Sequence[str]) -> dict[str, int]:
+    """Descriptors of those files that are still there."""
+    found: dict[str, int] = {}
+    for path in paths:
+        with suppress(OSError):
+            found[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            stack.callback(os.close, found[path])
+    return found

@@ -4,13 +4,18 @@ It is started as a file of its own, with the standard library alone, and puts ou
 the names of the attempts that succeeded, and the controls, which must.
 """
 
+import ctypes
 import json
 import os
+import resource
 import socket
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+GET_SECCOMP, GET_NO_NEW_PRIVILEGES = 21, 39
+"""What `prctl` is asked for: /proc is not there in each kind of sandbox."""
 
 LINGER_SECONDS = 15
 """Longer than the test, and soon over where it finds that nothing holds."""
@@ -31,8 +36,10 @@ def attempts(told: dict[str, str]) -> dict[str, Callable[[], object]]:
         "see processes of the machine": lambda: os.stat(f"/proc/{told['pid']}/{told['mark']}"),
         "share a namespace with the machine": lambda: shared(told),
         "have capabilities": lambda: status("CapEff", 0),
-        "make system calls unfiltered": lambda: status("Seccomp", 2),
-        "gain rights by a program's file": lambda: status("NoNewPrivs", 1),
+        "make system calls unfiltered": lambda: controlled(GET_SECCOMP, 2),
+        "gain rights by a program's file": lambda: controlled(GET_NO_NEW_PRIVILEGES, 1),
+        "limit a process of the machine": lambda: unlimited_elsewhere(told),
+        "run beyond its limits": lambda: unlimited(json.loads(told["limits"])),
     }
 
 
@@ -58,6 +65,25 @@ def status(name: str, wanted: int) -> None:
         raise OSError("as it must be")
 
 
+def unlimited(limits: dict[str, list[int]]) -> None:
+    """Raises unless one of the limits is another one."""
+    if all(list(resource.getrlimit(int(kind))) == bound for kind, bound in limits.items()):
+        raise OSError("they are as set")
+
+
+def controlled(option: int, wanted: int) -> None:
+    """Raises when the kernel says of this process what is wanted."""
+    if ctypes.CDLL(None).prctl(option, 0, 0, 0, 0) == wanted:
+        raise OSError("as it must be")
+
+
+def unlimited_elsewhere(told: dict[str, str]) -> None:
+    """Raises unless callboard's own process can be limited; asks for its limits alone."""
+    os.stat(f"/proc/{told['pid']}/{told['mark']}")  # else that number is somebody's inside
+    resource.prlimit(int(told["pid"]), resource.RLIMIT_CORE)
+    os.kill(int(told["pid"]), 0)
+
+
 def linger() -> None:
     """Leaves a process that has left the group, holds the output, and lives long."""
     child = os.fork()
@@ -79,7 +105,7 @@ def main() -> None:
         except OSError:  # what does not work is what is hoped for
             continue
         worked.append(name)
-    open("control", "wb").close()
+    open(told["control"], "wb").close()
     linger()
     sys.stdout.write(json.dumps({"nonce": told["nonce"], "worked": worked}) + "\n")
     sys.stdout.flush()

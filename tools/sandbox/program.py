@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,6 +20,10 @@ from .watchdog import watch
 
 FLOOD_FACTOR = 64
 """A program that puts out this many times what is kept is ended: nobody reads it, and it costs."""
+
+NOT_FOUND = 127
+"""What shells say when there is no such program; bubblewrap says 1, and why."""
+_IS_MISSING = re.compile(r"bwrap: execvp [^\n]*: No such file or directory\n?")
 
 _TOLD_BY_CODE = {128 + signal.SIGXCPU: "cpu", 128 + signal.SIGXFSZ: "file_size"}
 
@@ -50,14 +55,21 @@ class Program:
         self._err = Capture(settings.output_bytes, on_line)
         self._killed = 0
         self._seconds: float | None = None
+        self._doors = order.doors
         try:
             self._started: Started = start(recipe, order)
         except OSError as error:
+            self._close_doors()
             raise ToolFailure(
                 ErrorType.EXECUTION_ERROR,
                 f"The sandbox could not be started ({error}); nothing was run.",
             ) from error
         self._began = trio.current_time()
+
+    @property
+    def killed(self) -> int:
+        """How many processes were killed, once it has ended."""
+        return self._killed
 
     @property
     def seconds(self) -> float:
@@ -72,6 +84,8 @@ class Program:
             nursery.start_soon(self._read, started.stderr)
             nursery.start_soon(started.follow_info)
             nursery.start_soon(watch, started, self._settings, self.kill)
+            if self._doors is not None:
+                nursery.start_soon(self._doors.serve)
             await started.wait()
             nursery.cancel_scope.cancel(reason="the program has ended")
 
@@ -83,9 +97,18 @@ class Program:
     async def end(self) -> None:
         """Leaves nothing of it behind; call it in a shield, it is bounded."""
         self._seconds = self.seconds
+        self._close_doors()
         self._killed = await self._started.end(self._take)
+        if (problem := self._started.problem) is not None:
+            self._err.add(
+                f"The sandbox could not be bounded ({problem}); nothing was run.\n".encode()
+            )
         self._out.end()
         self._err.end()
+
+    def _close_doors(self) -> None:
+        if self._doors is not None:
+            self._doors.close()
 
     async def write(self, text: bytes) -> None:
         """Writes to its input; raises `BrokenPipeError` when it does not read any more."""
@@ -100,16 +123,27 @@ class Program:
     def result(self) -> Ran:
         """How it ended; call it after `end`."""
         code = self._started.returncode
+        egress = None if self._doors is None else self._doors.egress
+        stderr = self._err.text()
         return Ran(
             stdout=self._out.text(),
-            stderr=self._err.text(),
-            exit_code=code,
+            stderr=stderr,
+            exit_code=NOT_FOUND if code == 1 and _IS_MISSING.fullmatch(stderr) else code,
             duration_seconds=self.seconds,
             is_truncated=self._out.is_cut or self._err.is_cut,
-            killed_by=self.killed_by or _TOLD_BY_CODE.get(code or 0),
+            killed_by=self._killed_by(code),
             killed=self._killed,
             sandbox=self._sandbox,
+            hosts=() if egress is None else egress.hosts,
+            refused_hosts={} if egress is None else egress.refused,
         )
+
+    def _killed_by(self, code: int | None) -> str | None:
+        if self._started.problem is not None:
+            return "sandbox"
+        if self.killed_by is None and self._started.is_out_of_memory:
+            return "memory"
+        return self.killed_by or _TOLD_BY_CODE.get(code or 0)
 
     async def _read(self, fd: int) -> None:
         while True:

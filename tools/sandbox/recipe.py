@@ -8,24 +8,29 @@ is bubblewrap, and its /proc/1/environ shows with what that was started.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 
 from ...config.sandbox_settings import SandboxSettings
+from .control_group import Groups
 from .protected import Mount
 from .roots import View
+from .user import User, own_user
 
 HOME = "/tmp/home"
 FILES = "/run/callboard"
 """Where the bytes lie that come with a command: what was approved is what runs."""
+CONFINED = Path(__file__).with_name("confined.py")
 HOST_NAME = "sandbox"
 SHARED_MEMORY_BYTES = 64 * 1024 * 1024
 """/dev/shm, as container engines have it; it is in memory and counts for nobody."""
-MAX_OPEN_FILES = 256
-"""Of each process; with the bound of processes it keeps the machine's table of files free."""
-CPU_GRACE_SECONDS = 5
-"""Between the signal that says that the processor time is over, and the one that ends it."""
+
+SOCKETS_BYTES = 64 * 1024
+"""Of the folder in which sockets are made: it is the program's, who can keep nothing else there."""
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,38 +38,64 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         bwrap: The path of bubblewrap.
-        prlimit: The path of prlimit, inside too.
         disables_userns: Whether this bubblewrap knows `--disable-userns` (0.8 and later).
         view: What is seen of the machine.
         settings: The bounds.
         forbidden: Folders that are never shown, wherever they lie.
+        bound: Of what is shown as it is, where it really is and where it is shown: links on the
+            way to a program stand for themselves, and what they lead to is shown too.
+        copied: Small files of what is shown; a copy costs less than a mount.
+        groups: Where control groups are made; `None` where they can't be.
+        user: Who runs sandboxes, when it is not the runtime's own user.
+        confiner: The Python that confines programs where bubblewrap can't: the second tier.
     """
 
     bwrap: str
-    prlimit: str
     disables_userns: bool
     view: View
     settings: SandboxSettings
     forbidden: tuple[str, ...] = ()
+    bound: tuple[tuple[str, str], ...]
+    copied: tuple[str, ...] = ()
+    groups: Groups | None = None
+    user: User | None = None
+    confiner: str | None = None
 
-    def limited(self, argv: Sequence[str]) -> list[str]:
-        """The command under its limits.
+    @property
+    def name(self) -> str:
+        """What builds the sandbox, for people."""
+        return self.bwrap if self.confiner is None else "Landlock"
 
-        They are set inside: the number of processes is counted in the sandbox's own user namespace
-        there, and outside together with everything else that the user runs.
+    def command(self, said: int, info: int, gate: int, argv: Sequence[str]) -> list[str]:
+        """What is started: bubblewrap, the descriptors that steer it, and the program in it.
+
+        Args:
+            said: What `arguments` gives.
+            info: Where it tells which process is the first inside.
+            gate: Where that process waits before it starts the program.
+            argv: The program.
         """
-        its = self.settings
-        return [
-            self.prlimit,
-            f"--cpu={its.cpu_seconds}:{its.cpu_seconds + CPU_GRACE_SECONDS}",
-            f"--fsize={its.file_bytes}",
-            f"--nofile={MAX_OPEN_FILES}",
-            f"--nproc={its.processes}",
-            f"--data={its.memory_bytes}",
-            "--core=0",
-            "--",
-            *argv,
-        ]
+        if self.confiner is not None:
+            steered = [str(said), str(info), str(gate), "--", *argv]
+            return [self.confiner, "-I", "-S", str(CONFINED), *steered]
+        steering = {"--args": said, "--info-fd": info, "--block-fd": gate}
+        words = [word for name, fd in steering.items() for word in (name, str(fd))]
+        # `env` ends with 127 where there is no such program, as shells do, and bubblewrap with 1;
+        # words with `=` it would take for variables.
+        found = argv if "=" in argv[0] else ["/usr/bin/env", "--", *argv]
+        return [self.bwrap, *words, "--", *found]
+
+    def end(self, pid: int) -> None:
+        """Ends what `command` started, and with it all that runs in it; does not wait.
+
+        With bubblewrap's group the namespace goes. The second tier's confiner is told, and ends all
+        that it confines before it ends itself.
+        """
+        with suppress(ProcessLookupError):
+            if self.confiner is None:
+                os.killpg(pid, signal.SIGKILL)
+            else:
+                os.kill(pid, signal.SIGTERM)
 
 
 class Box(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,8 +107,9 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
         environment: What it gets besides PATH, HOME and the like; it wins.
         mounts: What protects parts of the workspace.
         data: Descriptors of files that are put below `FILES`, by name.
-        users, groups: Descriptors of /etc/passwd and /etc/group.
+        copies: Descriptors of files of the system, by path.
         seccomp: The descriptor of the filter.
+        has_sockets: Whether sockets are made below `FILES`; what lies there stays as it is.
     """
 
     workspace: str
@@ -85,9 +117,9 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str]
     mounts: Sequence[Mount]
     data: Mapping[str, int]
-    users: int
-    groups: int
+    copies: Mapping[str, int]
     seccomp: int
+    has_sockets: bool = False
 
 
 def arguments(recipe: Recipe, box: Box) -> bytes:
@@ -96,53 +128,57 @@ def arguments(recipe: Recipe, box: Box) -> bytes:
     words = ["--unshare-all", "--unshare-user"]
     words += ["--disable-userns"] if recipe.disables_userns else []
     words += ["--die-with-parent", "--cap-drop", "ALL", "--hostname", HOST_NAME, "--clearenv"]
-    for name, value in _environment(view, box).items():
+    for name, value in environment(recipe, box).items():
         words += ["--setenv", name, value]
     words += ["--proc", "/proc", "--dev", "/dev"]
     words += ["--size", str(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"]
     words += ["--size", str(its.temporary_bytes), "--tmpfs", "/tmp", "--dir", HOME]
     for target, path in view.links:
         words += ["--symlink", target, path]
-    for path in view.shown:
-        # Links on the way to a program stand for themselves; what they lead to is shown too.
-        words += ["--ro-bind", os.path.realpath(path), path]
+    for source, path in recipe.bound:
+        words += ["--ro-bind", source, path]
     for path in view.masked:
         words += ["--ro-bind", os.devnull, path]
-    words += ["--perms", "0444", "--ro-bind-data", str(box.users), "/etc/passwd"]
-    words += ["--perms", "0444", "--ro-bind-data", str(box.groups), "/etc/group"]
+    for path, descriptor in box.copies.items():
+        words += ["--perms", "0444", "--file", str(descriptor), path]
     words += ["--bind", box.workspace, box.workspace]
     for how, path in box.mounts:
         words += [how, path, path]
     for path in recipe.forbidden:
         if os.path.isdir(path) and _is_below(path, (*view.shown, box.workspace)):
             words += ["--size", "4096", "--tmpfs", path, "--remount-ro", path]
+    words += ["--size", str(SOCKETS_BYTES), "--tmpfs", FILES] if box.has_sockets else []
     for name, descriptor in box.data.items():
-        words += ["--perms", "0444", "--ro-bind-data", str(descriptor), f"{FILES}/{name}"]
+        words += ["--perms", "0444", "--file", str(descriptor), f"{FILES}/{name}"]
     words += ["--remount-ro", "/dev", "--remount-ro", "/"]
     words += ["--chdir", box.cwd, "--seccomp", str(box.seccomp)]
     return b"".join(os.fsencode(word) + b"\0" for word in words)
 
 
-def users_file() -> bytes:
+def users_file(user: User | None = None) -> bytes:
     """The one user that there is inside: whoever it runs as."""
-    return f"{_name()}:x:{os.getuid()}:{os.getgid()}::{HOME}:/bin/sh\n".encode()
+    its = user or own_user()
+    return f"{_name(its)}:x:{its.uid}:{its.gid}::{HOME}:/bin/sh\n".encode()
 
 
-def groups_file() -> bytes:
+def groups_file(user: User | None = None) -> bytes:
     """The one group."""
-    return f"{_name()}:x:{os.getgid()}:\n".encode()
+    its = user or own_user()
+    return f"{_name(its)}:x:{its.gid}:\n".encode()
 
 
-def _name() -> str:
-    return "root" if os.getuid() == 0 else "user"
+def _name(user: User) -> str:
+    return "root" if user.uid == 0 else "user"
 
 
-def _environment(view: View, box: Box) -> dict[str, str]:
+def environment(recipe: Recipe, box: Box) -> dict[str, str]:
+    """The variables of a program; what the call sets wins."""
+    view, name = recipe.view, _name(recipe.user or own_user())
     return {
         "PATH": view.path,
         "HOME": HOME,
-        "USER": _name(),
-        "LOGNAME": _name(),
+        "USER": name,
+        "LOGNAME": name,
         "LANG": "C.UTF-8",
         "TERM": "dumb",
         "TMPDIR": "/tmp",

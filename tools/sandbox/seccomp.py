@@ -14,8 +14,8 @@ import platform
 import struct
 from collections.abc import Iterator
 
-_LOAD = 0x20  # BPF_LD | BPF_W | BPF_ABS
-_IF_EQUAL = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
+LOAD = 0x20  # BPF_LD | BPF_W | BPF_ABS
+IF_EQUAL = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
 _IF_NOT_LESS = 0x35  # BPF_JMP | BPF_JGE | BPF_K
 _IF_ANY_BIT = 0x45  # BPF_JMP | BPF_JSET | BPF_K
 _RETURN = 0x06  # BPF_RET | BPF_K
@@ -24,7 +24,7 @@ _ALLOW = 0x7FFF0000
 _KILL = 0x80000000
 _FAIL = 0x00050000
 
-_AT_NUMBER, _AT_ARCHITECTURE = 0, 4
+AT_NUMBER, _AT_ARCHITECTURE = 0, 4
 _AT_ARGUMENTS = 16
 """Six of eight bytes; of each the lower half is read, as the kernel does for these arguments."""
 
@@ -41,7 +41,7 @@ _FAMILIES = (1, 2, 10)
 """AF_UNIX, AF_INET and AF_INET6: what the namespaces cover. AF_VSOCK reaches the machine that a
 virtual one runs on; the others are doors into the kernel that hardly any program needs."""
 
-_ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
+ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 """By machine: the kernel's name for it, and its column below."""
 
 _NUMBERS: dict[str, tuple[int | None, int | None]] = {
@@ -111,7 +111,7 @@ Instruction = tuple[int, int, int, int]
 
 def is_known(machine: str | None = None) -> bool:
     """Whether there is a filter for this architecture; without one nothing is run."""
-    return (machine or platform.machine()) in _ARCHITECTURES
+    return (machine or platform.machine()) in ARCHITECTURES
 
 
 def seccomp_program(machine: str | None = None) -> bytes:
@@ -120,7 +120,7 @@ def seccomp_program(machine: str | None = None) -> bytes:
     Raises:
         KeyError: There is none for this architecture.
     """
-    audit, column = _ARCHITECTURES[machine or platform.machine()]
+    audit, column = ARCHITECTURES[machine or platform.machine()]
     return b"".join(struct.pack("=HBBI", *step) for step in _instructions(audit, column))
 
 
@@ -133,38 +133,37 @@ def open_seccomp_program() -> int:
 
 
 def _instructions(audit: int, column: int) -> Iterator[Instruction]:
-    yield (_LOAD, 0, 0, _AT_ARCHITECTURE)
-    yield (_IF_EQUAL, 1, 0, audit)
+    yield (LOAD, 0, 0, _AT_ARCHITECTURE)
+    yield (IF_EQUAL, 1, 0, audit)
     yield (_RETURN, 0, 0, _KILL)
-    yield (_LOAD, 0, 0, _AT_NUMBER)
+    yield (LOAD, 0, 0, AT_NUMBER)
     if column == 0:
         yield (_IF_NOT_LESS, 0, 1, _X32)
-        yield _fail(errno.ENOSYS)
+        yield fail(errno.ENOSYS)
     for numbers in _NUMBERS.values():
         if (number := numbers[column]) is not None:
-            yield (_IF_EQUAL, 0, 1, number)
-            yield _fail(errno.EPERM)
+            yield (IF_EQUAL, 0, 1, number)
+            yield fail(errno.EPERM)
     # Its flags lie in memory, where no filter looks: C libraries go back to `clone`.
-    yield (_IF_EQUAL, 0, 1, _CLONE3[column])
-    yield _fail(errno.ENOSYS)
-    yield from _judged(
-        _CLONE[column], 0, [(_IF_ANY_BIT, 0, 1, _NEW_NAMESPACES), _fail(errno.EPERM)]
-    )
-    typing = [(_IF_EQUAL, 0, 1, request) for request in _TERMINAL_INPUT]
-    yield from _judged(_IOCTL[column], 1, [s for t in typing for s in (t, _fail(errno.EPERM))])
+    yield (IF_EQUAL, 0, 1, _CLONE3[column])
+    yield fail(errno.ENOSYS)
+    yield from judged(_CLONE[column], 0, [(_IF_ANY_BIT, 0, 1, _NEW_NAMESPACES), fail(errno.EPERM)])
+    typing = [(IF_EQUAL, 0, 1, request) for request in _TERMINAL_INPUT]
+    yield from judged(_IOCTL[column], 1, [s for t in typing for s in (t, fail(errno.EPERM))])
     for number in (_SOCKET[column], _SOCKETPAIR[column]):
-        known = [(_IF_EQUAL, len(_FAMILIES) - place, 0, f) for place, f in enumerate(_FAMILIES)]
-        yield from _judged(number, 0, [*known, _fail(errno.EAFNOSUPPORT)])
+        known = [(IF_EQUAL, len(_FAMILIES) - place, 0, f) for place, f in enumerate(_FAMILIES)]
+        yield from judged(number, 0, [*known, fail(errno.EAFNOSUPPORT)])
     yield (_RETURN, 0, 0, _ALLOW)
 
 
-def _judged(number: int, argument: int, steps: list[Instruction]) -> Iterator[Instruction]:
+def judged(number: int, argument: int, steps: list[Instruction]) -> Iterator[Instruction]:
     """Steps about one argument of one call; what passes them is looked at further."""
-    yield (_IF_EQUAL, 0, len(steps) + 2, number)
-    yield (_LOAD, 0, 0, _AT_ARGUMENTS + 8 * argument)
+    yield (IF_EQUAL, 0, len(steps) + 2, number)
+    yield (LOAD, 0, 0, _AT_ARGUMENTS + 8 * argument)
     yield from steps
-    yield (_LOAD, 0, 0, _AT_NUMBER)
+    yield (LOAD, 0, 0, AT_NUMBER)
 
 
-def _fail(error: int) -> Instruction:
+def fail(error: int) -> Instruction:
+    """Ends the call with an error."""
     return (_RETURN, 0, 0, _FAIL | error)

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
+import msgspec
 import trio
 
+from ...config.sandbox_settings import SandboxSettings
+from ...runtime.call_versions import CallVersions
 from ...runtime.definitions import ErrorType, ToolFailure
-from ...runtime.processes import BackgroundProcess, Command, Output, Ran
+from ...runtime.processes import (
+    BackgroundProcess,
+    Binding,
+    ChangedFiles,
+    Command,
+    Output,
+    Ran,
+    Written,
+)
 from ..paths import root_names, shown, split_path
+from ..reaped import reaped
+from ..threads import run_read, run_write
 from .background import BackgroundPrograms
+from .command_doors import doors_of
+from .doors import Doors
+from .egress import WayOut
+from .kept_tree import KeptTrees
+from .named_files import NamedFile, named_files, shown_files
+from .observed_changes import Observation, concluded, observe
 from .program import Program, run_program
 from .recipe import Recipe
 from .started import Order
 from .strength import SandboxStatus
+from .written_files import written_since
 
 MAX_WORDS_BYTES = 128 * 1024
 """Of one word of a command, or one variable: the kernel takes no longer one."""
@@ -30,6 +51,8 @@ class SandboxOfHandle(Protocol):
     """What the handle needs of the runtime's sandbox."""
 
     background: BackgroundPrograms
+    kept_trees: KeptTrees
+    settings: SandboxSettings
 
     @property
     def limiter(self) -> trio.CapacityLimiter:
@@ -46,26 +69,75 @@ class SandboxOfHandle(Protocol):
 
 
 class SessionProcesses:
-    """A `Processes`."""
+    """A `Processes`, for one call."""
 
     def __init__(
-        self, sandbox: SandboxOfHandle, workspace: str, session_id: str, turn_id: str
+        self,
+        sandbox: SandboxOfHandle,
+        workspace: str,
+        session_id: str,
+        turn_id: str,
+        call_id: str = "",
+        way_out: WayOut | None = None,
+        versions: CallVersions | None = None,
     ) -> None:
         self._sandbox = sandbox
         self._workspace = workspace
         self._session_id = session_id
         self._turn_id = turn_id
+        self._call_id = call_id
+        self._way_out = way_out
+        self._versions = versions
+        self._bound: _Bound | None = None
+
+    def bind(self, commands: Sequence[str | Sequence[str]], cwd: str) -> Binding:
+        """See `Processes`; what was found first is what counts."""
+        if self._bound is None:
+            found = self._named(commands, cwd)
+            status = self._sandbox.status()
+            view = status.recipe.view if status.recipe is not None else None
+            variables = None if view is None else (view.path, dict(view.environment))
+            depends_on = [status.strength, variables, [(f.path, f.digest) for f in found]]
+            digest = hashlib.sha256(msgspec.json.encode(depends_on, order="sorted")).hexdigest()
+            binding = Binding(digest, shown_files(found))
+            self._bound = _Bound(commands, cwd, found, binding)
+        return self._bound.binding
 
     async def run(self, command: Command, on_line: Callable[[str], None] | None = None) -> Ran:
         """See `Processes`."""
         recipe, order = self._sandbox.recipe(), self._order(command)
         async with self._sandbox.limiter:
+            observation = await self._observe(command)
+            self._check_bound()
             program = Program(recipe, order, on_line, sandbox=self._strength)
-            return await run_program(program, command.seconds)
+            try:
+                ran = await run_program(program, command.seconds)
+            except BaseException:  # cancelled, perhaps within a group
+                reaped().add(self._turn_id, self._call_id, program.killed)
+                if observation is not None and observation.snapshot is not None:
+                    with trio.CancelScope(shield=True):  # what it changed is there all the same
+                        await self._concluded(observation)
+                raise
+            if observation is None:
+                return ran
+            # Its time may be up, and what it said is to be told all the same; bounded itself.
+            with trio.CancelScope(shield=True):
+                changed = await self._concluded(observation)
+            return msgspec.structs.replace(ran, changed=changed)
+
+    async def _observe(self, command: Command) -> Observation | None:
+        if not command.lists_changes:
+            return None
+        trees = self._sandbox.kept_trees
+        return await run_read(observe, self._workspace, trees, self._versions)
+
+    async def _concluded(self, observation: Observation) -> ChangedFiles:
+        return await run_write(concluded, self._workspace, observation, self._versions)
 
     async def start(self, command: Command) -> BackgroundProcess:
         """See `Processes`."""
         recipe, order = self._sandbox.recipe(), self._order(command, is_fed=True)
+        self._check_bound()
         background = self._sandbox.background
         return await background.start(
             self._session_id,
@@ -78,8 +150,9 @@ class SessionProcesses:
         """See `Processes`."""
         return self._sandbox.background.list(self._session_id)
 
-    def output(self, process_id: str) -> Output:
+    async def output(self, process_id: str) -> Output:
         """See `Processes`."""
+        await trio.lowlevel.checkpoint()
         return self._sandbox.background.output(self._session_id, process_id)
 
     async def write(self, process_id: str, text: str) -> None:
@@ -93,6 +166,38 @@ class SessionProcesses:
     async def wait(self, process_id: str) -> BackgroundProcess:
         """See `Processes`."""
         return await self._sandbox.background.wait(self._session_id, process_id)
+
+    async def written(self, since_ns: int) -> Written | None:
+        """See `Processes`."""
+        return await run_read(written_since, self._workspace, since_ns)
+
+    def background_since(self, now_ns: int) -> int | None:
+        """See `Processes`."""
+        return self._sandbox.background.looked_at(self._session_id, now_ns)
+
+    def _named(self, commands: Sequence[str | Sequence[str]], cwd: str) -> tuple[NamedFile, ...]:
+        try:
+            folder = self._folder(cwd)
+        except ToolFailure:
+            return ()  # nothing can be run there, and the call is going to say so
+        return tuple(named_files(self._workspace, folder, commands))
+
+    def _check_bound(self) -> None:
+        """Refuses to start what somebody allowed who saw other programs in the workspace."""
+        bound = self._bound
+        if bound is None or self._named(bound.commands, bound.cwd) == bound.files:
+            return
+        raise ToolFailure(
+            ErrorType.PERMISSION_DENIED,
+            "Not run: a program in the workspace that the command names has changed since it was "
+            "allowed. Ask again, so that it can be decided about as it is now.",
+            reason="a program that the command names has changed",
+        )
+
+    @property
+    def offers_network(self) -> bool:
+        """See `Processes`."""
+        return self._sandbox.settings.network
 
     @property
     def _strength(self) -> str:
@@ -118,7 +223,11 @@ class SessionProcesses:
             is_fed=is_fed,
             turn_id=self._turn_id,
             name=shown(command.title[:80]),
+            doors=self._doors(command),
         )
+
+    def _doors(self, command: Command) -> Doors | None:
+        return doors_of(command, self._way_out, self._sandbox.settings)
 
     def _folder(self, cwd: str) -> str:
         """Where the program starts: below the workspace by its text; inside, links lead no further."""
@@ -129,6 +238,15 @@ class SessionProcesses:
                 ErrorType.NOT_A_DIRECTORY, f"{shown(cwd)}: there is no such folder to run in."
             )
         return folder
+
+
+class _Bound(msgspec.Struct, frozen=True):
+    """What was looked at for a binding, and what was found."""
+
+    commands: Sequence[str | Sequence[str]]
+    cwd: str
+    files: tuple[NamedFile, ...]
+    binding: Binding
 
 
 def _check_words(field: str, words: tuple[str, ...] | list[str]) -> None:

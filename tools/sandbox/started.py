@@ -11,20 +11,24 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 
 import msgspec
 import trio
 
 from ..left_running import left_running
+from .admission import Gate, admit
+from .control_group import ControlGroup
+from .doors import Doors, enter
 from .handover import hand_over
-from .process_count import ProcessCount, is_needed, open_process_count
 from .process_tree import descendants
 from .protected import Protection
 from .recipe import Recipe
+from .second_tier import check_doors
+from .user import as_user, check_workspace
 
 REAP_SECONDS = 5.0
 """How long what was killed may take to be gone; a process that waits for a broken disk takes
@@ -46,6 +50,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
         is_fed: Whether it has an input; else it reads /dev/null.
         turn_id: Whose turn it is.
         name: What it is called when it is left running.
+        doors: The sockets that the runtime answers there, if there are any.
     """
 
     argv: tuple[str, ...]
@@ -56,6 +61,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     is_fed: bool = False
     turn_id: str = ""
     name: str = "a program"
+    doors: Doors | None = None
 
 
 class Started:
@@ -64,6 +70,7 @@ class Started:
     Attributes:
         stdout, stderr: Our ends, which never block.
         stdin: Our end of its input, or `None`.
+        problem: Why it was never let begin, or `None`.
     """
 
     def __init__(
@@ -73,7 +80,9 @@ class Started:
         pidfd: int,
         ends: Sequence[int | None],
         protection: Protection,
-        count: ProcessCount | None,
+        gate: Gate,
+        group: ControlGroup | None,
+        recipe: Recipe,
     ) -> None:
         stdout, stderr, info, stdin = ends
         assert stdout is not None
@@ -88,7 +97,12 @@ class Started:
         self._first: int | None = None
         self._first_pidfd: int | None = None
         self._protection = protection
-        self._count = count
+        self._gate = gate
+        self._group = group
+        self._recipe = recipe
+        self._bound = partial(admit, recipe=recipe, group=group)
+        self.problem: OSError | None = None
+        self.is_out_of_memory = False
         self._is_ended = False
         self._killed = 0
 
@@ -103,23 +117,46 @@ class Started:
         await trio.lowlevel.wait_readable(self._pidfd)
 
     async def follow_info(self) -> None:
-        """Reads which process is the namespace's first; returns when that is known."""
+        """Reads which process is the namespace's first, bounds it, and lets it begin."""
         while self._first is None:
             await trio.lowlevel.wait_readable(self._info)
             if not self._read_info():
-                return
+                break
+        if self._first is None:
+            return
+        try:
+            # It may start a program, and the kernel takes its time to move a process.
+            await trio.to_thread.run_sync(self._bound, self._first, limiter=trio.CapacityLimiter(1))
+        except OSError as error:
+            self.problem = error
+            self.kill()
+        else:
+            self._gate.open()
+
+    def check_memory(self) -> bool:
+        """Whether the kernel ended something of it because its memory was full."""
+        if self._group is not None and not self.is_out_of_memory:
+            self.is_out_of_memory = self._group.is_out_of_memory()
+        return self.is_out_of_memory
+
+    @property
+    def root(self) -> str | None:
+        """Where its file system is seen from outside; `None` while it is not there."""
+        return None if self._first is None else f"/proc/{self._first}/root"
 
     def processes(self) -> list[int]:
         """The processes of the program, as numbered outside."""
-        return descendants(self._first) if self._first is not None else []
+        if self._first is None:
+            return []
+        # The confiner is the parent of what the program has left behind, too.
+        return descendants(self._first if self._recipe.confiner is None else self._process.pid)
 
     def kill(self) -> None:
         """Ends everything in it at once; does not wait."""
         if self._process.returncode is None:  # Not reaped, so that the number is still its own.
             # What has ended already had its own last word, and is about to be gone with the rest.
             self._killed = max(self._killed, len(self.processes()) if self._runs() else 0)
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            self._recipe.end(self._process.pid)
 
     async def end(self, drain: Callable[[int, bytes], None]) -> int:
         """Kills what is left, waits until it is gone, and gives up all that it held.
@@ -174,8 +211,10 @@ class Started:
 
     def _close(self) -> None:
         self._protection.close()
-        if self._count is not None:
-            self._count.close()
+        self._gate.close()
+        if self._group is not None:
+            self.check_memory()
+            self._group.close()
         self.close_stdin()
         for fd in (self.stdout, self.stderr, self._info, self._pidfd, self._first_pidfd):
             if fd is not None:
@@ -198,43 +237,60 @@ def start(recipe: Recipe, order: Order) -> Started:
         ToolFailure: The workspace can't be protected.
     """
     with ExitStack() as undo, ExitStack() as theirs:
+        check_workspace(recipe.user, order.workspace)
+        check_doors(recipe, has_doors=order.doors is not None)
         protection = Protection(order.workspace)
         undo.callback(protection.close)
-        count = open_process_count(recipe.settings.processes) if is_needed() else None
-        if count is not None:
-            undo.callback(count.close)
+        group = None if recipe.groups is None else recipe.groups.open(recipe.settings)
+        if group is not None:
+            undo.callback(group.close)
+        entry = theirs.enter_context(enter(order))
+        gate = Gate()
+        undo.callback(gate.close)
         given = theirs.enter_context(
             hand_over(
                 recipe,
                 workspace=order.workspace,
                 cwd=order.cwd,
-                environment=order.environment,
-                files=order.files,
+                environment=entry.environment,
+                files=entry.files,
                 mounts=protection.mounts,
+                has_sockets=entry.has_sockets,
             )
         )
         (out, out_end), (err, err_end), (info, info_end) = (_pipe(undo, theirs) for _ in range(3))
         stdin_end, stdin = _pipe(theirs, undo) if order.is_fed else (subprocess.DEVNULL, None)
-        argv = [recipe.bwrap, "--args", str(given.arguments), "--info-fd", str(info_end), "--"]
-        argv += recipe.limited(order.argv)
-        process = subprocess.Popen(
-            argv if count is None else count.joining(argv),
-            env={},
-            stdin=stdin_end,
-            stdout=out_end,
-            stderr=err_end,
-            pass_fds=(*given.all, info_end),
-            cwd="/",
-            start_new_session=True,  # no terminal, and a group to kill
+        process = _spawn(
+            recipe,
+            recipe.command(given.arguments, info_end, gate.theirs, entry.argv),
+            (stdin_end, out_end, err_end),
+            (*given.all, *entry.descriptors, info_end, gate.theirs),
         )
+        gate.started()
         undo.callback(process.wait)
         undo.callback(process.kill)
         pidfd = os.pidfd_open(process.pid)
-        for end in (out, err, info, stdin):
-            if end is not None:
-                os.set_blocking(end, False)
+        ends = (out, err, info, stdin)
+        for end in (fd for fd in ends if fd is not None):
+            os.set_blocking(end, False)
         undo.pop_all()
-        return Started(order, process, pidfd, (out, err, info, stdin), protection, count)
+        return Started(order, process, pidfd, ends, protection, gate, group, recipe)
+
+
+def _spawn(
+    recipe: Recipe, argv: list[str], streams: tuple[int, int, int], passed: tuple[int, ...]
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        argv,
+        env={},
+        stdin=streams[0],
+        stdout=streams[1],
+        stderr=streams[2],
+        pass_fds=passed,
+        cwd="/",
+        start_new_session=True,  # no terminal, and a group to kill
+        **as_user(recipe.user),
+    )
 
 
 def _pipe(read_side: ExitStack, write_side: ExitStack) -> tuple[int, int]:

@@ -11,35 +11,44 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import secrets
-import select
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from stat import S_ISREG
 
 import msgspec
 
 from ...config.sandbox_settings import SandboxSettings, Strength
-from .handover import hand_over
-from .process_count import is_needed, open_process_count
-from .protected import Protection
-from .recipe import FILES, Recipe
-from .roots import find_view
+from .admission import limits
+from .control_group import find_groups
+from .recipe import Recipe
+from .roots import View, find_view
 from .seccomp import is_known
+from .second_tier import ACCEPTED, why_none
+from .trial import TRIAL_SECONDS, try_out
+from .user import User, find_user, readable
 
-TEST_SECONDS = 10.0
-"""For the whole test, on a machine that is busy."""
-GONE_SECONDS = 2.0
-"""In which everything must be gone that was killed."""
-MAX_SAID_BYTES = 64 * 1024
+UNBOUNDED = (
+    "as root, nothing bounds how many processes a program starts here: there is no control group "
+    "for pids that can be written. Name an ordinary user with sandbox.run_as, or run callboard as "
+    "one."
+)
+
+ROOT = (
+    "callboard runs as root. Let an ordinary user run programs (`[sandbox] run_as`), or run callboard "
+    "as one: what is shown to programs is then read with that user's rights."
+)
+
+MAX_COPIED_BYTES = 1024 * 1024
+"""Of a file of the system that each sandbox gets a copy of, in memory: ld.so.cache is the largest."""
 
 SOFT = frozenset({"open a socket to the virtual machine's host", "make system calls unfiltered"})
 """What makes a sandbox partial when it works: the namespaces hold, the filter does not."""
@@ -74,12 +83,12 @@ class SandboxStatus(msgspec.Struct, frozen=True, kw_only=True):
     recipe: Recipe | None = None
     bounds: str = "limits of each process, and a look at all of them every tenth of a second"
 
-
-class Said(msgspec.Struct, frozen=True):
-    """What the probe said: that it ran, and what it could do."""
-
-    nonce: str = ""
-    worked: tuple[str, ...] = ()
+    @property
+    def advice(self) -> str:
+        """What would make it better; empty when nothing would."""
+        if self.recipe is None or self.recipe.user is not None or os.geteuid() != 0:
+            return ""
+        return ROOT
 
 
 def cheap_problem(environ: Mapping[str, str]) -> str | None:
@@ -90,8 +99,6 @@ def cheap_problem(environ: Mapping[str, str]) -> str | None:
         return f"there is no filter of system calls for {os.uname().machine}."
     if _find("bwrap", environ) is None:
         return f"bwrap was not found, or is not executable. {INSTALL}"
-    if _find("prlimit", environ) is None:
-        return "prlimit was not found: install util-linux."
     with suppress(OSError, ValueError):
         if int(Path("/proc/sys/user/max_user_namespaces").read_text("ascii")) == 0:
             return f"user.max_user_namespaces is 0. {USER_NAMESPACES}"
@@ -107,11 +114,10 @@ class StrengthTest:
         self._problem = cheap_problem(environ)
         self._status: SandboxStatus | None = None
         self._thread: threading.Thread | None = None
-        if self._problem is None:
-            # bubblewrap dies with the thread that started it: this one waits for its end.
-            self._thread = threading.Thread(
-                target=self._run, name="callboard sandbox test", daemon=True
-            )
+        if self._problem is None or settings.minimum is Strength.PARTIAL:
+            # bubblewrap dies with the thread that started it: this one waits for its end. Nor does
+            # a program end before it, which would leave the folders of the test behind.
+            self._thread = threading.Thread(target=self._run, name="callboard sandbox test")
             self._thread.start()
 
     def status(self) -> SandboxStatus:
@@ -124,10 +130,21 @@ class StrengthTest:
 
     def _run(self) -> None:
         try:
-            found = _measure(make_recipe(self._settings, self._environ))
+            found = self._found()
+        except ValueError as error:
+            found = _none(str(error))
         except Exception as crash:  # whatever goes wrong with it, there is no sandbox
             found = _none(f"its test failed ({type(crash).__name__}: {crash}).")
         self._status = found
+
+    def _found(self) -> SandboxStatus:
+        if self._problem is not None:
+            first = _none(self._problem)
+        else:
+            first = _measure(make_recipe(self._settings, self._environ))
+        if first.strength is not Strength.NONE or self._settings.minimum is not Strength.PARTIAL:
+            return first
+        return _second(self._settings, self._environ, first.reason)
 
 
 # Tests of this process, by what they depend on.
@@ -137,46 +154,115 @@ MAX_KEPT_TESTS = 16
 """A process has one bubblewrap; programs that test others start anew."""
 
 
-def strength_test(settings: SandboxSettings, environ: Mapping[str, str]) -> StrengthTest:
-    """The test for this environment: one that runs or has run in this process, or a new one."""
-    bwrap = _find("bwrap", environ)
-    stat = None if bwrap is None else os.stat(bwrap)
-    places = tuple(environ.get(name) for name in ("PATH", "HOME", "PYENV_VERSION", "VIRTUAL_ENV"))
-    key = (
-        os.getpid(),  # a fork has no thread that goes on
-        places,
-        settings.read_only,
-        cheap_problem(environ),
-        stat and (stat.st_dev, stat.st_ino, stat.st_mtime_ns),
-    )
-    if (found := _tests.get(key)) is None:
+def strength_test(
+    settings: SandboxSettings, environ: Mapping[str, str], *, is_new: bool = False
+) -> StrengthTest:
+    """The test for this environment: one that runs or has run in this process, or a new one.
+
+    Args:
+        settings: What it must hold.
+        environ: Whose PATH counts.
+        is_new: Whether it is tested now in any case.
+    """
+    key = _key(settings, environ)
+    if is_new or (found := _tests.get(key)) is None:
         if len(_tests) >= MAX_KEPT_TESTS:
             _tests.clear()
         found = _tests[key] = StrengthTest(settings, environ)
     return found
 
 
+def _key(settings: SandboxSettings, environ: Mapping[str, str]) -> object:
+    """What the outcome depends on, as far as this process can know it."""
+    bwrap = _find("bwrap", environ)
+    stat = None if bwrap is None else os.stat(bwrap)
+    return (
+        os.getpid(),  # a fork has no thread that goes on
+        tuple(environ.get(name) for name in ("PATH", "HOME", "PYENV_VERSION", "VIRTUAL_ENV")),
+        settings.read_only,
+        settings.run_as,
+        settings.minimum,
+        cheap_problem(environ),
+        stat and (stat.st_dev, stat.st_ino, stat.st_mtime_ns),
+    )
+
+
 def make_recipe(settings: SandboxSettings, environ: Mapping[str, str]) -> Recipe:
     """How sandboxes are built on this machine; looks at the disk and asks bubblewrap's version."""
-    bwrap, prlimit = _find("bwrap", environ), _find("prlimit", environ)
-    if bwrap is None or prlimit is None:
-        raise FileNotFoundError("bwrap or prlimit")
+    bwrap = _find("bwrap", environ)
+    if bwrap is None:
+        raise FileNotFoundError("bwrap")
+    recipe = _base_recipe(settings, environ)
     said = subprocess.run(
         [bwrap, "--version"],
         env={},
         capture_output=True,
         text=True,
-        timeout=TEST_SECONDS,
+        timeout=TRIAL_SECONDS,
         check=False,
     )
     version = re.search(r"(\d+)\.(\d+)", said.stdout)
+    disables = version is not None and tuple(map(int, version.groups())) >= (0, 8)
+    return msgspec.structs.replace(recipe, bwrap=bwrap, disables_userns=disables)
+
+
+def _base_recipe(settings: SandboxSettings, environ: Mapping[str, str]) -> Recipe:
+    """What both tiers share."""
+    user = find_user(settings.run_as)
+    view = find_view(environ, settings.read_only)
+    view = view if user is None else _seen_by(user, view)
+    copied = tuple(path for path in view.shown if _is_copied(path))
+    groups = find_groups()
+    if groups is not None:
+        groups.sweep()
     return Recipe(
-        bwrap=bwrap,
-        prlimit=prlimit,
-        disables_userns=version is not None and tuple(map(int, version.groups())) >= (0, 8),
-        view=find_view(environ, settings.read_only),
+        bwrap="",
+        disables_userns=False,
+        view=view,
         settings=settings,
+        bound=tuple((os.path.realpath(path), path) for path in view.shown if path not in copied),
+        copied=copied,
+        groups=groups,
+        user=user,
     )
+
+
+def _second(settings: SandboxSettings, environ: Mapping[str, str], reason: str) -> SandboxStatus:
+    """The second tier, where bubblewrap can't be used for this reason."""
+    if (problem := why_none()) is not None:
+        return _none(f"{reason} There is no second tier: {problem}.")
+    recipe = _base_recipe(settings, environ)
+    if recipe.user is None and os.geteuid() == 0:
+        return _none(f"{reason} There is no second tier for root: name a user with sandbox.run_as.")
+    found = _measure(msgspec.structs.replace(recipe, confiner=_python(recipe.view)))
+    if found.strength is Strength.NONE:
+        return _none(f"{reason} There is no second tier: {found.reason}")
+    told = f"{reason} Landlock confines programs in its place"
+    return msgspec.structs.replace(found, strength=Strength.PARTIAL, reason=f"{told}.")
+
+
+def _seen_by(user: User, view: View) -> View:
+    """What of it that user can read; bubblewrap fails with what it can't."""
+    folders = view.path.split(os.pathsep)
+    can = readable(user, [*view.shown, *folders])
+    return msgspec.structs.replace(
+        view,
+        shown=tuple(path for path in view.shown if path in can),
+        masked=tuple(path for path in view.masked if _is_below(path, can)),
+        path=os.pathsep.join(folder for folder in folders if folder in can),
+    )
+
+
+def _is_copied(path: str) -> bool:
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return False
+    return path.startswith("/etc/") and S_ISREG(stat.st_mode) and stat.st_size <= MAX_COPIED_BYTES
+
+
+def _is_below(path: str, roots: frozenset[str]) -> bool:
+    return any(str(parent) in roots for parent in Path(path).parents)
 
 
 def _new_folder(stack: ExitStack, name: str) -> str:
@@ -194,119 +280,87 @@ def _measure(recipe: Recipe) -> SandboxStatus:
         outside = Path(_new_folder(stack, "outside"))
         workspace = os.path.realpath(_new_folder(stack, "inside"))
         os.mkdir(os.path.join(workspace, ".git"))
+        os.mkdir(work := os.path.join(workspace, "work"))
         canary = outside / "canary"
         canary.write_bytes(b"canary")
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        told = _told(canary, listener)
-        with socket.create_connection(listener.getsockname()[:2], timeout=TEST_SECONDS):
+        told = _told(recipe, canary, listener)
+        with socket.create_connection(listener.getsockname()[:2], timeout=TRIAL_SECONDS):
             pass  # the control: from here, that port is reached
-        said, problem = _run_probe(stack, recipe, workspace, told)
-        if problem:
-            return _none(problem)
+        if recipe.user is not None:
+            _give(recipe.user, outside, workspace)
+        heard = try_out(recipe, _python(recipe.view), workspace, told)
+        if heard.lingers:
+            lived = f"what was started in it outlived its end: {recipe.name} does not end it."
+            return _none(lived)
+        if (said := heard.said()) is None:
+            return _none(_refusal(heard.line))
         worked = set(said.worked)
         worked.update({"write outside the workspace"} if (outside / "canary.new").exists() else ())
-        if said.nonce != told["nonce"] or not os.path.exists(os.path.join(workspace, "control")):
+        if said.nonce != told["nonce"] or not os.path.exists(os.path.join(work, "control")):
             return _none("what ran in it could not write to its own workspace.")
+    worked.update(() if heard.is_admitted else {"begin before it was bounded"})
+    if recipe.confiner is not None:
+        worked -= ACCEPTED
     if not worked:
         return _bounded(recipe)
     could = f"a program in it could {', '.join(sorted(worked))}."
     if worked <= SOFT:
         return SandboxStatus(strength=Strength.PARTIAL, reason=could, recipe=recipe)
-    return _none(f"{could} {recipe.bwrap} does not confine what it runs.")
+    return _none(f"{could} {recipe.name} does not confine what it runs.")
 
 
 def _bounded(recipe: Recipe) -> SandboxStatus:
-    """The status of one that confines: whether it also bounds how many processes there are."""
-    if is_needed():
-        try:
-            open_process_count(recipe.settings.processes).close()
-        except OSError as error:
-            return SandboxStatus(strength=Strength.PARTIAL, reason=str(error), recipe=recipe)
-    return SandboxStatus(strength=Strength.FULL, recipe=recipe)
+    """The status of one that confines: what it bounds, and whether that is enough."""
+    bounded = recipe.groups.bounds if recipe.groups is not None else frozenset()
+    if "pids" not in bounded and recipe.user is None and os.geteuid() == 0:
+        return SandboxStatus(strength=Strength.PARTIAL, reason=UNBOUNDED, recipe=recipe)
+    return SandboxStatus(strength=Strength.FULL, recipe=recipe, bounds=_bounds(recipe))
 
 
-def _told(canary: Path, listener: socket.socket) -> dict[str, str]:
+def _bounds(recipe: Recipe) -> str:
+    """What bounds memory and processes, for people."""
+    if recipe.groups is None:
+        return (
+            "limits of each process, and a look at all of them every tenth of a second; no control "
+            "group can be written here"
+        )
+    kinds = {"memory": "memory", "pids": "the number of processes"}
+    named = " and ".join(kinds[kind] for kind in sorted(recipe.groups.bounds))
+    return f"a control group of each sandbox (version {recipe.groups.version}) for {named}"
+
+
+def _python(view: View) -> str:
+    """A Python that is there inside."""
+    found = shutil.which("python3", path=view.path)
+    return found or os.path.join(sys.base_prefix, "bin", "python3")
+
+
+def _give(user: User, outside: Path, workspace: str) -> None:
+    """Lets that user at what the test tries, as far as rights of files go."""
+    inside = Path(workspace)
+    for path in (outside, outside / "canary", inside, *inside.iterdir()):
+        os.chown(path, user.uid, user.gid)
+
+
+def _told(recipe: Recipe, canary: Path, listener: socket.socket) -> dict[str, str]:
     names = ("ipc", "mnt", "net", "pid", "user", "uts")
     return {
         "outside": str(canary),
         "port": str(listener.getsockname()[1]),
+        "control": "work/control",
         "nonce": secrets.token_hex(16),
         "pid": str(os.getpid()),
         "mark": f"task/{threading.get_native_id()}",
+        "limits": json.dumps(
+            {
+                str(kind): bound
+                for kind, bound in limits(recipe.settings).items()
+                if recipe.confiner is None or kind != resource.RLIMIT_NPROC
+            }
+        ),
         **{name: os.readlink(f"/proc/self/ns/{name}") for name in names},
     }
-
-
-def _run_probe(
-    stack: ExitStack, recipe: Recipe, workspace: str, told: dict[str, str]
-) -> tuple[Said, str]:
-    """What the probe said, and what was wrong with running and killing it."""
-    protection = Protection(workspace)
-    stack.callback(protection.close)
-    given = stack.enter_context(
-        hand_over(
-            recipe,
-            workspace=workspace,
-            cwd=workspace,
-            environment={},
-            files={"probe.py": Path(__file__).with_name("probe.py").read_bytes()},
-            mounts=protection.mounts,
-        )
-    )
-    python = os.path.join(sys.base_prefix, "bin", "python3")
-    probe = [python, "-I", "-S", f"{FILES}/probe.py", json.dumps(told)]
-    process = subprocess.Popen(
-        [recipe.bwrap, "--args", str(given.arguments), "--", *recipe.limited(probe)],
-        env={},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        pass_fds=given.all,
-        cwd="/",
-        start_new_session=True,
-    )
-    with process:
-        try:
-            line = _first_line(process)
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        lingers = not _ends(process)
-    if lingers:
-        return Said(), f"what was started in it outlived its end: {recipe.bwrap} has no namespace."
-    try:
-        return msgspec.json.decode(line, type=Said), ""
-    except msgspec.DecodeError:
-        return Said(), _refusal(line)
-
-
-def _first_line(process: subprocess.Popen[bytes]) -> bytes:
-    """The probe's line, or what bubblewrap complained of in its place."""
-    assert process.stdout is not None
-    assert process.stderr is not None
-    streams = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
-    out = process.stdout.fileno()
-    deadline = time.monotonic() + TEST_SECONDS
-    waiting = set(streams)
-    while waiting and b"\n" not in streams[out] and (left := deadline - time.monotonic()) > 0:
-        for fd in select.select(list(waiting), [], [], left)[0]:
-            chunk = os.read(fd, MAX_SAID_BYTES)
-            streams[fd] += chunk
-            if not chunk or len(streams[fd]) > MAX_SAID_BYTES:
-                waiting.discard(fd)
-    return bytes(streams.pop(out) or streams.popitem()[1])
-
-
-def _ends(process: subprocess.Popen[bytes]) -> bool:
-    """Whether nobody holds the output any more, soon after the kill."""
-    assert process.stdout is not None
-    deadline = time.monotonic() + GONE_SECONDS
-    while (left := deadline - time.monotonic()) > 0:
-        if select.select([process.stdout], [], [], left)[0] and not os.read(
-            process.stdout.fileno(), MAX_SAID_BYTES
-        ):
-            return True
-    return False
 
 
 def _refusal(said: bytes) -> str:

@@ -1,0 +1,125 @@
+"""Where a chat finds its daemon: the one that runs on the data folder, or one inside the command itself.
+
+Either way it is spoken to over the websocket. The command's own listens on a port of loopback that
+nobody knows, with a token that ends with the process; other commands of the user find it as they
+find any daemon, until the chat leaves.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import trio
+
+from ..config.daemon_file import RunningDaemon, find_daemon
+from ..config.settings import Settings
+from ..runtime.data_lock import DataInUse
+from ..runtime.secrets import Secret
+
+AGAIN_SECONDS = 0.25
+"""Between looks for a daemon."""
+APPEAR_SECONDS = 10.0
+"""For a process that has the data folder to say where it listens: it may be starting."""
+
+
+class Door(msgspec.Struct, frozen=True, kw_only=True):
+    """A daemon that can be connected to.
+
+    Attributes:
+        url: Of its websocket.
+        token: Lets the commands of its user in.
+        own_end: Set when the command's own daemon is told to stop; `None` when it is another's.
+    """
+
+    url: str
+    token: Secret
+    own_end: trio.Event | None = None
+
+    @property
+    def is_own(self) -> bool:
+        """Whether sessions end with this process."""
+        return self.own_end is not None
+
+
+class DoorPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a daemon of the command's own is made of; `workspace` is a root of it."""
+
+    data: Path
+    settings: Settings
+    workspace: Path
+    model: str | None = None
+
+
+def door_of(running: RunningDaemon) -> Door:
+    """The door of a daemon that was found."""
+    return Door(url=running.url, token=running.token)
+
+
+@asynccontextmanager
+async def open_door(plan: DoorPlan) -> AsyncGenerator[Door]:
+    """A daemon for the block: the one that runs, or one of its own.
+
+    Raises:
+        DataInUse: A process that is no daemon has the data folder.
+        CallboardError: No runtime can be opened.
+    """
+    found = find_daemon(plan.data)
+    if found is None:
+        try:
+            async with _own_door(plan) as door:
+                yield door
+            return
+        except DataInUse:
+            found = await wait_daemon(plan.data, APPEAR_SECONDS)
+            if found is None:
+                raise
+    yield door_of(found)
+
+
+async def wait_daemon(data: Path, seconds: float) -> RunningDaemon | None:
+    """The daemon of a data folder, once there is one."""
+    with trio.move_on_after(seconds):
+        while True:
+            if (found := find_daemon(data)) is not None:
+                return found
+            await trio.sleep(AGAIN_SECONDS)
+    return None
+
+
+@asynccontextmanager
+async def _own_door(plan: DoorPlan) -> AsyncGenerator[Door]:
+    # Here: with a daemon, a chat needs none of it.
+    from ..config.credentials import local_credential
+    from ..config.daemon_file import DaemonFile
+    from ..embedded import open_runtime
+    from ..gateway.clients_channel import ClientsChannel
+    from ..gateway.gateway import open_gateway
+    from ..gateway.life import websocket_url
+    from ..runtime.redaction import redactor
+
+    server = msgspec.structs.replace(
+        plan.settings.server, host="127.0.0.1", port=0, roots=(str(plan.workspace),)
+    )
+    local, token = local_credential()
+    redactor.add(token)
+    async with (
+        open_runtime(
+            model=plan.model,
+            workspace=plan.workspace,
+            data=plan.data,
+            channel=ClientsChannel(),
+            settings=plan.settings,
+        ) as runtime,
+        open_gateway(runtime, server, plan.data, local=local) as gateway,
+    ):
+        url = websocket_url(server.host, gateway.port)
+        running = RunningDaemon(
+            url=url, pid=os.getpid(), token=token, started_at_ms=time.time_ns() // 1_000_000
+        )
+        with DaemonFile(plan.data, running):
+            yield Door(url=url, token=token, own_end=gateway.stopped)

@@ -1,0 +1,249 @@
+"""A terminal whose input line stays where it is while the rest goes by above it.
+
+prompt_toolkit edits the line, in a thread with a loop of its own: it runs while a person may type,
+and only that thread writes to the terminal then. When something else needs the terminal (a
+question, an editor) it ends, and what was typed is there again afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import trio
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import WordCompleter
+from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import ANSI, AnyFormattedText
+from prompt_toolkit.input import create_input
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.shortcuts import CompleteStyle
+
+from .chat_history import ChatHistory
+from .chat_screen import Holding, Typed
+from .folding import MIN_COLUMNS, columns_of
+from .output import MAX_WAITING_CHARS, Output
+
+GATHER_SECONDS = 0.02
+"""Between two prints: what comes faster is printed at once, and the eye sees no difference."""
+
+_USUAL_COLUMNS = 80
+_BEGIN_UPDATE, _END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
+"""Terminals that know these show nothing of what is between them before all of it is there."""
+
+
+class LiveScreen:
+    """See `Screen`.
+
+    Args:
+        output: Writes while nobody may type.
+        data: The folder of the history.
+        commands: What Tab completes at the beginning of a line.
+        has_signs: Whether the terminal shows more than ASCII.
+    """
+
+    def __init__(
+        self, output: Output, data: Path, commands: list[str], *, has_signs: bool
+    ) -> None:
+        self._output = output
+        self._holding = Holding(output)
+        self._mark = "› " if has_signs else "> "
+        self._lock = threading.Lock()
+        self._waiting: list[str] = []
+        self._chars = 0
+        self._live = ""
+        self._loop: Any = None  # of prompt_toolkit's thread, while a person may type
+        self._is_flush_due = False
+        self._is_unwanted = False
+        self._is_updating = False
+        self._kept = Document()
+        self._room = trio.Event()
+        self._trio = trio.lowlevel.current_trio_token()
+        self._session = self._make_session(data, commands)
+
+    def _make_session(self, data: Path, commands: list[str]) -> PromptSession[Typed]:
+        session: PromptSession[Typed] = PromptSession(
+            self._message,
+            history=ChatHistory(data),
+            key_bindings=_bindings(),
+            completer=WordCompleter(commands, sentence=True),
+            complete_while_typing=False,
+            complete_style=CompleteStyle.READLINE_LIKE,
+            reserve_space_for_menu=0,
+            enable_history_search=True,
+            enable_suspend=True,
+            erase_when_done=True,
+            input=create_input(sys.stdin),
+            output=Vt100_Output.from_pty(sys.stdout, term=os.environ.get("TERM"), enable_cpr=False),
+        )
+        session.app.after_render += self._rendered
+        return session
+
+    @property
+    def columns(self) -> int:
+        """As wide as it is now."""
+        return columns_of(1) or max(MIN_COLUMNS, _USUAL_COLUMNS)
+
+    # ── what is shown ────────────────────────────────────────────────────────────────────────────
+
+    def write(self, text: str) -> None:
+        """Prints it above the input."""
+        if not text:
+            return
+        with self._lock:
+            if self._loop is None or self._holding.is_held:
+                self._holding.write(text)
+                return
+            self._waiting.append(text)
+            self._chars += len(text)
+            self._call_soon()
+
+    def show_live(self, open_row: str, lines: list[str]) -> None:
+        """Shows it above the input, in the place of what stood there."""
+        rows = [open_row, *lines] if open_row else lines
+        live = "".join(f"{row}\n" for row in rows)
+        with self._lock:
+            if live == self._live:
+                return
+            self._live = live
+            if self._loop is not None:
+                self._call_soon()
+
+    async def wait_room(self) -> None:
+        """Waits while a slow terminal is owed too much."""
+        while self._chars >= MAX_WAITING_CHARS:
+            self._room = trio.Event()
+            await self._room.wait()
+        if not self._holding.is_held:
+            await self._output.wait_room()
+
+    def held(self) -> AbstractContextManager[None]:
+        """See `Screen`."""
+        return self._holding
+
+    async def drain(self) -> None:
+        """Waits until all is out; nobody may type then."""
+        await self._output.drain()
+
+    def _call_soon(self) -> None:
+        """Has the thread print what there is; called with the lock held."""
+        if not self._is_flush_due and self._loop is not None:
+            self._is_flush_due = True
+            self._loop.call_soon_threadsafe(self._loop.call_later, GATHER_SECONDS, self._flush)
+
+    def _flush(self) -> None:
+        with self._lock:
+            self._is_flush_due = False
+            if self._loop is None:
+                return
+            text = self._taken()
+        app = self._session.app
+        if text:
+            self._is_updating = True
+            app.output.write_raw(_BEGIN_UPDATE)
+            app.renderer.erase()
+            app.output.write_raw(text)
+            app.output.flush()
+        app.invalidate()
+
+    def _rendered(self, _: object) -> None:
+        if self._is_updating:
+            self._is_updating = False
+            self._session.app.output.write_raw(_END_UPDATE)
+            self._session.app.output.flush()
+
+    def _taken(self) -> str:
+        text, self._waiting, self._chars = "".join(self._waiting), [], 0
+        if text:
+            self._trio.run_sync_soon(self._room.set)
+        return text
+
+    def _message(self) -> AnyFormattedText:
+        return ANSI(self._live + self._mark)
+
+    # ── what is typed ────────────────────────────────────────────────────────────────────────────
+
+    async def read(self, *, is_idle: bool) -> Typed:
+        """See `Screen`."""
+        await self._output.drain()
+        typed: list[Typed] = []
+        done = trio.Event()
+        self._is_unwanted = False
+
+        async def edit() -> None:
+            # Not abandoned when cancelled: it is told to end, and does.
+            with trio.CancelScope(shield=True):
+                typed.append(await trio.to_thread.run_sync(self._edit))
+            done.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(edit, name="input line")
+            try:
+                await done.wait()
+            finally:
+                self._end_editing()
+        return typed[0]
+
+    def _edit(self) -> Typed:
+        session = self._session
+        try:
+            typed = session.prompt(default=self._kept, pre_run=self._begun, handle_sigint=False)
+        except EOFError:
+            typed = Typed("end")
+        finally:
+            with self._lock:
+                self._loop = None
+                self._is_flush_due = False
+                self._holding.write(self._taken())
+        self._kept = Document(typed.text) if typed.kind == "interrupt" else Document()
+        return typed if isinstance(typed, Typed) else Typed("line", typed)
+
+    def _begun(self) -> None:
+        with self._lock:
+            self._loop = self._session.app.loop
+            if self._is_unwanted:
+                self._session.app.exit(result=Typed("interrupt", self._kept.text))
+
+    def _end_editing(self) -> None:
+        with self._lock:
+            self._is_unwanted = True
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(self._end_now)
+
+    def _end_now(self) -> None:
+        app = self._session.app
+        if app.is_running and not app.is_done:
+            app.exit(result=Typed("interrupt", app.current_buffer.text))
+
+    def keep(self, text: str) -> None:
+        """What stands in the input when it is there again."""
+        self._kept = Document(text)
+
+
+def _bindings() -> KeyBindings:
+    bindings = KeyBindings()
+
+    @bindings.add("enter")
+    def send(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.document.current_line_before_cursor.endswith("\\"):
+            buffer.delete_before_cursor()
+            buffer.insert_text("\n")
+            return
+        buffer.append_to_history()
+        event.app.exit(result=Typed("line", buffer.text))
+
+    @bindings.add("escape", "enter")
+    def new_line(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    @bindings.add("c-c")
+    def interrupt(event: KeyPressEvent) -> None:
+        event.app.exit(result=Typed("interrupt", event.current_buffer.text))
+
+    return bindings

@@ -1,0 +1,304 @@
+"""The questions of a session, put to whoever chats: one after another, and not those that others answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import trio
+
+from ..client import Client
+from ..runtime.approval import ApprovalAnswer, ApprovalRequest
+from ..runtime.channel import UserQuestion
+from ..runtime.errors import CallboardError, ConflictError, NotFoundError, ValidationError
+from ..runtime.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    CallFinished,
+    ChildAsks,
+    DurableEvent,
+    QuestionAnswered,
+    QuestionAsked,
+    Stored,
+    TurnEnded,
+)
+from ..runtime.wire.questions import ListQuestions, Questions
+from .approvals import ANSWERED_BY, block, question
+from .dialogue import Dialogue
+from .editing import Editor
+from .escaping import exact, safe_line
+from .keyboard import Keyboard
+from .output import Output
+from .style import Style
+
+NOT_ASKED = (NotFoundError, ConflictError)
+"""How the daemon says that a question waits no longer."""
+
+
+class InputEnded(Exception):
+    """The person ended the input while a question stood open: it waits on."""
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A question that waits.
+
+    Attributes:
+        question_id: Of the approval, or of the model's question.
+        call_id: The call that waits for it.
+        tool: The tool that it is about.
+        child_id: The session whose question it is, when that is below this one.
+        words: What the model asks, when it is such a question and this session's own.
+    """
+
+    question_id: str
+    call_id: str
+    tool: str
+    child_id: str = ""
+    words: QuestionAsked | None = None
+
+    @property
+    def headline(self) -> str:
+        """One line for a notification; nothing that a model wrote but the tool's name."""
+        if self.words is not None or self.tool == "ask_user":
+            return "callboard: the model has a question"
+        return f"callboard asks: may {safe_line(self.tool)} run?"
+
+
+class _Keys(Keyboard):
+    """A keyboard at which the end of the input is no answer."""
+
+    async def line(self, prompt: str) -> str | None:
+        typed = await super().line(prompt)
+        if typed is None:
+            raise InputEnded
+        return typed
+
+
+class ChatQuestions:
+    """Knows what is asked, by the events of a session, and asks it.
+
+    Args:
+        output: Where questions are printed; what else there is to print is held back meanwhile.
+        style: What it can show.
+        data: Where arguments are edited; see `Editor`.
+        arrived: Is called when there is one more.
+    """
+
+    def __init__(
+        self, output: Output, style: Style, data: Path, arrived: Callable[[], None]
+    ) -> None:
+        self._keyboard = _Keys(0, output)
+        self._editor = Editor(self._keyboard, data)
+        self._style = style
+        self._arrived = arrived
+        self._open: dict[str, Asked] = {}
+        self._asking: str = ""
+        self._scope = trio.CancelScope()
+        self._is_sending = False
+        self._withdrawn_by = ""
+
+    # ── what is asked ────────────────────────────────────────────────────────────────────────────
+
+    def see(self, event: DurableEvent) -> None:
+        """Takes note of what is asked and answered."""
+        match event:
+            case ApprovalAsked(same_as="", is_deferred=False):
+                self._add(
+                    Asked(question_id=event.approval_id, call_id=event.call_id, tool=event.name)
+                )
+            case QuestionAsked():
+                self._add(
+                    Asked(
+                        question_id=event.question_id,
+                        call_id=event.call_id,
+                        tool="ask_user",
+                        words=event,
+                    )
+                )
+            case ChildAsks():
+                self._add(
+                    Asked(
+                        question_id=event.question_id,
+                        call_id=event.call_id,
+                        tool=event.name,
+                        child_id=event.child_id,
+                    )
+                )
+            case ApprovalAnswered(approval_id=question_id, answered_by=who):
+                self._remove(question_id, who)
+            case QuestionAnswered(question_id=question_id, answered_by=who):
+                self._remove(question_id, who)
+            case CallFinished():
+                for each in [*self._open.values()]:
+                    if each.call_id == event.call_id and not each.child_id:
+                        self._remove(each.question_id, "")
+            case TurnEnded(outcome=outcome) if outcome != "suspended":
+                self.forget()
+            case _:
+                pass
+
+    def forget(self) -> None:
+        """Nothing is asked any more, as far as is known."""
+        for question_id in [*self._open]:
+            self._remove(question_id, "")
+
+    def next(self) -> Asked | None:
+        """The one to put now."""
+        return next(iter(self._open.values()), None)
+
+    def add_waiting(self, asked: Asked) -> None:
+        """One that was asked before this chat looked."""
+        self._add(asked)
+
+    def _add(self, asked: Asked) -> None:
+        if asked.question_id not in self._open:
+            self._open[asked.question_id] = asked
+            self._arrived()
+
+    def _remove(self, question_id: str, who: str) -> None:
+        self._open.pop(question_id, None)
+        if self._asking == question_id and not self._is_sending:
+            self._withdrawn_by = who
+            self._scope.cancel(reason="no longer asked")
+
+    def abandon(self) -> None:
+        """Ahead of an exit on the spot: the terminal is left as it was found."""
+        self._editor.abandon()
+
+    # ── how it is put ────────────────────────────────────────────────────────────────────────────
+
+    async def put(self, client: Client, asked: Asked) -> None:
+        """Asks until there is an answer on record, the person's or another's.
+
+        Raises:
+            InputEnded: It is left open.
+            NetworkError: The daemon is gone.
+        """
+        self._scope, self._asking, self._withdrawn_by = trio.CancelScope(), asked.question_id, ""
+        try:
+            with self._scope:
+                async with trio.open_nursery() as nursery:
+                    if asked.child_id:
+                        nursery.start_soon(self._watch_child, client, asked)
+                    await self._put(client, asked)
+                    nursery.cancel_scope.cancel(reason="it is answered")
+        except* NOT_ASKED:
+            self._keyboard.write("(it is no longer asked)\n")
+        except* InputEnded:
+            raise InputEnded from None
+        finally:
+            self._asking, self._is_sending = "", False
+            self._open.pop(asked.question_id, None)
+            self._keyboard.forget_typed()
+        if self._scope.cancelled_caught:
+            by = f": {safe_line(self._withdrawn_by)} was first" if self._withdrawn_by else ""
+            self._keyboard.write(f"\n(no longer asked{by})\n")
+
+    async def _watch_child(self, client: Client, asked: Asked) -> None:
+        """An answer to a question below stands on the record of the session below."""
+        async with client.events(asked.child_id, after_seq=0) as events:
+            async for event in events:
+                if isinstance(event, Stored):
+                    match event.event:
+                        case (
+                            ApprovalAnswered(approval_id=question_id, answered_by=who)
+                            | QuestionAnswered(question_id=question_id, answered_by=who)
+                        ) if question_id == asked.question_id:
+                            self._remove(question_id, who)
+                            return
+
+    async def _put(self, client: Client, asked: Asked) -> None:
+        if asked.tool != "ask_user":
+            await self._put_approval(client, asked.question_id)
+        elif asked.words is not None:
+            words = asked.words
+            await self._put_question(client, asked.question_id, words.question, words.options, "")
+        else:
+            found = await _model_question(client, asked)
+            await self._put_question(
+                client, asked.question_id, found.question, found.options, found.origin
+            )
+
+    async def _put_approval(self, client: Client, approval_id: str) -> None:
+        request = await client.approval(approval_id)
+
+        async def consider(arguments: str) -> ApprovalRequest:
+            return await client.approval(approval_id, arguments=arguments)
+
+        dialogue = Dialogue(self._keyboard, self._editor, request, self._style, consider)
+        self._keyboard.write(question(request, self._style))
+        await self._keyboard.settle()  # what was typed before answers something else
+        while True:
+            answer = await dialogue.answer()
+            try:
+                await self._send(client, approval_id, answer)
+            except ValidationError as problem:
+                dialogue.refuse(str(problem))
+                continue
+            return
+
+    async def _send(self, client: Client, approval_id: str, answer: ApprovalAnswer) -> None:
+        self._is_sending = True  # its own answer comes back as an event, too
+        try:
+            await client.answer(approval_id, answer)
+        finally:
+            self._is_sending = False
+
+    async def _put_question(
+        self,
+        client: Client,
+        question_id: str,
+        words: str,
+        options: tuple[str, ...],
+        origin: str,
+    ) -> None:
+        who = f" ({safe_line(origin)})" if origin else ""
+        lines = ["", f"the model asks you{who}:", *block(words)]
+        lines += (f"  [{number}] {exact(text)}" for number, text in enumerate(options, 1))
+        self._keyboard.write("\n".join(lines) + "\n")
+        await self._keyboard.settle()
+        prompt = "a number, or your own answer: " if options else "your answer: "
+        typed = ""
+        while not typed:
+            typed = await self._keyboard.line(prompt) or ""
+        if typed.isascii() and typed.isdigit() and 0 < int(typed) <= len(options):
+            typed = options[int(typed) - 1]
+        option = options.index(typed) if typed in options else None
+        self._is_sending = True
+        await client.answer_question(question_id, typed, option=option)
+
+
+async def waiting_questions(client: Client, session_id: str) -> list[Asked]:
+    """Those of a session, and of branches that ask there, that wait now."""
+    found = [
+        Asked(question_id=row.approval_id, call_id=row.call_id, tool=row.tool)
+        for row in reversed(await client.approvals())
+        if row.session_id == session_id and not row.is_deferred
+    ]
+    params = ListQuestions(session_id=session_id)
+    for each in (await client.request("question/list", params, Questions)).questions:
+        child_id = each.session_id if each.session_id != session_id else ""
+        found.append(
+            Asked(
+                question_id=each.question_id,
+                call_id=each.call_id,
+                tool="ask_user",
+                child_id=child_id,
+                words=None,
+            )
+        )
+    return found
+
+
+async def _model_question(client: Client, asked: Asked) -> UserQuestion:
+    listed = await client.request("question/list", ListQuestions(), Questions)
+    for each in listed.questions:
+        if each.question_id == asked.question_id:
+            return each
+    raise NotFoundError(f"{asked.question_id} waits no longer")
+
+
+def said(error: CallboardError) -> str:
+    """An error as one line of a screen."""
+    return safe_line(str(error))

@@ -1,0 +1,144 @@
+"""`callboard serve`: the daemon in the foreground, as a terminal or a supervisor runs it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import msgspec
+import trio
+
+from ..config.credentials import Credentials, Role
+from ..config.files import MANAGED_NAME, config_file, load_settings
+from ..config.server_settings import ServerSettings
+from ..config.settings import Settings
+from ..embedded import Runtime, open_runtime
+from ..gateway.configuration import Configuration
+from ..gateway.life import DaemonPlan, live
+from ..runtime.core_dumps import forbid_core_dumps
+from ..runtime.errors import ConflictError, ValidationError
+from .exit_codes import ANSWERED
+from .log_file import LOG_NAME
+from .serve_log import LogFormat, serve_log
+
+OWNER = "owner"
+"""The name of the token that the first start makes."""
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The command line of `callboard serve`; `None` is what the configuration says."""
+
+    host: str | None = None
+    port: int | None = None
+    roots: tuple[Path, ...] = ()
+    is_exposed: bool = False
+    log_format: LogFormat = "text"
+    model: str | None = None
+
+
+def serve(options: ServeOptions, config: Path | None, data: Path) -> int:
+    """Runs the daemon until it is told to end."""
+    forbid_core_dumps()
+
+    def load() -> Settings:
+        found = load_settings(config)
+        return msgspec.structs.replace(found, server=served(found.server, options))
+
+    settings, file = load(), config_file(config)
+    plan = DaemonPlan(
+        settings=settings.server,
+        data=data,
+        open_runtime=_Opening(options, settings, data),
+        configuration=Configuration(load, (file, file.with_name(MANAGED_NAME))),
+        tell_ready=_Welcome(data, file, settings.server),
+    )
+    with serve_log(data, options.log_format):
+        trio.run(live, plan)
+    return ANSWERED
+
+
+def served(settings: ServerSettings, options: ServeOptions) -> ServerSettings:
+    """The settings of the socket, with what the command line says.
+
+    Raises:
+        ValidationError: A value can't be, or the address is not this machine's alone and `--expose`
+            is missing.
+    """
+    given = {"host": options.host, "port": options.port}
+    changed = {name: value for name, value in given.items() if value is not None}
+    roots = tuple(str(root.expanduser().absolute()) for root in options.roots)
+    wanted = {**msgspec.structs.asdict(settings), **changed, "roots": (*settings.roots, *roots)}
+    try:
+        server = msgspec.convert(wanted, ServerSettings)
+    except msgspec.ValidationError as error:
+        raise ValidationError(f"callboard serve: {error}") from error
+    if server.host not in LOOPBACK and not options.is_exposed:
+        raise ValidationError(
+            f"{server.host} can be reached from other machines, and what travels is not encrypted. "
+            "Use 127.0.0.1 behind a reverse proxy with TLS, or say --expose if the network is "
+            "yours.",
+            field="host",
+        )
+    for root in server.roots:
+        if not Path(root).is_dir():
+            raise ValidationError(f"the root {root} is no folder: make it, or leave it out")
+    return server
+
+
+class _Opening:
+    """Opens the runtime that is served."""
+
+    def __init__(self, options: ServeOptions, settings: Settings, data: Path) -> None:
+        self._options = options
+        self._settings = settings
+        self._data = data
+
+    def __call__(self) -> AbstractAsyncContextManager[Runtime]:
+        return open_runtime(
+            model=self._options.model,
+            workspace=self._data / "workspaces",
+            data=self._data,
+            on_approval="wait",
+            settings=self._settings,
+        )
+
+
+class _Welcome:
+    """Prints where things are, once clients may come; makes the first token."""
+
+    def __init__(self, data: Path, config: Path, server: ServerSettings) -> None:
+        self._data = data
+        self._config = config
+        self._server = server
+
+    def __call__(self, url: str) -> None:
+        lines = [
+            f"callboard serves at {url} (process {os.getpid()})",
+            f"  data:          {self._data}",
+            f"  configuration: {self._config}" + ("" if self._config.exists() else " (not there)"),
+            f"  log:           {self._data / LOG_NAME}",
+            *(f"  root:          {root}" for root in self._server.roots),
+            *self._token(),
+            "Stop it with Ctrl-C or `callboard stop`.",
+        ]
+        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.flush()
+
+    def _token(self) -> list[str]:
+        credentials = Credentials(self._data)
+        if credentials.list():
+            return []
+        if os.environ.get("JOURNAL_STREAM"):
+            return ["  token:         none yet; `callboard token create` makes one"]
+        try:
+            token = credentials.create(OWNER, Role.ADMIN)
+        except ConflictError:
+            return []  # another command was first
+        return [
+            f"  token:         {token.reveal()}",
+            "                 For clients on other machines and the console. It is shown this once;",
+            "                 commands of yours on this machine need none.",
+        ]

@@ -1,0 +1,171 @@
+"""Where a running daemon is found by the commands of its own user.
+
+The file stands in the data folder while the daemon runs, for its owner alone. It has the daemon's
+address, and a token that lives as long as the process: it is in no list of tokens and in no
+database, so that an old file, or a backup of one, opens nothing. The daemon holds a lock on the
+file itself, which the kernel gives up however the process ends: so a file that nobody holds is
+a dead daemon's, whatever process has its pid by now.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from ..runtime.errors import StorageError
+from ..runtime.redaction import redactor
+from ..runtime.secrets import Secret
+from .private_file import MODE, make_private_folder, read_private, sync_folder
+
+FILE_NAME = "daemon.json"
+MAX_FILE_BYTES = 64 * 1024
+"""An address and a token take some hundred bytes."""
+
+
+class RunningDaemon(msgspec.Struct, frozen=True, kw_only=True):
+    """A daemon that runs on a data folder.
+
+    Attributes:
+        url: Of its websocket.
+        pid: Its process.
+        token: Lets the commands of its user in; ends with the process.
+        started_at_ms: When it began, in Unix milliseconds.
+    """
+
+    url: str
+    pid: int
+    token: Secret
+    started_at_ms: int
+
+
+class _File(msgspec.Struct, frozen=True):
+    """As it is written: a `Secret` is never encoded by itself."""
+
+    url: str
+    pid: int
+    token: str
+    started_at_ms: int
+
+
+def find_daemon(data: Path) -> RunningDaemon | None:
+    """The daemon that runs on a data folder; `None` when none does, or a dead one left its file.
+
+    Raises:
+        StorageError: The file can't be read, is not safe or is damaged.
+    """
+    path = data / FILE_NAME
+    # In this order: what is read then is of a daemon that lived a moment ago, or of its successor.
+    if not _is_held(path) or (content := read_private(path, MAX_FILE_BYTES)) is None:
+        return None
+    try:
+        found = msgspec.json.decode(content, type=_File)
+    except msgspec.MsgspecError as error:
+        raise StorageError(
+            f"{path} is damaged ({error}), and a daemon holds it: stop that one, and start it again."
+        ) from error
+    token = Secret(found.token)
+    redactor.add(token)
+    return RunningDaemon(
+        url=found.url, pid=found.pid, token=token, started_at_ms=found.started_at_ms
+    )
+
+
+class DaemonFile:
+    """The file of this process's daemon: there while the block runs, and held.
+
+    Args:
+        data: The data folder.
+        daemon: What commands are told.
+
+    Raises:
+        StorageError: It can't be written.
+    """
+
+    def __init__(self, data: Path, daemon: RunningDaemon) -> None:
+        self.path = data / FILE_NAME
+        self._daemon = daemon
+        self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        daemon = self._daemon
+        written = _File(daemon.url, daemon.pid, daemon.token.reveal(), daemon.started_at_ms)
+        make_private_folder(self.path.parent)
+        temporary = self.path.with_name(f".{FILE_NAME}.{secrets.token_hex(6)}.tmp")
+        try:
+            self._descriptor = _held_file(temporary, msgspec.json.encode(written))
+            # Held before it has its name: nobody ever reads one that looks dead.
+            temporary.replace(self.path)
+            sync_folder(self.path.parent)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            self._release()
+            raise StorageError(
+                f"{self.path} can't be written: {error.strerror or error}."
+            ) from error
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if self._is_own():
+                self.path.unlink(missing_ok=True)
+        except OSError:
+            pass  # on a disk that fails; unheld, it counts for nothing
+        finally:
+            self._release()
+
+    def _is_own(self) -> bool:
+        try:
+            return os.path.samestat(self.path.lstat(), os.fstat(self._descriptor))
+        except FileNotFoundError:
+            return False
+
+    def _release(self) -> None:
+        if self._descriptor >= 0:
+            # Closing is not enough: a child between its fork and its exec still holds a copy.
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _held_file(path: Path, content: bytes) -> int:
+    """A new file with this content, locked; gives its descriptor."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, MODE)
+    try:
+        os.fchmod(descriptor, MODE)  # whatever the umask is
+        os.write(descriptor, content)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _is_held(path: Path) -> bool:
+    """Whether a process holds the file; a look that no daemon can collide with."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        descriptor = os.open(path, flags)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise StorageError(f"{path} can't be read: {error.strerror or error}.") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,28 @@
+"""The bounds of a runtime that goes on while its configuration changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .settings import Limits
+
+_Limits = Limits if TYPE_CHECKING else object
+
+
+class LiveLimits(_Limits):
+    """Stands wherever `Limits` stand, and says what holds by now: one reading is one moment.
+
+    Args:
+        limits: Those that hold until others are set.
+
+    Attributes:
+        now: Those that hold; a new object takes the place of the old one.
+    """
+
+    now: Limits
+
+    def __init__(self, limits: Limits) -> None:
+        self.now = limits
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.now, name)

@@ -1,0 +1,1 @@
+"""The daemon's door: one port, JSON-RPC over a websocket, and what each connection may do."""

@@ -1,0 +1,107 @@
+"""`approval/…` and `grant/…`: people answer what models ask for."""
+
+from __future__ import annotations
+
+from ..embedded import directory_of
+from ..runtime.approval import ApprovalAnswer, ApprovalRequest
+from ..runtime.errors import NotFoundError
+from ..runtime.messages import WakeSession
+from ..runtime.store import ApprovalRow
+from ..runtime.wire.approvals import (
+    Approvals,
+    Grants,
+    ListApprovals,
+    OneApproval,
+    OneGrant,
+    Resolve,
+)
+from ..runtime.wire.roles import Role
+from .caller import Caller
+from .methods import MethodTable, Nothing
+from .session_methods import page
+
+MAX_DEPTH = 100
+"""Sessions between one and the main one above it: far more than limits let there be."""
+
+methods = MethodTable()
+
+
+async def _approval(caller: Caller, approval_id: str) -> ApprovalRow:
+    rows = await caller.runtime.store.approvals(approval_id=approval_id)
+    for row in rows:
+        session = await caller.runtime.store.session(row.session_id)
+        if session is not None and caller.sees(session):
+            return row
+    raise NotFoundError(f"there is no approval {approval_id}")
+
+
+@methods.add("approval/list", Role.OBSERVER)
+async def list_approvals(caller: Caller, params: ListApprovals) -> Approvals:
+    """Questions about calls, the latest first."""
+    rows = await caller.runtime.store.approvals(
+        session_id=params.session_id, state=params.state, limit=page(params.limit)
+    )
+    seen = []
+    for row in rows:
+        session = await caller.runtime.store.session(row.session_id)
+        if session is not None and caller.sees(session):
+            seen.append(row)
+    return Approvals(seen)
+
+
+@methods.add("approval/get", Role.OBSERVER, is_slow=True)
+async def get_approval(caller: Caller, params: OneApproval) -> ApprovalRequest:
+    """A question that waits, as it is put to a person by now."""
+    await _approval(caller, params.approval_id)
+    return await caller.runtime.approval(params.approval_id, arguments=params.arguments)
+
+
+@methods.add("approval/resolve", Role.APPROVER)
+async def resolve_approval(caller: Caller, params: Resolve) -> Nothing:
+    """Answers a question; on record when this answers."""
+    row = await _approval(caller, params.approval_id)
+    remember = params.remember
+    answer = ApprovalAnswer(
+        decision=params.decision,
+        arguments=params.arguments,
+        remember=None if remember is None else remember.scope,
+        pattern=None if remember is None else remember.pattern,
+        reason=params.reason,
+        answered_by=caller.name,
+    )
+    await caller.runtime.answer(params.approval_id, answer)
+    await _go_on(caller, row.session_id)
+    return Nothing()
+
+
+async def _go_on(caller: Caller, session_id: str) -> None:
+    """Loads what a turn of an earlier process waits in: it goes on by that."""
+    store, top = caller.runtime.store, session_id
+    for _ in range(MAX_DEPTH):
+        row = await store.session(top)
+        if row is None or row.parent_id is None:
+            break
+        top = row.parent_id
+    if any(turn.is_suspended and turn.session_id == top for turn in await store.open_turns()):
+        await directory_of(caller.runtime).tell(WakeSession(session_id=top))
+
+
+@methods.add("grant/list", Role.OBSERVER)
+async def list_grants(caller: Caller, params: Nothing) -> Grants:
+    """The remembered answers that hold."""
+    seen = []
+    for grant in await caller.runtime.grants():
+        session = await caller.runtime.store.session(grant.session_id)
+        if session is not None and caller.sees(session):
+            seen.append(grant)
+    return Grants(seen)
+
+
+@methods.add("grant/revoke", Role.APPROVER)
+async def revoke_grant(caller: Caller, params: OneGrant) -> Nothing:
+    """Ends a remembered answer, at once and for queued calls too."""
+    found = await caller.runtime.store.grants(grant_id=params.grant_id, include_ended=True)
+    for grant in found:
+        await caller.session(grant.session_id)
+    await caller.runtime.revoke(params.grant_id, revoked_by=caller.name)
+    return Nothing()

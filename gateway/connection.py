@@ -1,0 +1,243 @@
+"""One client's connection: frames come in, are checked and done; answers and updates go out.
+
+Whatever goes wrong here ends this connection alone.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import trio
+import trio_websocket
+
+from ..config.credentials import Credential
+from ..runtime.errors import CallboardError, InternalError, OverloadedError
+from ..runtime.redaction import redacting_logger
+from ..runtime.rpc import (
+    METHOD_NOT_FOUND,
+    NOT_AUTHORIZED,
+    RequestId,
+    RpcAnswer,
+    RpcError,
+    RpcRequest,
+    rpc_error,
+)
+from ..runtime.wire.hello import Hello
+from .caller import Caller
+from .daemon import Daemon
+from .hearing import Hearing
+from .hello import HELLO, welcome
+from .incoming import Refused, read_params, read_request
+from .keyed_call import call_once, request_key
+from .methods import Method, MethodTable
+from .outbox import Outbox
+from .shared_frame import answer_frame, notification
+
+logger = redacting_logger(__name__)
+
+MAX_RUNNING_REQUESTS = 64
+"""Slow requests of one connection at once; past that it is told to wait."""
+HELLO_SECONDS = 5.0
+"""For the first request."""
+CLOSE_SECONDS = 1.0
+"""For a client's part of the farewell."""
+MAX_MISSED_PINGS = 2
+
+NORMAL, GOING_AWAY, UNSUPPORTED, RULES_BROKEN, TOO_SLOW = 1000, 1001, 1003, 1008, 1013
+
+
+class Connection:
+    """A client that is known by its credential.
+
+    Ends: when the client leaves, breaks the rules, or does not read; when its credential is gone; and
+        with the server.
+    """
+
+    def __init__(
+        self,
+        socket: trio_websocket.WebSocketConnection,
+        credential: Credential,
+        daemon: Daemon,
+        table: MethodTable,
+    ) -> None:
+        self.credential = credential
+        self._socket = socket
+        self._daemon = daemon
+        self._table = table
+        self._outbox = Outbox(daemon.settings.max_outbox_bytes)
+        self._ended = trio.Event()
+        self._farewell = (NORMAL, "")
+        self._running = 0
+
+    @property
+    def waiting_size(self) -> int:
+        """See `OpenConnection`."""
+        return self._outbox.size
+
+    def close(self, code: int, reason: str) -> None:
+        """Ends it soon; never waits."""
+        self._farewell = (code, reason)
+        self._ended.set()
+
+    def tell(self, method: str, params: object) -> None:
+        """Sends a notification, as far as there is room."""
+        if self._outbox.has_room:
+            self._outbox.put(notification(method, params))
+
+    async def run(self) -> None:
+        """Serves the client until either side leaves."""
+        hearing: Hearing | None = None
+        try:
+            async with trio.open_nursery() as nursery:
+                hearing = Hearing(self._daemon, self.credential, self._outbox, nursery)
+                nursery.start_soon(self._write, name="connection writer")
+                nursery.start_soon(self._read, nursery, hearing, name="connection reader")
+                await self._ended.wait()
+                if self._socket.closed is None:
+                    with trio.move_on_after(CLOSE_SECONDS):
+                        await self._outbox.wait_sent()
+                nursery.cancel_scope.cancel(reason="the connection has ended")
+        finally:
+            if hearing is not None:
+                hearing.end()
+            with trio.move_on_after(CLOSE_SECONDS, shield=True):
+                code, reason = self._farewell
+                await self._socket.aclose(code, reason)
+
+    # ── what comes in ────────────────────────────────────────────────────────────────────────────
+
+    async def _read(self, nursery: trio.Nursery, hearing: Hearing) -> None:
+        try:
+            is_welcome = False
+            with trio.move_on_after(HELLO_SECONDS):
+                is_welcome = await self._hello(await self._socket.get_message(), hearing)
+            if not is_welcome:
+                self.close(RULES_BROKEN, "the first request is `initialize`")
+                return
+            nursery.start_soon(self._ping, name="connection pings")
+            while not self._ended.is_set():
+                await self._receive(await self._socket.get_message(), nursery, hearing)
+        except trio_websocket.ConnectionClosed:
+            self._ended.set()
+
+    async def _hello(self, message: str | bytes, hearing: Hearing) -> bool:
+        try:
+            request = await read_request(message)
+            if request.method != HELLO:
+                return False
+            hello = await read_params(request, Hello)
+            seq = await self._daemon.runtime.store.log_head()
+            answer = welcome(
+                hello,
+                self.credential,
+                self._table,
+                self._daemon.settings,
+                self._daemon.epoch,
+                seq,
+            )
+        except Refused as refused:
+            self._refuse(refused)
+            return False
+        except CallboardError as error:
+            self._answer_error(request.id, rpc_error(error))
+            return False
+        self._answer(request.id, answer)
+        for topic in hello.subscribe:
+            hearing.subscribe_topic(topic, seq)()
+        return True
+
+    async def _receive(
+        self, message: str | bytes, nursery: trio.Nursery, hearing: Hearing
+    ) -> None:
+        try:
+            request = await read_request(message)
+            if request.method == HELLO:
+                self.close(RULES_BROKEN, "a connection says `initialize` once")
+                return
+            method = self._method(request)
+            params = await read_params(request, method.params)
+        except Refused as refused:
+            self._refuse(refused)
+            return
+        if not method.is_slow:
+            await self._call(method, request, params, hearing)
+            return
+        if self._running >= MAX_RUNNING_REQUESTS:
+            text = f"{MAX_RUNNING_REQUESTS} requests of this connection run already"
+            self._answer_error(request.id, rpc_error(OverloadedError(text)))
+            return
+        self._running += 1
+        nursery.start_soon(
+            self._call_slow, method, request, params, hearing, name=method.name
+        )
+
+    def _method(self, request: RpcRequest) -> Method:
+        method = self._table.get(request.method)
+        if method is None:
+            raise Refused(
+                METHOD_NOT_FOUND, f"there is no method {request.method!r:.100}", request.id
+            )
+        if (reason := method.refusal(self.credential)) is not None:
+            raise Refused(NOT_AUTHORIZED, reason, request.id)
+        return method
+
+    async def _call_slow(
+        self, method: Method, request: RpcRequest, params: msgspec.Struct, hearing: Hearing
+    ) -> None:
+        try:
+            await self._call(method, request, params, hearing)
+        finally:
+            self._running -= 1
+
+    async def _call(
+        self, method: Method, request: RpcRequest, params: msgspec.Struct, hearing: Hearing
+    ) -> None:
+        request_id = request.id
+        try:
+            key = request_key(method, self.credential, request.params, params)
+            caller = Caller(self._daemon, self.credential, hearing, key)
+            result = await call_once(method, caller, params)
+        except CallboardError as error:
+            self._answer_error(request_id, rpc_error(error))
+        except Exception:
+            logger.exception("%s failed", method.name)
+            fault = InternalError(f"{method.name} failed; the log says why")
+            self._answer_error(request_id, rpc_error(fault))
+        else:
+            self._answer(request_id, result)
+            caller.answered()
+
+    # ── what goes out ────────────────────────────────────────────────────────────────────────────
+
+    def _refuse(self, refused: Refused) -> None:
+        self._answer_error(refused.request_id, refused.error)
+
+    def _answer(self, request_id: RequestId, result: object) -> None:
+        raw = msgspec.Raw(msgspec.json.encode(result))
+        self._put(answer_frame(RpcAnswer(id=request_id, result=raw)))
+
+    def _answer_error(self, request_id: RequestId | None, error: RpcError) -> None:
+        self._put(answer_frame(RpcAnswer(id=request_id, error=error)))
+
+    def _put(self, frame: str) -> None:
+        self._outbox.put(frame)
+        if self._outbox.is_overfull:
+            self.close(TOO_SLOW, "the client does not read its answers")
+
+    async def _write(self) -> None:
+        try:
+            while True:
+                await self._socket.send_message(await self._outbox.take())
+                self._outbox.sent()
+        except trio_websocket.ConnectionClosed:
+            self._ended.set()
+
+    async def _ping(self) -> None:
+        seconds = self._daemon.settings.ping_seconds
+        while True:
+            await trio.sleep(seconds)
+            try:
+                with trio.fail_after(seconds * MAX_MISSED_PINGS):
+                    await self._socket.ping()
+            except (trio.TooSlowError, trio_websocket.ConnectionClosed):
+                self.close(GOING_AWAY, "no answer to pings")
+                return

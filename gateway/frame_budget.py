@@ -1,0 +1,156 @@
+"""A stream that hands a websocket library its handshake again, and bounds what it reads in between.
+
+trio-websocket bounds whole messages alone: a message of a million empty fragments, or a million
+pings, costs it as much time and is never too large. So frames are counted here, by their heads, and
+who sends too many is told why and cut off.
+"""
+
+from __future__ import annotations
+
+import trio
+
+MAX_FRAGMENTS = 1024
+"""Frames of one message: a proxy may cut 24 MiB into pieces of 32 KiB."""
+MAX_CONTROLS = 256
+"""Pings, pongs and the like within `CONTROL_SECONDS`; one every twenty seconds is usual."""
+CONTROL_SECONDS = 60.0
+"""After which those are forgiven."""
+MAX_HEAD = 14
+"""Bytes of the head of a frame: two, eight of a length, four of a mask."""
+
+RULES_BROKEN, TOO_LARGE = 1008, 1009
+
+
+class TooManyFrames(trio.BrokenResourceError):
+    """The client sends frames and no messages, or too large a message; `code` is what it is told."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
+class BudgetedStream(trio.abc.Stream):
+    """A stream of a websocket's server side.
+
+    Args:
+        stream: Where the bytes come from and go to.
+        received: What was read of it already: the handshake.
+        max_message_bytes: Of the payloads of one message together.
+        send_seconds: For one send; a client that does not read is cut off after it.
+    """
+
+    def __init__(
+        self, stream: trio.abc.Stream, received: bytes, max_message_bytes: int, send_seconds: float
+    ) -> None:
+        self._stream = stream
+        self._received = received
+        self._frames = FrameCount(max_message_bytes)
+        self._send_seconds = send_seconds
+        self._sending = trio.Lock()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """Reads; raises `TooManyFrames` for a flood, of which the client is told."""
+        if self._received:
+            await trio.lowlevel.checkpoint()
+            size = len(self._received) if max_bytes is None else max_bytes
+            data, self._received = self._received[:size], self._received[size:]
+            return data
+        data = bytes(await self._stream.receive_some(max_bytes))
+        try:
+            self._frames.count(data, trio.current_time())
+        except TooManyFrames as error:
+            if not self._sending.locked():  # else it does not read, or is being told something
+                await self.send_all(_close_frame(error))
+            raise
+        return data
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """Writes; raises `trio.BrokenResourceError` when the client does not read."""
+        async with self._sending:
+            with trio.move_on_after(self._send_seconds):
+                await self._stream.send_all(data)
+                return
+            await trio.aclose_forcefully(self._stream)
+            raise trio.BrokenResourceError("the client does not read")
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """See `trio.abc.SendStream`."""
+        await self._stream.wait_send_all_might_not_block()
+
+    async def aclose(self) -> None:
+        """Closes the stream below."""
+        await self._stream.aclose()
+
+
+class FrameCount:
+    """Reads the heads of frames (RFC 6455, 5.2) out of bytes that come in any pieces.
+
+    Args:
+        max_message_bytes: Of the payloads of one message together.
+    """
+
+    def __init__(self, max_message_bytes: int) -> None:
+        self._max_bytes = max_message_bytes
+        self._head = b""
+        self._skip = 0
+        self._fragments = self._controls = self._bytes = 0
+        self._forgiven_at = 0.0
+
+    def count(self, data: bytes, now: float) -> None:
+        """Takes what was read at a time; raises `TooManyFrames`."""
+        if now - self._forgiven_at > CONTROL_SECONDS:
+            self._controls, self._forgiven_at = 0, now
+        position = 0
+        while position < len(data):
+            if self._skip:
+                step = min(self._skip, len(data) - position)
+                self._skip -= step
+                position += step
+                continue
+            known = len(self._head)
+            head = self._head + data[position : position + MAX_HEAD - known]
+            size = _head_size(head)
+            if len(head) < size:
+                self._head = head
+                return
+            self._head = b""
+            position += size - known
+            self._take_head(head[:size])
+
+    def _take_head(self, head: bytes) -> None:
+        self._skip = _payload_size(head)
+        if head[0] & 0x08:
+            self._controls += 1
+            if self._controls > MAX_CONTROLS:
+                raise TooManyFrames(RULES_BROKEN, "too many pings and pongs")
+            return
+        self._fragments += 1
+        self._bytes += self._skip
+        if self._fragments > MAX_FRAGMENTS:
+            raise TooManyFrames(RULES_BROKEN, f"more than {MAX_FRAGMENTS} frames of one message")
+        if self._bytes > self._max_bytes:
+            raise TooManyFrames(TOO_LARGE, f"a message of more than {self._max_bytes} bytes")
+        if head[0] & 0x80:
+            self._fragments = self._bytes = 0
+
+
+def _head_size(head: bytes) -> int:
+    """How long the head is that begins so, as far as that can be told."""
+    if len(head) < 2:
+        return 2
+    size = 2 + {126: 2, 127: 8}.get(head[1] & 0x7F, 0)
+    return size + 4 if head[1] & 0x80 else size
+
+
+def _payload_size(head: bytes) -> int:
+    size = head[1] & 0x7F
+    if size == 126:
+        return int.from_bytes(head[2:4])
+    return int.from_bytes(head[2:10]) if size == 127 else size
+
+
+def _close_frame(error: TooManyFrames) -> bytes:
+    """A server's frames have no mask; a short one has its length in one byte."""
+    body = error.code.to_bytes(2) + error.reason.encode()
+    return bytes((0x88, len(body))) + body

@@ -1,0 +1,145 @@
+"""Opens the door of a runtime: listens, serves, and ends in order.
+
+acceptor        ends first: nobody new comes in
+connections     clients are told, and hear how turns end
+feeds
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+
+from ..config.credentials import Credential, Credentials
+from ..config.server_settings import ServerSettings
+from ..embedded import Runtime, directory_of, host_of, inboxes_of
+from ..runtime.errors import ConflictError, ValidationError
+from .credential_watch import watch_credentials
+from .daemon import Daemon
+from .door_rules import door_rules
+from .plain_routes import plain_routes
+from .server import Server
+from .session_feed import SessionFeeds
+from .table import all_methods
+from .topic_feed import TopicFeed
+
+BACKLOG = 256
+"""Connections that the kernel holds while one is being accepted."""
+FAREWELL_SECONDS = 2.0
+"""For clients to take what waits for them and to say goodbye."""
+
+
+class Gateway:
+    """A door that is open.
+
+    Attributes:
+        port: Where it listens.
+        stopped: Set when a client, or a signal, asked for the end.
+    """
+
+    def __init__(self, daemon: Daemon, port: int, stopped: trio.Event) -> None:
+        self.daemon = daemon
+        self.port = port
+        self.stopped = stopped
+
+    def tell_end(self) -> None:
+        """Tells all clients that the end begins; they still hear how turns end."""
+        self.daemon.is_stopping = True
+        for connection in list(self.daemon.connections):
+            connection.tell("runtime/stopping", {})
+
+
+@asynccontextmanager
+async def open_gateway(
+    runtime: Runtime,
+    settings: ServerSettings,
+    data: Path,
+    *,
+    local: Credential | None = None,
+    listeners: list[trio.SocketListener] | None = None,
+) -> AsyncGenerator[Gateway]:
+    """Serves clients around the block.
+
+    Args:
+        runtime: What they control; it stays the caller's.
+        settings: Where, and how.
+        data: The folder of the credentials.
+        local: Of the commands of its own user: it stands in no file of tokens.
+        listeners: Of `listen`, when they are open already; closed at the end.
+
+    Raises:
+        ConflictError: The port is taken.
+        ValidationError: The address is none of this machine.
+    """
+    stopped = trio.Event()
+    epoch = await runtime.store.epoch()
+    listeners = await listen(settings) if listeners is None else listeners
+    port = listeners[0].socket.getsockname()[1]
+    raised: BaseException | None = None
+    async with trio.open_nursery() as feeds:
+        daemon = Daemon(
+            runtime,
+            settings,
+            Credentials(data),
+            SessionFeeds(directory_of(runtime), feeds),
+            TopicFeed(runtime.store, inboxes_of(runtime), feeds),
+            data / "workspaces",
+            stopped.set,
+            local,
+            epoch,
+        )
+        rules = door_rules(settings.host, port, settings.allowed_hosts, settings.allowed_origins)
+        server = Server(daemon, all_methods(), rules, plain_routes(daemon))
+
+        def take_settings(new: ServerSettings) -> None:
+            daemon.settings = new
+            server.take_settings(
+                new, door_rules(settings.host, port, new.allowed_hosts, new.allowed_origins)
+            )
+
+        daemon.take_settings = take_settings
+        forget = host_of(runtime).inboxes.watch(daemon.counts.take)
+        async with trio.open_nursery() as connections:
+            feeds.start_soon(watch_credentials, daemon, name="watch of the tokens")
+            acceptor = await connections.start(_accept, server, listeners, connections)
+            try:
+                yield Gateway(daemon, port, stopped)
+            except BaseException as error:  # noqa: ASYNC103  raised again below
+                raised = error
+            finally:
+                forget()
+                acceptor.cancel(reason="the gateway closes")
+                server.farewell()
+                connections.cancel_scope.deadline = trio.current_time() + FAREWELL_SECONDS
+        feeds.cancel_scope.cancel(reason="the gateway closes")
+    if raised is not None:
+        raise raised
+
+
+async def _accept(
+    server: Server,
+    listeners: list[trio.SocketListener],
+    connections: trio.Nursery,
+    *,
+    task_status: trio.TaskStatus[trio.CancelScope],
+) -> None:
+    with trio.CancelScope() as scope:
+        task_status.started(scope)
+        await trio.serve_listeners(server.handle, listeners, handler_nursery=connections)
+
+
+async def listen(settings: ServerSettings) -> list[trio.SocketListener]:
+    """Takes the port; raises `ConflictError` and `ValidationError`."""
+    where = f"{settings.host}:{settings.port}"
+    try:
+        return await trio.open_tcp_listeners(settings.port, host=settings.host, backlog=BACKLOG)
+    except OSError as error:
+        if error.errno in {98, 48}:
+            raise ConflictError(
+                f"{where} is taken: another callboard serves there (`callboard status`), or another "
+                "program does. Choose another port with --port."
+            ) from error
+        raise ValidationError(f"nobody can listen on {where}: {error.strerror or error}") from error

@@ -1,0 +1,139 @@
+"""What one connection hears: sessions and topics, each brought up to date as its outbox drains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import trio
+
+from ..config.credentials import Credential
+from ..runtime.errors import CallboardError, OverloadedError
+from ..runtime.rpc import rpc_error
+from ..runtime.store import StoreReader
+from ..runtime.topics import LogEntry, Topic
+from .daemon import Daemon
+from .outbox import Outbox
+from .shared_frame import notification
+
+MAX_SUBSCRIPTIONS = 1024
+"""Sessions that one connection hears: each costs a look for every update."""
+MAX_CATCHING_UP = 2
+"""That are brought up to date at a time: more would read pages for which there is no room."""
+
+
+class Hearer(Protocol):
+    """A place in a session or in a topic."""
+
+    @property
+    def is_ended(self) -> bool: ...
+
+    is_live: bool
+
+    def end(self) -> None: ...
+
+    async def joined(self) -> None: ...
+
+    async def catch_up(self, store: StoreReader) -> None: ...
+
+
+class Hearing:
+    """The subscriptions of one connection.
+
+    Args:
+        daemon: Whose feeds are heard.
+        credential: What it may know of.
+        outbox: Where updates are put.
+        nursery: Where subscriptions are brought up to date.
+    """
+
+    def __init__(
+        self,
+        daemon: Daemon,
+        credential: Credential,
+        outbox: Outbox,
+        nursery: trio.Nursery,
+    ) -> None:
+        self._daemon = daemon
+        self._credential = credential
+        self._outbox = outbox
+        self._nursery = nursery
+        self._sessions: dict[str, Hearer] = {}
+        self._topics: dict[Topic, Hearer] = {}
+        self._ends: dict[Hearer, Callable[[], None]] = {}
+        self._catching_up = trio.CapacityLimiter(MAX_CATCHING_UP)
+
+    def subscribe(self, session_id: str, position: int) -> Callable[[], None]:
+        """See `Subscriptions`; one that is there already begins anew."""
+        self.unsubscribe(session_id)
+        if len(self._sessions) >= MAX_SUBSCRIPTIONS:
+            raise OverloadedError(f"one connection hears {MAX_SUBSCRIPTIONS} sessions at most")
+
+        def begin() -> None:
+            self._start(subscriber, lost)
+
+        def lost(error: CallboardError) -> None:
+            self.unsubscribe(session_id)
+            self._tell_lost("session/lost", {"session_id": session_id}, error)
+
+        feeds = self._daemon.feeds
+        subscriber = feeds.subscribe(session_id, self._outbox, position, begin)
+        self._sessions[session_id] = subscriber
+        self._ends[subscriber] = lambda: feeds.unsubscribe(subscriber)
+        return begin
+
+    def unsubscribe(self, session_id: str) -> None:
+        """See `Subscriptions`."""
+        self._end(self._sessions.pop(session_id, None))
+
+    def subscribe_topic(self, topic: Topic, position: int) -> Callable[[], None]:
+        """See `Subscriptions`; one that is there already begins anew."""
+        self.unsubscribe_topic(topic)
+
+        def begin() -> None:
+            self._start(subscriber, lost)
+
+        def lost(error: CallboardError) -> None:
+            self.unsubscribe_topic(topic)
+            self._tell_lost("topic/lost", {"topic": topic}, error)
+
+        feed = self._daemon.topics
+        subscriber = feed.subscribe(topic, self._outbox, position, self._sees, begin)
+        self._topics[topic] = subscriber
+        self._ends[subscriber] = subscriber.end
+        return begin
+
+    def unsubscribe_topic(self, topic: Topic) -> None:
+        """See `Subscriptions`."""
+        self._end(self._topics.pop(topic, None))
+
+    def end(self) -> None:
+        """Ends all of them."""
+        for hearer in list(self._ends):
+            self._end(hearer)
+
+    def _end(self, hearer: Hearer | None) -> None:
+        if hearer is not None:
+            self._ends.pop(hearer, lambda: None)()
+
+    def _tell_lost(self, method: str, what: dict[str, str], error: CallboardError) -> None:
+        self._outbox.put(notification(method, {**what, "error": rpc_error(error)}))
+
+    def _sees(self, entry: LogEntry) -> bool:
+        return self._credential.sees(entry.stored.session_id, entry.agent)
+
+    def _start(self, hearer: Hearer, lost: Callable[[CallboardError], None]) -> None:
+        if not hearer.is_ended:
+            self._nursery.start_soon(self._bring_up, hearer, lost, name="catch up")
+
+    async def _bring_up(self, hearer: Hearer, lost: Callable[[CallboardError], None]) -> None:
+        try:
+            while not hearer.is_ended and not hearer.is_live:
+                await hearer.joined()
+                async with self._catching_up:
+                    await self._outbox.wait_room()
+                    if not hearer.is_ended:
+                        await hearer.catch_up(self._daemon.runtime.store)
+        except CallboardError as error:
+            if not hearer.is_ended:
+                lost(error)

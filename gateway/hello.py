@@ -1,0 +1,40 @@
+"""The first request of a connection: which version both speak, and what the server has to offer."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+from ..config.credentials import Credential
+from ..config.server_settings import ServerSettings
+from ..runtime.errors import ConflictError
+from ..runtime.rpc import PROTOCOL
+from ..runtime.wire.hello import Hello, ServerName, Welcome, WireLimits
+from .methods import MethodTable
+
+HELLO = "initialize"
+
+
+FEATURES = ("resume", "snapshot", "topics", "idempotency")
+
+
+def welcome(
+    hello: Hello, credential: Credential, table: MethodTable, settings: ServerSettings, epoch: str, seq: int
+) -> Welcome:
+    """The answer to a client that speaks a common version; raises `ConflictError` otherwise."""
+    if not hello.protocol.min <= PROTOCOL <= hello.protocol.max:
+        raise ConflictError(
+            f"this server speaks protocol {PROTOCOL}, the client {hello.protocol.min} to "
+            f"{hello.protocol.max}: upgrade the older of the two"
+        )
+    return Welcome(
+        protocol=PROTOCOL,
+        server=ServerName("callboard", importlib.metadata.version("callboard")),
+        epoch=epoch,
+        seq=seq,
+        role=str(credential.role),
+        limits=WireLimits(
+            settings.max_frame_bytes, settings.max_outbox_bytes, settings.ping_seconds
+        ),
+        features=FEATURES,
+        methods=tuple(each.name for each in table if each.refusal(credential) is None),
+    )

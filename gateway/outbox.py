@@ -1,0 +1,105 @@
+"""What waits to be sent to one client: bounded in characters, filled without waiting."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import trio
+
+from .shared_frame import SharedFrame, TopicFrame
+
+MERGE_AFTER = 8
+"""Frames that wait before neighbours are merged: a client that keeps up gets the shared bytes."""
+
+Frame = str | SharedFrame | TopicFrame
+
+
+class Outbox:
+    """The frames of one connection, in order.
+
+    Answers are taken however large they are, until what waits of them is beyond the bound: a client
+    that reads its answers does not get there (`is_overfull`). Updates are taken while half of the
+    bound is free; what is not is made good from the record when there is room.
+
+    Args:
+        max_size: In characters.
+    """
+
+    def __init__(self, max_size: int) -> None:
+        self._max_size = max_size
+        self._frames: deque[tuple[Frame, int, bool]] = deque()
+        self._size = 0
+        self._answers_size = 0
+        self._waking = trio.lowlevel.ParkingLot()
+        self._draining = trio.lowlevel.ParkingLot()
+        self._in_flight = False
+        self.is_overfull = False
+
+    @property
+    def has_room(self) -> bool:
+        """Whether updates are taken."""
+        return self._size < self._max_size // 2
+
+    @property
+    def size(self) -> int:
+        """How many characters wait."""
+        return self._size
+
+    def put(self, data: str) -> None:
+        """Adds an answer."""
+        self.is_overfull = self.is_overfull or self._answers_size > self._max_size
+        self._answers_size += len(data)
+        self._append(data, len(data), is_answer=True)
+
+    def add(self, data: str) -> None:
+        """Adds what a subscriber is brought up to date with; who does it looks for room before."""
+        self._append(data, len(data))
+
+    def offer(self, frame: SharedFrame | TopicFrame) -> bool:
+        """Adds an update, unless there is no room; merges it into the last one where it can."""
+        if not self.has_room:
+            return False
+        size = len(frame.data)
+        if len(self._frames) > MERGE_AFTER:
+            last, last_size, _ = self._frames[-1]
+            if isinstance(last, SharedFrame) and isinstance(frame, SharedFrame):
+                merged = last.merged(frame)
+                if merged is not None:
+                    self._frames[-1] = merged, last_size + size, False  # at most
+                    self._size += size
+                    return True
+        self._append(frame, size)
+        return True
+
+    def _append(self, frame: Frame, size: int, *, is_answer: bool = False) -> None:
+        self._frames.append((frame, size, is_answer))
+        self._size += size
+        self._waking.unpark_all()
+
+    async def take(self) -> str:
+        """The next frame; waits for it."""
+        while not self._frames:
+            await self._waking.park()
+        frame, size, is_answer = self._frames.popleft()
+        self._size -= size
+        if is_answer:
+            self._answers_size -= size
+        self._in_flight = True
+        if self.has_room:
+            self._draining.unpark_all()
+        return frame if isinstance(frame, str) else frame.data
+
+    async def wait_room(self) -> None:
+        """Waits until updates are taken."""
+        while not self.has_room:
+            await self._draining.park()
+
+    def sent(self) -> None:
+        """The frame that was taken last is on its way."""
+        self._in_flight = False
+        self._draining.unpark_all()
+
+    async def wait_sent(self) -> None:
+        """Waits until everything is on its way."""
+        while self._frames or self._in_flight:
+            await self._draining.park()

@@ -1,0 +1,89 @@
+"""`runtime/…` and `tool/…`: what there is, and what goes on."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import time
+
+from ..embedded import host_of
+from ..runtime.runtime_status import RuntimeStatus
+from ..runtime.wire.roles import Role
+from ..runtime.wire.status import Calls, ListCalls, Status, Tools
+from ..status import actors_of
+from .caller import Caller
+from .methods import MethodTable, Nothing
+from .session_methods import page
+
+methods = MethodTable()
+
+
+@methods.add("runtime/status", Role.OBSERVER)
+async def status(caller: Caller, params: Nothing) -> Status:
+    """How the daemon is."""
+    daemon = caller.daemon
+    heart, loop, configuration = daemon.heartbeat, daemon.loop_watch, daemon.configuration
+    return Status(
+        uptime_seconds=time.monotonic() - daemon.started_at,
+        model=caller.runtime.model,
+        model_reason=caller.runtime.model_reason,
+        connections=len(daemon.connections),
+        is_stopping=daemon.is_stopping,
+        version=importlib.metadata.version("callboard"),
+        pid=os.getpid(),
+        work=await _seen(caller, await caller.runtime.status()),
+        actors=() if _is_limited(caller) else actors_of(host_of(caller.runtime)),
+        journal_seconds=None if heart is None else heart.journal_seconds,
+        loop=None if loop is None else loop.state(),
+        config=None if configuration is None else configuration.state,
+    )
+
+
+def _is_limited(caller: Caller) -> bool:
+    return caller.credential.agents is not None or caller.credential.sessions is not None
+
+
+async def _seen(caller: Caller, status: RuntimeStatus) -> RuntimeStatus:
+    """What of it is about sessions that the token may know of."""
+    if not _is_limited(caller):
+        return status
+    rows = [await caller.runtime.store.session(each) for each in status.sessions]
+    seen = {row.session_id for row in rows if row is not None and caller.sees(row)}
+    return RuntimeStatus(
+        sessions=tuple(each for each in status.sessions if each in seen),
+        turns=tuple(each for each in status.turns if each.session_id in seen),
+        calls=tuple(each for each in status.calls if each.session_id in seen),
+        background=tuple(each for each in status.background if each.session_id in seen),
+    )
+
+
+@methods.add("runtime/shutdown", Role.ADMIN)
+def shutdown(caller: Caller, params: Nothing) -> Nothing:
+    """Ends the daemon in order, as SIGTERM does."""
+    caller.afterwards(caller.daemon.stop)
+    return Nothing()
+
+
+@methods.add("tool/list", Role.OBSERVER)
+def list_tools(caller: Caller, params: Nothing) -> Tools:
+    """All tools."""
+    return Tools(list(caller.runtime.tools()))
+
+
+@methods.add("tool/history", Role.OBSERVER)
+async def list_calls(caller: Caller, params: ListCalls) -> Calls:
+    """Calls on record, the latest first."""
+    if params.session_id is not None:
+        await caller.session(params.session_id)
+    rows = await caller.runtime.store.calls(
+        session_id=params.session_id,
+        name=params.name,
+        status=params.status,
+        limit=page(params.limit),
+    )
+    seen = []
+    for row in rows:
+        session = await caller.runtime.store.session(row.session_id)
+        if session is not None and caller.sees(session):
+            seen.append(row)
+    return Calls(seen)

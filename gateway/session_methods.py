@@ -1,0 +1,148 @@
+"""`session/…`: conversations are begun, listed, read, heard, prompted and cancelled."""
+
+from __future__ import annotations
+
+from ..runtime.errors import ConflictError, OverloadedError, ValidationError
+from ..runtime.events import InputAccepted
+from ..runtime.feed_reader import DoneRequest
+from ..runtime.store import SessionRow
+from ..runtime.wire.roles import Role
+from ..runtime.wire.sessions import (
+    Cancel,
+    Cancelled,
+    ListMessages,
+    ListSessions,
+    Messages,
+    NewSession,
+    OneSession,
+    Prompt,
+    Sessions,
+    Subscribe,
+    Subscribed,
+    Ticket,
+)
+from .caller import Caller
+from .methods import MethodTable, Nothing
+from .topic_methods import check_epoch
+from .workspaces import chosen_workspace
+
+MAX_PAGE = 1000
+"""Rows of one answer: with previews and texts some megabytes at most."""
+
+methods = MethodTable()
+
+
+def page(limit: int) -> int:
+    """A number of rows that may be asked for; raises `ValidationError`."""
+    if not 1 <= limit <= MAX_PAGE:
+        raise ValidationError(f"limit is from 1 to {MAX_PAGE}", field="limit")
+    return limit
+
+
+async def _began(caller: Caller, done: DoneRequest) -> SessionRow:
+    return await caller.session(done.session_id)
+
+
+@methods.add("session/new", Role.OPERATOR, recall=_began)
+async def new_session(caller: Caller, params: NewSession) -> SessionRow:
+    """Begins a session."""
+    limits = caller.credential
+    if limits.sessions is not None:
+        raise ConflictError("this token is for certain sessions: it can't begin others")
+    if limits.agents is not None and params.agent not in limits.agents:
+        raise ValidationError(f"this token is not for the agent {params.agent!r}", field="agent")
+    folder = await chosen_workspace(caller.daemon, params.workspace)
+    session = await caller.runtime.create_session(
+        agent=params.agent,
+        workspace=folder,
+        model=params.model,
+        title=params.title,
+        budget=params.budget,
+        request=caller.request,
+    )
+    return await caller.session(session.session_id)
+
+
+@methods.add("session/list", Role.OBSERVER)
+async def list_sessions(caller: Caller, params: ListSessions) -> Sessions:
+    """Sessions on record, the latest activity first."""
+    limit = page(params.limit)
+    rows = await caller.runtime.store.sessions(
+        limit=limit + 1,
+        include_deleted=params.include_deleted,
+        include_children=params.include_children,
+    )
+    seen = [row for row in rows if caller.sees(row)]
+    return Sessions(seen[:limit], len(rows) > limit)
+
+
+@methods.add("session/get", Role.OBSERVER)
+async def get_session(caller: Caller, params: OneSession) -> SessionRow:
+    """One session."""
+    return await caller.session(params.session_id)
+
+
+@methods.add("session/messages", Role.OBSERVER)
+async def list_messages(caller: Caller, params: ListMessages) -> Messages:
+    """Messages of a session."""
+    await caller.session(params.session_id)
+    rows = await caller.runtime.store.messages(
+        params.session_id, after=params.after, limit=page(params.limit)
+    )
+    return Messages(rows)
+
+
+async def _prompted(caller: Caller, done: DoneRequest) -> Ticket:
+    await caller.session(done.session_id)
+    (stored,) = await caller.runtime.store.events(done.session_id, after_seq=done.seq - 1, limit=1)
+    assert isinstance(stored.event, InputAccepted)
+    return Ticket(stored.event.input_id, stored.seq)
+
+
+@methods.add("session/prompt", Role.OPERATOR, recall=_prompted)
+async def prompt(caller: Caller, params: Prompt) -> Ticket:
+    """Gives a session an input; on record when this answers."""
+    if caller.daemon.is_stopping:
+        raise OverloadedError("the server is stopping: nothing new begins")
+    await caller.session(params.session_id)
+    session = await caller.runtime.get_session(params.session_id)
+    ticket = await session.submit(
+        params.content,
+        params.attachments,
+        budget=params.budget,
+        mode=params.mode,
+        request=caller.request,
+    )
+    return Ticket(ticket.input_id, ticket.seq, ticket.turn_id)
+
+
+@methods.add("session/cancel", Role.OPERATOR, is_slow=True)
+async def cancel(caller: Caller, params: Cancel) -> Cancelled:
+    """Cancels a turn; answers when everything of it is gone."""
+    await caller.session(params.session_id)
+    session = await caller.runtime.get_session(params.session_id)
+    return Cancelled(await session.cancel(params.reason, input_id=params.input_id))
+
+
+@methods.add("session/subscribe", Role.OBSERVER)
+async def subscribe(caller: Caller, params: Subscribe) -> Subscribed:
+    """Hears a session, behind an event or from now on."""
+    check_epoch(caller, params.epoch)
+    row = await caller.session(params.session_id)
+    position = row.head_seq if params.after_seq is None else params.after_seq
+    if not 0 <= position <= row.head_seq:
+        raise ConflictError(
+            f"{params.session_id} has {row.head_seq} events; after_seq={position} is of another "
+            "store. Start over with after_seq=0.",
+            kind="seq",
+        )
+    begin = caller.subscriptions.subscribe(params.session_id, position)
+    caller.afterwards(begin)
+    return Subscribed(row.head_seq)
+
+
+@methods.add("session/unsubscribe", Role.OBSERVER)
+def unsubscribe(caller: Caller, params: OneSession) -> Nothing:
+    """Hears a session no more."""
+    caller.subscriptions.unsubscribe(params.session_id)
+    return Nothing()

@@ -1,0 +1,101 @@
+"""One update of a session as the bytes of a frame, made once for all who hear it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..runtime.events import CallProgress, LiveEvent, Stored, StreamBatch
+from ..runtime.live_state import UnderWay, joined
+from ..runtime.rpc import RpcAnswer, RpcNotification
+from ..runtime.topics import LogEntry, StoredBytes, Topic
+from ..runtime.wire.topics import TopicCurrent
+from ..runtime.wire.updates import Snapshot
+
+_ENCODER = msgspec.json.Encoder()
+
+
+class SharedFrame:
+    """An update on its way to any number of connections."""
+
+    __slots__ = ("_data", "session_id", "update")
+
+    def __init__(self, session_id: str, update: Stored | LiveEvent) -> None:
+        self.session_id = session_id
+        self.update = update
+        self._data: str | None = None
+
+    @property
+    def data(self) -> str:
+        """The text of the frame."""
+        if self._data is None:
+            self._data = update_frame(self.session_id, self.update)
+        return self._data
+
+    def merged(self, later: SharedFrame) -> SharedFrame | None:
+        """Both in one, when they are live text of one answer or one call; else `None`."""
+        first, second = self.update, later.update
+        if later.session_id != self.session_id:
+            return None
+        if isinstance(first, StreamBatch) and isinstance(second, StreamBatch):
+            if first.stream_id != second.stream_id:
+                return None
+            events = joined([*first.events, *second.events])
+            batch = StreamBatch(first.stream_id, first.offset, events)
+            return SharedFrame(self.session_id, batch)
+        if isinstance(first, CallProgress) and isinstance(second, CallProgress):
+            if first.call_id != second.call_id:
+                return None
+            progress = CallProgress(first.call_id, first.text + second.text)
+            return SharedFrame(self.session_id, progress)
+        return None
+
+
+class TopicFrame:
+    """An event of a topic on its way to any number of connections."""
+
+    __slots__ = ("_data", "_entry")
+
+    def __init__(self, entry: LogEntry) -> None:
+        self._entry = entry
+        self._data: str | None = None
+
+    @property
+    def data(self) -> str:
+        """The text of the frame."""
+        if self._data is None:
+            entry = self._entry
+            params = {"topic": entry.topic, "seq": entry.seq, "update": entry.stored}
+            self._data = notification("topic/update", params)
+        return self._data
+
+
+def update_frame(session_id: str, update: Stored | StoredBytes | LiveEvent) -> str:
+    """A `session/update`."""
+    if isinstance(update, Stored | StoredBytes):
+        return notification("session/update", update)
+    return notification("session/update", {"session_id": session_id, "event": update})
+
+
+def snapshot_frame(session_id: str, seq: int, under_way: UnderWay) -> str:
+    """A `session/snapshot`: what is under way behind the event `seq`."""
+    snapshot = Snapshot(session_id, seq, under_way.answer, under_way.outputs)
+    return notification("session/snapshot", snapshot)
+
+
+def current_frame(topic: Topic, seq: int) -> str:
+    """A `topic/current`: everything up to `seq` was told."""
+    return notification("topic/current", TopicCurrent(topic, seq))
+
+
+def notification(method: str, params: object) -> str:
+    """A frame that answers nothing."""
+    return _encoded(RpcNotification(method=method, params=params))
+
+
+def answer_frame(answer: RpcAnswer) -> str:
+    """An answer to a request."""
+    return _encoded(answer)
+
+
+def _encoded(frame: object) -> str:
+    return _ENCODER.encode(frame).decode()

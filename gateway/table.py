@@ -1,0 +1,44 @@
+"""All methods of the wire, in the order of the document."""
+
+from __future__ import annotations
+
+from . import (
+    agent_methods,
+    approval_methods,
+    config_methods,
+    memory_methods,
+    provider_methods,
+    question_methods,
+    runtime_methods,
+    session_methods,
+    store_methods,
+    token_methods,
+    topic_methods,
+    usage_methods,
+    workspace_methods,
+)
+from .methods import MethodTable
+
+_TABLES = (
+    session_methods.methods,
+    topic_methods.methods,
+    workspace_methods.methods,
+    usage_methods.methods,
+    approval_methods.methods,
+    question_methods.methods,
+    memory_methods.methods,
+    agent_methods.methods,
+    provider_methods.methods,
+    runtime_methods.methods,
+    config_methods.methods,
+    token_methods.methods,
+    store_methods.methods,
+)
+
+
+def all_methods() -> MethodTable:
+    """What a client may call."""
+    table = MethodTable()
+    for each in _TABLES:
+        table.merge(each)
+    return table

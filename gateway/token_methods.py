@@ -1,0 +1,78 @@
+"""`token/…`: who may connect."""
+
+from __future__ import annotations
+
+import trio
+
+from ..config.credentials import Credential
+from ..runtime.wire.roles import Role
+from ..runtime.wire.tokens import NamedToken, NewToken, TokenRow, Tokens, TokenText
+from .caller import Caller
+from .methods import MethodTable, Nothing
+
+methods = MethodTable()
+
+
+@methods.add("token/list", Role.ADMIN)
+async def list_tokens(caller: Caller, params: Nothing) -> Tokens:
+    """The tokens there are."""
+    found = await trio.to_thread.run_sync(caller.daemon.credentials.list)
+    return Tokens(
+        [
+            TokenRow(
+                name=each.name,
+                role=each.role,
+                created_at_ms=each.created_at_ms,
+                agents=each.agents,
+                sessions=each.sessions,
+            )
+            for each in found
+        ]
+    )
+
+
+@methods.add("token/create", Role.ADMIN)
+async def create_token(caller: Caller, params: NewToken) -> TokenText:
+    """Makes a token, and tells it this once."""
+    credentials = caller.daemon.credentials
+
+    def create() -> str:
+        return credentials.create(
+            params.name, params.role, agents=params.agents, sessions=params.sessions
+        ).reveal()
+
+    return TokenText(params.name, await trio.to_thread.run_sync(create))
+
+
+@methods.add("token/rotate", Role.ADMIN)
+async def rotate_token(caller: Caller, params: NamedToken) -> TokenText:
+    """Makes a new token in the place of one, and ends the connections of the old one."""
+    credentials = caller.daemon.credentials
+    gone = await _digests(caller, params.name)
+    token = await trio.to_thread.run_sync(lambda: credentials.rotate(params.name).reveal())
+    _end(caller, gone, "its token was rotated")
+    return TokenText(params.name, token)
+
+
+@methods.add("token/revoke", Role.ADMIN)
+async def revoke_token(caller: Caller, params: NamedToken) -> Nothing:
+    """Ends a token, and its connections."""
+    gone = await _digests(caller, params.name)
+    await trio.to_thread.run_sync(caller.daemon.credentials.revoke, params.name)
+    _end(caller, gone, "its token was revoked")
+    return Nothing()
+
+
+async def _digests(caller: Caller, name: str) -> list[str]:
+    found: tuple[Credential, ...] = await trio.to_thread.run_sync(caller.daemon.credentials.list)
+    return [each.digest for each in found if each.name == name]
+
+
+def _end(caller: Caller, digests: list[str], reason: str) -> None:
+    """Behind the answer: the caller's own connection may be among them."""
+
+    def end() -> None:
+        for digest in digests:
+            caller.daemon.end_connections(digest, reason)
+
+    caller.afterwards(end)

@@ -1,0 +1,47 @@
+"""The table `topic_log`: where the events of topics are, in the order of all sessions.
+
+Its numbers are never used twice, also when what they stood for is gone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+import msgspec
+
+from .topics import LogEntry, StoredBytes, Topic
+
+LOG_HEAD = "select coalesce((select seq from sqlite_sequence where name = 'topic_log'), 0)"
+"""The last number that was given."""
+
+SELECT_LOG = (
+    "select l.id, l.topic, s.agent, s.session_id, e.seq, e.at_ms, e.event from topic_log l"
+    " join sessions s on s.id = l.session join events e on e.session = l.session and e.seq = l.seq"
+    " where l.id > ?1 and (?2 is null or l.topic = ?2) order by l.id limit ?3"
+)
+
+SELECT_BYTES = (
+    "select e.seq, e.at_ms, e.event from events e join sessions s on s.id = e.session"
+    " where s.session_id = ? and e.seq > ? order by e.seq limit ?"
+)
+
+
+def log_event(connection: apsw.Connection, session: int, seq: int, topic: Topic) -> None:
+    """Notes that an event is of a topic."""
+    connection.execute(
+        "insert into topic_log (topic, session, seq) values (?, ?, ?)", (topic.value, session, seq)
+    )
+
+
+def forget_log(connection: apsw.Connection, session: int) -> None:
+    """Takes a session that is purged out of all topics: its key may be another's later."""
+    connection.execute("delete from topic_log where session = ?", (session,))
+
+
+def log_entry(row: tuple[Any, ...]) -> LogEntry:
+    """An entry of `SELECT_LOG`."""
+    seq, topic, agent, session_id, session_seq, at_ms, data = row
+    return LogEntry(
+        seq, Topic(topic), agent, StoredBytes(session_id, session_seq, at_ms, msgspec.Raw(data))
+    )

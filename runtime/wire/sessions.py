@@ -1,0 +1,108 @@
+"""`session/…` on the wire: what is asked, and what is answered."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..budget import Budget
+from ..definitions import InputMode
+from ..history import Attachment
+from ..store import MessageRow, SessionRow
+
+
+class NewSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A session to be begun; `workspace` is a folder below one of the daemon's roots."""
+
+    agent: str = "general"
+    workspace: str | None = None
+    title: str = ""
+    model: str | None = None
+    budget: Budget | None = None
+
+
+class Sessions(msgspec.Struct, frozen=True):
+    """A page of sessions, the latest activity first; `has_more` says whether others follow."""
+
+    sessions: list[SessionRow]
+    has_more: bool
+
+
+class ListSessions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions: those whose last activity was before `before` (Unix milliseconds)."""
+
+    limit: int = 100
+    before: int | None = None
+    include_deleted: bool = False
+    include_children: bool = True
+
+
+class OneSession(msgspec.Struct, frozen=True):
+    """A session by its id."""
+
+    session_id: str
+
+
+class Messages(msgspec.Struct, frozen=True):
+    """A page of messages, in order."""
+
+    messages: list[MessageRow]
+
+
+class ListMessages(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages of a session behind the position `after`."""
+
+    session_id: str
+    after: int = 0
+    limit: int = 100
+
+
+class Prompt(msgspec.Struct, frozen=True, kw_only=True):
+    """An input for a session; `mode` is what it is to a turn that runs."""
+
+    session_id: str
+    content: str
+    attachments: tuple[Attachment, ...] = ()
+    budget: Budget | None = None
+    mode: InputMode = InputMode.QUEUE
+
+
+class Ticket(msgspec.Struct, frozen=True):
+    """The input is on record under this id, as event `seq`; `turn_id` is the turn that it began.
+
+    Without one it waits, and `turn_started` or `input_delivered` names it.
+    """
+
+    input_id: str
+    seq: int
+    turn_id: str | None = None
+
+
+class Cancel(msgspec.Struct, frozen=True, kw_only=True):
+    """What to cancel: the running turn, or the turn of one input, also while that waits."""
+
+    session_id: str
+    reason: str = "cancelled by a client"
+    input_id: str | None = None
+
+
+class Cancelled(msgspec.Struct, frozen=True):
+    """Whether there was anything to cancel; everything of it is gone."""
+
+    was_running: bool
+
+
+class Subscribe(msgspec.Struct, frozen=True, kw_only=True):
+    """Hear a session: all events on record behind `after_seq`, then what is under way, then live.
+
+    Without `after_seq`, from now on; it counts in the store of `epoch`, or in the one that there is.
+    """
+
+    session_id: str
+    after_seq: int | None = None
+    epoch: str | None = None
+
+
+class Subscribed(msgspec.Struct, frozen=True):
+    """`seq` is the last event on record by now."""
+
+    seq: int

@@ -1,0 +1,69 @@
+"""`runtime/…` and `tool/…` on the wire."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..definitions import CallStatus, ToolDefinition
+from ..runtime_status import ActorStatus, RuntimeStatus
+from ..store import CallRow
+from .configuration import ConfigState
+
+
+class LoopState(msgspec.Struct, frozen=True, kw_only=True):
+    """How the event loop is.
+
+    Attributes:
+        lag_seconds: By how much the latest timer came late.
+        blocked: How often one step of a task held up all others.
+        longest_seconds: The longest of these.
+    """
+
+    lag_seconds: float
+    blocked: int
+    longest_seconds: float
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """How the daemon is.
+
+    Attributes:
+        work: Loaded sessions, running turns and calls: those that the token may know of.
+        actors: Those that all sessions share, and sessions that crashed; for a token without limits.
+        journal_seconds: What the latest round trip through the journal took.
+        config: The configuration that holds.
+    """
+
+    uptime_seconds: float
+    model: str
+    model_reason: str
+    connections: int
+    is_stopping: bool
+    version: str = ""
+    pid: int = 0
+    work: RuntimeStatus | None = None
+    actors: tuple[ActorStatus, ...] = ()
+    journal_seconds: float | None = None
+    loop: LoopState | None = None
+    config: ConfigState | None = None
+
+
+class Tools(msgspec.Struct, frozen=True):
+    """All tools, in the order in which models see them."""
+
+    tools: list[ToolDefinition]
+
+
+class ListCalls(msgspec.Struct, frozen=True, kw_only=True):
+    """Which calls: of a session, of a tool, of a status."""
+
+    session_id: str | None = None
+    name: str | None = None
+    status: CallStatus | None = None
+    limit: int = 100
+
+
+class Calls(msgspec.Struct, frozen=True):
+    """Calls, the latest first."""
+
+    calls: list[CallRow]

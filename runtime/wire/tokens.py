@@ -1,0 +1,45 @@
+"""`token/…` on the wire."""
+
+from __future__ import annotations
+
+import msgspec
+
+from .roles import Role
+
+
+class NewToken(msgspec.Struct, frozen=True, kw_only=True):
+    """A token to be made; `agents` and `sessions` limit what it sees."""
+
+    name: str
+    role: Role
+    agents: tuple[str, ...] | None = None
+    sessions: tuple[str, ...] | None = None
+
+
+class NamedToken(msgspec.Struct, frozen=True):
+    """A token by its name."""
+
+    name: str
+
+
+class TokenText(msgspec.Struct, frozen=True):
+    """The token itself: it is told this once."""
+
+    name: str
+    token: str
+
+
+class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A token as it is listed."""
+
+    name: str
+    role: Role
+    created_at_ms: int
+    agents: tuple[str, ...] | None
+    sessions: tuple[str, ...] | None
+
+
+class Tokens(msgspec.Struct, frozen=True):
+    """The tokens there are, the oldest first."""
+
+    tokens: list[TokenRow]

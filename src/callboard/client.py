@@ -1,0 +1,292 @@
+"""A daemon from afar: the same sessions, prompts and answers, over its websocket."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+from typing import Literal, TypeVar
+
+import msgspec
+import trio
+
+from .client_events import RemoteEvents
+from .client_hearing import ClientHearing
+from .client_topics import RemoteTopic
+from .runtime.approval import ApprovalAnswer, ApprovalRequest
+from .runtime.budget import Budget
+from .runtime.definitions import InputMode
+from .runtime.errors import CallboardError, ValidationError
+from .runtime.history import Attachment
+from .runtime.identity import new_id
+from .runtime.secrets import Secret
+from .runtime.store import ApprovalRow, CallRow, GrantRow, MessageRow, SessionRow
+from .runtime.topics import Topic
+from .runtime.wire.approvals import (
+    AnswerQuestion,
+    Approvals,
+    Grants,
+    ListApprovals,
+    OneApproval,
+    OneGrant,
+    Remember,
+    Resolve,
+)
+from .runtime.wire.hello import Welcome
+from .runtime.wire.nothing import Nothing
+from .runtime.wire.sessions import (
+    Cancel,
+    Cancelled,
+    ListMessages,
+    ListSessions,
+    Messages,
+    NewSession,
+    OneSession,
+    Prompt,
+    Sessions,
+    Ticket,
+)
+from .runtime.wire.status import Calls, ListCalls, Status, Tools
+
+DEFAULT_URL = "ws://127.0.0.1:8790/ws"
+
+Result = TypeVar("Result")
+
+
+class Client:
+    """A daemon that one is connected to; made by `connect`.
+
+    A connection that breaks is made again. Prompts and new sessions are then asked for again, and
+    done once; other requests that waited for an answer fail with a `NetworkError`. Events go on
+    where they were.
+    """
+
+    def __init__(self, url: str, token: Secret) -> None:
+        self._hearing = ClientHearing(url, token)
+        self._link = self._hearing.link
+
+    async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Keeps connected; `connect` does it."""
+        await self._link.run(task_status=task_status)
+
+    @property
+    def welcome(self) -> Welcome:
+        """What the daemon said of itself: its version, the role of the token, its methods."""
+        assert self._link.welcome is not None
+        return self._link.welcome
+
+    async def request(
+        self,
+        method: str,
+        params: msgspec.Struct,
+        result: type[Result],
+        *,
+        key: str | None = None,
+    ) -> Result:
+        """Calls any method of the protocol; the others are short forms of this.
+
+        Args:
+            method: Its name.
+            params: What it takes.
+            result: What it gives.
+            key: A word for this request and for no other. The daemon does it once however often it
+                comes, and a broken connection is no error: it is sent again over the next one.
+
+        Raises:
+            CallboardError: What the daemon says is wrong, by its type.
+            NetworkError: The connection broke before the answer came, and there was no key.
+        """
+        return await self._link.request(method, params, result, key=key)
+
+    # ── sessions ─────────────────────────────────────────────────────────────────────────────────
+
+    async def create_session(
+        self,
+        *,
+        agent: str = "general",
+        workspace: str | None = None,
+        model: str | None = None,
+        title: str = "",
+        budget: Budget | None = None,
+    ) -> SessionRow:
+        """Begins a session; see `Runtime.create_session`. One, also when the connection breaks."""
+        params = NewSession(
+            agent=agent, workspace=workspace, model=model, title=title, budget=budget
+        )
+        return await self.request("session/new", params, SessionRow, key=new_id("request"))
+
+    async def sessions(self, *, limit: int = 100) -> list[SessionRow]:
+        """Sessions on record, the latest activity first."""
+        return (await self.request("session/list", ListSessions(limit=limit), Sessions)).sessions
+
+    async def session(self, session_id: str) -> SessionRow:
+        """A session on record; raises `NotFoundError`."""
+        return await self.request("session/get", OneSession(session_id), SessionRow)
+
+    async def messages(
+        self, session_id: str, *, after: int = 0, limit: int = 100
+    ) -> list[MessageRow]:
+        """Messages of a session behind a position, in order."""
+        params = ListMessages(session_id=session_id, after=after, limit=limit)
+        return (await self.request("session/messages", params, Messages)).messages
+
+    async def prompt(
+        self,
+        session_id: str,
+        text: str,
+        attachments: Iterable[Attachment] = (),
+        *,
+        budget: Budget | None = None,
+        mode: InputMode | Literal["queue", "steer", "interrupt"] = InputMode.QUEUE,
+    ) -> Ticket:
+        """Gives a session an input; on the daemon's record, once, when this returns.
+
+        It waits while the daemon is away.
+
+        `mode` is what it is to a turn that runs; see `Session.submit`.
+        """
+        params = Prompt(
+            session_id=session_id,
+            content=text,
+            attachments=tuple(attachments),
+            budget=budget,
+            mode=InputMode(mode),
+        )
+        return await self.request("session/prompt", params, Ticket, key=new_id("request"))
+
+    async def cancel(self, session_id: str, reason: str = "cancelled by a client") -> bool:
+        """Cancels the running turn; returns when everything of it is gone (`False`: none ran)."""
+        params = Cancel(session_id=session_id, reason=reason)
+        return (await self.request("session/cancel", params, Cancelled)).was_running
+
+    def events(self, session_id: str, *, after_seq: int | None = None) -> RemoteEvents:
+        """All that happens in a session behind an event, or from now on: enter it, then iterate.
+
+        It goes on by itself over broken connections and restarts of the daemon.
+
+        Example:
+            async with client.events(session.session_id) as events:
+                await client.prompt(session.session_id, "What time is it in Tokyo?")
+                async for event in events:
+                    print(event)
+        """
+        return RemoteEvents(self._hearing, session_id, after_seq)
+
+    def topic(
+        self,
+        topic: Topic | Literal["approvals", "sessions", "runtime"],
+        *,
+        after_seq: int | None = None,
+    ) -> RemoteTopic:
+        """What happens in all sessions that concerns a topic: enter it, then iterate.
+
+        Like `events`, it goes on by itself; `after_seq` counts in all topics.
+
+        Example:
+            async with client.topic("approvals") as topic:
+                for question in await client.approvals():
+                    print("waits already:", question.approval_id)
+                async for event in topic:
+                    print(event)
+        """
+        return RemoteTopic(self._hearing, Topic(topic), after_seq)
+
+    # ── people ───────────────────────────────────────────────────────────────────────────────────
+
+    async def approvals(self, *, state: str | None = "waiting") -> list[ApprovalRow]:
+        """Questions to a person, the latest first."""
+        return (
+            await self.request("approval/list", ListApprovals(state=state), Approvals)
+        ).approvals
+
+    async def approval(self, approval_id: str, *, arguments: str | None = None) -> ApprovalRequest:
+        """A question that waits, as it is put to a person; see `Runtime.approval`."""
+        params = OneApproval(approval_id=approval_id, arguments=arguments)
+        return await self.request("approval/get", params, ApprovalRequest)
+
+    async def answer(
+        self, approval_id: str, answer: ApprovalAnswer | Literal["allow", "deny"]
+    ) -> None:
+        """Answers a question; on record on return. The daemon notes the token's name as who did."""
+        whole = answer if isinstance(answer, ApprovalAnswer) else ApprovalAnswer(decision=answer)
+        if whole.decision not in ("allow", "deny"):
+            raise ValidationError("the decision is allow or deny", field="decision")
+        remember = None
+        if whole.remember is not None:
+            remember = Remember(scope=whole.remember, pattern=whole.pattern)
+        params = Resolve(
+            approval_id=approval_id,
+            decision="allow" if whole.decision == "allow" else "deny",
+            arguments=whole.arguments,
+            remember=remember,
+            reason=whole.reason,
+        )
+        await self.request("approval/resolve", params, Nothing)
+
+    async def answer_question(
+        self, question_id: str, text: str = "", *, option: int | None = None
+    ) -> None:
+        """Answers a question of a model."""
+        params = AnswerQuestion(question_id=question_id, text=text, option=option)
+        await self.request("question/answer", params, Nothing)
+
+    async def grants(self) -> list[GrantRow]:
+        """The remembered answers that hold."""
+        return (await self.request("grant/list", Nothing(), Grants)).grants
+
+    async def revoke(self, grant_id: str) -> None:
+        """Ends a remembered answer."""
+        await self.request("grant/revoke", OneGrant(grant_id), Nothing)
+
+    # ── the daemon ───────────────────────────────────────────────────────────────────────────────
+
+    async def tools(self) -> Tools:
+        """All tools."""
+        return await self.request("tool/list", Nothing(), Tools)
+
+    async def calls(self, *, session_id: str | None = None, limit: int = 100) -> list[CallRow]:
+        """Tool calls on record, the latest first."""
+        params = ListCalls(session_id=session_id, limit=limit)
+        return (await self.request("tool/history", params, Calls)).calls
+
+    async def status(self) -> Status:
+        """How the daemon is."""
+        return await self.request("runtime/status", Nothing(), Status)
+
+    async def shutdown(self) -> None:
+        """Ends the daemon in order."""
+        await self.request("runtime/shutdown", Nothing(), Nothing)
+
+
+@asynccontextmanager
+async def connect(url: str = DEFAULT_URL, token: str = "") -> AsyncGenerator[Client]:
+    """A client of a daemon around the block; leaving it ends nothing but the connection.
+
+    Args:
+        url: Of its websocket, as `callboard serve` prints it.
+        token: A credential, as `callboard serve` or `callboard token create` prints it.
+
+    Raises:
+        NetworkError: There is no daemon.
+        AuthError: It does not know the token.
+
+    Example:
+        async with callboard.connect(url, token) as client:
+            session = await client.create_session()
+            await client.prompt(session.session_id, "What time is it in Tokyo?")
+    """
+    client = Client(url, Secret(token))
+    raised: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(client.run, name="client")
+            try:
+                yield client
+            except BaseException as error:  # noqa: ASYNC103  raised again below
+                raised = error
+            finally:
+                nursery.cancel_scope.cancel(reason="the client closes")
+    except* CallboardError as group:
+        if raised is None:
+            raised = group.exceptions[0]
+    if raised is not None:
+        raise raised

@@ -1,0 +1,125 @@
+"""What a client hears of one thing far away: in order, once, over broken connections and restarts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+import trio
+
+from .runtime.errors import CallboardError, NetworkError
+
+MAX_WAITING_EVENTS = 10_000
+"""Events that wait for a reader; past that it is heard anew from the last one, when it has read them."""
+
+Item = TypeVar("Item")
+
+
+class RemoteFeed(ABC, Generic[Item]):
+    """Enter it, then iterate. What comes is told by the connection, which never waits for a reader.
+
+    Attributes:
+        seq: Of the last event on record that was given, or 0.
+    """
+
+    def __init__(self, after_seq: int | None) -> None:
+        self.seq = 0
+        self._taken_seq = after_seq
+        self._items: deque[Item] = deque()
+        self._wake = trio.Event()
+        self._is_heard = False
+        self._error: CallboardError | None = None
+
+    async def __aenter__(self) -> Self:
+        await self._subscribe()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._forget()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Item:
+        """The next event; waits for it, however long the daemon is away.
+
+        Raises:
+            CallboardError: What is heard is gone, the store is another one, or the token is.
+        """
+        while not self._items:
+            if self._error is not None:
+                raise self._error
+            await self._subscribe()
+            if not self._items and self._is_heard:
+                self._wake = trio.Event()
+                await self._wake.wait()
+        item = self._items.popleft()
+        self.seq = self._seq_of(item) or self.seq
+        return item
+
+    def put(self, item: Item) -> None:
+        """Takes an event of the connection; never waits. What does not continue is left out."""
+        if not self._is_heard or not self._continues(item):
+            return
+        if len(self._items) >= MAX_WAITING_EVENTS:
+            self.lost()
+            return
+        self._take(item)
+        self._items.append(item)
+        self._wake.set()
+
+    def lost(self) -> None:
+        """The subscription is gone: it is made again when what waits has been read."""
+        self._is_heard = False
+        self._wake.set()
+
+    def fail(self, error: CallboardError) -> None:
+        """There will be nothing more."""
+        self._error = error
+        self._wake.set()
+
+    async def _subscribe(self) -> None:
+        while not self._is_heard and self._error is None:
+            try:
+                await self._begin_anew()
+                self._is_heard = True
+                head_seq = await self._follow(self._taken_seq)
+            except NetworkError:
+                self._is_heard = False  # asked again over the next connection
+            except BaseException:
+                self._is_heard = False
+                raise
+            else:
+                if self._taken_seq is None:  # what comes later than this is not missed either
+                    self._taken_seq = head_seq
+
+    @abstractmethod
+    async def _begin_anew(self) -> None:
+        """Sees to it that nothing of an earlier subscription comes between."""
+
+    @abstractmethod
+    async def _follow(self, after_seq: int | None) -> int:
+        """Subscribes; gives the last event on record by then."""
+
+    @abstractmethod
+    async def _forget(self) -> None:
+        """Unsubscribes."""
+
+    @abstractmethod
+    def _continues(self, item: Item) -> bool:
+        """Whether an event follows what was taken."""
+
+    @abstractmethod
+    def _take(self, item: Item) -> None:
+        """Notes that an event was taken."""
+
+    @abstractmethod
+    def _seq_of(self, item: Item) -> int | None:
+        """Of an event on record."""

@@ -1,0 +1,153 @@
+"""The subscriptions of a client: what the daemon says by itself finds its reader."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import msgspec
+import trio
+
+from .client_events import RemoteEvent, RemoteEvents
+from .client_link import Link
+from .client_topics import RemoteTopic
+from .runtime.errors import CallboardError, ConflictError
+from .runtime.rpc import RpcError, error_from
+from .runtime.secrets import Secret
+from .runtime.topics import Topic
+from .runtime.wire.nothing import Nothing
+from .runtime.wire.sessions import OneSession, Subscribe, Subscribed
+from .runtime.wire.topics import (
+    OneTopic,
+    SubscribedTopic,
+    SubscribeTopic,
+    TopicCurrent,
+    TopicUpdate,
+)
+from .runtime.wire.updates import Snapshot, Update
+
+FORGET_SECONDS = 1.0
+"""For the daemon to hear that somebody listens no more; it finds out by itself, too."""
+
+
+class _LostSession(msgspec.Struct, frozen=True):
+    session_id: str
+    error: RpcError
+
+
+class _LostTopic(msgspec.Struct, frozen=True):
+    topic: Topic
+    error: RpcError
+
+
+class ClientHearing:
+    """All that a client hears, over one connection after the other.
+
+    Attributes:
+        link: The connection.
+    """
+
+    def __init__(self, url: str, token: Secret) -> None:
+        self.link = Link(url, token, self)
+        self._sessions: dict[str, RemoteEvents] = {}
+        self._topics: dict[Topic, RemoteTopic] = {}
+        self._epoch: str | None = None
+
+    # ── what the link tells ──────────────────────────────────────────────────────────────────────
+
+    def hear(self, method: str, params: msgspec.Raw) -> None:
+        """See `Listener`."""
+        match method:
+            case "session/update":
+                update = msgspec.json.decode(params, type=Update)
+                self._tell(update.session_id, update.known())
+            case "session/snapshot":
+                snapshot = msgspec.json.decode(params, type=Snapshot)
+                self._tell(snapshot.session_id, snapshot)
+            case "session/lost":
+                session = msgspec.json.decode(params, type=_LostSession)
+                if (events := self._sessions.get(session.session_id)) is not None:
+                    events.fail(error_from(session.error))
+            case "topic/update":
+                self._tell_topic(msgspec.json.decode(params, type=TopicUpdate))
+            case "topic/current":
+                self._tell_topic(msgspec.json.decode(params, type=TopicCurrent))
+            case "topic/lost":
+                topic = msgspec.json.decode(params, type=_LostTopic)
+                if (feed := self._topics.get(topic.topic)) is not None:
+                    feed.fail(error_from(topic.error))
+            case _:
+                pass  # a newer daemon says more
+
+    def connected(self) -> None:
+        """See `Listener`."""
+        assert self.link.welcome is not None
+        epoch = self.link.welcome.epoch
+        if self._epoch is not None and epoch != self._epoch:
+            self.ended(
+                ConflictError(
+                    "the daemon has another store now, in which no seq means what it did: start over",
+                    kind="seq",
+                )
+            )
+        self._epoch = epoch
+        for feed in self._feeds():
+            feed.lost()
+
+    def ended(self, error: CallboardError) -> None:
+        """See `Listener`."""
+        for feed in self._feeds():
+            feed.fail(error)
+
+    def _feeds(self) -> list[RemoteEvents | RemoteTopic]:
+        return [*self._sessions.values(), *self._topics.values()]
+
+    def _tell(self, session_id: str, event: RemoteEvent) -> None:
+        if (events := self._sessions.get(session_id)) is not None:
+            events.put(event)
+
+    def _tell_topic(self, event: TopicUpdate | TopicCurrent) -> None:
+        if (feed := self._topics.get(event.topic)) is not None:
+            feed.put(event)
+
+    # ── what readers ask ─────────────────────────────────────────────────────────────────────────
+
+    async def subscribe(self, events: RemoteEvents, after_seq: int | None) -> int:
+        """See `Hearing`."""
+        known = self._sessions.setdefault(events.session_id, events)
+        if known is not events:
+            raise ConflictError(
+                f"this client hears {events.session_id} already: read it in one place, or connect "
+                "a second time"
+            )
+        params = Subscribe(session_id=events.session_id, after_seq=after_seq)
+        return (await self.link.request("session/subscribe", params, Subscribed)).seq
+
+    async def forget(self, events: RemoteEvents) -> None:
+        """See `Hearing`."""
+        if self._sessions.get(events.session_id) is events:
+            del self._sessions[events.session_id]
+            with trio.move_on_after(FORGET_SECONDS), suppress(CallboardError):
+                params = OneSession(events.session_id)
+                await self.link.request("session/unsubscribe", params, Nothing)
+
+    async def begin_topic_anew(self, feed: RemoteTopic) -> None:
+        """See `TopicHearing`."""
+        known = self._topics.setdefault(feed.topic, feed)
+        if known is not feed:
+            raise ConflictError(
+                f"this client hears the topic {feed.topic} already: read it in one place, or "
+                "connect a second time"
+            )
+        await self.link.request("topic/unsubscribe", OneTopic(feed.topic), Nothing)
+
+    async def subscribe_topic(self, feed: RemoteTopic, after_seq: int | None) -> int:
+        """See `TopicHearing`."""
+        params = SubscribeTopic(topic=feed.topic, after_seq=after_seq)
+        return (await self.link.request("topic/subscribe", params, SubscribedTopic)).seq
+
+    async def forget_topic(self, feed: RemoteTopic) -> None:
+        """See `TopicHearing`."""
+        if self._topics.get(feed.topic) is feed:
+            del self._topics[feed.topic]
+            with trio.move_on_after(FORGET_SECONDS), suppress(CallboardError):
+                await self.link.request("topic/unsubscribe", OneTopic(feed.topic), Nothing)

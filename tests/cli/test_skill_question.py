@@ -1,0 +1,117 @@
+"""`callboard run` in a workspace with skills that nobody approved: asked once, by their content."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from command import Command, Terminal
+
+from callboard.providers.script import reply
+from callboard.providers.scripted_server import ScriptedServer, open_scripted_server
+
+ASKS = "callboard asks: the skill"
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    command = Command(tmp_path)
+    put(command, "theirs")
+    return command
+
+
+def put(command: Command, name: str, body: str = "Do it\x1b[31m well.") -> None:
+    folder = command.workspace / "skills" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    text = f"---\nname: {name}\ndescription: What {name} is for.\n---\n{body}\n"
+    (folder / "SKILL.md").write_text(text)
+    (folder / "form.md").write_text("A form.")
+
+
+def told(server: ScriptedServer) -> str:
+    """All that the model was told in the last request."""
+    return str(server.requests[-1].body)
+
+
+@asynccontextmanager
+async def running(command: Command) -> AsyncGenerator[tuple[Terminal, ScriptedServer]]:
+    async with open_scripted_server([reply("Done.")]) as server:
+        where = ("--base-url", server.base_url, "--model", "scripted")
+        async with command.at_terminal("run", *where, "Go") as terminal:
+            yield terminal, server
+
+
+async def answered(command: Command, *answers: str) -> tuple[str, str]:
+    """What was shown, and what the model was told."""
+    async with running(command) as (terminal, server):
+        for answer in answers:
+            await terminal.expect("your answer:")
+            await terminal.type(answer)
+        assert await terminal.end() == 0
+        return terminal.seen, told(server)
+
+
+async def test_an_approved_skill_is_told_at_once_and_asked_about_once(command: Command) -> None:
+    seen, request = await answered(command, "perhaps\n", "s\n", "y\n")
+    assert f"{ASKS} theirs of this workspace is new; may models use it?" in seen
+    assert "skills/theirs, 2 files, " in seen
+    assert "SKILL.md, form.md" in seen
+    assert "sha256 " in seen
+    assert "Please answer with one of y, n, s." in seen
+    assert "Do it" in seen
+    assert "\x1b" not in seen
+    assert "What theirs is" in request
+    again, request = await answered(command)
+    assert ASKS not in again
+    assert "What theirs is" in request
+
+
+async def test_not_now_holds_for_this_content_and_a_change_asks_again(command: Command) -> None:
+    seen, request = await answered(command, "n\n")
+    assert "Not now. callboard skills allow theirs approves it." in seen
+    assert "What theirs is" not in request
+    again, request = await answered(command)
+    assert ASKS not in again
+    assert "not told of" not in again
+    (command.workspace / "skills" / "theirs" / "form.md").write_text("Another form.")
+    changed, request = await answered(command, "y\n")
+    assert f"{ASKS} theirs of this workspace is new" in changed
+    assert "What theirs is" in request
+    put(command, "theirs", "Do it badly.")
+    changed, request = await answered(command, "n\n")
+    assert f"{ASKS} theirs of this workspace was changed since you approved it" in changed
+    assert "What theirs is" not in request
+
+
+async def test_the_end_of_the_input_approves_nothing_and_keeps_nothing(command: Command) -> None:
+    seen, request = await answered(command, "\x04")
+    assert "What theirs is" not in request
+    seen, _ = await answered(command, "n\n")
+    assert ASKS in seen
+
+
+async def test_without_a_terminal_it_is_said_how_to_approve(command: Command) -> None:
+    """Control: approved, nothing is said, and models are told."""
+    put(command, "other")
+    async with open_scripted_server([reply("Done."), reply("Done.")]) as server:
+        run = ("run", "--base-url", server.base_url, "--model", "scripted", "Go")
+        first = await command(*run)
+        said = (
+            "models are not told of 2 skills of this workspace that nobody approved: other, theirs"
+        )
+        assert f"{said} (callboard skills allow NAME)" in first.out + first.err
+        assert "What theirs is" not in told(server)
+        for name in ("theirs", "other"):
+            assert (await command("skills", "allow", name)).code == 0
+        second = await command(*run)
+        assert "not told of" not in second.out + second.err
+        assert "What theirs is" in told(server)
+
+
+async def test_an_agent_without_skills_is_not_asked_about(command: Command) -> None:
+    config = command.home / "config" / "callboard.toml"
+    config.write_text(config.read_text() + '[agents.general]\ntools = ["get_current_time"]\n')
+    seen, _ = await answered(command)
+    assert ASKS not in seen

@@ -1,0 +1,107 @@
+"""`callboard undo`: what calls changed in files, listed and taken back by the user."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command import Command
+
+import callboard
+from callboard.providers.script import reply
+
+CALLS = (
+    ("write_file", {"path": "a.txt", "content": "second"}),
+    ("write_file", {"path": "new/b.txt", "content": "second"}),
+)
+
+
+@pytest.fixture
+async def command(tmp_path: Path) -> Command:
+    command = Command(tmp_path)
+    (command.workspace / "a.txt").write_text("first")
+    steps = [*(reply(calls=[call]) for call in CALLS), reply("Ok.")]
+    async with callboard.open_runtime(
+        model=callboard.ScriptedModel(steps),
+        workspace=command.workspace,
+        data=command.home / "data",
+        environ={},
+        on_approval="allow",
+    ) as runtime:
+        await (await runtime.create_session()).run("Write.")
+    return command
+
+
+def contents(command: Command) -> dict[str, str]:
+    files = [path for path in command.workspace.rglob("*") if path.is_file()]
+    return {str(path.relative_to(command.workspace)): path.read_text() for path in files}
+
+
+async def test_a_session_is_undone_and_the_undoing_too(command: Command) -> None:
+    before = {"a.txt": "first"}
+    after = {"a.txt": "second", "new/b.txt": "second"}
+    assert contents(command) == after
+    foreseen = await command("undo", "last", "--dry-run")
+    assert foreseen.code == 0
+    assert foreseen.out == "remove new/b.txt\nremove new\nput back a.txt\n"
+    assert contents(command) == after
+    done = await command("undo", "last", "--yes")
+    assert done.code == 0
+    assert done.out.startswith(foreseen.out + "undone: 3 paths; callboard undo session_")
+    assert contents(command) == before
+    shown = await command("show", "last")
+    assert "3 paths put back (undone by terminal)" in shown.out
+    *_, undoing = (await command("undo", "last", "--list", "--json")).lines
+    assert undoing["is_undoing"]
+    assert (await command("undo", "last", undoing["call_id"][:12], "--yes")).code == 0
+    assert contents(command) == after
+
+
+async def test_one_call_is_undone_by_the_beginning_of_its_id(command: Command) -> None:
+    first, second = (await command("undo", "last", "--list", "--json")).lines
+    assert [call["paths"] for call in (first, second)] == [["a.txt"], ["new", "new/b.txt"]]
+    short = first["call_id"].removeprefix("call_")[:8]
+    assert (await command("undo", "last", short, "--yes", "--json")).lines[0]["left"] == []
+    assert contents(command) == {"a.txt": "first", "new/b.txt": "second"}
+    listed = await command("undo", "last", "--list")
+    assert [line.split()[3] for line in listed.out.splitlines()] == ["undone", "changed", "changed"]
+
+
+async def test_nothing_is_undone_without_a_yes(command: Command) -> None:
+    refused = await command("undo", "last")
+    assert refused.code == 2
+    assert "say --yes" in refused.err
+    assert contents(command)["a.txt"] == "second"
+
+
+async def test_what_was_changed_since_says_how_to_force_it(command: Command) -> None:
+    (command.workspace / "a.txt").write_text("by hand")
+    foreseen = await command("undo", "last", "--dry-run")
+    assert (foreseen.code, foreseen.out.splitlines()[-1]) == (
+        1,
+        "left as it is: a.txt: it was changed since",
+    )
+    refused = await command("undo", "last", "--yes")
+    assert refused.code == 1
+    assert "Nothing was undone: a.txt: it was changed since" in refused.err
+    assert "--force" in refused.err
+    assert contents(command)["new/b.txt"] == "second"
+    assert (await command("undo", "last", "--yes", "--force")).code == 0
+    assert contents(command) == {"a.txt": "first"}
+
+
+async def test_an_unknown_call_is_told_apart(command: Command) -> None:
+    refused = await command("undo", "last", "call_nothing", "--yes")
+    assert refused.code == 1
+    assert "changed a file so that it can be undone" in refused.err
+
+
+async def test_a_runtime_that_runs_keeps_the_lock(command: Command) -> None:
+    async with callboard.open_runtime(
+        model="rehearsal", workspace=command.workspace, data=command.home / "data", environ={}
+    ):
+        assert (await command("undo", "last", "--dry-run")).code == 0
+        refused = await command("undo", "last", "--yes")
+        assert refused.code == 1
+        assert "only that one can undo now" in refused.err
+    assert contents(command)["a.txt"] == "second"

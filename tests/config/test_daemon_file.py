@@ -1,0 +1,72 @@
+"""A running daemon is found by its user's commands, and a dead one is not taken for it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from callboard.config.credentials import Role, is_token_of, local_credential
+from callboard.config.daemon_file import DaemonFile, RunningDaemon, find_daemon
+from callboard.runtime.errors import StorageError
+from callboard.runtime.secrets import Secret
+
+
+def daemon(token: str = "cb_one") -> RunningDaemon:
+    return RunningDaemon(
+        url="ws://127.0.0.1:1/ws", pid=os.getpid(), token=Secret(token), started_at_ms=1
+    )
+
+
+def test_it_is_there_while_the_daemon_runs_and_its_user_s_alone(tmp_path: Path) -> None:
+    assert find_daemon(tmp_path) is None
+    with DaemonFile(tmp_path, daemon()) as file:
+        assert find_daemon(tmp_path) == daemon()
+        assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
+    assert find_daemon(tmp_path) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_daemon_left_is_nobody_s(tmp_path: Path) -> None:
+    with DaemonFile(tmp_path, daemon()) as file:
+        left = file.path.read_bytes()
+    file.path.write_bytes(left)
+    file.path.chmod(0o600)
+    assert find_daemon(tmp_path) is None
+    with DaemonFile(tmp_path, daemon("cb_two")):
+        found = find_daemon(tmp_path)
+    assert found is not None
+    assert found.token == Secret("cb_two")
+
+
+def test_the_file_of_a_successor_stays(tmp_path: Path) -> None:
+    with DaemonFile(tmp_path, daemon()):
+        successor = DaemonFile(tmp_path, daemon("cb_two"))
+        successor.__enter__()
+    found = find_daemon(tmp_path)
+    assert found is not None
+    assert found.token == Secret("cb_two")
+    successor.__exit__(None, None, None)
+
+
+def test_one_that_others_can_read_is_not_used(tmp_path: Path) -> None:
+    with DaemonFile(tmp_path, daemon()) as file:
+        file.path.chmod(0o644)
+        with pytest.raises(StorageError, match="chmod 600"):
+            find_daemon(tmp_path)
+        file.path.chmod(0o600)
+        assert find_daemon(tmp_path) is not None
+
+
+def test_the_token_never_shows() -> None:
+    assert "cb_one" not in repr(daemon())
+
+
+def test_the_local_credential_is_an_administrator_s_of_one_token() -> None:
+    credential, token = local_credential()
+    assert credential.role is Role.ADMIN
+    assert is_token_of(credential, token.reveal())
+    assert not is_token_of(credential, token.reveal()[:-1])
+    assert local_credential()[1] != token

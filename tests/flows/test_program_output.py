@@ -1,0 +1,143 @@
+"""What programs put out: whatever it is, it is text for the model, bounded, and seen as it comes."""
+
+from __future__ import annotations
+
+import json
+import resource
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program_calls import Call, new_tag, results, tagged
+from sandbox_users import needs_sandbox
+from stage import open_local_stage, read_result
+
+from callboard.config.sandbox_settings import SandboxSettings
+from callboard.config.settings import Limits, Settings
+from callboard.providers.script import reply
+from callboard.runtime.events import CallFinished, CallProgress
+from callboard.tools.sandbox.capture import MAX_LINE_CHARACTERS, Capture, Lines
+
+KEPT = 64 * 1024
+SETTINGS = Settings(
+    sandbox=SandboxSettings(output_bytes=KEPT), limits=Limits(max_result_bytes=16 * KEPT)
+)
+
+
+@pytest.fixture(autouse=True)
+def _sandbox() -> None:
+    needs_sandbox()
+
+
+def python(code: str, **more: Any) -> Call:
+    return "run_code", {"language": "python", "code": f"import os, sys, time\n{code}", **more}
+
+
+async def seen(folder: Path, call: Call) -> tuple[list[str], dict[str, Any]]:
+    """The lines of progress, and what the model gets."""
+    lines: list[str] = []
+    told: dict[str, Any] = {}
+    async with open_local_stage(folder, [reply(calls=[call]), reply("So.")], settings=SETTINGS) as (
+        runtime,
+        _,
+    ):
+        async with (await runtime.create_session()).prompt("Go.") as turn:
+            async for event in turn:
+                if isinstance(event, CallProgress):
+                    lines.append(event.text)
+                elif isinstance(event, CallFinished):
+                    told = read_result(event)
+    return lines, told["result"]
+
+
+async def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    said = rb"caf\xc3\xa9|\xff\xfe|\x00|\x1b[31mred\x1b]0;title\x07|\xed\xa0\x80|\r\n|end"
+    lines, told = await seen(tmp_path, python(f"os.write(1, b'{said.decode()}')"))
+    text = told["stdout"]
+    assert text.startswith("café|\ufffd\ufffd|\0|\x1b[31mred")  # the model gets what was said
+    assert text.endswith("|\r\n|end")
+    assert json.loads(json.dumps(told)) == told
+    assert lines[-1] == "|end"
+
+
+async def test_a_character_that_comes_in_two_parts_is_one(tmp_path: Path) -> None:
+    code = "for b in 'é😀\\n'.encode(): os.write(1, bytes([b])); time.sleep(0.02)"
+    lines, told = await seen(tmp_path, python(code))
+    assert told["stdout"] == "é😀\n"
+    assert lines == ["é😀"]
+
+
+async def test_a_flood_is_ended_and_memory_stays(tmp_path: Path) -> None:
+    await seen(tmp_path, python("print('x' * 100)"))  # all that is loaded is loaded
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    code = "for _ in range(1024): os.write(1, b'x' * (1 << 20))"
+    lines, told = await seen(tmp_path, python(code))
+    assert told["killed_by"] == "output"
+    assert told["killed"] >= 1
+    assert told["truncated"] is True
+    assert len(told["stdout"]) < KEPT + 200
+    assert "bytes are left out" in told["stdout"]
+    assert max(map(len, lines)) <= MAX_LINE_CHARACTERS
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 32 * 1024  # KiB
+
+
+async def test_a_long_line_keeps_its_beginning_and_its_end(tmp_path: Path) -> None:
+    code = f"os.write(2, b'<'); os.write(2, b'y' * {32 * KEPT}); os.write(2, b'>')"
+    lines, told = await seen(tmp_path, python(code))
+    assert (told["stderr"][0], told["stderr"][-1]) == ("<", ">")
+    assert told["exit_code"] == 0
+    assert len(told["stderr"]) < KEPT + 200
+    assert max(map(len, lines)) <= MAX_LINE_CHARACTERS
+
+
+async def test_what_a_grandchild_says_later_holds_nothing_up(tmp_path: Path) -> None:
+    tag = new_tag()
+    command = f"(setsid sh -c 'sleep {tag}; echo late' &); echo now"
+    [told] = await results(tmp_path, ("shell", {"command": command, "timeout": 60}))
+    assert told["result"]["stdout"] == "now\n"
+    assert "killed_by" not in told["result"]
+    assert not tagged(tag)
+
+
+async def test_progress_comes_while_it_runs(tmp_path: Path) -> None:
+    """The program waits for who has read its first line."""
+    call: Call = (
+        "shell",
+        {"command": "echo first; while ! test -e go; do sleep 0.02; done; echo last"},
+    )
+    lines: list[str] = []
+    async with open_local_stage(tmp_path, [reply(calls=[call]), reply("So.")]) as (runtime, _):
+        async with (await runtime.create_session()).prompt("Go.") as turn:
+            async for event in turn:
+                if isinstance(event, CallProgress):
+                    lines.append(event.text)
+                    (tmp_path / "work" / "go").touch()
+    assert lines == ["first", "last"]
+
+
+# ── the capture itself ───────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 4096, 70_000])
+def test_lines_are_the_same_however_the_bytes_come(size: int) -> None:
+    text = "é😀" * 3000 + "\n\r\n" + "x" * (3 * MAX_LINE_CHARACTERS) + "\r\nend"
+    data = text.encode() + b"\xff"
+    shown: list[str] = []
+    lines = Lines(shown.append)
+    for start in range(0, len(data), size):
+        lines.add(data[start : start + size])
+    lines.end()
+    assert "".join(shown) == text.replace("\r\n", "").replace("\n", "") + "\ufffd"
+    assert max(map(len, shown)) <= MAX_LINE_CHARACTERS
+
+
+@pytest.mark.parametrize("size", [1, 5, 1000])
+def test_a_cut_goes_through_no_character(size: int) -> None:
+    capture = Capture(101)
+    data = "é😀€".encode() * 100
+    for start in range(0, len(data), size):
+        capture.add(data[start : start + size])
+    capture.end()
+    assert capture.is_cut
+    assert "\ufffd" not in capture.text()
+    assert f"of {len(data)} bytes are left out" in capture.text()

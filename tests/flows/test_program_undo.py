@@ -1,0 +1,413 @@
+"""What programs change in a git repository comes back byte for byte; elsewhere it is said that it can't."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from sandbox_users import needs_sandbox
+from shell_edits import git, random_lines, seed_repository, tree
+from stage import make_workspace
+
+import callboard
+from callboard.providers.script import reply
+from callboard.runtime.errors import ConflictError, NotFoundError
+from callboard.runtime.events import CallFinished
+from callboard.tools.sandbox import kept_tree, observed_changes
+
+Call = tuple[str, dict[str, Any]]
+
+
+@pytest.fixture(autouse=True)
+def _sandbox() -> None:
+    needs_sandbox()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A workspace that is a repository."""
+    folder = make_workspace(tmp_path)
+    seed_repository(folder)
+    return folder
+
+
+def bash(code: str) -> Call:
+    return "run_code", {"language": "bash", "code": code}
+
+
+@asynccontextmanager
+async def session_on(
+    place: Path, calls: list[Call], store: str = "memory", **options: Any
+) -> AsyncGenerator[tuple[callboard.Runtime, callboard.Session]]:
+    """A session in which these calls were made, one after another."""
+    script = [*(reply(calls=[call]) for call in calls), reply("Done.")]
+    options.setdefault("model", callboard.ScriptedModel(script))
+    async with callboard.open_runtime(
+        workspace=make_workspace(place),
+        data=place / "data" if store == "disk" else None,
+        environ={"PATH": os.environ["PATH"]},
+        on_approval="allow",
+        strict=True,
+        **options,
+    ) as runtime:
+        session = await runtime.create_session()
+        if calls:
+            await session.run("Go.")
+        yield runtime, session
+
+
+async def finished(runtime: callboard.Runtime, session: callboard.Session) -> list[CallFinished]:
+    stored = await runtime.store.events(session.session_id)
+    return [each.event for each in stored if isinstance(each.event, CallFinished)]
+
+
+def said(call: CallFinished) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(call.result)
+    return result.get("result", result)
+
+
+# ── byte for byte ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_random_edits_by_programs_come_back_byte_for_byte(
+    tmp_path: Path, folder: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    calls = [bash(random_lines(chance, 12)) for _ in range(3)]
+    before = tree(folder)
+    async with session_on(tmp_path, calls) as (_, session):
+        after = tree(folder)
+        assert after != before
+        assert len(await session.changes()) >= 2
+        report = await session.undo()
+        assert report.left == ()
+        assert tree(folder) == before
+        await session.undo(report.undo_id)
+        assert tree(folder) == after
+
+
+async def test_programs_and_file_tools_come_back_in_their_order(
+    tmp_path: Path, folder: Path
+) -> None:
+    calls: list[Call] = [
+        ("write_file", {"path": "b.txt", "content": "by a tool"}),
+        ("shell", {"command": "cat b.txt b.txt > c.txt; rm b.txt; mkdir b.txt"}),
+        ("move_file", {"from": "c.txt", "to": "b.txt/d"}),
+        bash("echo more >> b.txt/d; mv a z"),
+        ("delete_file", {"path": "z", "recursive": True}),
+    ]
+    before = tree(folder)
+    async with session_on(tmp_path, calls, "disk") as (runtime, session):
+        done = await finished(runtime, session)
+        assert {each.status for each in done} == {"success"}
+        assert not any("not_undoable" in each.result for each in done)
+        with pytest.raises(ConflictError, match=r"b\.txt: it was changed since"):
+            await session.undo(done[1].call_id)
+        report = await session.undo()
+        assert report.call_ids == tuple(each.call_id for each in reversed(done))
+        assert report.programs == ()
+        assert tree(folder) == before
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "rm b.txt && mkdir b.txt && echo x > b.txt/y",
+        "rm -r a && echo x > a",
+        "rm b.txt && ln -s a b.txt",
+        "ln -sfn b.txt 'to nothing'",
+        "rm -rf own a untracked b.txt",
+        "chmod 0700 own/empty; chmod 0751 a",
+        "git -c user.name=x -c user.email=x@x commit -qam two",
+        "git checkout -q -f HEAD -- b.txt; git clean -fdq || true",
+        "mv tracked.log own/other",
+        "rm -rf .git/objects .git/index; rm b.txt",
+        "printf 'text\\n' > \"$(printf 'odd \\377 name')\"; rm b.txt",
+    ],
+)
+async def test_kinds_modes_and_what_git_itself_changes_come_back(
+    tmp_path: Path, folder: Path, code: str
+) -> None:
+    before = tree(folder)
+    async with session_on(tmp_path, [bash(code)]) as (runtime, session):
+        [call] = await finished(runtime, session)
+        assert said(call)["exit_code"] == 0
+        assert "not_undoable" not in said(call)
+        if code.startswith("git -c"):
+            assert tree(folder) == before
+            return
+        assert tree(folder) != before
+        await session.undo(call.call_id)
+        assert tree(folder) == before
+
+
+async def test_what_only_looks_changed_is_not_undone_and_what_came_since_stays(
+    tmp_path: Path, folder: Path
+) -> None:
+    calls = [bash("touch b.txt"), bash("echo x > b.txt; mkdir new; echo y > new/y")]
+    async with session_on(tmp_path, calls) as (runtime, session):
+        touched, wrote = await finished(runtime, session)
+        assert said(touched)["changed"] == {"modified": ["b.txt"]}
+        assert [each.call_id for each in await session.changes()] == [wrote.call_id]
+        (folder / "new" / "mine").write_text("mine")
+        (folder / "b.txt").write_text("by hand")
+        with pytest.raises(ConflictError, match=r"b\.txt: it was changed since"):
+            await session.undo()
+        await session.undo(force=True)
+        assert (folder / "b.txt").read_bytes() == b"changed, not committed\n"
+        assert [path.name for path in (folder / "new").iterdir()] == ["mine"]
+
+
+# ── each program sees what the one before it left ────────────────────────────────────────────────
+
+
+async def test_each_of_many_programs_comes_back_by_itself(tmp_path: Path, folder: Path) -> None:
+    """Copies are shared by programs: each must have what was there right before it."""
+    calls = [bash(f"printf '{number:04}' > b.txt") for number in range(5)]
+    async with session_on(tmp_path, calls) as (runtime, session):
+        done = await finished(runtime, session)
+        for number, call in reversed(list(enumerate(done))):
+            assert (folder / "b.txt").read_text() == f"{number:04}"
+            await session.undo(call.call_id)
+        assert (folder / "b.txt").read_bytes() == b"changed, not committed\n"
+
+
+async def test_a_program_that_runs_out_of_time_is_undone_too(
+    tmp_path: Path, folder: Path
+) -> None:
+    call: Call = ("shell", {"command": "rm b.txt; sleep 60", "timeout": 1})
+    before = tree(folder)
+    async with session_on(tmp_path, [call]) as (runtime, session):
+        [ended] = await finished(runtime, session)
+        assert '"error_type":"timeout"' in ended.result or ended.status == "timeout"
+        assert not (folder / "b.txt").exists()
+        await session.undo()
+        assert tree(folder) == before
+
+
+async def test_a_program_that_was_cancelled_is_undone_too(tmp_path: Path, folder: Path) -> None:
+    before = tree(folder)
+    calls = [bash("rm b.txt; echo gone; sleep 60")]
+    model = callboard.ScriptedModel([reply(calls=calls), reply("Done.")])
+    async with session_on(tmp_path, [], model=model) as (runtime, session):
+        with trio.fail_after(60):
+            async with session.prompt("Go.") as turn:
+                while (folder / "b.txt").exists():
+                    await trio.sleep(0.01)
+                await turn.cancel()
+        [change] = await session.changes()
+        assert change.paths == ("b.txt",)
+        report = await session.undo()
+        assert report.programs == ()
+        assert tree(folder) == before
+
+
+# ── what can't come back is told ─────────────────────────────────────────────────────────────────
+
+
+async def test_where_there_is_no_repository_it_says_so(tmp_path: Path) -> None:
+    folder = make_workspace(tmp_path)
+    (folder / "b.txt").write_text("x")
+    async with session_on(tmp_path, [bash("rm b.txt"), bash("true")]) as (runtime, session):
+        changed, idle = await finished(runtime, session)
+        assert said(changed)["not_undoable"] == [
+            "the workspace is no git repository, so that what programs change is not kept"
+        ]
+        assert "not_undoable" not in said(idle)
+        with pytest.raises(NotFoundError, match="no git repository"):
+            await session.undo(changed.call_id)
+
+
+async def test_what_git_ignores_and_what_tools_make_is_told_and_left(
+    tmp_path: Path, folder: Path
+) -> None:
+    code = "rm x.log b.txt; mkdir build node_modules; echo o > build/o; echo m > node_modules/m"
+    async with session_on(tmp_path, [bash(code)]) as (runtime, session):
+        [call] = await finished(runtime, session)
+        told = {
+            "x.log, build/o: git ignores it",
+            "node_modules/: what tools make for themselves is not kept",
+        }
+        assert set(said(call)["not_undoable"]) == told
+        report = await session.undo()
+        assert report.lines == ("put back b.txt",)
+        [line] = report.programs
+        assert all(each in line for each in told)
+        assert (folder / "build" / "o").exists()
+        assert not (folder / "x.log").exists()
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "value", "told"),
+    [
+        (kept_tree, "MAX_FILE_BYTES", 10, "its 23 bytes are more than is kept"),
+        (kept_tree, "MAX_TREE_BYTES", 1, "the repository is larger than what is kept of one"),
+        (kept_tree, "MAX_CPU_SECONDS", -1, "not all of it was kept yet"),
+        (observed_changes, "MAX_PATHS", 0, "the 1 paths are more than is kept of one program"),
+        (observed_changes, "MAX_SECONDS", -1, "reading what the program left took too long"),
+    ],
+)
+async def test_what_is_beyond_a_bound_is_told(
+    tmp_path: Path,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    where: Any,
+    name: str,
+    value: float,
+    told: str,
+) -> None:
+    monkeypatch.setattr(where, name, value)
+    async with session_on(tmp_path, [bash("rm b.txt")]) as (runtime, session):
+        [call] = await finished(runtime, session)
+        [line] = said(call)["not_undoable"]
+        assert told in line
+        assert await session.changes() == []
+        with pytest.raises(NotFoundError, match="can't be undone"):
+            await session.undo()
+
+
+async def test_a_large_repository_is_kept_by_and_by(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first programs run before all of it was put aside; later ones can be undone."""
+    monkeypatch.setattr(kept_tree, "MAX_CPU_SECONDS", -1)
+    async with session_on(tmp_path, [bash("true"), bash("rm b.txt")]) as (_, session):
+        assert await session.changes() == []
+    (folder / "b.txt").write_bytes(b"again")
+    monkeypatch.undo()
+    async with session_on(tmp_path, [bash("rm b.txt")]) as (_, session):
+        await session.undo()
+        assert (folder / "b.txt").read_bytes() == b"again"
+
+
+async def test_a_full_log_is_told_and_the_rest_comes_back(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("callboard.runtime.version_log.MAX_SESSION_BYTES", 100)
+    (folder / "large").write_bytes(b"x" * 200)
+    async with session_on(tmp_path, [bash("rm b.txt large")], "disk") as (runtime, session):
+        [call] = await finished(runtime, session)
+        [line] = said(call)["not_undoable"]
+        assert line.startswith("large: the versions of this session have reached")
+        await session.undo()
+        assert (folder / "b.txt").exists()
+
+
+async def test_files_of_a_folder_that_nobody_could_look_into_are_never_removed(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They seem to be new when the program opened the folder, and are not."""
+    real = observed_changes.look
+
+    def look(workspace: str) -> Any:
+        found = real(workspace)
+        if not seen:
+            inner = {path for path in found.entries if path.startswith("a/") and path != "a/"}
+            entries = {path: f for path, f in found.entries.items() if path not in inner}
+            found = type(found)(entries, closed=frozenset({"a/"}))
+        seen.append(found)
+        return found
+
+    seen: list[Any] = []
+    monkeypatch.setattr(observed_changes, "look", look)
+    async with session_on(tmp_path, [bash("rm b.txt")]) as (runtime, session):
+        [call] = await finished(runtime, session)
+        assert "could not be looked into" in said(call)["not_undoable"][0]
+        await session.undo()
+        assert (folder / "a" / "run").exists()
+        assert (folder / "b.txt").exists()
+
+
+async def test_what_a_killed_process_left_is_recognised(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process ends between the program's end and the record of what it changed."""
+
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("callboard.tools.sandbox.session_processes.concluded", dies)
+    with pytest.raises(BaseException) as ended:  # noqa: PT011  of which kind says the runner
+        async with session_on(tmp_path, [bash("rm b.txt")], "disk"):
+            pass
+    assert "KeyboardInterrupt" in repr(ended.value)
+    monkeypatch.undo()
+    async with session_on(tmp_path, [], "disk") as (runtime, new):
+        rows = await runtime.store.sessions()
+        [row] = [each for each in rows if each.session_id != new.session_id]
+        session = await runtime.get_session(row.session_id)
+        assert await session.changes() == []
+        with pytest.raises(NotFoundError, match="what it changed is not known"):
+            await session.undo()
+
+
+# ── a repository that somebody else prepared ─────────────────────────────────────────────────────
+
+
+HOSTILE = {
+    "filter.bad.clean": "{mark}; cat",
+    "filter.bad.smudge": "{mark}; cat",
+    "core.fsmonitor": "{mark}; false",
+    "core.hooksPath": "hooks",
+}
+
+
+async def test_a_hostile_repository_runs_nothing(tmp_path: Path, folder: Path) -> None:
+    """With the control that git itself would have run it."""
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    (folder / ".gitattributes").write_text("* filter=bad\n")
+    git(folder, "add", ".gitattributes")
+    for name, value in HOSTILE.items():
+        mark = f"touch {marks}/{name}"
+        git(folder, "config", name, value.format(mark=mark))
+    (folder / "sub").mkdir()
+    git(folder / "sub", "init", "-q")
+    git(folder / "sub", "config", "core.fsmonitor", f"touch {marks}/sub; false")
+    (folder / "sub" / "s").write_text("s")
+    before = tree(folder)
+    async with session_on(tmp_path, [bash("rm b.txt sub/s; echo x > new")]) as (runtime, session):
+        [call] = await finished(runtime, session)
+        assert "not_undoable" not in said(call)
+        await session.undo()
+        assert tree(folder) == before
+    assert list(marks.iterdir()) == []
+    git(folder, "add", "-A", "b.txt")
+    assert {path.name for path in marks.iterdir()} >= {"filter.bad.clean", "core.fsmonitor"}
+
+
+async def test_a_repository_that_lies_elsewhere_is_one_too(tmp_path: Path, folder: Path) -> None:
+    (folder / ".git").rename(tmp_path / "elsewhere")
+    (folder / ".git").write_text(f"gitdir: {tmp_path / 'elsewhere'}\n")
+    before = tree(folder)
+    async with session_on(tmp_path, [bash("rm b.txt")]) as (_, session):
+        await session.undo()
+        assert tree(folder) == before
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+async def test_what_only_has_the_name_is_none(tmp_path: Path, kind: str) -> None:
+    folder = make_workspace(tmp_path)
+    (folder / ".git").mkdir() if kind == "folder" else (folder / ".git").write_text("x")
+    (folder / "b.txt").write_text("x")
+    async with session_on(tmp_path, [bash("rm b.txt")]) as (runtime, session):
+        [call] = await finished(runtime, session)
+        assert "no git repository" in said(call)["not_undoable"][0]
+
+
+async def test_an_index_that_lies_changes_no_content(tmp_path: Path, folder: Path) -> None:
+    """It says that b.txt holds what was committed; what comes back is what was there."""
+    git(folder, "update-index", "--assume-unchanged", "b.txt")
+    git(folder, "update-index", "--skip-worktree", "a/run")
+    before = tree(folder)
+    async with session_on(tmp_path, [bash("echo x > b.txt; echo x > a/run")]) as (_, session):
+        await session.undo()
+        assert tree(folder) == before

@@ -1,0 +1,137 @@
+"""A client far away sees what a program that embeds the runtime sees."""
+
+from __future__ import annotations
+
+import pytest
+from daemon_scene import View, open_client, open_daemon, open_raw
+from trio_websocket import ConnectionClosed
+
+import callboard
+from callboard.client import connect
+from callboard.runtime.errors import AuthError, ConflictError, NetworkError, NotFoundError
+from callboard.runtime.events import ApprovalAsked
+from callboard.runtime.wire.roles import Role
+
+
+async def test_a_prompt_over_the_wire_tells_all_that_the_record_has() -> None:
+    script = [
+        callboard.reply("One moment.", calls=[("get_current_time", {})]),
+        callboard.reply("It is late."),
+    ]
+    async with (
+        open_daemon(callboard.ScriptedModel(script)) as daemon,
+        open_client(daemon) as client,
+    ):
+        session = await client.create_session(title="the clock")
+        view = View()
+        async with client.events(session.session_id, after_seq=0) as events:
+            ticket = await client.prompt(session.session_id, "What time is it?")
+            async for event in events:
+                view.take(event)
+                if view.has_ended:
+                    break
+        record = await daemon.runtime.store.events(session.session_id)
+        assert view.stored == record
+        assert ticket.seq == 2
+        assert (await client.session(session.session_id)).title == "the clock"
+        assert [row.content for row in await client.messages(session.session_id)][
+            -1
+        ] == "It is late."
+        assert [call.name for call in await client.calls()] == ["get_current_time"]
+
+
+async def test_a_person_far_away_answers_for_a_call() -> None:
+    script = [
+        callboard.reply(calls=[("delete_file", {"path": "old.txt"})]),
+        callboard.reply("It stays."),
+    ]
+    async with (
+        open_daemon(callboard.ScriptedModel(script)) as daemon,
+        open_client(daemon) as client,
+    ):
+        session = await client.create_session()
+        view = View()
+        async with client.events(session.session_id) as events:
+            await client.prompt(session.session_id, "Delete old.txt.")
+            async for event in events:
+                view.take(event)
+                asked = getattr(event, "event", None)
+                if isinstance(asked, ApprovalAsked):
+                    request = await client.approval(asked.approval_id)
+                    assert request.tool == "delete_file"
+                    await client.answer(asked.approval_id, "deny")
+                    with pytest.raises(ConflictError):
+                        await client.answer(asked.approval_id, "allow")
+                if view.has_ended:
+                    break
+        (row,) = await client.approvals(state=None)
+        assert (row.state, row.answered_by) == ("denied", "token:test")
+
+
+async def test_who_joins_in_the_middle_of_a_sentence_misses_nothing() -> None:
+    script = [callboard.reply("The first half. And the second half.")]
+    async with open_daemon(callboard.ScriptedModel(script)) as daemon:
+        async with open_client(daemon) as first, open_client(daemon) as second:
+            session = await first.create_session()
+            await first.prompt(session.session_id, "Say it.")
+            for client in (first, second):
+                view = View()
+                async with client.events(session.session_id, after_seq=0) as events:
+                    async for event in events:
+                        view.take(event)
+                        if view.has_ended:
+                            break
+                assert view.stored == await daemon.runtime.store.events(session.session_id)
+
+
+async def test_a_client_without_a_daemon_or_a_token_is_told_so() -> None:
+    async with open_daemon() as daemon:
+        with pytest.raises(AuthError, match="token create"):
+            async with connect(daemon.url, "cb_wrong"):
+                pass
+        async with open_client(daemon) as client:
+            with pytest.raises(NotFoundError):
+                await client.session("session_none")
+        url = daemon.url
+    with pytest.raises(NetworkError, match="no daemon"):
+        async with connect(url, daemon.token):
+            pass
+
+
+async def test_a_role_may_do_its_own_and_what_is_below_it() -> None:
+    async with open_daemon() as daemon:
+        watcher = daemon.new_token("watcher", Role.OBSERVER)
+        async with open_client(daemon, watcher) as client:
+            assert await client.sessions() == []
+            assert "session/new" not in client.welcome.methods
+            with pytest.raises(AuthError, match="operator"):
+                await client.create_session()
+        async with open_client(daemon) as client:
+            await client.create_session()
+
+
+async def test_to_a_limited_token_other_sessions_do_not_exist() -> None:
+    async with open_daemon() as daemon, open_client(daemon) as admin:
+        seen, hidden = [await admin.create_session(), await admin.create_session()]
+        token = daemon.new_token("guest", Role.OPERATOR, sessions=(seen.session_id,))
+        async with open_client(daemon, token) as guest:
+            assert [each.session_id for each in await guest.sessions()] == [seen.session_id]
+            assert (await guest.session(seen.session_id)).session_id == seen.session_id
+            with pytest.raises(NotFoundError):
+                await guest.session(hidden.session_id)
+            with pytest.raises(NotFoundError):
+                await guest.prompt(hidden.session_id, "Hello.")
+
+
+async def test_nothing_is_done_before_hello_and_hello_is_said_once() -> None:
+    async with open_daemon() as daemon:
+        async with open_raw(daemon) as raw:
+            await raw.send({"jsonrpc": "2.0", "id": 1, "method": "session/new"})
+            with pytest.raises(ConnectionClosed, match="initialize"):
+                await raw.receive()
+        assert await daemon.runtime.sessions() == []
+        async with open_raw(daemon) as raw:
+            assert (await raw.hello())["result"]["role"] == "admin"
+            assert "result" in await raw.call("session/new")
+            with pytest.raises(ConnectionClosed, match="once"):
+                await raw.hello()

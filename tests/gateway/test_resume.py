@@ -1,0 +1,278 @@
+"""Who joins in the middle, or comes back, has missed nothing and sees nothing twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from daemon_scene import Daemon, open_client, open_daemon, open_raw
+from gated_model import GatedModel
+from kept_daemon import open_kept
+from witness import Witness, hear
+
+import callboard
+from callboard.actors.audience import Audience
+from callboard.client import connect
+from callboard.providers.script import events_of, fail, reply
+from callboard.runtime.errors import ConflictError, NotFoundError
+from callboard.runtime.events import StreamBatch
+from callboard.runtime.stream import (
+    AnyStreamEvent,
+    Done,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+
+
+LONG: list[AnyStreamEvent] = [
+    ThinkingDelta("What do "),
+    ThinkingDelta("they want? "),
+    ThinkingEnd(None),
+    TextDelta("Grüß "),
+    TextDelta("dich, "),
+    TextDelta("🌍! "),
+    TextDelta("日本"),
+    ToolCallStart(0, "call_1", "get_current_time"),
+    ToolCallDelta(0, '{"timezone":'),
+    ToolCallDelta(0, '"Asia/'),
+    ToolCallDelta(0, 'Tokyo"}'),
+    ToolCallEnd(0),
+    Done(StopReason.TOOL_CALLS, "tool_calls"),
+]
+SHORT = events_of(reply("It is late."))
+
+
+async def until(condition: Any) -> None:
+    """Waits until something is so; the clock decides nothing."""
+    while not condition():
+        await trio.sleep(0.002)
+
+
+async def test_who_joins_at_any_point_of_an_answer_comes_to_the_same() -> None:
+    model = GatedModel(LONG, SHORT)
+    witnesses: list[Witness] = []
+    async with open_daemon(model) as daemon, trio.open_nursery() as nursery:
+        async with open_client(daemon) as client:
+            session = await client.create_session()
+            await client.prompt(session.session_id, "Hello?")
+        for pieces in range(len(LONG)):
+            witness = Witness()
+            witnesses.append(witness)
+            nursery.start_soon(_join, daemon, session.session_id, witness)
+            await until(lambda witness=witness: witness.snapshots)
+            if pieces:
+                assert witness.live == witnesses[0].live
+            model.let()
+            text = sum(isinstance(event, TextDelta) for event in LONG[: pieces + 1])
+            expected = "".join(e.text for e in LONG[: pieces + 1] if isinstance(e, TextDelta))
+            if text and pieces < 7:
+                await until(lambda expected=expected: witnesses[0].live[0] == expected)
+            elif pieces < 7:
+                await until(lambda pieces=pieces: witnesses[0].batches > pieces)
+        model.let_all()
+    record = witnesses[0].stored
+    assert len(witnesses[0].whole) == 2
+    for witness in witnesses:
+        assert witness.stored == record
+        for live, said in witness.whole:
+            assert live == said
+
+
+async def _join(daemon: Daemon, session_id: str, witness: Witness) -> None:
+    async with open_client(daemon) as client:
+        await hear(client, session_id, witness, 1)
+
+
+async def test_who_joins_while_a_tool_prints_sees_all_that_it_printed() -> None:
+    goes_on = trio.Event()
+
+    @callboard.tool(tier="read_only")
+    async def count(context: callboard.ToolContext) -> str:
+        """Counts aloud."""
+        for number in range(5):
+            context.progress(f"{number}\n")
+        await goes_on.wait()
+        context.progress("done\n")
+        return "counted"
+
+    model = callboard.ScriptedModel([reply(calls=[("count", {})]), reply("Five.")])
+    early, late = Witness(), Witness()
+    async with open_daemon(model, tools=[count]) as daemon, trio.open_nursery() as nursery:
+        async with open_client(daemon) as client:
+            session = await client.create_session()
+        nursery.start_soon(_join, daemon, session.session_id, early)
+        await until(lambda: early.snapshots)
+        async with open_client(daemon) as client:
+            await client.prompt(session.session_id, "Count.")
+        printed = "".join(f"{number}\n" for number in range(5))
+        await until(lambda: list(early.outputs.values()) == [printed])
+        nursery.start_soon(_join, daemon, session.session_id, late)
+        await until(lambda: late.snapshots)
+        assert late.outputs == early.outputs
+        goes_on.set()
+    assert late.stored == early.stored
+    assert late.outputs == early.outputs == {}
+
+
+async def test_an_attempt_that_is_withdrawn_is_nobodys_text() -> None:
+    model = callboard.ScriptedModel(
+        [fail("network", text="Half of it", retryable=True), reply("All of it.")]
+    )
+    witness = Witness()
+    async with open_daemon(model) as daemon, trio.open_nursery() as nursery:
+        async with open_client(daemon) as client:
+            session = await client.create_session()
+            nursery.start_soon(_join, daemon, session.session_id, witness)
+            await until(lambda: witness.snapshots)
+            await client.prompt(session.session_id, "Say it.")
+    assert [live for live, _ in witness.whole] == [("All of it.", "", "")]
+    assert witness.batches >= 2
+
+
+async def test_a_session_whose_actor_crashes_is_heard_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    crashes = [True]
+    publish = Audience.publish
+
+    def crash_once(self: Audience, update: Any) -> None:
+        publish(self, update)
+        if isinstance(update, StreamBatch) and crashes:
+            crashes.clear()
+            raise RuntimeError("a fault in the session")
+
+    monkeypatch.setattr(Audience, "publish", crash_once)
+    model = callboard.ScriptedModel([reply("Lost."), reply("Kept.")])
+    witness = Witness()
+    async with open_daemon(model) as daemon, trio.open_nursery() as nursery:
+        async with open_client(daemon) as client:
+            session = await client.create_session()
+
+            async def join() -> None:
+                async with open_client(daemon) as other:
+                    await hear(other, session.session_id, witness, 2)
+
+            nursery.start_soon(join)
+            await until(lambda: witness.snapshots)
+            await client.prompt(session.session_id, "One.")
+            await until(lambda: witness.snapshots > 1)
+            await client.prompt(session.session_id, "Two.")
+        await until(lambda: witness.ended == 2)
+        assert witness.stored == await daemon.runtime.store.events(session.session_id)
+    assert witness.whole[-1][1] == ("Kept.", "", "")
+
+
+async def test_a_client_goes_on_over_a_restart_of_the_daemon(tmp_path: Path) -> None:
+    witness = Witness()
+    async with open_kept(tmp_path, callboard.ScriptedModel([reply("One.")])) as daemon:
+        port, token, url = daemon.gateway.port, daemon.token, daemon.url
+        first_epoch = daemon.gateway.daemon.epoch
+        async with open_client(daemon) as client:
+            session = await client.create_session()
+            await client.prompt(session.session_id, "1?")
+            await hear(client, session.session_id, witness, 1)
+            seq = witness.stored[-1].seq
+    answers = callboard.ScriptedModel([reply("Two."), reply("Three.")])
+    async with trio.open_nursery() as nursery:
+        async with open_kept(tmp_path, answers, port=port, token=token) as daemon:
+            assert daemon.gateway.daemon.epoch == first_epoch
+            client = await nursery.start(_keep, url, token)
+            events = client.events(session.session_id, after_seq=seq)
+            await events.__aenter__()
+            await client.prompt(session.session_id, "2?")
+            while witness.ended < 2:
+                witness.take(await anext(events))
+        answers = callboard.ScriptedModel([reply("Three.")])
+        async with open_kept(tmp_path, answers, port=port, token=token) as daemon:
+            await client.prompt(session.session_id, "3?")
+            while witness.ended < 3:
+                witness.take(await anext(events))
+            record = await daemon.runtime.store.events(session.session_id)
+        nursery.cancel_scope.cancel()
+    assert witness.stored == record
+
+
+async def _keep(url: str, token: str, *, task_status: trio.TaskStatus[Any]) -> None:
+    async with connect(url, token) as client:
+        task_status.started(client)
+        await trio.sleep_forever()
+
+
+async def test_another_store_voids_what_a_client_has_seen(tmp_path: Path) -> None:
+    async with trio.open_nursery() as nursery:
+        async with open_kept(tmp_path, "rehearsal") as daemon:
+            port, token = daemon.gateway.port, daemon.token
+            client = await nursery.start(_keep, daemon.url, token)
+            session = await client.create_session()
+            events = await client.events(session.session_id, after_seq=0).__aenter__()
+            topic = await client.topic("sessions", after_seq=0).__aenter__()
+        (tmp_path / "other").mkdir(mode=0o700)
+        (tmp_path / "other" / "tokens.json").write_bytes(
+            (tmp_path / "data" / "tokens.json").read_bytes()
+        )
+        (tmp_path / "other" / "tokens.json").chmod(0o600)
+        async with open_kept(tmp_path, "rehearsal", port=port, token=token, data="other"):
+            for feed in (events, topic):
+                with pytest.raises(ConflictError, match="another store") as refused:
+                    while True:
+                        await anext(feed)
+                assert refused.value.kind == "seq"
+            assert await client.sessions() == []
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_seq_that_nobody_has_given_is_refused() -> None:
+    async with open_daemon() as daemon, open_client(daemon) as client:
+        session = await client.create_session()
+        with pytest.raises(ConflictError, match="after_seq=7 is of another") as refused:
+            async with client.events(session.session_id, after_seq=7):
+                pass
+        assert refused.value.kind == "seq"
+        with pytest.raises(ConflictError, match="after_seq=70 is of another") as refused:
+            async with client.topic("sessions", after_seq=70):
+                pass
+        assert refused.value.kind == "seq"
+        async with open_raw(daemon) as raw:
+            epoch = (await raw.hello())["result"]["epoch"]
+            asked = {"session_id": session.session_id, "after_seq": 0}
+            assert "result" in await raw.call("session/subscribe", **asked, epoch=epoch)
+            refusal = await raw.call("session/subscribe", **asked, epoch="another")
+            assert refusal["error"]["data"] == {"type": "conflict", "kind": "seq"} | {
+                key: value
+                for key, value in refusal["error"]["data"].items()
+                if key not in ("type", "kind")
+            }
+            refusal = await raw.call("topic/subscribe", topic="sessions", epoch="another")
+            assert refusal["error"]["data"]["kind"] == "seq"
+
+
+async def test_a_long_record_comes_in_pages_to_a_small_outbox(tmp_path: Path) -> None:
+    from callboard.config.server_settings import ServerSettings
+
+    model = callboard.ScriptedModel([reply("x" * 2000) for _ in range(60)])
+    settings = ServerSettings(port=0, max_outbox_bytes=64 * 1024)
+    async with open_daemon(model, settings=settings) as daemon, open_client(daemon) as client:
+        session = await client.create_session()
+        own = await daemon.runtime.get_session(session.session_id)
+        for number in range(60):
+            await own.run(f"{number}?")
+        witness = Witness()
+        await hear(client, session.session_id, witness, 60)
+        assert witness.stored == await daemon.runtime.store.events(session.session_id)
+
+
+async def test_an_unknown_session_is_not_heard() -> None:
+    async with open_daemon() as daemon, open_client(daemon) as client:
+        with pytest.raises(NotFoundError):
+            async with client.events("session_none"):
+                pass
+        session = await client.create_session()
+        async with client.events(session.session_id, after_seq=0) as events:
+            assert (await anext(events)).seq == 1

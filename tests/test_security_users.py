@@ -1,0 +1,72 @@
+"""The security cases of files and the web once more, as a user without any rights.
+
+Root is refused nothing by the system: what holds for it alone could be its own doing, and what holds
+for others alone could be the system's. The sandbox's own scenes play as both (tests/tools).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+from sandbox_users import NOBODY, python_of
+
+ROOT = Path(__file__).parent.parent
+FOR_ROOT = "only root makes a device or a mount"
+CHOSEN = "case_ and not case_10_of_very_many"
+"""How much memory 200,000 names take is nobody's right; it only takes long."""
+
+
+@pytest.mark.parametrize(
+    ("module", "least"),
+    [
+        ("tools/test_workspace_confinement.py", 200),
+        ("tools/test_security_paths.py", 10),
+        ("tools/test_http_request_confinement.py", 200),
+        ("tools/test_http_request_floods.py", 20),
+    ],
+)
+def test_the_cases_hold_for_an_ordinary_user(module: str, least: int) -> None:
+    with tempfile.TemporaryDirectory() as made:
+        # Its parent is open to all, itself is the user's own.
+        os.chmod(made, 0o755)
+        place = Path(made, "nobody")
+        place.mkdir()
+        os.chown(place, int(NOBODY), int(NOBODY))
+        ran = run_tests(python_of("nobody"), module, place)
+        assert ran.returncode == 0, ran.stdout[-4000:] + ran.stderr[-2000:]
+        report = ElementTree.parse(place / "report.xml")
+    cases = len(report.findall(".//testcase"))
+    skipped = [reason.get("message") for reason in report.iter("skipped")]
+    assert set(skipped) <= {FOR_ROOT}
+    assert cases - len(skipped) >= least
+
+
+def run_tests(python: list[str], module: str, place: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a module of tests by itself; all that it writes goes to `place`."""
+    mine = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+    return subprocess.run(
+        [
+            *(*python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={ROOT}"),
+            *("-c", f"{ROOT}/pyproject.toml", f"--basetemp={place}/t"),
+            *(f"--junitxml={place}/report.xml", f"{ROOT}/tests/{module}", "-k", CHOSEN),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        cwd=place,
+        env={
+            **mine,
+            "HOME": str(place),
+            "TMPDIR": str(place),
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "HYPOTHESIS_STORAGE_DIRECTORY": f"{place}/hypothesis",
+        },
+    )

@@ -1,0 +1,91 @@
+"""Sandboxes of another user than the runtime's: `sandbox.run_as`."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sandbox_users import needs_sandbox
+
+from callboard.config.sandbox_settings import SandboxSettings, Strength
+from callboard.runtime.definitions import ToolFailure
+from callboard.runtime.processes import Command, Ran
+from callboard.tools.sandbox.sandbox import Sandbox
+from callboard.tools.sandbox.user import find_user
+
+NOBODY = "nobody"
+
+LOOK = """
+import os, resource
+open("made", "w").close()
+print(os.getuid(), os.environ["USER"], resource.getrlimit(resource.RLIMIT_NPROC)[0])
+"""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """One that others can get to, which those of pytest are not."""
+    with tempfile.TemporaryDirectory() as place:
+        os.chmod(place, 0o755)
+        workspace = Path(place, "workspace")
+        workspace.mkdir()
+        yield workspace
+
+
+def needs_root() -> None:
+    needs_sandbox()
+    if os.geteuid() != 0:
+        pytest.skip("only root runs programs as others")
+
+
+async def looked(folder: Path, **settings: Any) -> Ran:
+    sandbox = Sandbox(SandboxSettings(run_as=NOBODY, processes=99, **settings), os.environ)
+    assert sandbox.problem() is None
+    command = Command(
+        argv=("python3", "/run/callboard/look.py"), files={"look.py": LOOK.encode()}, seconds=20
+    )
+    return await sandbox.processes(str(folder), "session").run(command)
+
+
+async def test_programs_run_as_that_user_and_its_files_are_that_users(folder: Path) -> None:
+    needs_root()
+    uid = pwd.getpwnam(NOBODY).pw_uid
+    os.chown(folder, uid, uid)
+    ran = await looked(folder)
+    assert (ran.stdout.split(), ran.stderr) == ([str(uid), "user", "99"], "")
+    assert os.stat(folder / "made").st_uid == uid
+
+
+async def test_a_workspace_that_the_user_can_not_write_is_told_and_nothing_runs(
+    folder: Path,
+) -> None:
+    needs_root()
+    os.chmod(folder, 0o700)
+    with pytest.raises(ToolFailure, match="chown -R nobody") as caught:
+        await looked(folder)
+    assert caught.value.error_type == "sandbox_unavailable"
+    assert os.listdir(folder) == []
+
+
+def test_who_can_not_be_become_is_told() -> None:
+    with pytest.raises(ValueError, match="useradd --system no-such-user"):
+        find_user("no-such-user")
+    with pytest.raises(ValueError, match="name an ordinary user"):
+        find_user("root")
+    assert find_user(None) is None
+    if os.geteuid() == 0:
+        found = find_user(NOBODY)
+        assert found is not None
+        assert found.uid == pwd.getpwnam(NOBODY).pw_uid
+
+
+def test_a_user_that_is_not_there_leaves_no_sandbox() -> None:
+    needs_sandbox()
+    found = Sandbox(SandboxSettings(run_as="no-such-user"), os.environ).status()
+    assert found.strength is Strength.NONE
+    assert "useradd" in found.reason

@@ -1,0 +1,101 @@
+"""format_code: the workspace's files in the form that their language's formatter gives them."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ...runtime.definitions import (
+    Capability,
+    Effect,
+    ErrorType,
+    Resource,
+    Tier,
+    ToolFailure,
+    ToolResult,
+)
+from ...runtime.processes import Command
+from ..context import ToolContext
+from ..paths import shown
+from ..program_result import title, unkept
+from ..tool import tool
+from .git_command import Paths, checked
+
+SECONDS = 60.0
+MAX_CHANGED = 1000
+"""Of changed files, how many the result names; how many there are is said besides."""
+
+WORKER = "format.py"
+
+
+def _preview(arguments: Any, context: ToolContext) -> str:
+    where = ", ".join(map(shown, arguments.paths or ["the whole workspace"]))
+    return f"formats with ruff, gofmt, rustfmt and prettier: {where}"
+
+
+@tool(
+    tier=Tier.WORKSPACE,
+    needs=[Capability.PROCESSES],
+    timeout_seconds=SECONDS,
+    effect=Effect.IDEMPOTENT,
+    resources=lambda arguments: [Resource("")],
+    preview=_preview,
+)
+async def format_code(context: ToolContext, paths: Paths | None = None) -> ToolResult:
+    """Formats code with ruff, gofmt, rustfmt or prettier, by the kind of each file, and says what changed.
+
+    Args:
+        paths: Files or folders; default: the whole workspace, without hidden folders and what was built or installed.
+    """
+    assert context.processes is not None  # or `needs` would have refused the call
+    ran = await context.processes.run(
+        Command(
+            argv=("python3", "-I", f"/run/callboard/{WORKER}", *(paths or ())),
+            files={WORKER: _worker()},
+            seconds=SECONDS,
+            lists_changes=True,
+            title=title(f"formats {' '.join(paths or ['all'])}"),
+        )
+    )
+    report = msgspec.json.decode(checked("format_code", ran).stdout)
+    _check(report)
+    changed = report["changed"]
+    output = {
+        "checked": report["checked"],
+        "changed": len(changed),
+        "files": changed[:MAX_CHANGED],
+        **({"failed": report["failed"]} if report["failed"] else {}),
+        **({"not_installed": report["not_installed"]} if report["not_installed"] else {}),
+        **({"truncated": True} if report["truncated"] else {}),
+        **unkept(ran.changed),
+    }
+    return ToolResult(output=output, display=f"{len(changed)} of {report['checked']} files changed")
+
+
+def _check(report: dict[str, Any]) -> None:
+    if report["missing"]:
+        raise ToolFailure(
+            ErrorType.FILE_NOT_FOUND,
+            f"{shown(report['missing'][0])}: there is no such file or folder.",
+        )
+    if report["checked"]:
+        return
+    if not report["not_installed"]:
+        raise ToolFailure(
+            ErrorType.FILE_NOT_FOUND,
+            "There is nothing here that ruff, gofmt, rustfmt or prettier formats.",
+        )
+    names = " and ".join(sorted(report["not_installed"]))
+    raise ToolFailure(
+        ErrorType.EXECUTION_ERROR,
+        f"Nothing was formatted: {names} would do it, and can't be found in the sandbox. It must be "
+        "on the operator's PATH, or in the workspace (.venv/bin/ruff, node_modules/.bin/prettier).",
+    )
+
+
+@cache
+def _worker() -> bytes:
+    return Path(__file__).with_name("format_worker.py").read_bytes()

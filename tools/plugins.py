@@ -1,0 +1,239 @@
+"""Tools of other distributions, found by their entry points in the group `callboard.tools`.
+
+An entry point names a tool, a list of tools, or a function that gives one of these. A plugin is used
+only when the configuration enables it, and is not even imported before. It is used whole or not at
+all; what is wrong with one is reported and keeps nothing else from working.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import trio
+
+from ..config.plugin_settings import PluginSettings
+from ..runtime.errors import CallboardError
+from .definition_check import check_definition
+from .tool import Tool, checked_name
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP = "callboard.tools"
+
+PLUGIN_SECONDS = 10.0
+"""How long one may take to be imported; the slowest libraries take a few seconds."""
+MAX_PLUGIN_TOOLS = 256
+"""As many as a model's answer may call; a plugin that brings more has gone astray."""
+MAX_PROBLEM_CHARS = 500
+"""Of what a plugin raised: enough to see what it was."""
+
+PluginState = Literal["used", "off", "broken"]
+
+logger = logging.getLogger(__name__)
+
+
+class Plugin(msgspec.Struct, frozen=True, kw_only=True):
+    """A plugin that was found, or that the configuration names.
+
+    Attributes:
+        name: The name of its entry point.
+        state: `used`; `off`, when it is not enabled; `broken`, when it is and can't be used.
+        distribution: What was installed, or empty when nothing was.
+        version: The version of that.
+        problem: What is wrong and what to do, or empty.
+        tools: The names of its tools, when it is used.
+
+    Example:
+        async with callboard.open_runtime(model="rehearsal") as runtime:
+            for plugin in runtime.plugins():
+                print(plugin.name, plugin.state, plugin.problem)
+    """
+
+    name: str
+    state: PluginState
+    distribution: str = ""
+    version: str = ""
+    problem: str = ""
+    tools: tuple[str, ...] = ()
+
+
+class LoadedPlugins(msgspec.Struct, frozen=True):
+    """What became of the plugins, and their tools."""
+
+    plugins: tuple[Plugin, ...] = ()
+    tools: tuple[Tool, ...] = ()
+
+
+class _Unusable(Exception):
+    """Why a plugin can't be used."""
+
+
+async def load_plugins(
+    settings: Mapping[str, PluginSettings], taken: Collection[str]
+) -> LoadedPlugins:
+    """Imports the enabled plugins; costs nothing where none is enabled.
+
+    One that hangs is left behind in its thread after `PLUGIN_SECONDS`.
+
+    Args:
+        settings: What the configuration says of plugins, by name.
+        taken: Names of tools that there are already; plugins in the order of their names add theirs.
+    """
+    wanted = sorted(name for name, plugin in settings.items() if plugin.enabled)
+    if not wanted:
+        return LoadedPlugins()
+    found = await trio.to_thread.run_sync(_found)
+    names = set(taken)
+    plugins: list[Plugin] = []
+    tools: list[Tool] = []
+    for name in wanted:
+        plugin, its = await _load(settings[name], found.get(name, ()), names)
+        if plugin.problem:
+            logger.warning("the plugin %s is not used: %s", name, plugin.problem)
+        plugins.append(plugin)
+        tools += its
+        names.update(plugin.tools)
+    return LoadedPlugins(tuple(plugins), tuple(tools))
+
+
+def unused_plugins(settings: Mapping[str, PluginSettings]) -> tuple[Plugin, ...]:
+    """The plugins that are installed and not enabled; imports none of them."""
+    return tuple(
+        Plugin(
+            name=name,
+            state="off",
+            distribution=", ".join(sorted({_distribution(entry)[0] for entry in entries})),
+            version=_distribution(entries[0])[1] if len(entries) == 1 else "",
+        )
+        for name, entries in sorted(_found().items())
+        if name not in settings or not settings[name].enabled
+    )
+
+
+def _found() -> dict[str, tuple[EntryPoint, ...]]:
+    """The entry points by name; those of a distribution that lies in the current folder are none.
+
+    `python -m` puts that folder on the path, and it may be a workspace that somebody else filled.
+    """
+    from importlib.metadata import entry_points  # here: most runtimes have no plugins
+
+    here = os.path.realpath(".")
+    found: dict[str, tuple[EntryPoint, ...]] = {}
+    for entry in entry_points(group=GROUP):
+        if entry.dist is None or os.path.realpath(str(entry.dist.locate_file(""))) != here:
+            found[entry.name] = (*found.get(entry.name, ()), entry)
+    return found
+
+
+async def _load(
+    settings: PluginSettings, entries: Collection[EntryPoint], taken: Collection[str]
+) -> tuple[Plugin, list[Tool]]:
+    plugin = Plugin(name=settings.name, state="broken")
+    try:
+        entry = _only(settings, entries)
+        distribution, version = _distribution(entry)
+        plugin = msgspec.structs.replace(plugin, distribution=distribution, version=version)
+        if settings.version not in (None, version):
+            raise _Unusable(
+                f"version {version} is installed, and callboard.toml enables {settings.version}; "
+                f"look at what has changed, then write it under [plugins.{settings.name}]"
+            )
+        given = await _imported(entry)
+        source = f"plugin {settings.name} of {distribution} {version}"
+        tools = [_adopted(tool, settings, source) for tool in given]
+        _check_names(settings, [tool.definition.name for tool in tools], taken)
+    except _Unusable as unusable:
+        return msgspec.structs.replace(plugin, problem=str(unusable)), []
+    names = tuple(tool.definition.name for tool in tools)
+    return msgspec.structs.replace(plugin, state="used", tools=names), tools
+
+
+def _only(settings: PluginSettings, entries: Collection[EntryPoint]) -> EntryPoint:
+    if not entries:
+        raise _Unusable(
+            f"no installed distribution has an entry point {settings.name} in the group {GROUP}; "
+            "install it into callboard's environment, or take it out of callboard.toml"
+        )
+    if len(entries) > 1:
+        whose = " and ".join(sorted(_distribution(entry)[0] for entry in entries))
+        raise _Unusable(f"{whose} both have a plugin of this name; uninstall one of them")
+    [entry] = entries
+    return entry
+
+
+def _distribution(entry: EntryPoint) -> tuple[str, str]:
+    """Name and version; anything may be missing in what somebody else packed."""
+    if entry.dist is None:
+        return "unknown", "unknown"
+    metadata: Any = entry.dist.metadata
+    return str(metadata.get("Name") or "unknown"), str(metadata.get("Version") or "unknown")
+
+
+async def _imported(entry: EntryPoint) -> list[Tool]:
+    with trio.move_on_after(PLUGIN_SECONDS):
+        return await trio.to_thread.run_sync(
+            partial(_tools_of, entry), abandon_on_cancel=True, limiter=trio.CapacityLimiter(1)
+        )
+    raise _Unusable(f"{entry.value} took longer than {PLUGIN_SECONDS:g} s to be imported")
+
+
+def _tools_of(entry: EntryPoint) -> list[Tool]:
+    try:
+        given: Any = entry.load()
+        if callable(given) and not isinstance(given, Tool):
+            given = given()
+        listed = [given] if isinstance(given, Tool) else _first_of(given)
+    except (Exception, SystemExit, KeyboardInterrupt) as crash:
+        said = f"{type(crash).__name__}: {crash}".strip(": ")[:MAX_PROBLEM_CHARS]
+        raise _Unusable(f"{entry.value} can't be imported: {said}") from crash
+    if not listed:
+        raise _Unusable(f"{entry.value} has no tools")
+    if len(listed) > MAX_PLUGIN_TOOLS:
+        raise _Unusable(f"{entry.value} has more than {MAX_PLUGIN_TOOLS} tools")
+    for item in listed:
+        if not isinstance(item, Tool):
+            raise _Unusable(
+                f"{entry.value} gives {item!r:.80}, which is no tool: it should give what "
+                "@callboard.tool makes, or a list of that"
+            )
+    return listed
+
+
+def _first_of(given: Iterable[Any]) -> list[Any]:
+    """Its items, so far as they matter: it may never end."""
+    return [item for item, _ in zip(given, range(MAX_PLUGIN_TOOLS + 1), strict=False)]
+
+
+def _adopted(tool: Tool, settings: PluginSettings, source: str) -> Tool:
+    """The tool with the tier that the operator gives it, and with where it comes from.
+
+    The source is part of what remembered answers bind to: after an update they hold no more.
+    """
+    try:
+        definition = tool.definition
+        tier = settings.tier_of(checked_name(definition.name))
+        check_definition(definition)
+        adopted = copy.copy(tool)
+        adopted.definition = msgspec.structs.replace(definition, tier=tier, source=source)
+    except (CallboardError, AttributeError, TypeError) as error:
+        raise _Unusable(f"one of its tools can't be used: {error}") from error
+    return adopted
+
+
+def _check_names(settings: PluginSettings, names: list[str], taken: Collection[str]) -> None:
+    for at, name in enumerate(names):
+        if name in taken or name in names[:at]:
+            raise _Unusable(f"there is a tool {name} already; it needs another name")
+    for name in settings.tiers:
+        if name not in names:
+            raise _Unusable(
+                f"plugins.{settings.name}.tiers names {name}, which it does not have; it has: "
+                f"{', '.join(names)}"
+            )

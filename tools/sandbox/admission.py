@@ -1,0 +1,129 @@
+"""Lets a sandbox begin: its first process waits until it is bounded.
+
+bubblewrap waits at a gate (`--block-fd`) once it has built the box and before it starts the
+program. Until then the runtime sets the limits of its process and puts it into its control group,
+which all that it starts inherits. So nothing runs unbounded, and no program has to be started in
+between that would do it.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+
+from ...config.sandbox_settings import SandboxSettings
+from .control_group import ControlGroup
+from .process_tree import threads_of
+from .recipe import Recipe
+from .user import User, as_user, own_user
+
+MAX_OPEN_FILES = 256
+"""Of each process; with the bound of processes it keeps the machine's table of files free."""
+CPU_GRACE_SECONDS = 5
+"""Between the signal that says that the processor time is over, and the one that ends it."""
+
+PRLIMIT = "/usr/bin/prlimit"
+LIMIT_SECONDS = 10.0
+"""For a program that makes six system calls, on a machine that is busy."""
+
+_OPTIONS = {
+    resource.RLIMIT_CPU: "cpu",
+    resource.RLIMIT_FSIZE: "fsize",
+    resource.RLIMIT_NOFILE: "nofile",
+    resource.RLIMIT_NPROC: "nproc",
+    resource.RLIMIT_DATA: "data",
+    resource.RLIMIT_CORE: "core",
+}
+
+
+def limits(settings: SandboxSettings) -> dict[int, tuple[int, int]]:
+    """What the kernel bounds for each process.
+
+    The number of processes is counted in the sandbox's own user namespace, where the process is by
+    then, and not together with everything else that the user runs.
+    """
+    cpu = settings.cpu_seconds
+    return {
+        resource.RLIMIT_CPU: (cpu, cpu + CPU_GRACE_SECONDS),
+        resource.RLIMIT_FSIZE: (settings.file_bytes, settings.file_bytes),
+        resource.RLIMIT_NOFILE: (MAX_OPEN_FILES, MAX_OPEN_FILES),
+        resource.RLIMIT_NPROC: (settings.processes, settings.processes),
+        resource.RLIMIT_DATA: (settings.memory_bytes, settings.memory_bytes),
+        resource.RLIMIT_CORE: (0, 0),
+    }
+
+
+def admit(pid: int, recipe: Recipe, group: ControlGroup | None) -> None:
+    """Bounds the first process of a sandbox, which waits at its gate; may take some milliseconds.
+
+    Raises:
+        OSError: It could not be bounded, and must not begin.
+    """
+    with suppress(ProcessLookupError):  # It has ended by itself, and nothing begins.
+        bounds = limits(recipe.settings)
+        if recipe.confiner is not None:
+            # There it is counted together with all that the user runs.
+            most = recipe.settings.processes + threads_of((recipe.user or own_user()).uid)
+            bounds[resource.RLIMIT_NPROC] = most, most
+        if recipe.user is None:
+            for kind, bound in bounds.items():
+                resource.prlimit(pid, kind, bound)
+        else:
+            _limit_as(recipe.user, pid, bounds)
+        if group is not None:
+            group.join(pid)
+
+
+def _limit_as(user: User, pid: int, bounds: Mapping[int, tuple[int, int]]) -> None:
+    """Sets the limits of another user's process: not every root may, but that user may."""
+    words = [f"--{_OPTIONS[kind]}={soft}:{hard}" for kind, (soft, hard) in bounds.items()]
+    ran = subprocess.run(
+        [PRLIMIT, "--pid", str(pid), *words],
+        env={},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+        check=False,
+        cwd="/",
+        **as_user(user),
+    )
+    if ran.returncode:
+        raise OSError(f"its limits could not be set: {ran.stderr.strip()[:200]}")
+
+
+class Gate:
+    """What a sandbox waits at; opened once, by one byte."""
+
+    def __init__(self) -> None:
+        reading, self._ours = os.pipe()
+        try:
+            # Their end is open for writing too: the end of the runtime does not open the gate.
+            self.theirs = os.open(f"/proc/self/fd/{reading}", os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            os.close(self._ours)
+            raise
+        finally:
+            os.close(reading)
+        self._is_started = False
+
+    def started(self) -> None:
+        """Gives up their end, which the sandbox has by now. Idempotent."""
+        if not self._is_started:
+            self._is_started = True
+            os.close(self.theirs)
+
+    def open(self) -> None:
+        """Lets the program begin."""
+        with suppress(BrokenPipeError):
+            os.write(self._ours, b"1")
+
+    def close(self) -> None:
+        """Gives up both ends; a sandbox that still waits waits for ever."""
+        self.started()
+        if self._ours >= 0:
+            os.close(self._ours)
+            self._ours = -1

@@ -1,0 +1,114 @@
+"""The filter of the second tier: what namespaces would keep apart, it denies.
+
+Without a network namespace, one of System V memory, and one of users, a program could reach what
+Landlock does not look at: sockets, shared memory, rights and owners of files, limits and priorities
+of other processes of the same user, callboard's among them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import struct
+from collections.abc import Iterator
+
+from .seccomp import (
+    ARCHITECTURES,
+    AT_NUMBER,
+    IF_EQUAL,
+    LOAD,
+    Instruction,
+    fail,
+    judged,
+    seccomp_program,
+)
+
+_NUMBERS: dict[str, tuple[int | None, int | None]] = {
+    "bind": (49, 200),
+    "chmod": (90, None),
+    "chown": (92, None),
+    "connect": (42, 203),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "fchown": (93, 55),
+    "fchownat": (260, 54),
+    "fremovexattr": (199, 16),
+    "fsetxattr": (190, 7),
+    "ioprio_set": (251, 30),
+    "lchown": (94, None),
+    "lremovexattr": (198, 15),
+    "lsetxattr": (189, 6),
+    "mq_open": (240, 180),
+    "msgget": (68, 186),
+    "process_madvise": (440, 440),
+    "process_mrelease": (448, 448),
+    "removexattr": (197, 14),
+    "removexattrat": (466, 466),
+    "sched_setaffinity": (203, 122),
+    "sched_setattr": (314, 274),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "semget": (64, 190),
+    "setpriority": (141, 140),
+    "setxattr": (188, 5),
+    "setxattrat": (463, 463),
+    "shmat": (30, 196),
+    "shmget": (29, 194),
+    "socket": (41, 198),
+}
+"""What is denied whatever its arguments, with its number on x86-64 and on ARM64."""
+
+_SIGNALS: dict[str, tuple[int, int]] = {
+    "kill": (62, 129),
+    "pidfd_send_signal": (424, 424),
+    "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240),
+    "tgkill": (234, 131),
+    "tkill": (200, 130),
+}
+
+_SOCKETPAIR, _PRLIMIT = (53, 199), (302, 261)
+_KINDS = (1, 5, 0x80001, 0x80005, 0x801, 0x805, 0x80801, 0x80805)
+"""SOCK_STREAM and SOCK_SEQPACKET, alone and with CLOEXEC and NONBLOCK: they talk to each other only;
+a pair of datagrams would send to any socket that has a name."""
+
+
+def strict_program(*, denies_signals: bool, machine: str | None = None) -> bytes:
+    """The filter, as the kernel reads it.
+
+    Args:
+        denies_signals: Whether to deny them, where Landlock does not confine them.
+        machine: The architecture.
+
+    Raises:
+        KeyError: There is none for this architecture.
+    """
+    _, column = ARCHITECTURES[machine or platform.machine()]
+    steps = _instructions(column, denies_signals)
+    # Numbers of another architecture are denied or not; what follows ends whoever uses them.
+    return b"".join(struct.pack("=HBBI", *step) for step in steps) + seccomp_program(machine)
+
+
+def open_strict_program(*, denies_signals: bool) -> int:
+    """A descriptor with the filter, at its beginning; the caller closes it."""
+    descriptor = os.memfd_create("callboard-seccomp", os.MFD_CLOEXEC)
+    os.write(descriptor, strict_program(denies_signals=denies_signals))
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _instructions(column: int, denies_signals: bool) -> Iterator[Instruction]:
+    yield (LOAD, 0, 0, AT_NUMBER)
+    denied = {**_NUMBERS, **(_SIGNALS if denies_signals else {})}
+    for numbers in denied.values():
+        if (number := numbers[column]) is not None:
+            yield (IF_EQUAL, 0, 1, number)
+            yield fail(errno.EPERM)
+    kinds: list[Instruction] = [
+        (IF_EQUAL, len(_KINDS) - place, 0, kind) for place, kind in enumerate(_KINDS)
+    ]
+    yield from judged(_SOCKETPAIR[column], 1, [*kinds, fail(errno.EPERM)])
+    # Its own limits only: those of another process of the same user would end that.
+    yield from judged(_PRLIMIT[column], 0, [(IF_EQUAL, 1, 0, 0), fail(errno.EPERM)])
