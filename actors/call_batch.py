@@ -44,6 +44,7 @@ from .deferral import defers
 from .retries import Attempts, tell_parent
 from .session_marks import joined
 from .tool_call import (
+    CANCELLED_ALONE,
     Outcome,
     ReadyCall,
     decided_by,
@@ -315,6 +316,7 @@ class CallBatch:
         activity = self._dispatcher.activity.call(
             place.session_id, place.turn_id, ready.call.call_id, ready.name
         )
+        outcome = CANCELLED_ALONE
         with permit, activity:
             outcome = await self._outcome(ready)
         if is_changed:

@@ -74,8 +74,6 @@ Ignored = (
     | ProviderSetAside
     | QuestionAnswered
     | QuestionAsked
-    | SessionDeleted
-    | SessionRestored
     | TitleSet
     | ToolGivenUp
     | TurnResumed
@@ -110,6 +108,7 @@ class Conversation:
         budgets: What it was given to use.
         waiting_inputs: Accepted inputs whose turn has not started, in their order;
             `waiting_modes` says what they are to a turn that runs.
+        is_deleted: Whether it is hidden, and takes no inputs.
         is_interrupted: Whether an input interrupts the turn that has not ended.
         retries: How often the latest turn called tools wrongly.
         deferred: Calls that wait for a person without holding a turn up.
@@ -136,6 +135,7 @@ class Conversation:
         self.waiting_inputs: dict[str, Input] = {}
         self.waiting_modes: dict[str, InputMode] = {}
         self.is_interrupted = False
+        self.is_deleted = False
         self.deferred = DeferredCalls()
         self.call_ids: set[str] = set()
         self.asked: tuple[Input, ...] = ()
@@ -206,6 +206,8 @@ class Conversation:
                 self.turn_id, self.asked = None, ()
                 self.waiting_modes = queued(self.waiting_modes)
                 self._repair()
+            case SessionDeleted() | SessionRestored():
+                self.is_deleted = isinstance(event, SessionDeleted)
             case SessionBudgetSet() | SessionCreated() | AgentSwitched() | PlanSet():
                 self._fold_setting(event)
             case _:

@@ -15,6 +15,8 @@ from ..runtime.messages import (
     CreateSession,
     DirectoryMessage,
     FollowSession,
+    PurgeRecords,
+    PurgeSessions,
     ResumeTurn,
     SessionMessage,
     StopSession,
@@ -46,8 +48,9 @@ class Directory:
     """Routes what is meant for a session to it, loading it when it is not live.
 
     Receives: `CreateSession`, `SubmitInput`, `ResumeTurn`, `FollowSession`, `WakeSession`,
-        `CancelTurn`, `StopSessions`.
-    Sends: what is meant for sessions, and `StopSession`, to sessions; `AppendEvents` to the journal.
+        `CancelTurn`, `PurgeSessions`, `StopSessions`.
+    Sends: what is meant for sessions, and `StopSession`, to sessions; `AppendEvents` and
+        `PurgeRecords` to the journal.
     Owns: which sessions are live. As the only sender to their mailboxes it unloads without losing
         a prompt.
     Ends: when cancelled.
@@ -78,6 +81,8 @@ class Directory:
                     match message:
                         case CreateSession():
                             nursery.start_soon(self._create, message, name="create session")
+                        case PurgeSessions():
+                            nursery.start_soon(self._purge, message, name="purge sessions")
                         case StopSessions():
                             nursery.start_soon(self._stop_all, message, name="stop sessions")
                         case (
@@ -148,6 +153,18 @@ class Directory:
             async with trio.open_nursery() as nursery:
                 for session_id in list(self._live):
                     nursery.start_soon(self._stop_one, session_id, message.reason)
+            message.reply.send(None)
+
+    async def _purge(self, message: PurgeSessions) -> None:
+        with message.reply:
+            async with trio.open_nursery() as nursery:
+                for session_id in message.session_ids:
+                    nursery.start_soon(self._stop_one, session_id, "the session is purged")
+            try:
+                await self._services.journal.ask(PurgeRecords(session_ids=message.session_ids))
+            except CallboardError as error:
+                message.reply.fail(error)
+                return
             message.reply.send(None)
 
     async def _stop_one(self, session_id: str, reason: str, only_idle: bool = False) -> None:

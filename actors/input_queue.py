@@ -6,7 +6,14 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 
 from ..runtime.definitions import InputMode, InputSource
-from ..runtime.events import InputAccepted, InputCancelled, InputDelivered, Stored, TurnEnded, TurnStarted
+from ..runtime.events import (
+    InputAccepted,
+    InputCancelled,
+    InputDelivered,
+    Stored,
+    TurnEnded,
+    TurnStarted,
+)
 
 
 def queued(modes: Mapping[str, InputMode]) -> dict[str, InputMode]:

@@ -7,7 +7,12 @@ import trio
 from ..runtime.errors import CallboardError, StorageFull
 from ..runtime.inbox import EventInboxes
 from ..runtime.mailbox import Mailbox
-from ..runtime.messages import AppendEvents, JournalMessage
+from ..runtime.messages import (
+    AppendEvents,
+    ImportRecords,
+    JournalMessage,
+    PurgeRecords,
+)
 from ..runtime.redaction import redacting_logger
 from ..runtime.store import Append, Store
 
@@ -22,7 +27,7 @@ MAX_GROUP = 512
 class Journal:
     """Stores the events of all sessions.
 
-    Receives: `AppendEvents`.
+    Receives: `AppendEvents`, `PurgeRecords`, `ImportRecords`.
     Sends: committed events into the inboxes of live sessions, before it acknowledges them.
     Owns: the store's write side.
     Ends: when cancelled, after the commit in progress; crashes when the disk fails, and with it, when
@@ -41,13 +46,39 @@ class Journal:
         with self._mailbox.open() as messages:
             task_status.started()
             async for first in messages:
-                group = [first]
+                group: list[JournalMessage] = [first]
                 try:
                     while len(group) < MAX_GROUP:
                         group.append(messages.receive_nowait())
                 except trio.WouldBlock:
                     pass
-                await self._commit(group)
+                await self._serve(group)
+
+    async def _serve(self, group: list[JournalMessage]) -> None:
+        appends = [each for each in group if isinstance(each, AppendEvents)]
+        others = [each for each in group if not isinstance(each, AppendEvents)]
+        try:
+            if appends:
+                await self._commit(appends)
+            while others:
+                await self._keep_up(others.pop(0))
+        except BaseException:
+            for request in others:
+                request.reply.abandon()
+            raise
+
+    async def _keep_up(self, request: PurgeRecords | ImportRecords) -> None:
+        with request.reply:
+            try:
+                if isinstance(request, PurgeRecords):
+                    await self._store.purge(request.session_ids)
+                else:
+                    for stored in await self._store.bring_in(request.events):
+                        self._inboxes.put(stored.session_id, (stored,))
+            except CallboardError as error:
+                request.reply.fail(error)
+                return
+            request.reply.send(None)
 
     async def _commit(self, group: list[AppendEvents]) -> None:
         try:

@@ -50,6 +50,8 @@ MAX_WAITING_INPUTS = 256
 
 INTERRUPTED = "another input interrupted it"
 """Why the turn has ended that an input cancelled."""
+DELETED = "the session was deleted"
+"""Why its turn has ended."""
 
 
 class Session(SessionRecord):
@@ -177,8 +179,8 @@ class Session(SessionRecord):
         turn = self._turn = self._make_turn(self.conversation.turn_inputs[0], found)
         self._audience.attend(self.conversation.turn_inputs)
         await self.append(turn.resumed())
-        if self.conversation.is_interrupted:
-            turn.cancel(INTERRUPTED)
+        if self.conversation.is_interrupted or self.conversation.is_deleted:
+            turn.cancel(DELETED if self.conversation.is_deleted else INTERRUPTED)
         return turn
 
     async def _close_left_open(self) -> OpenTurn | None:
@@ -219,6 +221,7 @@ class Session(SessionRecord):
             self._audience.add(input_id, message.subscription)
         with message.reply:
             try:
+                self.fold_committed()  # it may be deleted by now
                 await self._begin_waiting(nursery)
                 ticket = await self._accept(
                     InputAccepted(
@@ -255,6 +258,10 @@ class Session(SessionRecord):
             self._start_turns(nursery, self._turn)
 
     async def _accept(self, accepted: InputAccepted) -> InputTicket:
+        if self.conversation.is_deleted:
+            raise ConflictError(
+                f"{self.session_id} is deleted, and takes no prompts: restore it first"
+            )
         if len(self._queue) >= MAX_WAITING_INPUTS:
             raise OverloadedError(
                 f"{MAX_WAITING_INPUTS} inputs wait already in {self.session_id}; try later"
@@ -352,7 +359,7 @@ class Session(SessionRecord):
             reply.send(True) if error is None else reply.fail(error)
 
     async def _next_turn(self) -> Turn | None:
-        if not self._queue or self._is_stopping:
+        if not self._queue or self._is_stopping or self.conversation.is_deleted:
             return None
         turn = self._turn = self._make_turn(self._queue[0])
         self._queue.popleft()

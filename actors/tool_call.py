@@ -359,3 +359,11 @@ def _one_line(crash: BaseException) -> str:
     except Exception:  # the application's exception: its own `__str__` may crash too
         text = ""
     return f"{type(crash).__name__}: {text}" if text else type(crash).__name__
+
+
+CANCELLED_ALONE = failure_outcome(
+    ErrorType.CANCELLED,
+    "A person cancelled this call, and nothing else of the turn. What it did until then is done.",
+    status=CallStatus.CANCELLED,
+)
+"""Of a running call that `Activity.cancel` ends."""

@@ -15,6 +15,7 @@ from . import (
     approval_commands,
     attach_command,
     backup_commands,
+    chat_command,
     daemon_commands,
     key_commands,
     memory_commands,
@@ -22,6 +23,7 @@ from . import (
     policy_commands,
     protocol_command,
     provider_commands,
+    session_commands,
     skill_commands,
     token_commands,
     undo_command,
@@ -35,12 +37,13 @@ from .tuning import Tuning
 if TYPE_CHECKING:
     from .choice import RunOptions
 
-GROUPS = frozenset({"keys", "providers", "models", "policy", "grants", "memory", "skills", "token", "service"})
+GROUPS = frozenset({"keys", "providers", "models", "policy", "grants", "memory", "session", "skills", "token", "service"})
 """Those with commands of their own."""
 
 COMMANDS = frozenset(
     {
         "run",
+        "chat",
         "record",
         "tools",
         "doctor",
@@ -133,8 +136,10 @@ app.command(undo_command.undo)
 app.command(attach_command.attach)
 app.command(protocol_command.protocol)
 app.command(token_commands.token)
+app.command(session_commands.session)
 app.command(backup_commands.backup)
 app.command(backup_commands.restore)
+app.command(chat_command.chat)
 app.command(daemon_commands.serve)
 app.command(daemon_commands.status)
 app.command(daemon_commands.stop)
@@ -255,6 +260,8 @@ def execute(tokens: Sequence[str]) -> int:
         CallboardError: The command failed.
     """
     command: Callable[..., Any]
+    if not tokens and chat_command.is_wanted_alone():
+        return chat_command.chat()
     try:
         command, bound, _ = app.parse_args(tokens, print_error=False, exit_on_error=False)
     except CycloptsError as error:

@@ -19,6 +19,7 @@ import trio
 from ..config.daemon_file import RunningDaemon, find_daemon
 from ..config.settings import Settings
 from ..runtime.data_lock import DataInUse
+from ..runtime.errors import StorageError
 from ..runtime.secrets import Secret
 
 AGAIN_SECONDS = 0.25
@@ -55,9 +56,13 @@ class DoorPlan(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
 
 
-def door_of(running: RunningDaemon) -> Door:
-    """The door of a daemon that was found."""
-    return Door(url=running.url, token=running.token)
+def find_door(data: Path) -> Door | None:
+    """The door of the daemon that runs on a data folder, if one does."""
+    try:
+        running = find_daemon(data)
+    except StorageError:
+        return None  # just now it is written, or removed
+    return None if running is None else Door(url=running.url, token=running.token)
 
 
 @asynccontextmanager
@@ -68,24 +73,24 @@ async def open_door(plan: DoorPlan) -> AsyncGenerator[Door]:
         DataInUse: A process that is no daemon has the data folder.
         CallboardError: No runtime can be opened.
     """
-    found = find_daemon(plan.data)
+    found = find_door(plan.data)
     if found is None:
         try:
             async with _own_door(plan) as door:
                 yield door
             return
         except DataInUse:
-            found = await wait_daemon(plan.data, APPEAR_SECONDS)
+            found = await wait_door(plan.data, APPEAR_SECONDS)
             if found is None:
                 raise
-    yield door_of(found)
+    yield found
 
 
-async def wait_daemon(data: Path, seconds: float) -> RunningDaemon | None:
-    """The daemon of a data folder, once there is one."""
+async def wait_door(data: Path, seconds: float) -> Door | None:
+    """The same, once there is one."""
     with trio.move_on_after(seconds):
         while True:
-            if (found := find_daemon(data)) is not None:
+            if (found := find_door(data)) is not None:
                 return found
             await trio.sleep(AGAIN_SECONDS)
     return None

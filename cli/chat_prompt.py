@@ -10,13 +10,15 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from contextlib import AbstractContextManager
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import trio
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import WordCompleter
+from prompt_toolkit.data_structures import Size
 from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import ANSI, AnyFormattedText
 from prompt_toolkit.input import create_input
@@ -25,6 +27,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle
 
 from .chat_history import ChatHistory
+from .chat_modes import TerminalModes
 from .chat_screen import Holding, Typed
 from .folding import MIN_COLUMNS, columns_of
 from .output import MAX_WAITING_CHARS, Output
@@ -32,7 +35,7 @@ from .output import MAX_WAITING_CHARS, Output
 GATHER_SECONDS = 0.02
 """Between two prints: what comes faster is printed at once, and the eye sees no difference."""
 
-_USUAL_COLUMNS = 80
+_USUAL_COLUMNS, _USUAL_ROWS = 80, 24
 _BEGIN_UPDATE, _END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
 """Terminals that know these show nothing of what is between them before all of it is there."""
 
@@ -47,17 +50,17 @@ class LiveScreen:
         has_signs: Whether the terminal shows more than ASCII.
     """
 
-    def __init__(
-        self, output: Output, data: Path, commands: list[str], *, has_signs: bool
-    ) -> None:
+    def __init__(self, output: Output, data: Path, commands: list[str], *, has_signs: bool) -> None:
         self._output = output
         self._holding = Holding(output)
-        self._mark = "› " if has_signs else "> "
+        self._modes = TerminalModes(0)
+        self._mark = "▸ " if has_signs else "> "
         self._lock = threading.Lock()
         self._waiting: list[str] = []
         self._chars = 0
         self._live = ""
         self._loop: Any = None  # of prompt_toolkit's thread, while a person may type
+        self._is_editing = False
         self._is_flush_due = False
         self._is_unwanted = False
         self._is_updating = False
@@ -79,7 +82,7 @@ class LiveScreen:
             enable_suspend=True,
             erase_when_done=True,
             input=create_input(sys.stdin),
-            output=Vt100_Output.from_pty(sys.stdout, term=os.environ.get("TERM"), enable_cpr=False),
+            output=Vt100_Output(sys.stdout, _size, term=os.environ.get("TERM"), enable_cpr=False),
         )
         session.app.after_render += self._rendered
         return session
@@ -96,7 +99,7 @@ class LiveScreen:
         if not text:
             return
         with self._lock:
-            if self._loop is None or self._holding.is_held:
+            if not self._is_editing:
                 self._holding.write(text)
                 return
             self._waiting.append(text)
@@ -122,9 +125,17 @@ class LiveScreen:
         if not self._holding.is_held:
             await self._output.wait_room()
 
-    def held(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def taken(self) -> Generator[None]:
         """See `Screen`."""
-        return self._holding
+        with self._modes.quiet():
+            yield
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """See `Screen`."""
+        with self._holding, self._modes.usual():
+            yield
 
     async def drain(self) -> None:
         """Waits until all is out; nobody may type then."""
@@ -160,8 +171,11 @@ class LiveScreen:
     def _taken(self) -> str:
         text, self._waiting, self._chars = "".join(self._waiting), [], 0
         if text:
-            self._trio.run_sync_soon(self._room.set)
+            self._trio.run_sync_soon(self._make_room)
         return text
+
+    def _make_room(self) -> None:
+        self._room.set()
 
     def _message(self) -> AnyFormattedText:
         return ANSI(self._live + self._mark)
@@ -170,15 +184,22 @@ class LiveScreen:
 
     async def read(self, *, is_idle: bool) -> Typed:
         """See `Screen`."""
-        await self._output.drain()
         typed: list[Typed] = []
         done = trio.Event()
-        self._is_unwanted = False
+        self._is_unwanted, self._is_editing = False, True
+        try:
+            await self._output.drain()
+        except BaseException:
+            self._stop_editing()
+            raise
 
         async def edit() -> None:
             # Not abandoned when cancelled: it is told to end, and does.
             with trio.CancelScope(shield=True):
-                typed.append(await trio.to_thread.run_sync(self._edit))
+                try:
+                    typed.append(await trio.to_thread.run_sync(self._edit))
+                finally:
+                    self._stop_editing()
             done.set()
 
         async with trio.open_nursery() as nursery:
@@ -198,14 +219,21 @@ class LiveScreen:
         finally:
             with self._lock:
                 self._loop = None
-                self._is_flush_due = False
-                self._holding.write(self._taken())
         self._kept = Document(typed.text) if typed.kind == "interrupt" else Document()
         return typed if isinstance(typed, Typed) else Typed("line", typed)
+
+    def _stop_editing(self) -> None:
+        """From here on text goes its own way, behind what waits."""
+        with self._lock:
+            self._is_editing = self._is_flush_due = False
+            text = self._taken()
+        self._holding.write(text)
 
     def _begun(self) -> None:
         with self._lock:
             self._loop = self._session.app.loop
+            if self._waiting:
+                self._call_soon()
             if self._is_unwanted:
                 self._session.app.exit(result=Typed("interrupt", self._kept.text))
 
@@ -223,6 +251,14 @@ class LiveScreen:
     def keep(self, text: str) -> None:
         """What stands in the input when it is there again."""
         self._kept = Document(text)
+
+
+def _size() -> Size:
+    try:
+        columns, rows = os.get_terminal_size(1)
+    except OSError:
+        columns, rows = 0, 0  # it is gone
+    return Size(rows=rows or _USUAL_ROWS, columns=columns or _USUAL_COLUMNS)
 
 
 def _bindings() -> KeyBindings:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import trio
 
 from ..client import Client
+from ..client_events import RemoteEvent
 from ..runtime.approval import ApprovalAnswer, ApprovalRequest
 from ..runtime.channel import UserQuestion
 from ..runtime.errors import CallboardError, ConflictError, NotFoundError, ValidationError
@@ -24,7 +26,7 @@ from ..runtime.events import (
     TurnEnded,
 )
 from ..runtime.wire.questions import ListQuestions, Questions
-from .approvals import ANSWERED_BY, block, question
+from .approvals import block, question
 from .dialogue import Dialogue
 from .editing import Editor
 from .escaping import exact, safe_line
@@ -58,9 +60,20 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     words: QuestionAsked | None = None
 
     @property
+    def is_approval(self) -> bool:
+        """Whether it is about a call, and not a model's own."""
+        return self.tool != "ask_user"
+
+    @property
+    def how_to_answer(self) -> str:
+        """The command that answers it elsewhere."""
+        verb = "approve" if self.is_approval else "attach"
+        return f"callboard {verb} {self.question_id if self.is_approval else 'SESSION'}"
+
+    @property
     def headline(self) -> str:
         """One line for a notification; nothing that a model wrote but the tool's name."""
-        if self.words is not None or self.tool == "ask_user":
+        if not self.is_approval:
             return "callboard: the model has a question"
         return f"callboard asks: may {safe_line(self.tool)} run?"
 
@@ -93,7 +106,8 @@ class ChatQuestions:
         self._style = style
         self._arrived = arrived
         self._open: dict[str, Asked] = {}
-        self._asking: str = ""
+        self._is_known = False
+        self._asking = ""
         self._scope = trio.CancelScope()
         self._is_sending = False
         self._withdrawn_by = ""
@@ -144,17 +158,33 @@ class ChatQuestions:
             self._remove(question_id, "")
 
     def next(self) -> Asked | None:
-        """The one to put now."""
-        return next(iter(self._open.values()), None)
+        """The one to put now; none while it is not known which of those seen wait still."""
+        return next(iter(self._open.values()), None) if self._is_known else None
 
-    def add_waiting(self, asked: Asked) -> None:
-        """One that was asked before this chat looked."""
-        self._add(asked)
+    def settle(self, waiting: list[Asked], known: set[str]) -> None:
+        """From now on what is seen is new: of what was seen so far, what is `known` to wait stays."""
+        for question_id in [*self._open]:
+            if question_id not in known:
+                self._remove(question_id, "")
+        self._is_known = True
+        for asked in waiting:
+            self._add(asked)
+        if self._open:
+            self._arrived()
+
+    def drop(self, asked: Asked) -> None:
+        """It is somebody else's affair."""
+        self._open.pop(asked.question_id, None)
+
+    def unsettle(self) -> None:
+        """From now on what is seen may be long past."""
+        self._is_known = False
 
     def _add(self, asked: Asked) -> None:
         if asked.question_id not in self._open:
             self._open[asked.question_id] = asked
-            self._arrived()
+            if self._is_known:
+                self._arrived()
 
     def _remove(self, question_id: str, who: str) -> None:
         self._open.pop(question_id, None)
@@ -178,38 +208,43 @@ class ChatQuestions:
         self._scope, self._asking, self._withdrawn_by = trio.CancelScope(), asked.question_id, ""
         try:
             with self._scope:
-                async with trio.open_nursery() as nursery:
-                    if asked.child_id:
-                        nursery.start_soon(self._watch_child, client, asked)
-                    await self._put(client, asked)
-                    nursery.cancel_scope.cancel(reason="it is answered")
-        except* NOT_ASKED:
+                await self._put_watched(client, asked)
+            self._open.pop(asked.question_id, None)
+        except NOT_ASKED:
+            self._open.pop(asked.question_id, None)
             self._keyboard.write("(it is no longer asked)\n")
-        except* InputEnded:
-            raise InputEnded from None
         finally:
             self._asking, self._is_sending = "", False
-            self._open.pop(asked.question_id, None)
             self._keyboard.forget_typed()
         if self._scope.cancelled_caught:
             by = f": {safe_line(self._withdrawn_by)} was first" if self._withdrawn_by else ""
             self._keyboard.write(f"\n(no longer asked{by})\n")
 
+    async def _put_watched(self, client: Client, asked: Asked) -> None:
+        raised: BaseException | None = None
+        async with trio.open_nursery() as nursery:
+            if asked.child_id:
+                nursery.start_soon(self._watch_child, client, asked)
+            try:
+                await self._put(client, asked)
+            except (CallboardError, InputEnded) as error:
+                raised = error
+            nursery.cancel_scope.cancel(reason="it has ended")
+        if raised is not None:
+            raise raised
+
     async def _watch_child(self, client: Client, asked: Asked) -> None:
         """An answer to a question below stands on the record of the session below."""
-        async with client.events(asked.child_id, after_seq=0) as events:
-            async for event in events:
-                if isinstance(event, Stored):
-                    match event.event:
-                        case (
-                            ApprovalAnswered(approval_id=question_id, answered_by=who)
-                            | QuestionAnswered(question_id=question_id, answered_by=who)
-                        ) if question_id == asked.question_id:
-                            self._remove(question_id, who)
-                            return
+        with suppress(CallboardError):  # then its answer is refused, which says as much
+            async with client.events(asked.child_id, after_seq=0) as events:
+                async for event in events:
+                    who = _answered_by(event, asked.question_id)
+                    if who is not None:
+                        self._remove(asked.question_id, who)
+                        return
 
     async def _put(self, client: Client, asked: Asked) -> None:
-        if asked.tool != "ask_user":
+        if asked.is_approval:
             await self._put_approval(client, asked.question_id)
         elif asked.words is not None:
             words = asked.words
@@ -269,12 +304,32 @@ class ChatQuestions:
         await client.answer_question(question_id, typed, option=option)
 
 
-async def waiting_questions(client: Client, session_id: str) -> list[Asked]:
-    """Those of a session, and of branches that ask there, that wait now."""
+async def put_to_nobody(client: Client, asked: Asked, *, is_host: bool) -> str:
+    """Where nobody sits: the command's own daemon is told no; another may have people.
+
+    Gives what to say about it.
+    """
+    if not is_host:
+        await trio.lowlevel.checkpoint()
+        return f"{asked.tool} waits for an answer: {asked.how_to_answer}"
+    try:
+        if asked.is_approval:
+            answer = ApprovalAnswer(decision="deny", reason="nobody is at a terminal")
+            await client.answer(asked.question_id, answer)
+        else:
+            await client.answer_question(asked.question_id, "Nobody is here to answer.")
+    except CallboardError as error:
+        return str(error)
+    return ""
+
+
+async def waiting_questions(client: Client, session_id: str) -> tuple[list[Asked], set[str]]:
+    """Those of a session, and of branches that ask there, that wait now; and the ids of all."""
+    rows = await client.approvals()
     found = [
         Asked(question_id=row.approval_id, call_id=row.call_id, tool=row.tool)
-        for row in reversed(await client.approvals())
-        if row.session_id == session_id and not row.is_deferred
+        for row in reversed(rows)
+        if row.session_id == session_id and not row.is_deferred and not row.same_as
     ]
     params = ListQuestions(session_id=session_id)
     for each in (await client.request("question/list", params, Questions)).questions:
@@ -288,7 +343,18 @@ async def waiting_questions(client: Client, session_id: str) -> list[Asked]:
                 words=None,
             )
         )
-    return found
+    return found, {row.approval_id for row in rows} | {each.question_id for each in found}
+
+
+def _answered_by(event: RemoteEvent, question_id: str) -> str | None:
+    """Who answered a question by this event, if it is its answer."""
+    match event:
+        case Stored(event=ApprovalAnswered(approval_id=answered, answered_by=who)):
+            return who if answered == question_id else None
+        case Stored(event=QuestionAnswered(question_id=answered, answered_by=who)):
+            return who if answered == question_id else None
+        case _:
+            return None
 
 
 async def _model_question(client: Client, asked: Asked) -> UserQuestion:
@@ -297,8 +363,3 @@ async def _model_question(client: Client, asked: Asked) -> UserQuestion:
         if each.question_id == asked.question_id:
             return each
     raise NotFoundError(f"{asked.question_id} waits no longer")
-
-
-def said(error: CallboardError) -> str:
-    """An error as one line of a screen."""
-    return safe_line(str(error))

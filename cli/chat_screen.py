@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal, Protocol
 
 import msgspec
@@ -47,6 +47,10 @@ class Screen(Protocol):
 
     async def read(self, *, is_idle: bool) -> Typed:
         """The next thing that a person does; cancelled, what was typed so far is kept."""
+        ...
+
+    def taken(self) -> AbstractContextManager[None]:
+        """Around the whole chat: the terminal is as the screen needs it, and afterwards as it was."""
         ...
 
     def held(self) -> AbstractContextManager[None]:
@@ -122,6 +126,10 @@ class PlainScreen:
         """A line; a prompt stands there while nothing is under way."""
         line = await self._keyboard.line(PROMPT if is_idle else "")
         return Typed("end") if line is None else Typed("line", line)
+
+    def taken(self) -> AbstractContextManager[None]:
+        """It is as it is."""
+        return nullcontext()
 
     def held(self) -> AbstractContextManager[None]:
         """See `Screen`."""

@@ -6,11 +6,11 @@ events ──► transcript ──► rows above the input
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 
 import msgspec
 
+from ..client_events import RemoteEvent
 from ..runtime.definitions import InputSource
 from ..runtime.events import (
     CallDeferred,
@@ -18,7 +18,7 @@ from ..runtime.events import (
     CallProgress,
     CallProposed,
     CallStarted,
-    DurableEvent,
+    Event,
     InputAccepted,
     InputCancelled,
     InputDelivered,
@@ -27,21 +27,19 @@ from ..runtime.events import (
     MessageSent,
     PlanSet,
     Stored,
-    StreamBatch,
     TitleSet,
     TurnEnded,
     TurnResumed,
     TurnStarted,
 )
 from ..runtime.history import Refusal, Text, Thinking
-from ..runtime.live_state import RunningOutput
 from ..runtime.plan_events import PlanItem
-from ..runtime.stream import AnyStreamEvent, RefusalDelta, TextDelta, ThinkingDelta
-from ..runtime.wire.updates import Snapshot
+from ..runtime.stream import RefusalDelta, TextDelta, ThinkingDelta
 from .approvals import block
 from .escaping import safe_line, safe_text, shortened
+from .live_pieces import LivePieces
 from .style import Style, counted, seconds
-from .transcript import Transcript
+from .transcript import Transcript, TurnEvent
 
 MAX_TAIL_LINES = 3
 """Of a running call's output that are shown: enough to see that it goes on, and what it does."""
@@ -109,8 +107,8 @@ class ChatView:
         self._style = style
         self._is_live = is_live
         self._now = now
-        self._stream_id = ""
-        self._shown: deque[str] = deque()
+        self._pieces = LivePieces()
+        self._shown: list[str] = []
         self._thinking_since: float | None = None
         self._began = 0.0
         self._running: dict[str, _Running] = {}
@@ -120,80 +118,65 @@ class ChatView:
         """Whether nothing runs and nothing waits to."""
         return not self.is_running and not self.waiting
 
-    def take(self, event: Stored | StreamBatch | CallProgress | MessageDiscarded | Snapshot) -> None:
+    def take(self, event: RemoteEvent) -> None:
         """Shows an event."""
+        if isinstance(event, Stored):
+            self.seq = event.seq
+        for each in self._pieces.take(event):
+            self._take_piece(each)
+
+    def _take_piece(self, event: TurnEvent) -> None:
         match event:
-            case Stored():
-                self.seq = event.seq
-                self._take_stored(event.event)
-            case Snapshot():
-                self._take_snapshot(event)
-            case StreamBatch():
-                self._take_batch(event)
+            case TextDelta(text=text) | RefusalDelta(text=text):
+                self._text(text)
+            case ThinkingDelta():
+                self._think(event)
             case CallProgress():
                 self._progress(event)
             case MessageDiscarded():
-                self._forget_stream()
+                self._forget_answer()
                 self._transcript.show(event)
+            case Event():
+                self._take_stored(event)
+            case _:
+                pass
 
     def notice(self, text: str) -> None:
         """A line of callboard's own."""
         self._transcript.notice(text)
 
+    def interrupt(self) -> None:
+        """Something else is printed next: text that stands open ends."""
+        self._transcript.interrupt()
+
     # ── the answer ───────────────────────────────────────────────────────────────────────────────
 
-    def _take_batch(self, batch: StreamBatch) -> None:
-        if batch.stream_id != self._stream_id:
-            self._forget_stream()
-            self._stream_id = batch.stream_id
-        for event in batch.events:
-            self._take_delta(event)
-
-    def _take_delta(self, event: AnyStreamEvent) -> None:
-        match event:
-            case TextDelta(text=text) | RefusalDelta(text=text) if text:
-                self._end_thinking()
-                self._shown.append(text)
-                self._transcript.show(TextDelta(text))
-            case ThinkingDelta(text=text):
-                if self._thinking_since is None:
-                    self._thinking_since = self._now()
-                    if not self._is_live:
-                        self._transcript.show(event)
-            case _:
-                pass
-
-    def _take_snapshot(self, snapshot: Snapshot) -> None:
-        """What is under way as a whole: of the answer, what was not shown yet is."""
-        answer = snapshot.answer
-        if answer is not None:
-            self._show_rest(answer.stream_id, _text_of(answer.events))
-        for output in snapshot.outputs:
-            self._set_output(output)
-
-    def _show_rest(self, stream_id: str, whole: str) -> None:
-        shown = "".join(self._shown)
-        if shown and (stream_id != self._stream_id or not whole.startswith(shown)):
-            self._transcript.show(MessageDiscarded(self._stream_id, "it began anew"))
-            shown = ""
-        self._stream_id = stream_id
-        self._shown = deque([whole])
-        if rest := whole[len(shown) :]:
+    def _text(self, text: str) -> None:
+        if text:
             self._end_thinking()
-            self._transcript.show(TextDelta(rest))
+            self._shown.append(text)
+            self._transcript.show(TextDelta(text))
+
+    def _think(self, event: ThinkingDelta) -> None:
+        if self._thinking_since is None:
+            self._thinking_since = self._now()
+            if not self._is_live:
+                self._transcript.show(event)
 
     def _message(self, message: MessageCompleted) -> None:
-        whole = "".join(
-            part.text for part in message.parts if isinstance(part, Text | Refusal)
-        )
-        self._show_rest(self._stream_id, whole)
-        self._forget_stream()
+        whole = "".join(part.text for part in message.parts if isinstance(part, Text | Refusal))
+        shown = "".join(self._shown)
+        if whole.startswith(shown):
+            self._text(whole[len(shown) :])
+        else:
+            self._transcript.show(MessageDiscarded("", "the record has another text"))
+            self._text(whole)
+        self._forget_answer()
         if thinking := "\n".join(p.text for p in message.parts if isinstance(p, Thinking)):
             self.thinking = thinking
         self._transcript.show(message)
 
-    def _forget_stream(self) -> None:
-        self._stream_id = ""
+    def _forget_answer(self) -> None:
         self._shown.clear()
         self._end_thinking()
 
@@ -207,7 +190,7 @@ class ChatView:
 
     # ── what is on record ────────────────────────────────────────────────────────────────────────
 
-    def _take_stored(self, event: DurableEvent) -> None:
+    def _take_stored(self, event: Event) -> None:
         match event:
             case InputAccepted(source=InputSource.PERSON):
                 self._input(event)
@@ -236,7 +219,7 @@ class ChatView:
             case _:
                 self._take_call(event)
 
-    def _take_call(self, event: DurableEvent) -> None:
+    def _take_call(self, event: Event) -> None:
         match event:
             case CallProposed():
                 brief = _brief(event.arguments)
@@ -251,7 +234,7 @@ class ChatView:
                 self._end_turn(event)
             case _:
                 pass
-        self._transcript.show(event)
+        self._transcript.show(event)  # type: ignore[arg-type]  # each is one of the union
 
     def _begin_turn(self, event: TurnStarted) -> None:
         self.is_running, self._began = True, self._now()
@@ -260,7 +243,7 @@ class ChatView:
             self.waiting.pop(input_id, None)
 
     def _end_turn(self, event: TurnEnded) -> None:
-        self._forget_stream()
+        self._forget_answer()
         self._running.clear()
         self.is_running, self.outcome = False, event.outcome
         if event.message and event.outcome != "answered":
@@ -269,7 +252,7 @@ class ChatView:
     def _input(self, said: InputAccepted) -> None:
         self.waiting[said.input_id] = said
         self._transcript.interrupt()
-        sign = "›" if self._style.signs else ">"
+        sign = "▸" if self._style.signs else ">"
         first, *others = safe_text(said.text).split("\n")
         rows = [f"{sign} {first}", *(f"  {line}" for line in others)]
         text = "\n".join(self._style.paint(row, "bold") for row in rows)
@@ -285,12 +268,6 @@ class ChatView:
             running.add(event.text)
         else:
             self._transcript.show(event)
-
-    def _set_output(self, output: RunningOutput) -> None:
-        running = self._running.get(output.call_id)
-        if running is not None:
-            running.tail = ""
-            running.add(output.text)
 
     def live_lines(self, columns: int) -> list[str]:
         """The lines above the input, as of now."""
@@ -334,10 +311,6 @@ class ChatView:
         if self.model:
             parts.append(safe_line(self.model))
         return dot.join(parts if self.is_running else [*parts, "/help"])
-
-
-def _text_of(events: list[AnyStreamEvent]) -> str:
-    return "".join(e.text for e in events if isinstance(e, TextDelta | RefusalDelta))
 
 
 def _brief(arguments: str) -> str:

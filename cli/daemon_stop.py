@@ -56,17 +56,7 @@ async def _stop(data: Path, daemon: RunningDaemon, now: bool) -> None:
 
 def _is_there(data: Path, daemon: RunningDaemon) -> bool:
     found = find_daemon(data)
-    return (found is not None and found.pid == daemon.pid) or _runs(daemon.pid)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return False  # the number is another user's process by now
-    return True
+    return found is not None and found.pid == daemon.pid
 
 
 def _signal(daemon: RunningDaemon) -> None:

@@ -48,7 +48,6 @@ def show_doctor(config: Path | None, data: Path, *, json: bool) -> int:
         *file_findings(data, config_file(config).parent),
         *trio.run(reach_findings, all_settings, data),
     )
-    is_broken = any(each.state == "problem" for each in checks)
     settings = all_settings.sandbox
     names = [tool.name for tool in builtin_tools()]
     plugins = trio.run(load_plugins, all_settings.plugins, names).plugins
@@ -78,7 +77,11 @@ def show_doctor(config: Path | None, data: Path, *, json: bool) -> int:
             lines.append(f"  advice: {found.advice}")
         if problem is not None:
             lines.append("  run_code, shell and process are not offered to models.")
-        lines += plugin_lines(broken)
-        lines += [redact(line) for each in checks for line in each.lines()]
+        lines += [*plugin_lines(broken), *_checked(checks)]
         sys.stdout.write("\n".join(lines) + "\n")
-    return ANSWERED if problem is None and not broken and not is_broken else FAILED
+    is_broken = bool(broken) or any(each.state == "problem" for each in checks)
+    return ANSWERED if problem is None and not is_broken else FAILED
+
+
+def _checked(checks: tuple[Finding, ...]) -> list[str]:
+    return [redact(line) for each in checks for line in each.lines()]

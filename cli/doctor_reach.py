@@ -76,15 +76,16 @@ async def _provider(endpoint: Endpoint) -> Finding:
     """Whether its address takes connections; `providers test` asks it for a word."""
     where = urlsplit(endpoint.base_url)
     port = where.port or (443 if where.scheme == "https" else 80)
-    why = f"no answer within {CONNECT_SECONDS:g} s"
-    with trio.move_on_after(CONNECT_SECONDS):
-        try:
+    try:
+        with trio.fail_after(CONNECT_SECONDS):
             stream = await trio.open_tcp_stream(where.hostname or "", port)
-        except OSError as error:
-            why = str(error)
-        else:
-            await trio.aclose_forcefully(stream)
-            return good("provider", f"{endpoint.name} is there, at {where.hostname}:{port}")
+    except trio.TooSlowError:
+        why = f"no answer within {CONNECT_SECONDS:g} s"
+    except OSError as error:
+        why = str(error)
+    else:
+        await trio.aclose_forcefully(stream)
+        return good("provider", f"{endpoint.name} is there, at {where.hostname}:{port}")
     return problem(
         "provider",
         f"{endpoint.name} at {where.hostname}:{port} can't be reached: {why}",
@@ -109,13 +110,15 @@ def _port(settings: ServerSettings) -> Finding:
 async def _daemon(daemon: RunningDaemon) -> Finding:
     """Whether it answers, and is well."""
     status: Status | None = None
-    why = f"no answer within {CONNECT_SECONDS:g} s"
-    with trio.move_on_after(CONNECT_SECONDS):
-        try:
+    why = ""
+    try:
+        with trio.fail_after(CONNECT_SECONDS):
             async with connect(daemon.url, daemon.token.reveal()) as client:
                 status = await client.status()
-        except CallboardError as error:
-            why = str(error)
+    except trio.TooSlowError:
+        why = f"no answer within {CONNECT_SECONDS:g} s"
+    except CallboardError as error:
+        why = str(error)
     where = f"process {daemon.pid}, at {daemon.url}"
     if status is None:
         fix = "callboard logs says why; callboard stop, then callboard serve"

@@ -16,6 +16,7 @@ from ..runtime.events import (
     StreamBatch,
     TurnEnded,
 )
+from ..runtime.history import Part, Refusal, Text, Thinking
 from ..runtime.live_state import RunningOutput, joined
 from ..runtime.stream import (
     AnyStreamEvent,
@@ -26,6 +27,9 @@ from ..runtime.stream import (
 )
 from ..runtime.wire.updates import Snapshot
 from .transcript import TurnEvent
+
+Said = TextDelta | ThinkingDelta | RefusalDelta
+"""What people read of an answer while it comes."""
 
 MAX_EVENTS = 256
 """Events of an answer before neighbours are joined: a join costs as much as the text is long."""
@@ -45,8 +49,9 @@ class LivePieces:
         """What is new in this one."""
         match event:
             case Stored():
+                rest = self._rest_of_message(event.event)
                 self._fold(event.event)
-                return [event.event]
+                return [*rest, event.event]
             case Snapshot():
                 return [*self._rest_of_answer(event.answer), *self._rest_of_outputs(event.outputs)]
             case _:
@@ -91,6 +96,14 @@ class LivePieces:
         withdrawn = [MessageDiscarded(stream_id, WITHDRAWN)] if known else []
         return [*withdrawn, *self._known]
 
+    def _rest_of_message(self, event: DurableEvent) -> list[AnyStreamEvent]:
+        """What was said in an answer that is whole by now, and was not heard while it came."""
+        if not isinstance(event, MessageCompleted):
+            return []
+        known = joined([each for each in self._known if isinstance(each, Said)])
+        said = joined([delta for part in event.parts if (delta := _delta_of(part)) is not None])
+        return _behind(known, said) or []
+
     def _rest_of_outputs(self, outputs: tuple[RunningOutput, ...]) -> list[TurnEvent]:
         found: list[TurnEvent] = []
         for output in outputs:
@@ -118,8 +131,20 @@ def _behind(known: list[AnyStreamEvent], now: list[AnyStreamEvent]) -> list[AnyS
     return [*([] if after == before else [rest]), *now[last + 1 :]]
 
 
+def _delta_of(part: Part) -> AnyStreamEvent | None:
+    match part:
+        case Text(text=text):
+            return TextDelta(text)
+        case Thinking(text=text):
+            return ThinkingDelta(text)
+        case Refusal(text=text):
+            return RefusalDelta(text)
+        case _:
+            return None
+
+
 def _text_of(event: AnyStreamEvent) -> str | None:
-    if isinstance(event, TextDelta | ThinkingDelta | RefusalDelta):
+    if isinstance(event, Said):
         return event.text
     return event.arguments if isinstance(event, ToolCallDelta) else None
 

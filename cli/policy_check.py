@@ -3,60 +3,19 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
-from pathlib import Path
 
 import msgspec
 
-from ..actors.tool_call import find_tool
 from ..config.files import config_folder, data_folder
-from ..config.policy import PolicyBook, PolicyQuestion
-from ..config.policy_preset import Ruling
-from ..config.policy_rules import Verdict
+from ..config.policy import PolicyBook
 from ..config.search_engines import search_places
 from ..config.settings import Settings
-from ..runtime.definitions import Agent, Capability, Preset, SessionKind, Tier, ToolFailure
-from ..runtime.errors import ValidationError
-from ..tools.argument_text import without_advice
+from ..policy_verdict import CheckedCall, Judge, PolicyAnswer
+from ..runtime.definitions import Preset
 from ..tools.registry import ToolRegistry, builtin_tools
-from ..tools.tool import Tool, ToolContext
-from ..tools.workspace import open_workspace
 from .escaping import exact, safe_line
 from .exit_codes import ANSWERED
 from .json_lines import json_line
-
-
-class CheckedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line asks about; the session has connected nowhere so far."""
-
-    tool: str
-    arguments: str
-    agent: str = "general"
-    kind: str = "main"
-    channel: str | None = None
-    preset: str | None = None
-    workspace: Path | None = None
-    is_tainted: bool = False
-    has_private: bool = False
-
-
-class PolicyAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What is printed; with `--json`, in this form.
-
-    Attributes:
-        arguments: As the policy saw them: canonical JSON.
-        policy: The version of the policy.
-    """
-
-    verdict: Verdict
-    reason: str
-    rule: str
-    tool: str
-    tier: Tier
-    arguments: str
-    agent: str
-    kind: SessionKind
-    policy: str
 
 
 def show_verdict(call: CheckedCall, settings: Settings, *, json: bool) -> int:
@@ -85,73 +44,10 @@ def answer_about(call: CheckedCall, settings: Settings) -> PolicyAnswer:
     agent = settings.agent(call.agent)
     if call.preset is not None:
         agent = msgspec.structs.replace(agent, policy=Preset(call.preset))
-    kind = SessionKind(call.kind)
-    policy = PolicyBook(settings.rules, search_places(settings.search)).policy(
-        agent, kind=kind, channel=call.channel
+    judge = Judge(
+        agent=agent,
+        policies=PolicyBook(settings.rules, search_places(settings.search)),
+        registry=ToolRegistry(builtin_tools()),
+        forbidden=(data_folder(), config_folder()),
     )
-    registry = ToolRegistry(builtin_tools())
-    tool = registry.get(call.tool)
-    question = _unknown(call) if tool is None else _question(call, tool, agent, kind)
-    is_exposed = call.is_tainted and call.has_private
-    ruling = policy.ruling(msgspec.structs.replace(question, is_exposed=is_exposed))
-    if tool is not None:
-        ruling = _if_available(registry, call.tool, agent, kind) or ruling
-    return PolicyAnswer(
-        verdict=ruling.verdict,
-        reason=ruling.reason,
-        rule=ruling.rule,
-        tool=call.tool,
-        tier=question.final_tier,
-        arguments=question.arguments,
-        agent=agent.name,
-        kind=kind,
-        policy=policy.version,
-    )
-
-
-def _if_available(
-    registry: ToolRegistry, name: str, agent: Agent, kind: SessionKind
-) -> Ruling | None:
-    """The denial of a tool that such a session does not have; it comes before every rule."""
-    try:
-        find_tool(registry, name, agent, kind)
-    except ToolFailure as failure:
-        has = agent.tools is None or name in agent.tools
-        rule = f"{kind} sessions" if has else f"tools of agent {agent.name}"
-        return Ruling(Verdict.DENY, str(failure), rule)
-    return None
-
-
-def _unknown(call: CheckedCall) -> PolicyQuestion:
-    try:
-        given = msgspec.json.decode(call.arguments, type=dict[str, object])
-    except msgspec.MsgspecError as error:
-        raise ValidationError(f"the arguments are no JSON object: {error}") from error
-    canonical = msgspec.json.encode(given, order="deterministic").decode()
-    return PolicyQuestion(tool=call.tool, definition=None, tier=None, arguments=canonical)
-
-
-def _question(call: CheckedCall, tool: Tool, agent: Agent, kind: SessionKind) -> PolicyQuestion:
-    with ExitStack() as resources:
-        context = ToolContext(
-            session_id="check", turn_id="check", call_id="check", session_kind=kind, agent=agent
-        )
-        if {Capability.FILES_READ, Capability.FILES_WRITE}.intersection(tool.definition.needs):
-            forbidden = (data_folder(), config_folder())
-            workspace = open_workspace(call.workspace or Path.cwd(), forbidden=forbidden)
-            resources.callback(workspace.close)
-            context.files_read = workspace.read_only()
-            context.files_write = None if kind is SessionKind.WORKER else workspace
-        try:
-            arguments = tool.decode(call.arguments)
-            reason = tool.approval_reason(arguments, context)
-        except ToolFailure as failure:
-            said = without_advice(str(failure))
-            raise ValidationError(f"{call.tool} refuses this call itself: {said}") from failure
-        return PolicyQuestion(
-            tool=call.tool,
-            definition=msgspec.structs.replace(tool.definition, needs=tool.needs(arguments)),
-            tier=tool.tier(arguments),
-            arguments=arguments.canonical,
-            approval_reason=reason,
-        )
+    return judge.answer(call)

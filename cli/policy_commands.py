@@ -56,7 +56,8 @@ def check(
     The arguments are validated as the tool does, and nothing runs.
     """
     from ..config.files import load_settings
-    from .policy_check import CheckedCall, show_verdict
+    from ..policy_verdict import CheckedCall
+    from .policy_check import show_verdict
 
     call = CheckedCall(
         tool=tool,

@@ -51,7 +51,7 @@ class RemoteTurn:
         self._people = people
         self._session_id = session_id
         self._prompt: tuple[str, tuple[Attachment, ...], Budget | None] | None = None
-        self._after_seq = 0
+        self._after_seq: int | None = None
         self._turn_id = ""
         self._input_id = ""
         self._events: RemoteEvents | None = None
@@ -74,16 +74,20 @@ class RemoteTurn:
         return self
 
     async def __aenter__(self) -> Self:
+        # Heard first, so that the answer is seen from its first word.
+        events = self._client.events(self._session_id, after_seq=self._after_seq)
+        self._events = await events.__aenter__()
         if self._prompt is not None:
             text, attachments, budget = self._prompt
-            ticket = await self._client.prompt(self._session_id, text, attachments, budget=budget)
-            self._input_id, self._after_seq = ticket.input_id, ticket.seq - 1
-        try:
-            events = self._client.events(self._session_id, after_seq=self._after_seq)
-            self._events = await events.__aenter__()
-        except BaseException:
-            await self._leave()
-            raise
+            try:
+                ticket = await self._client.prompt(
+                    self._session_id, text, attachments, budget=budget
+                )
+            except BaseException:
+                with trio.move_on_after(LEAVE_SECONDS, shield=True):
+                    await events.__aexit__(None, None, None)
+                raise
+            self._input_id = ticket.input_id
         return self
 
     async def __aexit__(

@@ -15,6 +15,7 @@ from ..config.files import MANAGED_NAME, config_file, load_settings
 from ..config.server_settings import ServerSettings
 from ..config.settings import Settings
 from ..embedded import Runtime, open_runtime
+from ..gateway.clients_channel import ClientsChannel
 from ..gateway.configuration import Configuration
 from ..gateway.life import DaemonPlan, live
 from ..runtime.core_dumps import forbid_core_dumps
@@ -101,7 +102,7 @@ class _Opening:
             model=self._options.model,
             workspace=self._data / "workspaces",
             data=self._data,
-            on_approval="wait",
+            channel=ClientsChannel(),
             settings=self._settings,
         )
 

@@ -90,7 +90,7 @@ class _Queue(logging.handlers.QueueHandler):
 def serve_log(folder: Path, log_format: LogFormat) -> Generator[None]:
     """Logs around the block; at its end everything that waits is written."""
     waiting: queue.Queue[logging.LogRecord] = queue.Queue(MAX_QUEUED)
-    outlets = [
+    outlets: list[logging.Handler] = [
         LogFile(folder, max_bytes=MAX_SERVE_LOG_BYTES),
         logging.StreamHandler(sys.stderr),
     ]

@@ -127,7 +127,8 @@ class Credentials:
             )
         if name == LOCAL_NAME:
             raise ValidationError(
-                f"{LOCAL_NAME!r} is the name of the daemon's own token: choose another", field="name"
+                f"{LOCAL_NAME!r} is the name of the daemon's own token: choose another",
+                field="name",
             )
         token = _new_token()
         credential = Credential(

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from .settings import Limits
 
-_Limits = Limits if TYPE_CHECKING else object
+if TYPE_CHECKING:
+    from .settings import Limits as _Limits
+else:
+    _Limits = object
 
 
-class LiveLimits(_Limits):
+class LiveLimits(_Limits):  # type: ignore[misc]  # pyright: ignore[reportGeneralTypeIssues]
     """Stands wherever `Limits` stand, and says what holds by now: one reading is one moment.
 
     Args:

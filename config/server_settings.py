@@ -29,7 +29,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         max_frame_bytes: Of one message of a client. 24 MiB: the attachments of an input.
         max_outbox_bytes: That wait for a slow client. 4 MiB: some seconds of a busy session.
         head_seconds: For the head of a request. 5: it is a kilobyte.
-        send_seconds: For one frame to a client that does not read. 10.
+        send_seconds: For a client to take 64 KiB of what is sent to it. 10: a slow line does it.
         ping_seconds: Between pings; who misses two is gone. 20: proxies forget after 60.
         drain_seconds: For turns to end when the daemon stops. 20: supervisors kill after 90.
         log_level: Of the daemon's log: `debug`, `info`, `warning` or `error`. `info`: what begins,

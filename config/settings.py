@@ -19,11 +19,13 @@ from ..runtime.stream import MAX_ARGUMENT_BYTES
 from .base_url import checked_base_url
 from .development_settings import GitSettings, TestSettings
 from .memory_settings import MemorySettings
+from .notify_settings import NotifySettings
 from .plugin_settings import PluginSettings
 from .policy_rules import PlacedRule
 from .prices import Price
 from .sandbox_settings import SandboxSettings
 from .server_settings import ServerSettings
+from .session_settings import SessionSettings
 
 MAX_COUNT = 100_000
 """No count of concurrent things is sensibly higher; it catches a slipped finger."""
@@ -251,6 +253,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         git: Who `git_commit` commits as.
         tests: What `run_tests` runs.
         server: How `callboard serve` is reached.
+        sessions: What becomes of sessions.
+        notify: How questions make themselves heard where nobody sits.
         keys: How provider keys are kept.
         inactive: Providers that are not to be used, by name; built-in ones too.
         providers: Configured providers, by name.
@@ -270,6 +274,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     git: GitSettings = GitSettings()
     tests: TestSettings = TestSettings()
     server: ServerSettings = ServerSettings()
+    sessions: SessionSettings = SessionSettings()
+    notify: NotifySettings = NotifySettings()
     keys: KeySettings = KeySettings()
     inactive: tuple[str, ...] = ()
     providers: dict[str, ProviderSettings] = msgspec.field(default_factory=dict)

@@ -46,7 +46,9 @@ class Admission:
             raise BadHead(429, "too many wrong tokens from this address; wait a minute")
         self._peers.sent_bad_token(visitor.peer)
         if self._peers.is_locked_out(visitor.peer):
-            logger.warning("%d wrong tokens came from %s within a minute", MAX_BAD_TOKENS, visitor.peer)
+            logger.warning(
+                "%d wrong tokens came from %s within a minute", MAX_BAD_TOKENS, visitor.peer
+            )
         raise BadHead(
             401, "no token, or a wrong one: `callboard token create` makes one on the server"
         )

@@ -13,7 +13,6 @@ from ..runtime.store import SessionRow
 from ..runtime.topics import Topic
 from .daemon import Daemon
 
-
 LOCAL_CALLER = "terminal"
 """As what a command writes on record that works on the store itself."""
 

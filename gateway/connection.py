@@ -42,7 +42,8 @@ CLOSE_SECONDS = 1.0
 """For a client's part of the farewell."""
 MAX_MISSED_PINGS = 2
 
-NORMAL, GOING_AWAY, UNSUPPORTED, RULES_BROKEN, TOO_SLOW = 1000, 1001, 1003, 1008, 1013
+NORMAL, GOING_AWAY, RULES_BROKEN, TOO_SLOW = 1000, 1001, 1008, 1013
+FAILED = 1011, "an error of the server; its log says more"
 
 
 class Connection:
@@ -55,12 +56,14 @@ class Connection:
     def __init__(
         self,
         socket: trio_websocket.WebSocketConnection,
+        stream: trio.abc.SendStream,
         credential: Credential,
         daemon: Daemon,
         table: MethodTable,
     ) -> None:
         self.credential = credential
         self._socket = socket
+        self._stream = stream
         self._daemon = daemon
         self._table = table
         self._outbox = Outbox(daemon.settings.max_outbox_bytes)
@@ -100,7 +103,7 @@ class Connection:
             if hearing is not None:
                 hearing.end()
             with trio.move_on_after(CLOSE_SECONDS, shield=True):
-                code, reason = self._farewell
+                code, reason = self._farewell if self._ended.is_set() else FAILED
                 await self._socket.aclose(code, reason)
 
     # ── what comes in ────────────────────────────────────────────────────────────────────────────
@@ -120,8 +123,10 @@ class Connection:
             self._ended.set()
 
     async def _hello(self, message: str | bytes, hearing: Hearing) -> bool:
+        request_id = None
         try:
             request = await read_request(message)
+            request_id = request.id
             if request.method != HELLO:
                 return False
             hello = await read_params(request, Hello)
@@ -138,16 +143,14 @@ class Connection:
             self._refuse(refused)
             return False
         except CallboardError as error:
-            self._answer_error(request.id, rpc_error(error))
+            self._answer_error(request_id, rpc_error(error))
             return False
         self._answer(request.id, answer)
         for topic in hello.subscribe:
             hearing.subscribe_topic(topic, seq)()
         return True
 
-    async def _receive(
-        self, message: str | bytes, nursery: trio.Nursery, hearing: Hearing
-    ) -> None:
+    async def _receive(self, message: str | bytes, nursery: trio.Nursery, hearing: Hearing) -> None:
         try:
             request = await read_request(message)
             if request.method == HELLO:
@@ -166,9 +169,7 @@ class Connection:
             self._answer_error(request.id, rpc_error(OverloadedError(text)))
             return
         self._running += 1
-        nursery.start_soon(
-            self._call_slow, method, request, params, hearing, name=method.name
-        )
+        nursery.start_soon(self._call_slow, method, request, params, hearing, name=method.name)
 
     def _method(self, request: RpcRequest) -> Method:
         method = self._table.get(request.method)
@@ -218,18 +219,19 @@ class Connection:
     def _answer_error(self, request_id: RequestId | None, error: RpcError) -> None:
         self._put(answer_frame(RpcAnswer(id=request_id, error=error)))
 
-    def _put(self, frame: str) -> None:
+    def _put(self, frame: bytes) -> None:
         self._outbox.put(frame)
         if self._outbox.is_overfull:
             self.close(TOO_SLOW, "the client does not read its answers")
 
     async def _write(self) -> None:
         try:
-            while True:
-                await self._socket.send_message(await self._outbox.take())
+            while self._socket.closed is None:
+                await self._stream.send_all(await self._outbox.take())
                 self._outbox.sent()
-        except trio_websocket.ConnectionClosed:
-            self._ended.set()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        self._ended.set()
 
     async def _ping(self) -> None:
         seconds = self._daemon.settings.ping_seconds

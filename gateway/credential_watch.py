@@ -10,7 +10,7 @@ import trio
 from ..config.credentials import LOCAL_NAME, Credential
 from ..runtime.errors import CallboardError
 from ..runtime.redaction import redacting_logger
-from .daemon import Daemon
+from .daemon import Daemon, OpenConnection
 
 logger = redacting_logger(__name__)
 
@@ -36,13 +36,18 @@ async def watch_credentials(daemon: Daemon) -> None:
             else:
                 known = {each.digest: each for each in listed}
             seen = state
-        for connection in connections if known is not None else ():
-            current = known.get(connection.credential.digest)
-            if current is None:
-                connection.close(RULES_BROKEN, "its token is gone")
-            elif current != connection.credential:
-                connection.close(RULES_BROKEN, "its token has other rights now")
+        if known is not None:
+            _end_stale(connections, known)
         await trio.sleep(LOOK_SECONDS)
+
+
+def _end_stale(connections: list[OpenConnection], known: dict[str, Credential]) -> None:
+    for connection in connections:
+        current = known.get(connection.credential.digest)
+        if current is None:
+            connection.close(RULES_BROKEN, "its token is gone")
+        elif current != connection.credential:
+            connection.close(RULES_BROKEN, "its token has other rights now")
 
 
 def _state_of(path: Path) -> object:

@@ -37,13 +37,13 @@ async def drain(runtime: Runtime, seconds: float, hurry: trio.Event) -> None:
         if patience.cancelled_caught:
             logger.warning("turns still run after %g s: they are cancelled", seconds)
         nursery.cancel_scope.cancel(reason="the drain is over")
-    with trio.move_on_after(STOP_SECONDS) as patience:
-        try:
+    try:
+        with trio.fail_after(STOP_SECONDS):
             await directory_of(runtime).ask(StopSessions(reason="the server stopped"))
-        except CallboardError as error:
-            logger.error("sessions did not end in order: %s", error)
-    if patience.cancelled_caught:
+    except trio.TooSlowError:
         logger.error("sessions did not end within %g s: they are cut off", STOP_SECONDS)
+    except CallboardError as error:
+        logger.error("sessions did not end in order: %s", error)
 
 
 async def _cancel_on(event: trio.Event, scope: trio.CancelScope) -> None:

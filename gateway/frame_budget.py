@@ -15,6 +15,10 @@ MAX_CONTROLS = 256
 """Pings, pongs and the like within `CONTROL_SECONDS`; one every twenty seconds is usual."""
 CONTROL_SECONDS = 60.0
 """After which those are forgiven."""
+SEND_SIZE = 64 * 1024
+"""Bytes that a client must take within the time for a send: on a slow line, too."""
+TELL_SECONDS = 1.0
+"""To tell a client why it is cut off, behind what is being sent to it."""
 MAX_HEAD = 14
 """Bytes of the head of a frame: two, eight of a length, four of a mask."""
 
@@ -37,7 +41,7 @@ class BudgetedStream(trio.abc.Stream):
         stream: Where the bytes come from and go to.
         received: What was read of it already: the handshake.
         max_message_bytes: Of the payloads of one message together.
-        send_seconds: For one send; a client that does not read is cut off after it.
+        send_seconds: For each `SEND_SIZE` bytes; a client that does not read is cut off after it.
     """
 
     def __init__(
@@ -57,22 +61,33 @@ class BudgetedStream(trio.abc.Stream):
             data, self._received = self._received[:size], self._received[size:]
             return data
         data = bytes(await self._stream.receive_some(max_bytes))
+        flood = self._flood(data)
+        if flood is not None:
+            with trio.move_on_after(TELL_SECONDS):
+                await self.send_all(_close_frame(flood))
+            raise flood
+        return data
+
+    def _flood(self, data: bytes) -> TooManyFrames | None:
         try:
             self._frames.count(data, trio.current_time())
         except TooManyFrames as error:
-            if not self._sending.locked():  # else it does not read, or is being told something
-                await self.send_all(_close_frame(error))
-            raise
-        return data
+            return error
+        return None
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Writes; raises `trio.BrokenResourceError` when the client does not read."""
+        """Writes whole frames; raises `trio.BrokenResourceError` when the client does not read."""
         async with self._sending:
-            with trio.move_on_after(self._send_seconds):
-                await self._stream.send_all(data)
-                return
-            await trio.aclose_forcefully(self._stream)
-            raise trio.BrokenResourceError("the client does not read")
+            with memoryview(data) as left:
+                for at in range(0, len(left), SEND_SIZE):
+                    await self._send_some(left[at : at + SEND_SIZE])
+
+    async def _send_some(self, data: memoryview) -> None:
+        with trio.move_on_after(self._send_seconds):
+            await self._stream.send_all(data)
+            return
+        await trio.aclose_forcefully(self._stream)
+        raise trio.BrokenResourceError("the client does not read")
 
     async def wait_send_all_might_not_block(self) -> None:
         """See `trio.abc.SendStream`."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
+import msgspec
 import trio
 
 from ..config.credentials import Credential, Credentials
@@ -19,7 +21,8 @@ from ..embedded import Runtime, directory_of, host_of, inboxes_of
 from ..runtime.errors import ConflictError, ValidationError
 from .credential_watch import watch_credentials
 from .daemon import Daemon
-from .door_rules import door_rules
+from .door_rules import LOCAL_NAMES, DoorRules, door_rules
+from .notices import Notices
 from .plain_routes import plain_routes
 from .server import Server
 from .session_feed import SessionFeeds
@@ -75,33 +78,14 @@ async def open_gateway(
         ValidationError: The address is none of this machine.
     """
     stopped = trio.Event()
-    epoch = await runtime.store.epoch()
     listeners = await listen(settings) if listeners is None else listeners
     port = listeners[0].socket.getsockname()[1]
     raised: BaseException | None = None
     async with trio.open_nursery() as feeds:
-        daemon = Daemon(
-            runtime,
-            settings,
-            Credentials(data),
-            SessionFeeds(directory_of(runtime), feeds),
-            TopicFeed(runtime.store, inboxes_of(runtime), feeds),
-            data / "workspaces",
-            stopped.set,
-            local,
-            epoch,
-        )
-        rules = door_rules(settings.host, port, settings.allowed_hosts, settings.allowed_origins)
-        server = Server(daemon, all_methods(), rules, plain_routes(daemon))
-
-        def take_settings(new: ServerSettings) -> None:
-            daemon.settings = new
-            server.take_settings(
-                new, door_rules(settings.host, port, new.allowed_hosts, new.allowed_origins)
-            )
-
-        daemon.take_settings = take_settings
-        forget = host_of(runtime).inboxes.watch(daemon.counts.take)
+        daemon = await _daemon(runtime, settings, data, feeds, stopped, local)
+        server = _server(daemon, settings, port)
+        feeds.start_soon(_count, daemon, name="counts of events")
+        feeds.start_soon(Notices(runtime).run, name="notices")
         async with trio.open_nursery() as connections:
             feeds.start_soon(watch_credentials, daemon, name="watch of the tokens")
             acceptor = await connections.start(_accept, server, listeners, connections)
@@ -110,13 +94,63 @@ async def open_gateway(
             except BaseException as error:  # noqa: ASYNC103  raised again below
                 raised = error
             finally:
-                forget()
                 acceptor.cancel(reason="the gateway closes")
                 server.farewell()
                 connections.cancel_scope.deadline = trio.current_time() + FAREWELL_SECONDS
         feeds.cancel_scope.cancel(reason="the gateway closes")
     if raised is not None:
         raise raised
+
+
+async def _daemon(
+    runtime: Runtime,
+    settings: ServerSettings,
+    data: Path,
+    feeds: trio.Nursery,
+    stopped: trio.Event,
+    local: Credential | None,
+) -> Daemon:
+    return Daemon(
+        runtime,
+        settings,
+        Credentials(data),
+        SessionFeeds(directory_of(runtime), feeds),
+        TopicFeed(runtime.store, inboxes_of(runtime), feeds),
+        data / "workspaces",
+        stopped.set,
+        local,
+        await runtime.store.epoch(),
+    )
+
+
+async def _count(daemon: Daemon) -> None:
+    """Counts what happens until cancelled."""
+    forget = inboxes_of(daemon.runtime).watch(daemon.counts.take)
+    try:
+        await trio.sleep_forever()
+    finally:
+        forget()
+
+
+def _server(daemon: Daemon, settings: ServerSettings, port: int) -> Server:
+    server = Server(daemon, all_methods(), _rules(settings, port), plain_routes(daemon))
+    daemon.take_settings = partial(_take_settings, daemon, server, settings.host, port)
+    if (guard := host_of(daemon.runtime).guard) is not None:
+        # No tool comes in by the door, whatever the operator lets them connect to.
+        guard.refuse_also((name, port) for name in {settings.host, *LOCAL_NAMES})
+    return server
+
+
+def _rules(settings: ServerSettings, port: int) -> DoorRules:
+    return door_rules(settings.host, port, settings.allowed_hosts, settings.allowed_origins)
+
+
+def _take_settings(
+    daemon: Daemon, server: Server, host: str, port: int, new: ServerSettings
+) -> None:
+    """Has other settings hold, for who listens where it listened."""
+    daemon.settings = new
+    server.take_settings(new, _rules(msgspec.structs.replace(new, host=host), port))
 
 
 async def _accept(

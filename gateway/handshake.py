@@ -32,7 +32,9 @@ def agreed_subprotocol(head: RequestHead) -> str | None:
     if PROTOCOL_NAME in head.subprotocols:
         return PROTOCOL_NAME
     if head.subprotocols:
-        raise BadHead(400, f"name {PROTOCOL_NAME!r} among the subprotocols: it is the one spoken here")
+        raise BadHead(
+            400, f"name {PROTOCOL_NAME!r} among the subprotocols: it is the one spoken here"
+        )
     return None
 
 

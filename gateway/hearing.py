@@ -25,16 +25,20 @@ MAX_CATCHING_UP = 2
 class Hearer(Protocol):
     """A place in a session or in a topic."""
 
-    @property
-    def is_ended(self) -> bool: ...
-
     is_live: bool
 
-    def end(self) -> None: ...
+    @property
+    def is_ended(self) -> bool:
+        """Whether nobody listens any more."""
+        ...
 
-    async def joined(self) -> None: ...
+    async def joined(self) -> None:
+        """Waits until there is something to catch up with; raises why there never will be."""
+        ...
 
-    async def catch_up(self, store: StoreReader) -> None: ...
+    async def catch_up(self, store: StoreReader) -> None:
+        """One step towards being live."""
+        ...
 
 
 class Hearing:

@@ -13,7 +13,7 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, ExitStack, suppress
 from pathlib import Path
 
 import msgspec
@@ -79,14 +79,15 @@ async def live(plan: DaemonPlan) -> None:
         started_at_ms=time.time_ns() // 1_000_000,
     )
     set_log_level(plan.settings)
-    with trio.open_signal_receiver(*HANDLED) as signals:
+    # The file goes last: who waits for that waits until all is closed.
+    with trio.open_signal_receiver(*HANDLED) as signals, ExitStack() as files:
         async with waiting_room(listeners, plan.settings) as let_in, plan.open_runtime() as runtime:
             await let_in()
             async with open_gateway(
                 runtime, plan.settings, plan.data, local=local, listeners=listeners
             ) as gateway:
-                with DaemonFile(plan.data, running):
-                    await _Life(plan, gateway, runtime, running.url).serve(signals)
+                files.enter_context(DaemonFile(plan.data, running))
+                await _Life(plan, gateway, runtime, running.url).serve(signals)
     logger.info("ended in order")
 
 

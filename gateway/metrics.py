@@ -52,7 +52,7 @@ async def metrics_text(daemon: Daemon) -> str:
     page.one("uptime_seconds", "gauge", "since the start", uptime)
     page.one("connections", "gauge", "open websockets", len(daemon.connections))
     outboxes = sum(each.waiting_size for each in daemon.connections)
-    page.one("outbox_characters", "gauge", "that wait for clients", outboxes)
+    page.one("outbox_bytes", "gauge", "that wait for clients", outboxes)
     page.one("approvals_waiting", "gauge", f"at most {MAX_COUNTED} are counted", len(waiting))
     page.one("sessions_loaded", "gauge", "in memory", len(status.sessions))
     page.one("turns_running", "gauge", "at present", len(status.turns))

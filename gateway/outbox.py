@@ -1,4 +1,4 @@
-"""What waits to be sent to one client: bounded in characters, filled without waiting."""
+"""What waits to be sent to one client: bounded in bytes, filled without waiting."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ from .shared_frame import SharedFrame, TopicFrame
 
 MERGE_AFTER = 8
 """Frames that wait before neighbours are merged: a client that keeps up gets the shared bytes."""
+MERGE_SIZE = 16 * 1024
+"""Bytes of a frame to which no other is joined: each join copies what is there."""
 
-Frame = str | SharedFrame | TopicFrame
+SEND_SIZE = 64 * 1024
+"""Bytes of frames that are sent together, if they wait: a system call costs as much as they do."""
+
+Frame = bytes | SharedFrame | TopicFrame
 
 
 class Outbox:
@@ -22,7 +27,7 @@ class Outbox:
     bound is free; what is not is made good from the record when there is room.
 
     Args:
-        max_size: In characters.
+        max_size: In bytes.
     """
 
     def __init__(self, max_size: int) -> None:
@@ -42,16 +47,16 @@ class Outbox:
 
     @property
     def size(self) -> int:
-        """How many characters wait."""
+        """How many bytes wait."""
         return self._size
 
-    def put(self, data: str) -> None:
+    def put(self, data: bytes) -> None:
         """Adds an answer."""
         self.is_overfull = self.is_overfull or self._answers_size > self._max_size
         self._answers_size += len(data)
         self._append(data, len(data), is_answer=True)
 
-    def add(self, data: str) -> None:
+    def add(self, data: bytes) -> None:
         """Adds what a subscriber is brought up to date with; who does it looks for room before."""
         self._append(data, len(data))
 
@@ -62,7 +67,11 @@ class Outbox:
         size = len(frame.data)
         if len(self._frames) > MERGE_AFTER:
             last, last_size, _ = self._frames[-1]
-            if isinstance(last, SharedFrame) and isinstance(frame, SharedFrame):
+            if (
+                isinstance(last, SharedFrame)
+                and isinstance(frame, SharedFrame)
+                and last_size < MERGE_SIZE
+            ):
                 merged = last.merged(frame)
                 if merged is not None:
                     self._frames[-1] = merged, last_size + size, False  # at most
@@ -76,18 +85,23 @@ class Outbox:
         self._size += size
         self._waking.unpark_all()
 
-    async def take(self) -> str:
-        """The next frame; waits for it."""
+    async def take(self) -> bytes:
+        """The next frames, in one piece; waits for the first."""
         while not self._frames:
             await self._waking.park()
-        frame, size, is_answer = self._frames.popleft()
-        self._size -= size
-        if is_answer:
-            self._answers_size -= size
+        taken: list[bytes] = []
+        left = SEND_SIZE
+        while self._frames and left > 0:
+            frame, size, is_answer = self._frames.popleft()
+            self._size -= size
+            if is_answer:
+                self._answers_size -= size
+            taken.append(frame if isinstance(frame, bytes) else frame.data)
+            left -= len(taken[-1])
         self._in_flight = True
         if self.has_room:
             self._draining.unpark_all()
-        return frame if isinstance(frame, str) else frame.data
+        return taken[0] if len(taken) == 1 else b"".join(taken)
 
     async def wait_room(self) -> None:
         """Waits until updates are taken."""
@@ -95,7 +109,7 @@ class Outbox:
             await self._draining.park()
 
     def sent(self) -> None:
-        """The frame that was taken last is on its way."""
+        """What was taken last is on its way."""
         self._in_flight = False
         self._draining.unpark_all()
 

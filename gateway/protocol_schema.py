@@ -22,14 +22,7 @@ def protocol_schema() -> dict[str, Any]:
 
     `methods` and `notifications` are by name; types stand in `$defs`, as JSON Schema 2020-12.
     """
-    methods = list(all_of(all_methods()))
-    kinds: list[Any] = [RpcError]
-    for method in methods:
-        kinds += [method.params, method.result]
-    kinds += NOTIFICATIONS.values()
-    schemas, types = msgspec.json.schema_components(kinds, ref_template=REFERENCE)
-    error, *rest = schemas
-    pairs = iter(rest)
+    types: dict[str, Any] = {}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "callboard",
@@ -38,15 +31,30 @@ def protocol_schema() -> dict[str, Any]:
             method.name: {
                 "role": method.role.value,
                 "summary": method.summary,
-                "params": next(pairs),
-                "result": next(pairs),
+                "params": _schema(method.params, types),
+                "result": _schema(method.result, types),
             }
-            for method in methods
+            for method in all_of(all_methods())
         },
-        "notifications": {name: {"params": next(pairs)} for name in NOTIFICATIONS},
-        "error": error,
+        "notifications": {
+            name: {"params": _schema(kind, types)} for name, kind in NOTIFICATIONS.items()
+        },
+        "error": _schema(RpcError, types),
         "$defs": types,
     }
+
+
+def _schema(kind: Any, types: dict[str, Any]) -> dict[str, Any]:
+    """The schema of one type, whose parts go to `types`.
+
+    The types of parameters are made anew for each method, to be strict: they have no place among
+    those that are shared.
+    """
+    (schema,), parts = msgspec.json.schema_components([kind], ref_template=REFERENCE)
+    if (name := schema.get("$ref", "").rpartition("/")[2]) in parts:
+        schema = parts.pop(name)
+    types.update(parts)
+    return schema
 
 
 def all_of(table: MethodTable) -> Iterator[Method]:

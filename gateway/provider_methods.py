@@ -24,7 +24,7 @@ from ..runtime.wire.providers import (
     ProviderRow,
     Providers,
     SetKey,
-    TestProvider,
+    TryProvider,
 )
 from ..runtime.wire.roles import Role
 from .caller import Caller
@@ -45,7 +45,7 @@ async def list_providers(caller: Caller, params: Nothing) -> Providers:
 
 
 @methods.add("provider/test", Role.ADMIN, is_slow=True)
-async def test_provider(caller: Caller, params: TestProvider) -> ConnectionReport:
+async def test_provider(caller: Caller, params: TryProvider) -> ConnectionReport:
     """Whether a provider answers, and when not, what of it fails."""
     return await caller.runtime.test_provider(params.provider, model=params.model)
 

@@ -7,9 +7,10 @@ import os
 import time
 
 from ..embedded import host_of
+from ..runtime.record_lists import CallFilter, CallPage
 from ..runtime.runtime_status import RuntimeStatus
 from ..runtime.wire.roles import Role
-from ..runtime.wire.status import Calls, ListCalls, Status, Tools
+from ..runtime.wire.status import ListCalls, Status, Tools
 from ..status import actors_of
 from .caller import Caller
 from .methods import MethodTable, Nothing
@@ -71,19 +72,19 @@ def list_tools(caller: Caller, params: Nothing) -> Tools:
 
 
 @methods.add("tool/history", Role.OBSERVER)
-async def list_calls(caller: Caller, params: ListCalls) -> Calls:
+async def list_calls(caller: Caller, params: ListCalls) -> CallPage:
     """Calls on record, the latest first."""
     if params.session_id is not None:
         await caller.session(params.session_id)
-    rows = await caller.runtime.store.calls(
+    wanted = CallFilter(
+        limit=page(params.limit),
+        before=params.before,
         session_id=params.session_id,
         name=params.name,
         status=params.status,
-        limit=page(params.limit),
+        since_ms=params.since_ms,
+        until_ms=params.until_ms,
+        agents=caller.credential.agents,
+        session_ids=caller.credential.sessions,
     )
-    seen = []
-    for row in rows:
-        session = await caller.runtime.store.session(row.session_id)
-        if session is not None and caller.sees(session):
-            seen.append(row)
-    return Calls(seen)
+    return await caller.runtime.store.call_page(wanted)

@@ -86,6 +86,7 @@ class Server:
 
     async def _serve(self, stream: trio.SocketStream, visitor: Visitor) -> None:
         try:
+            head = None
             with trio.move_on_after(self._daemon.settings.head_seconds) as patience:
                 head = await read_head(stream)
             if patience.cancelled_caught:
@@ -138,7 +139,7 @@ class Server:
                     nursery, budgeted, max_message_size=settings.max_frame_bytes
                 )
                 socket = await request.accept(subprotocol=subprotocol)
-            connection = Connection(socket, credential, self._daemon, self._table)
+            connection = Connection(socket, budgeted, credential, self._daemon, self._table)
             self._daemon.connections.add(connection)
             try:
                 await connection.run()

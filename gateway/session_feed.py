@@ -169,17 +169,16 @@ class SessionFeed:
         self.joined.set()
 
     def _leave(self) -> None:
-        self.joined = trio.Event()
+        if self.joined.is_set():  # or others wait for it still
+            self.joined = trio.Event()
         for subscriber in self._subscribers:
             if subscriber.is_live:
                 subscriber.fall_behind()
 
     def _fail(self, error: CallboardError) -> None:
-        waiting = self.joined
         self._leave()
         self.failure = error
-        for event in (waiting, self.joined):
-            event.set()
+        self.joined.set()
 
     def _publish(self, update: Stored | LiveEvent) -> None:
         if isinstance(update, Stored):

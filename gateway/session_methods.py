@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..runtime.errors import ConflictError, OverloadedError, ValidationError
-from ..runtime.events import InputAccepted
+from ..runtime.events import InputAccepted, TurnStarted
 from ..runtime.feed_reader import DoneRequest
 from ..runtime.store import SessionRow
 from ..runtime.wire.roles import Role
@@ -11,12 +11,10 @@ from ..runtime.wire.sessions import (
     Cancel,
     Cancelled,
     ListMessages,
-    ListSessions,
     Messages,
     NewSession,
     OneSession,
     Prompt,
-    Sessions,
     Subscribe,
     Subscribed,
     Ticket,
@@ -63,19 +61,6 @@ async def new_session(caller: Caller, params: NewSession) -> SessionRow:
     return await caller.session(session.session_id)
 
 
-@methods.add("session/list", Role.OBSERVER)
-async def list_sessions(caller: Caller, params: ListSessions) -> Sessions:
-    """Sessions on record, the latest activity first."""
-    limit = page(params.limit)
-    rows = await caller.runtime.store.sessions(
-        limit=limit + 1,
-        include_deleted=params.include_deleted,
-        include_children=params.include_children,
-    )
-    seen = [row for row in rows if caller.sees(row)]
-    return Sessions(seen[:limit], len(rows) > limit)
-
-
 @methods.add("session/get", Role.OBSERVER)
 async def get_session(caller: Caller, params: OneSession) -> SessionRow:
     """One session."""
@@ -94,9 +79,14 @@ async def list_messages(caller: Caller, params: ListMessages) -> Messages:
 
 async def _prompted(caller: Caller, done: DoneRequest) -> Ticket:
     await caller.session(done.session_id)
-    (stored,) = await caller.runtime.store.events(done.session_id, after_seq=done.seq - 1, limit=1)
-    assert isinstance(stored.event, InputAccepted)
-    return Ticket(stored.event.input_id, stored.seq)
+    stored, *behind = await caller.runtime.store.events(
+        done.session_id, after_seq=done.seq - 1, limit=2
+    )
+    accepted, turn_id = stored.event, None
+    assert isinstance(accepted, InputAccepted)
+    if behind and isinstance(started := behind[0].event, TurnStarted):  # of the same commit
+        turn_id = started.turn_id if accepted.input_id in started.input_ids else None
+    return Ticket(accepted.input_id, stored.seq, turn_id)
 
 
 @methods.add("session/prompt", Role.OPERATOR, recall=_prompted)

@@ -10,6 +10,7 @@ from ..runtime.rpc import RpcAnswer, RpcNotification
 from ..runtime.topics import LogEntry, StoredBytes, Topic
 from ..runtime.wire.topics import TopicCurrent
 from ..runtime.wire.updates import Snapshot
+from .text_frame import text_frame
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -22,11 +23,11 @@ class SharedFrame:
     def __init__(self, session_id: str, update: Stored | LiveEvent) -> None:
         self.session_id = session_id
         self.update = update
-        self._data: str | None = None
+        self._data: bytes | None = None
 
     @property
-    def data(self) -> str:
-        """The text of the frame."""
+    def data(self) -> bytes:
+        """The bytes of the frame."""
         if self._data is None:
             self._data = update_frame(self.session_id, self.update)
         return self._data
@@ -57,11 +58,11 @@ class TopicFrame:
 
     def __init__(self, entry: LogEntry) -> None:
         self._entry = entry
-        self._data: str | None = None
+        self._data: bytes | None = None
 
     @property
-    def data(self) -> str:
-        """The text of the frame."""
+    def data(self) -> bytes:
+        """The bytes of the frame."""
         if self._data is None:
             entry = self._entry
             params = {"topic": entry.topic, "seq": entry.seq, "update": entry.stored}
@@ -69,33 +70,33 @@ class TopicFrame:
         return self._data
 
 
-def update_frame(session_id: str, update: Stored | StoredBytes | LiveEvent) -> str:
+def update_frame(session_id: str, update: Stored | StoredBytes | LiveEvent) -> bytes:
     """A `session/update`."""
     if isinstance(update, Stored | StoredBytes):
         return notification("session/update", update)
     return notification("session/update", {"session_id": session_id, "event": update})
 
 
-def snapshot_frame(session_id: str, seq: int, under_way: UnderWay) -> str:
+def snapshot_frame(session_id: str, seq: int, under_way: UnderWay) -> bytes:
     """A `session/snapshot`: what is under way behind the event `seq`."""
     snapshot = Snapshot(session_id, seq, under_way.answer, under_way.outputs)
     return notification("session/snapshot", snapshot)
 
 
-def current_frame(topic: Topic, seq: int) -> str:
+def current_frame(topic: Topic, seq: int) -> bytes:
     """A `topic/current`: everything up to `seq` was told."""
     return notification("topic/current", TopicCurrent(topic, seq))
 
 
-def notification(method: str, params: object) -> str:
+def notification(method: str, params: object) -> bytes:
     """A frame that answers nothing."""
     return _encoded(RpcNotification(method=method, params=params))
 
 
-def answer_frame(answer: RpcAnswer) -> str:
+def answer_frame(answer: RpcAnswer) -> bytes:
     """An answer to a request."""
     return _encoded(answer)
 
 
-def _encoded(frame: object) -> str:
-    return _ENCODER.encode(frame).decode()
+def _encoded(frame: object) -> bytes:
+    return text_frame(_ENCODER.encode(frame))

@@ -5,11 +5,14 @@ from __future__ import annotations
 from . import (
     agent_methods,
     approval_methods,
+    call_methods,
     config_methods,
     memory_methods,
+    policy_methods,
     provider_methods,
     question_methods,
     runtime_methods,
+    session_list_methods,
     session_methods,
     store_methods,
     token_methods,
@@ -21,10 +24,13 @@ from .methods import MethodTable
 
 _TABLES = (
     session_methods.methods,
+    session_list_methods.methods,
     topic_methods.methods,
     workspace_methods.methods,
     usage_methods.methods,
+    call_methods.methods,
     approval_methods.methods,
+    policy_methods.methods,
     question_methods.methods,
     memory_methods.methods,
     agent_methods.methods,

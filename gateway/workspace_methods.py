@@ -33,7 +33,7 @@ async def undo(caller: Caller, params: UndoChanges) -> UndoReport:
 
 @methods.add("session/changes", Role.OBSERVER)
 async def changes(caller: Caller, params: OneSession) -> Changes:
-    """The calls that changed files with file tools, and what was undone."""
+    """The calls whose changes of files can be undone, and what was."""
     await caller.session(params.session_id)
     return Changes(await host_of(caller.runtime).undoing.changes(params.session_id))
 

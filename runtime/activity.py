@@ -27,12 +27,23 @@ class RunningCall(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
+class _Running:
+    """A call from its start to its end."""
+
+    __slots__ = ("ended", "scope", "since")
+
+    def __init__(self) -> None:
+        self.since = trio.current_time()
+        self.scope = trio.CancelScope()
+        self.ended = trio.Event()
+
+
 class Activity:
     """The turns and calls of one runtime; whoever runs one says so."""
 
     def __init__(self) -> None:
         self._turns: dict[tuple[str, str], float] = {}
-        self._calls: dict[tuple[str, str, str, str], float] = {}
+        self._calls: dict[tuple[str, str, str, str], _Running] = {}
 
     @contextmanager
     def turn(self, session_id: str, turn_id: str) -> Generator[None]:
@@ -46,13 +57,25 @@ class Activity:
 
     @contextmanager
     def call(self, session_id: str, turn_id: str, call_id: str, tool: str) -> Generator[None]:
-        """A call runs in the block."""
+        """A call runs in the block, which `cancel` leaves early without an exception."""
         key = session_id, turn_id, call_id, tool
-        self._calls[key] = trio.current_time()
+        running = self._calls[key] = _Running()
         try:
-            yield
+            with running.scope:
+                yield
         finally:
             self._calls.pop(key, None)
+            running.ended.set()
+
+    async def cancel(self, session_id: str, call_id: str, reason: str) -> bool:
+        """Cancels a call that runs, alone; returns when its tool has ended (`False`: none ran)."""
+        for (its_session, _, its_id, _), running in self._calls.items():
+            if (its_session, its_id) == (session_id, call_id):
+                running.scope.cancel(reason=reason)
+                await running.ended.wait()
+                return True
+        await trio.lowlevel.checkpoint()
+        return False
 
     def turns(self) -> tuple[RunningTurn, ...]:
         """Those that run, in the order of their start."""
@@ -66,6 +89,6 @@ class Activity:
         """Those that run, in the order of their start."""
         now = trio.current_time()
         return tuple(
-            RunningCall(session_id=s, turn_id=t, call_id=c, tool=tool, seconds=now - since)
-            for (s, t, c, tool), since in self._calls.items()
+            RunningCall(session_id=s, turn_id=t, call_id=c, tool=tool, seconds=now - running.since)
+            for (s, t, c, tool), running in self._calls.items()
         )

@@ -159,6 +159,10 @@ class AddressGuard:
         """Lets these be connected from now on, and no others; connections that are open stay."""
         self._allow = frozenset((normalize_host(host), port) for host, port in allow)
 
+    def refuse_also(self, endpoints: Iterable[Endpoint]) -> None:
+        """Refuses these too from now on, allowed or not: what this process has come to listen on."""
+        self._refuse |= {(normalize_host(host), port) for host, port in endpoints}
+
     async def connect(self, host: str, port: int) -> trio.SocketStream:
         """Connects to a checked address of the host.
 

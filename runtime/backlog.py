@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import apsw
+
 from .errors import ValidationError
 from .events import CallFinished, DurableEvent, Stored, TurnEnded
-from .ledger import Entry, Ledger, prepare, refusal
+from .ledger import Done, Entry, Ledger, imported_entries, prepare, refusal
 from .store import Append, CommitResult
 
 MAX_WAITING_EVENTS = 1024
@@ -72,6 +74,22 @@ class Backlog:
         if self._entries:
             self._ledger.record(self._entries)
             self._entries, self._stored, self._events, self._bytes = [], {}, 0, 0
+
+    def keep_up(self, work: Callable[[apsw.Connection], Done]) -> Done:
+        """Has work done on the database that is no event, behind all that waits."""
+        self.settle()
+        return self._ledger.keep_up(work)
+
+    def bring_in(self, events: Sequence[Stored]) -> list[Stored]:
+        """See `RecordUpkeep.bring_in`."""
+        self.settle()
+        results = self._record(list(imported_entries(events)))
+        return [stored for result in results if isinstance(result, tuple) for stored in result]
+
+    def forget(self, session_ids: Sequence[str]) -> None:
+        """These sessions are gone."""
+        for session_id in session_ids:
+            self._heads.pop(session_id, None)
 
     def waiting(self, session_id: str) -> list[Stored]:
         """The events of a session that have no rows yet, in order, without making them."""

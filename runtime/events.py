@@ -259,9 +259,10 @@ class AgentSwitched(Event, frozen=True, kw_only=True, tag="agent_switched"):
 
 
 class TitleSet(Event, frozen=True, kw_only=True, tag="title_set"):
-    """The session has another title."""
+    """The session has another title; one that a person gave is never replaced by one of a model."""
 
     title: str
+    is_by_model: bool = False
 
 
 class SessionDeleted(Event, frozen=True, kw_only=True, tag="session_deleted"):

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from itertools import groupby
+from typing import NamedTuple, TypeVar
 
 import apsw
 import msgspec
@@ -25,6 +26,7 @@ from .events import (
     MessageCompleted,
     SessionCreated,
     Stored,
+    TitleSet,
 )
 from .ledger_clock import LedgerClock
 from .memory_table import memory_problem
@@ -39,6 +41,8 @@ MAX_INTEGER = 2**63 - 1
 
 COUNTING = frozenset({CallFinished, HistoryCompacted, MessageCompleted})
 """Events with numbers that get columns."""
+
+Done = TypeVar("Done")
 
 Projections = dict[str, Projection]
 """Of the sessions that a transaction has touched, by id."""
@@ -122,6 +126,18 @@ class Ledger:
         except apsw.Error as error:
             raise storage_error(self._name, error) from error
 
+    def bring_in(self, events: Sequence[Stored]) -> list[Stored]:
+        """See `RecordUpkeep.bring_in`."""
+        results = self.record(imported_entries(events))
+        return [stored for result in results if isinstance(result, tuple) for stored in result]
+
+    def keep_up(self, work: Callable[[apsw.Connection], Done]) -> Done:
+        """Has work done on the database that is no event: a transaction of its own."""
+        try:
+            return work(self._connection)
+        except apsw.Error as error:
+            raise storage_error(self._name, error) from error
+
     def _transact(self, entries: Sequence[Entry | ValidationError]) -> list[CommitResult]:
         execute = self._connection.execute
         execute("begin immediate")
@@ -184,6 +200,17 @@ def prepare(appends: Sequence[Append], at_ms: int) -> list[Entry | ValidationErr
     return [_prepare(append, at_ms) for append in appends]
 
 
+def imported_entries(events: Sequence[Stored]) -> list[Entry]:
+    """Events at their own times, with nothing that the permission tables would decide about."""
+    entries: list[Entry] = []
+    for (session_id, at_ms), group in groupby(events, lambda each: (each.session_id, each.at_ms)):
+        (entry,) = prepare([Append(session_id, tuple(each.event for each in group))], at_ms)
+        if not isinstance(entry, Entry):
+            raise entry
+        entries.append(entry._replace(is_guarded=False))
+    return entries
+
+
 def refusal(entry: Entry, *, exists: bool) -> NotFoundError | ConflictError | None:
     """Why an append to a session that exists, or does not, is left out."""
     creations = [type(event) is SessionCreated for event, _ in entry.events]
@@ -231,6 +258,8 @@ def _depends_on_rows(event: DurableEvent) -> bool:
             return bool(event.approval_id or event.child_id)
         case MemoryStored() | MemoryForgotten():
             return True
+        case TitleSet():
+            return event.is_by_model
     return False
 
 

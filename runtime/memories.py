@@ -125,5 +125,10 @@ def query_of(text: str) -> str:
     Each word is quoted: no sign, and no word such as NEAR or NOT, has a meaning of its own. What an
     unspaced script writes together stands together.
     """
+    return " OR ".join(f'"{indexed(word).strip()}"' for word in words_of(text))
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a query, each once and in lower case; no other sign counts."""
     words = dict.fromkeys(word.casefold() for word in _WORDS.findall(text))
-    return " OR ".join(f'"{indexed(word).strip()}"' for word in list(words)[:MAX_QUERY_WORDS])
+    return list(words)[:MAX_QUERY_WORDS]

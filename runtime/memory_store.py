@@ -14,8 +14,11 @@ from .feed_reader import DoneRequest
 from .ledger import Ledger, wall_clock_ms
 from .memories import Memory
 from .migrations import migrate
+from .purge_table import purge_sessions
 from .queries import Queries
+from .record_lists import CallFilter, CallPage, Hit, Search, SessionFilter, SessionPage
 from .request_key import RequestKey
+from .search_table import index_step
 from .spending import Spending
 from .store import (
     Append,
@@ -171,6 +174,34 @@ class _MemoryStore:
 
     async def found_memories(self, agent: str, query: str, *, limit: int) -> list[Memory]:
         return self._settled().found_memories(agent, query, limit)
+
+    async def session_page(self, wanted: SessionFilter) -> SessionPage:
+        return self._settled().session_page(wanted)
+
+    async def call_page(self, wanted: CallFilter) -> CallPage:
+        return self._settled().call_page(wanted)
+
+    async def hits(self, search: Search) -> list[Hit]:
+        return self._settled().hits(search)
+
+    async def session_tree(self, session_ids: Sequence[str]) -> list[str]:
+        return self._settled().session_tree(session_ids)
+
+    async def expired_sessions(self, before_ms: int) -> list[str]:
+        return self._settled().expired_sessions(before_ms)
+
+    async def bring_in(self, events: Sequence[Stored]) -> list[Stored]:
+        self._open()
+        return self._backlog.bring_in(events)
+
+    async def index_words(self) -> bool:
+        self._open()
+        return self._backlog.keep_up(index_step)
+
+    async def purge(self, session_ids: Sequence[str]) -> None:
+        self._open()
+        self._backlog.keep_up(lambda connection: purge_sessions(connection, session_ids))
+        self._backlog.forget(session_ids)
 
     async def marked_files(self) -> list[str]:
         return self._settled().marked_files()

@@ -34,7 +34,19 @@ class AppendEvents(Request[tuple[Stored, ...]], frozen=True, kw_only=True, tag="
     events: tuple[DurableEvent, ...]
 
 
-JournalMessage = AppendEvents
+class PurgeRecords(Request[None], frozen=True, kw_only=True, tag="purge_records"):
+    """Remove deleted sessions, none of which is live; answered when nothing of them is on record."""
+
+    session_ids: tuple[str, ...]
+
+
+class ImportRecords(Request[None], frozen=True, kw_only=True, tag="import_records"):
+    """Store the events of new sessions at their own times; all of them, or none."""
+
+    events: tuple[Stored, ...]
+
+
+JournalMessage = AppendEvents | PurgeRecords | ImportRecords
 
 # ── permission broker ────────────────────────────────────────────────────────────────────────────
 
@@ -363,8 +375,15 @@ class StopSessions(Request[None], frozen=True, kw_only=True, tag="stop_sessions"
     reason: str
 
 
+class PurgeSessions(Request[None], frozen=True, kw_only=True, tag="purge_sessions"):
+    """Unload deleted sessions and remove all that is on record of them."""
+
+    session_ids: tuple[str, ...]
+
+
 DirectoryMessage = (
     CreateSession
+    | PurgeSessions
     | SubmitInput
     | ResumeTurn
     | FollowSession

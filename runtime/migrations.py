@@ -217,7 +217,26 @@ create table requests (
 ) strict;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _CACHE_WRITES, _PERMISSIONS, _TREE, _MEMORY, _WIRE)
+_SEARCH = """
+alter table sessions add column is_named integer not null default 0;
+update sessions set is_named = 1 where exists (
+  select 1 from events e where e.session = sessions.id and e.seq = 1
+  and coalesce(json_extract(cast(e.event as text), '$.title'), '') <> '');
+
+create virtual table message_words using fts5 (
+  text, content='', contentless_delete=1, tokenize='porter unicode61 remove_diacritics 2'
+);
+"""
+
+MIGRATIONS: tuple[str, ...] = (
+    _FIRST,
+    _CACHE_WRITES,
+    _PERMISSIONS,
+    _TREE,
+    _MEMORY,
+    _WIRE,
+    _SEARCH,
+)
 """Step N brings a file from version N-1 to N."""
 
 

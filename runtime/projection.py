@@ -54,7 +54,7 @@ from .memory_table import keep_memory
 from .permission_table import NEVER_RAN, PermissionEvent, PermissionRows
 from .rare_events import Ignored, Rare
 from .request_table import keep_request
-from .session_table import INSERT_MESSAGE, insert_session, is_delivered
+from .session_table import INSERT_MESSAGE, insert_session, is_delivered, set_title
 from .stream import Usage
 from .topic_table import log_event
 from .topics import TOPIC_OF
@@ -194,6 +194,10 @@ class Projection:
             case ApprovalAsked() | ApprovalAnswered():
                 mark_call_asked(self._connection, self.key, event)
                 return self._permission(event)
+            case TitleSet():
+                if not set_title(self._connection, self.key, event):
+                    return False
+                self.title = event.title
             case GrantGiven() | GrantRevoked() | SessionTainted() | TurnSuspended() | TurnResumed():
                 return self._permission(event)
             case MemoryStored() | MemoryForgotten():
@@ -228,8 +232,6 @@ class Projection:
             case AgentSwitched():
                 self.agent = event.agent
                 self._message(f"agent:{self.head_seq + 1}", "system", f"Agent: {event.agent}")
-            case TitleSet():
-                self.title = event.title
             case SessionDeleted() | SessionRestored():
                 self.deleted_at_ms = self.now_ms if type(event) is SessionDeleted else None
             case _:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import apsw
@@ -15,6 +15,7 @@ from .feed_reader import DoneRequest
 from .input_table import LATE_CALLS, LATE_QUESTIONS, SELECT_INPUTS, WAKING
 from .ledger import storage_error
 from .ledger_clock import SEEN_AT_MS
+from .list_table import TREE, call_condition, names, session_condition
 from .memories import Memory, query_of
 from .memory_table import SEARCH_MEMORIES, SELECT_MEMORIES, memory_of
 from .permission_rows import (
@@ -24,8 +25,10 @@ from .permission_rows import (
     approval_row,
     grant_row,
 )
+from .record_lists import CallFilter, CallPage, Hit, Search, SessionFilter, SessionPage
 from .request_key import RequestKey
 from .request_table import SELECT_REQUEST
+from .search_table import find_matches
 from .spending import Spending, read_spending
 from .store import (
     ApprovalRow,
@@ -127,6 +130,47 @@ class Queries:
         """See `FeedReader.request`."""
         rows = self._rows(SELECT_REQUEST, (request.sender, request.method, request.key))
         return DoneRequest(*rows[0]) if rows else None
+
+    def session_page(self, wanted: SessionFilter) -> SessionPage:
+        """See `RecordReader.session_page`."""
+        where, values = session_condition(wanted)
+        sql = f"from sessions s where {where} order by s.last_event desc limit ?"
+        bound = (*values, wanted.limit + 1)
+        places = [row[0] for row in self._rows(f"select s.last_event {sql}", bound)]
+        rows = self._structs(SessionRow, f"select {_SESSION_COLUMNS} {sql}", bound)
+        next_before = places[wanted.limit - 1] if len(places) > wanted.limit else None
+        return SessionPage(rows[: wanted.limit], next_before)
+
+    def call_page(self, wanted: CallFilter) -> CallPage:
+        """See `RecordReader.call_page`."""
+        where, values = call_condition(wanted)
+        sql = (
+            "from tool_calls c join sessions s on s.id = c.session"
+            f" where {where} order by c.id desc limit ?"
+        )
+        bound = (*values, wanted.limit + 1)
+        places = [row[0] for row in self._rows(f"select c.id {sql}", bound)]
+        rows = self._structs(CallRow, f"select {_CALL_COLUMNS} {sql}", bound)
+        next_before = places[wanted.limit - 1] if len(places) > wanted.limit else None
+        return CallPage(rows[: wanted.limit], next_before)
+
+    def hits(self, search: Search) -> list[Hit]:
+        """See `RecordReader.hits`."""
+        return [
+            Hit(session=session, **match.of_message())
+            for match in find_matches(self._rows, search)
+            if (session := self.session(match.session_id)) is not None
+        ]
+
+    def session_tree(self, session_ids: Sequence[str]) -> list[str]:
+        """See `RecordReader.session_tree`."""
+        sql = f"{TREE} select session_id from tree"
+        return [row[0] for row in self._rows(sql, (names(list(session_ids)),))]
+
+    def expired_sessions(self, before_ms: int) -> list[str]:
+        """See `RecordReader.expired_sessions`."""
+        sql = "select session_id from sessions where deleted_at_ms < ?"
+        return [row[0] for row in self._rows(sql, (before_ms,))]
 
     def session(self, session_id: str) -> SessionRow | None:
         """See `StoreReader.session`."""

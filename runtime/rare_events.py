@@ -24,7 +24,6 @@ from .events import (
     SessionCreated,
     SessionDeleted,
     SessionRestored,
-    TitleSet,
     ToolGivenUp,
 )
 
@@ -55,7 +54,6 @@ Rare = (
     | SessionBudgetSet
     | SessionDeleted
     | SessionRestored
-    | TitleSet
     | Ignored
 )
 """What happens once in a while."""

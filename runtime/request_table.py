@@ -50,11 +50,6 @@ def keep_request(
     connection.execute("delete from requests where id <= ?", (last - MAX_REQUESTS,))
 
 
-def forget_requests(connection: apsw.Connection, session: int) -> None:
-    """Forgets those of a session that is purged."""
-    connection.execute("delete from requests where session = ?", (session,))
-
-
 def duplicate(events: Iterable[DurableEvent], connection: apsw.Connection) -> ConflictError | None:
     """The refusal of events whose request was done already."""
     problem = request_problem(connection, events)

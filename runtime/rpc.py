@@ -41,9 +41,10 @@ STORAGE_FAILED = -32006
 MAX_ID_LENGTH = 128
 """Of the id of a request: it comes back in the answer, which must not be larger for it."""
 
-RequestId = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)] | Annotated[
-    str, msgspec.Meta(max_length=MAX_ID_LENGTH)
-]
+RequestId = (
+    Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
+    | Annotated[str, msgspec.Meta(max_length=MAX_ID_LENGTH)]
+)
 
 
 class RpcRequest(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import apsw
 
 from .budget_table import budget_text
-from .events import InputAccepted, SessionCreated
+from .events import InputAccepted, SessionCreated, TitleSet
 
 INSERT_MESSAGE = (
     "insert into messages (session, position, message_id, type, content, created_at_ms, turn_id,"
@@ -22,8 +22,8 @@ def insert_session(
     connection.execute(
         "insert into sessions (session_id, title, agent, kind, workspace, model, parent_id,"
         " parent_call_id, is_detached, runs_apart, budget, message_count, last_message_preview, is_active, head_seq,"
-        " last_event, created_at_ms, updated_at_ms)"
-        " values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?11, 0, '', 0, 0, 0, ?10, ?10)",
+        " last_event, created_at_ms, updated_at_ms, is_named)"
+        " values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?11, 0, '', 0, 0, 0, ?10, ?10, ?12)",
         (
             session_id,
             event.title,
@@ -36,6 +36,7 @@ def insert_session(
             event.is_detached,
             now_ms,
             budget_text(event.budget),
+            bool(event.title),
         ),
     )
     return connection.last_insert_rowid()
@@ -58,3 +59,11 @@ def is_delivered(connection: apsw.Connection, event: InputAccepted) -> bool:
 def mark_private(connection: apsw.Connection, session: int) -> None:
     """The session has read what is not for strangers."""
     connection.execute("update sessions set has_private = 1 where id = ?", (session,))
+
+
+def set_title(connection: apsw.Connection, session: int, event: TitleSet) -> bool:
+    """Whether the session gets this title: a model's never takes the place of a person's."""
+    if event.is_by_model:
+        return not connection.execute("select is_named from sessions where id = ?", (session,)).get
+    connection.execute("update sessions set is_named = 1 where id = ?", (session,))
+    return True

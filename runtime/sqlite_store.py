@@ -23,8 +23,11 @@ from .events import Stored
 from .feed_reader import DoneRequest
 from .ledger import Ledger, storage_error, wall_clock_ms
 from .memories import Memory
+from .purge_table import purge_sessions
 from .queries import Queries
+from .record_lists import CallFilter, CallPage, Hit, Search, SessionFilter, SessionPage
 from .request_key import RequestKey
+from .search_table import index_step
 from .spending import Spending
 from .store import (
     Append,
@@ -237,6 +240,21 @@ class _DiskReader:
     async def found_memories(self, agent: str, query: str, *, limit: int) -> list[Memory]:
         return await self._read(lambda queries: queries.found_memories(agent, query, limit))
 
+    async def session_page(self, wanted: SessionFilter) -> SessionPage:
+        return await self._read(lambda queries: queries.session_page(wanted))
+
+    async def call_page(self, wanted: CallFilter) -> CallPage:
+        return await self._read(lambda queries: queries.call_page(wanted))
+
+    async def hits(self, search: Search) -> list[Hit]:
+        return await self._read(lambda queries: queries.hits(search))
+
+    async def session_tree(self, session_ids: Sequence[str]) -> list[str]:
+        return await self._read(lambda queries: queries.session_tree(session_ids))
+
+    async def expired_sessions(self, before_ms: int) -> list[str]:
+        return await self._read(lambda queries: queries.expired_sessions(before_ms))
+
     async def marked_files(self) -> list[str]:
         return await self._read(Queries.marked_files)
 
@@ -273,6 +291,21 @@ class _DiskStore(_DiskReader):
         self._writing = trio.CapacityLimiter(1)
 
     async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
+        return await self._write(partial(self._ledger.commit, appends))
+
+    async def bring_in(self, events: Sequence[Stored]) -> list[Stored]:
+        return await self._write(partial(self._ledger.bring_in, events))
+
+    async def index_words(self) -> bool:
+        return await self._write(partial(self._ledger.keep_up, index_step))
+
+    async def purge(self, session_ids: Sequence[str]) -> None:
+        def purge(connection: apsw.Connection) -> None:
+            purge_sessions(connection, session_ids)
+
+        await self._write(partial(self._ledger.keep_up, purge))
+
+    async def _write(self, work: Callable[[], _Answer]) -> _Answer:
         self._check_open()
         try:
             self._writing.acquire_nowait()
@@ -280,7 +313,7 @@ class _DiskStore(_DiskReader):
             with trio.CancelScope(shield=True):
                 await self._writing.acquire()
         try:
-            return await _uninterrupted(partial(self._ledger.commit, appends))
+            return await _uninterrupted(work)
         finally:
             self._writing.release()
 

@@ -12,11 +12,14 @@ from typing import Protocol
 
 import msgspec
 
-from .definitions import Binding, CallStatus, InputSource, SessionKind, Tier
+from .definitions import Binding, CallStatus, InputSource, Tier
 from .errors import ConflictError, NotFoundError, ValidationError
 from .events import DurableEvent, Stored
 from .feed_reader import FeedReader
 from .memories import Memory
+from .record_lists import RecordReader, RecordUpkeep
+from .session_rows import CallRow as CallRow
+from .session_rows import SessionRow as SessionRow
 from .spending import Spending
 
 
@@ -25,33 +28,6 @@ class Append(msgspec.Struct, frozen=True):
 
     session_id: str
     events: tuple[DurableEvent, ...]
-
-
-class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A session in a list. Times are Unix milliseconds.
-
-    `parent_id` is the session that delegated to it, by the call `parent_call_id`; `is_detached`
-    says that nobody waited for its answer, and that the parent does not have it yet.
-    """
-
-    session_id: str
-    title: str
-    agent: str
-    kind: SessionKind
-    workspace: str
-    model: str | None
-    parent_id: str | None
-    message_count: int
-    last_message_preview: str
-    is_active: bool
-    head_seq: int
-    created_at_ms: int
-    updated_at_ms: int
-    deleted_at_ms: int | None
-    is_tainted: bool = False
-    parent_call_id: str = ""
-    is_detached: bool = False
-    has_private: bool = False
 
 
 class MessageRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,23 +56,6 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     provider: str | None = None
     duration_ms: int | None = None
-
-
-class CallRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call, for the history of calls."""
-
-    call_id: str
-    session_id: str
-    turn_id: str
-    name: str
-    status: CallStatus
-    arguments: str
-    result: str | None
-    display: str
-    proposed_at_ms: int
-    started_at_ms: int | None
-    finished_at_ms: int | None
-    duration_ms: int | None
 
 
 class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -219,7 +178,7 @@ Refusal = NotFoundError | ConflictError | ValidationError
 CommitResult = tuple[Stored, ...] | Refusal
 
 
-class StoreReader(FeedReader, Protocol):
+class StoreReader(FeedReader, RecordReader, Protocol):
     """What can be read. Every method raises `StorageError` when the database fails."""
 
     async def events(
@@ -349,7 +308,7 @@ class StoreReader(FeedReader, Protocol):
         ...
 
 
-class Store(StoreReader, Protocol):
+class Store(StoreReader, RecordUpkeep, Protocol):
     """A journal with its tables: a reader that also writes, alone on its data directory."""
 
     async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:

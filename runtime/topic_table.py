@@ -34,11 +34,6 @@ def log_event(connection: apsw.Connection, session: int, seq: int, topic: Topic)
     )
 
 
-def forget_log(connection: apsw.Connection, session: int) -> None:
-    """Takes a session that is purged out of all topics: its key may be another's later."""
-    connection.execute("delete from topic_log where session = ?", (session,))
-
-
 def log_entry(row: tuple[Any, ...]) -> LogEntry:
     """An entry of `SELECT_LOG`."""
     seq, topic, agent, session_id, session_seq, at_ms, data = row

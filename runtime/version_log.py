@@ -13,7 +13,7 @@ import hashlib
 import os
 import struct
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from threading import Lock
 from weakref import WeakValueDictionary, finalize
@@ -223,6 +223,13 @@ class VersionStore:
             make_folders(self._folder)
         with tempfile.TemporaryFile(prefix="callboard-", dir=self._folder) as file:
             return os.dup(file.fileno())
+
+    def forget(self, session_ids: Iterable[str]) -> None:
+        """Removes what is kept of sessions, but in memory; raises `StorageError`."""
+        if self._folder is not None:
+            with _failures():
+                for session_id in session_ids:
+                    (self._folder / f"{session_id}.log").unlink(missing_ok=True)
 
     def changes(self, session_id: str) -> list[KnownChange]:
         """What is on record of a session. Reads a file; raises `StorageError`."""

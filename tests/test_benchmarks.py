@@ -62,3 +62,13 @@ def test_decoding_has_two_rows_for_each_wire_format() -> None:
         for name in ("openai_chat", "openai_responses", "anthropic", "gemini")
         for read in ("in a burst", "one by one")
     ]
+
+
+def test_the_door_has_a_row_for_each_figure() -> None:
+    done = run("gateway.py", "--events", "20", "--subscribers", "3")
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [line.strip("| ").split(" | ")[0] for line in done.stdout.splitlines()[2:]]
+    assert rows == [
+        *("events-1", "events-many", "latency p50", "latency p99"),
+        *("resume", "connections", "memory"),
+    ]

@@ -110,3 +110,13 @@ def test_python_in_a_document_is_valid(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
         compile(block, str(document), "exec")
+
+
+def test_the_methods_of_the_protocol_are_listed_as_they_are() -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / "protocol-reference"))
+    text = text_of("docs/protocol.md")
+    assert script["written"](text) == text, "run scripts/protocol-reference"
+    assert script["main"](["--check"]) == 0
+    stale = text.replace("| `session/prompt` |", "| `session/ask` |")
+    assert stale != text
+    assert script["written"](stale) == text

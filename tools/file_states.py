@@ -167,12 +167,16 @@ def likeness(resolver: Resolver, names: Names) -> tuple[int, bytes]:
     """
     with resolver.open_directory(names[:-1], follow=False) as parent:
         status = lstat(parent, names[-1])
-    digest = hashlib.sha256()
     if stat.S_ISDIR(status.st_mode):
-        depth = len(names)
-        for inner in sorted(tree_below(resolver, names)):
-            digest.update(os.fsencode("/".join(inner[depth:])) + b"\0")
-        return status.st_ino, b"directory" + digest.digest()
+        return status.st_ino, likeness_of_names(tree_below(resolver, names), len(names))
     state = Keeper(resolver).look(names)
     sign = state.digest or state.target or str(state.size_bytes).encode()
     return status.st_ino, str(state.kind).encode() + sign
+
+
+def likeness_of_names(below: list[Names], depth: int) -> bytes:
+    """What stands for a directory of so many names that holds these."""
+    digest = hashlib.sha256()
+    for inner in sorted(below):
+        digest.update(os.fsencode("/".join(inner[depth:])) + b"\0")
+    return b"directory" + digest.digest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ..runtime.file_versions import NOTHING, FileState, Kind
-from .file_states import Keeper, likeness
+from .file_states import Keeper, likeness, likeness_of_names
 from .resolver import Names, Resolver
 
 
@@ -44,6 +44,27 @@ class ForeseenTree:
 
     def is_empty(self, names: Names) -> bool:
         """Whether nothing will be in a directory."""
+        return not self._inside(names)
+
+    def is_like(self, names: Names, inode: int, sign: bytes) -> bool:
+        """Whether what will be there is what bore this likeness. Raises `OSError`."""
+        found = self._origin(names)
+        if isinstance(found, FileState):
+            return True  # put back by the plan itself, as it was then
+        like = likeness(self._resolver, found)
+        if like[0] == inode or like[1] == sign:
+            return True
+        is_folder = self.look(names).kind is Kind.DIRECTORY
+        return is_folder and likeness_of_names(self._below(names), len(names)) == sign
+
+    def _below(self, names: Names) -> list[Names]:
+        """What a directory will hold, at any depth."""
+        found = [(*names, name) for name in self._inside(names)]
+        inner = [each for each in found if self.look(each).kind is Kind.DIRECTORY]
+        return [*found, *(name for each in inner for name in self._below(each))]
+
+    def _inside(self, names: Names) -> list[str]:
+        """What a directory will hold."""
         inside = set(self._put.get(names, ()))  # what came there, and may have gone on
         found = self._origin(names)
         if not isinstance(found, FileState):
@@ -52,14 +73,7 @@ class ForeseenTree:
                 os.scandir(directory.fd) as entries,
             ):
                 inside.update(entry.name for entry in entries)
-        return all(self.look((*names, name)).kind is Kind.NOTHING for name in inside)
-
-    def is_like(self, names: Names, inode: int, sign: bytes) -> bool:
-        """Whether what will be there is what bore this likeness. Raises `OSError`."""
-        found = self._origin(names)
-        if isinstance(found, FileState):
-            return True  # put back by the plan itself, as it was then
-        return (like := likeness(self._resolver, found))[0] == inode or like[1] == sign
+        return [name for name in inside if self.look((*names, name)).kind is not Kind.NOTHING]
 
     def _origin(self, names: Names) -> FileState | Names:
         """What was said about a path, or where it lies on the disk now."""

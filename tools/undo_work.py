@@ -36,6 +36,8 @@ MODE_BITS = 0o777
 """Of a file that is put back. It is ours now, whoever's it was: with the bits that lend its owner's
 rights to whoever runs it, it could lend more than it did."""
 FOLDER_BITS = 0o3777
+OPEN_BITS = 0o700
+"""What we need of a folder to work in it."""
 
 ROOM_FACTOR = 2
 """Undoing has as much room again as the changes: a session that has reached its bound can still be
@@ -71,6 +73,7 @@ class UndoWork:
         """
         for reversal in plan.reversals:
             change = self._record(reversal, undo_id)
+            self._open_folders(change)
             for action in change.actions:
                 if isinstance(action, PathStep):
                     self._step(action)
@@ -150,15 +153,30 @@ class UndoWork:
         # Last of all: what lies below is put back through it.
         self._modes.append((names, wanted.mode & FOLDER_BITS))
 
+    def _open_folders(self, change: Change) -> None:
+        """Folders whose mode is put back may be closed to us before, or behind it."""
+        for action in change.actions:
+            if isinstance(action, PathStep) and _is_mode_of_folder(action):
+                present = action.before.mode & FOLDER_BITS
+                if present | OPEN_BITS != present:
+                    self._set_mode(path_names(action.path), present | OPEN_BITS)
+
     def _set_modes(self) -> None:
         for names, mode in reversed(self._modes):
-            with self._resolver.open_directory(names[:-1], follow=False) as parent:
-                fd = self._resolver.open_at(parent, names[-1], DIRECTORY_FLAGS)
-                try:
-                    os.fchmod(fd, mode)
-                finally:
-                    os.close(fd)
+            self._set_mode(names, mode)
         self._modes.clear()
+
+    def _set_mode(self, names: Names, mode: int) -> None:
+        with self._resolver.open_directory(names[:-1], follow=False) as parent:
+            try:
+                fd = self._resolver.open_at(parent, names[-1], DIRECTORY_FLAGS)
+            except PermissionError:
+                _open_to_owner(self._resolver, parent, names[-1])
+                fd = self._resolver.open_at(parent, names[-1], DIRECTORY_FLAGS)
+            try:
+                os.fchmod(fd, mode)
+            finally:
+                os.close(fd)
 
     def _move(self, move: PathMove) -> None:
         source, target = path_names(move.source), path_names(move.destination)
@@ -175,6 +193,20 @@ class UndoWork:
         for inner in carried:
             self._watch.written(end + inner)
         self._watch.clear(start, before)
+
+
+def _is_mode_of_folder(step: PathStep) -> bool:
+    return step.before.kind is step.after.kind is Kind.DIRECTORY
+
+
+def _open_to_owner(resolver: Resolver, parent: OpenDirectory, name: str) -> None:
+    """Lets us into a folder of ours that its mode closes to us."""
+    flags = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+    fd = resolver.open_at(parent, name, flags)
+    try:
+        os.chmod(f"/proc/self/fd/{fd}", OPEN_BITS)
+    finally:
+        os.close(fd)
 
 
 def _remove(parent: OpenDirectory, name: str, present: FileState) -> None:

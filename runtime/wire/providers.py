@@ -31,7 +31,7 @@ class Providers(msgspec.Struct, frozen=True):
     providers: list[ProviderRow]
 
 
-class TestProvider(msgspec.Struct, frozen=True, kw_only=True):
+class TryProvider(msgspec.Struct, frozen=True, kw_only=True):
     """A provider to be tried, with one of its models; it costs some tokens."""
 
     provider: str

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from ..budget import Budget
 from ..definitions import InputMode
 from ..history import Attachment
-from ..store import MessageRow, SessionRow
+from ..record_lists import Hit
+from ..store import MessageRow
 
 
 class NewSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,19 +23,18 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True):
     budget: Budget | None = None
 
 
-class Sessions(msgspec.Struct, frozen=True):
-    """A page of sessions, the latest activity first; `has_more` says whether others follow."""
-
-    sessions: list[SessionRow]
-    has_more: bool
-
-
 class ListSessions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which sessions: those whose last activity was before `before` (Unix milliseconds)."""
+    """Which sessions.
+
+    `before` is the `next_before` of the page before; `query` a text that title, preview or id hold;
+    `deleted` says whether deleted ones are left out, are among them, or are all.
+    """
 
     limit: int = 100
     before: int | None = None
-    include_deleted: bool = False
+    agent: str | None = None
+    query: str = ""
+    deleted: Literal["no", "also", "only"] = "no"
     include_children: bool = True
 
 
@@ -106,3 +108,36 @@ class Subscribed(msgspec.Struct, frozen=True):
     """`seq` is the last event on record by now."""
 
     seq: int
+
+
+class SomeSessions(msgspec.Struct, frozen=True):
+    """Sessions by their ids."""
+
+    session_ids: tuple[str, ...]
+
+
+class Rename(msgspec.Struct, frozen=True):
+    """A title that a person gives; no model replaces it."""
+
+    session_id: str
+    title: str
+
+
+class SetAgent(msgspec.Struct, frozen=True):
+    """The agent whose configuration holds from the next turns of these sessions on."""
+
+    session_ids: tuple[str, ...]
+    agent: str
+
+
+class FindWords(msgspec.Struct, frozen=True, kw_only=True):
+    """Words of which each is in one message; no other sign counts."""
+
+    query: str
+    limit: int = 20
+
+
+class Hits(msgspec.Struct, frozen=True):
+    """Sessions in which words were found, the best first."""
+
+    hits: list[Hit]

@@ -6,7 +6,6 @@ import msgspec
 
 from ..definitions import CallStatus, ToolDefinition
 from ..runtime_status import ActorStatus, RuntimeStatus
-from ..store import CallRow
 from .configuration import ConfigState
 
 
@@ -55,15 +54,15 @@ class Tools(msgspec.Struct, frozen=True):
 
 
 class ListCalls(msgspec.Struct, frozen=True, kw_only=True):
-    """Which calls: of a session, of a tool, of a status."""
+    """Which calls: of a session, of a tool, of a status, proposed since and before a time in ms.
+
+    `before` is the `next_before` of the page before.
+    """
 
     session_id: str | None = None
     name: str | None = None
     status: CallStatus | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    before: int | None = None
     limit: int = 100
-
-
-class Calls(msgspec.Struct, frozen=True):
-    """Calls, the latest first."""
-
-    calls: list[CallRow]

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from . import embedded
 from .config.usage_sums import UsageBy, UsageReport
 from .loop_waiting import cross, wait_gone
 from .portal import GONE_SECONDS, Crossing, Portal, TurnHandle
 from .runtime.budget import Budget
+from .runtime.definitions import InputMode
 from .runtime.errors import ActorStopped, ConflictError
 from .runtime.history import Attachment
 from .runtime.messages import InputTicket
@@ -59,10 +60,15 @@ class Session:
         return await cross(self._portal, run)
 
     async def submit(
-        self, text: str, attachments: Iterable[Attachment] = (), *, budget: Budget | None = None
+        self,
+        text: str,
+        attachments: Iterable[Attachment] = (),
+        *,
+        budget: Budget | None = None,
+        mode: InputMode | Literal["queue", "steer", "interrupt"] = InputMode.QUEUE,
     ) -> InputTicket:
         """Stores an input, whose turn runs by itself, as `callboard.Session.submit` does."""
-        call = partial(self._session.submit, text, attachments, budget=budget)
+        call = partial(self._session.submit, text, attachments, budget=budget, mode=mode)
         return await cross(self._portal, call)
 
     async def cancel(

@@ -18,6 +18,7 @@ from .runtime.definitions import InputMode
 from .runtime.errors import CallboardError, ValidationError
 from .runtime.history import Attachment
 from .runtime.identity import new_id
+from .runtime.record_lists import CallPage, SessionPage
 from .runtime.secrets import Secret
 from .runtime.store import ApprovalRow, CallRow, GrantRow, MessageRow, SessionRow
 from .runtime.topics import Topic
@@ -42,10 +43,9 @@ from .runtime.wire.sessions import (
     NewSession,
     OneSession,
     Prompt,
-    Sessions,
     Ticket,
 )
-from .runtime.wire.status import Calls, ListCalls, Status, Tools
+from .runtime.wire.status import ListCalls, Status, Tools
 
 DEFAULT_URL = "ws://127.0.0.1:8790/ws"
 
@@ -67,6 +67,11 @@ class Client:
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
         """Keeps connected; `connect` does it."""
         await self._link.run(task_status=task_status)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the daemon can be asked now, and not only once it is back."""
+        return self._link.is_connected
 
     @property
     def welcome(self) -> Welcome:
@@ -116,7 +121,7 @@ class Client:
 
     async def sessions(self, *, limit: int = 100) -> list[SessionRow]:
         """Sessions on record, the latest activity first."""
-        return (await self.request("session/list", ListSessions(limit=limit), Sessions)).sessions
+        return (await self.request("session/list", ListSessions(limit=limit), SessionPage)).sessions
 
     async def session(self, session_id: str) -> SessionRow:
         """A session on record; raises `NotFoundError`."""
@@ -246,7 +251,7 @@ class Client:
     async def calls(self, *, session_id: str | None = None, limit: int = 100) -> list[CallRow]:
         """Tool calls on record, the latest first."""
         params = ListCalls(session_id=session_id, limit=limit)
-        return (await self.request("tool/history", params, Calls)).calls
+        return (await self.request("tool/history", params, CallPage)).calls
 
     async def status(self) -> Status:
         """How the daemon is."""

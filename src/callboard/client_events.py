@@ -21,8 +21,12 @@ class Hearing(Protocol):
         """From here on they are told what is behind this event, or all that is new."""
         ...
 
+    def drop(self, events: RemoteEvents) -> bool:
+        """They are told no more, whatever comes; never waits."""
+        ...
+
     async def forget(self, events: RemoteEvents) -> None:
-        """They are told no more."""
+        """They are told no more, and the daemon hears of it."""
         ...
 
 
@@ -47,6 +51,9 @@ class RemoteEvents(RemoteFeed[RemoteEvent]):
 
     async def _follow(self, after_seq: int | None) -> int:
         return await self._hearing.subscribe(self, after_seq)
+
+    def _drop(self) -> None:
+        self._hearing.drop(self)
 
     async def _forget(self) -> None:
         await self._hearing.forget(self)

@@ -33,7 +33,11 @@ class RemoteFeed(ABC, Generic[Item]):
         self._error: CallboardError | None = None
 
     async def __aenter__(self) -> Self:
-        await self._subscribe()
+        try:
+            await self._subscribe()
+        except BaseException:
+            self._drop()
+            raise
         return self
 
     async def __aexit__(
@@ -107,6 +111,10 @@ class RemoteFeed(ABC, Generic[Item]):
     @abstractmethod
     async def _follow(self, after_seq: int | None) -> int:
         """Subscribes; gives the last event on record by then."""
+
+    @abstractmethod
+    def _drop(self) -> None:
+        """Is told no more; never waits."""
 
     @abstractmethod
     async def _forget(self) -> None:

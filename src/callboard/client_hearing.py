@@ -122,10 +122,16 @@ class ClientHearing:
         params = Subscribe(session_id=events.session_id, after_seq=after_seq)
         return (await self.link.request("session/subscribe", params, Subscribed)).seq
 
+    def drop(self, events: RemoteEvents) -> bool:
+        """See `Hearing`; gives whether it was heard."""
+        is_heard = self._sessions.get(events.session_id) is events
+        if is_heard:
+            del self._sessions[events.session_id]
+        return is_heard
+
     async def forget(self, events: RemoteEvents) -> None:
         """See `Hearing`."""
-        if self._sessions.get(events.session_id) is events:
-            del self._sessions[events.session_id]
+        if self.drop(events):
             with trio.move_on_after(FORGET_SECONDS), suppress(CallboardError):
                 params = OneSession(events.session_id)
                 await self.link.request("session/unsubscribe", params, Nothing)
@@ -145,9 +151,15 @@ class ClientHearing:
         params = SubscribeTopic(topic=feed.topic, after_seq=after_seq)
         return (await self.link.request("topic/subscribe", params, SubscribedTopic)).seq
 
+    def drop_topic(self, feed: RemoteTopic) -> bool:
+        """See `TopicHearing`; gives whether it was heard."""
+        is_heard = self._topics.get(feed.topic) is feed
+        if is_heard:
+            del self._topics[feed.topic]
+        return is_heard
+
     async def forget_topic(self, feed: RemoteTopic) -> None:
         """See `TopicHearing`."""
-        if self._topics.get(feed.topic) is feed:
-            del self._topics[feed.topic]
+        if self.drop_topic(feed):
             with trio.move_on_after(FORGET_SECONDS), suppress(CallboardError):
                 await self.link.request("topic/unsubscribe", OneTopic(feed.topic), Nothing)

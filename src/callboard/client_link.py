@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import random
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
@@ -10,13 +11,13 @@ import msgspec
 import trio
 import trio_websocket
 
+from .client_stream import WatchedStream, open_stream
 from .runtime.errors import (
     AuthError,
     CallboardError,
     ConflictError,
     NetworkError,
     OverloadedError,
-    ValidationError,
 )
 from .runtime.rpc import PROTOCOL, ServerFrame, error_from
 from .runtime.secrets import Secret
@@ -107,21 +108,26 @@ class Link:
                 if is_first:
                     raise failure
                 return
-            await trio.sleep(pause)
+            await trio.sleep(pause * random.uniform(0.5, 1.0))  # not all clients at once
             pause = min(2 * pause, LAST_PAUSE_SECONDS)
 
     async def _serve_once(self, started: trio.TaskStatus[None] | None) -> CallboardError | None:
         """One connection from its beginning to its end; gives why there was none."""
         try:
             with trio.fail_after(CONNECT_SECONDS):
-                stream = await _open_stream(self._url)
+                stream = await open_stream(self._url)
         except (OSError, trio.TooSlowError) as error:
-            return NetworkError(f"there is no daemon at {self._url}: {error or 'it is silent'}")
-        failure: CallboardError | None = NetworkError(f"the daemon at {self._url} is silent")
+            why = str(error) or "it is silent"
+            return NetworkError(f"there is no daemon at {self._url}: {why}")
+        failure: CallboardError | None = NetworkError(
+            f"the daemon at {self._url} says nothing, or hangs up"
+        )
+        patience = trio.CancelScope(deadline=trio.current_time() + CONNECT_SECONDS)
         try:
             async with trio.open_nursery() as nursery:
-                with trio.move_on_after(CONNECT_SECONDS):
-                    failure = await self._connect(stream, nursery)
+                with patience:
+                    watched = WatchedStream(stream, patience.cancel)
+                    failure = await self._connect(watched, nursery)
                 if failure is None:
                     self._listener.connected()
                     if started is not None:
@@ -139,6 +145,11 @@ class Link:
         self._failure = failure
         self._there.set()
         self._listener.ended(failure)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection now."""
+        return self._socket is not None and self._there.is_set()
 
     async def request(
         self,
@@ -170,16 +181,14 @@ class Link:
 
     # ── the connection ───────────────────────────────────────────────────────────────────────────
 
-    async def _connect(
-        self, stream: trio.abc.Stream, nursery: trio.Nursery
-    ) -> CallboardError | None:
+    async def _connect(self, stream: WatchedStream, nursery: trio.Nursery) -> CallboardError | None:
         """Shakes hands and says hello; gives why that failed."""
         where = urlsplit(self._url)
         authorization = f"Bearer {self._token.reveal()}".encode()
         try:
             self._socket = await trio_websocket.wrap_client_stream(
                 nursery,
-                stream,
+                stream,  # type: ignore[arg-type]  # any stream will do
                 where.netloc,
                 where.path or "/",
                 extra_headers=[(b"authorization", authorization)],
@@ -225,7 +234,8 @@ class Link:
 
     def _lose(self) -> None:
         self._socket = None
-        self._there = trio.Event()
+        if self._there.is_set():  # or others wait for it still
+            self._there = trio.Event()
         waiting, self._asked = self._asked, {}
         for asked in waiting.values():
             asked.fail(ConnectionBroke(BROKE))
@@ -247,23 +257,6 @@ class Link:
         if asked.error is not None:
             raise asked.error
         return asked.result
-
-
-async def _open_stream(url: str) -> trio.abc.Stream:
-    """TCP, or TLS over it; raises `OSError`."""
-    where = urlsplit(url)
-    if where.scheme not in ("ws", "wss") or where.hostname is None:
-        raise ValidationError(f"{url!r} is no URL of a daemon, like ws://127.0.0.1:8790/ws")
-    port = where.port or (443 if where.scheme == "wss" else 80)
-    if where.scheme == "ws":
-        return await trio.open_tcp_stream(where.hostname, port)
-    stream = await trio.open_ssl_over_tcp_stream(where.hostname, port, https_compatible=True)
-    try:
-        await stream.do_handshake()
-    except BaseException:
-        await trio.aclose_forcefully(stream)
-        raise
-    return stream
 
 
 async def _send(socket: trio_websocket.WebSocketConnection, text: str) -> None:

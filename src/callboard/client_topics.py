@@ -23,8 +23,12 @@ class TopicHearing(Protocol):
         """Ends a subscription of this connection that may be there still."""
         ...
 
+    def drop_topic(self, feed: RemoteTopic) -> bool:
+        """It is told no more, whatever comes; never waits."""
+        ...
+
     async def forget_topic(self, feed: RemoteTopic) -> None:
-        """It is told no more."""
+        """It is told no more, and the daemon hears of it."""
         ...
 
 
@@ -46,6 +50,9 @@ class RemoteTopic(RemoteFeed[RemoteTopicEvent]):
 
     async def _follow(self, after_seq: int | None) -> int:
         return await self._hearing.subscribe_topic(self, after_seq)
+
+    def _drop(self) -> None:
+        self._hearing.drop_topic(self)
 
     async def _forget(self) -> None:
         await self._hearing.forget_topic(self)

@@ -135,9 +135,7 @@ async def open_runtime(
     plan = Plan(
         models=finder,
         **await _all_tools(tools, settings, sandbox),
-        agents=agents_of(settings, agents, policy),
-        settings=settings,
-        remake_agents=lambda new: agents_of(new, agents, policy),
+        **_agents(settings, agents, policy),
         channel=channel_of(channel, on_approval),
         recorder=None if record is None else await open_recorder(folder_of(record=record)),
         strict=strict,
@@ -344,12 +342,23 @@ def _configured(
         "search": search_place(settings, wish),
         "policies": PolicyBook(settings.rules, search_places(settings.search)),
         "forbidden": forbidden,
+        "settings": settings,
         "limits": settings.limits,
         "network": settings.network,
         "prices": PriceTable(settings.prices),
         "skills": SkillShelf(folder),
         "versions": VersionStore(folder),
         "memory_index": memory_index(settings.memory, folder),
+    }
+
+
+def _agents(
+    settings: Settings, agents: Sequence[Agent], policy: Preset | str | None
+) -> dict[str, Any]:
+    """The agents, and what they are by other settings."""
+    return {
+        "agents": agents_of(settings, agents, policy),
+        "remake_agents": lambda new: agents_of(new, agents, policy),
     }
 
 

@@ -30,6 +30,7 @@ from .actors.memories import JournaledMemories
 from .actors.memory_search import IndexedMemories
 from .actors.permission_broker import MAILBOX_CAPACITY as BROKER_CAPACITY
 from .actors.permission_broker import PermissionBroker
+from .actors.session_keeping import SessionKeeping
 from .actors.session_services import Models, NoPrograms, SessionServices
 from .actors.session_tree import SessionTree
 from .actors.tool_dispatcher import MAILBOX_CAPACITY as DISPATCHER_CAPACITY
@@ -138,6 +139,9 @@ class Host:
         settings, limits, agents: As they are by now: `reconfiguring` changes them.
     """
 
+    guard: AddressGuard | None = None
+    broker_services: BrokerServices | None = None
+
     def __init__(
         self, plan: Plan, http: HttpClient, web: HttpClient, connect: Connect | None = None
     ) -> None:
@@ -145,8 +149,6 @@ class Host:
         self.settings = plan.settings
         self.limits = LiveLimits(plan.limits)
         self.agents = dict(plan.agents)
-        self.guard: AddressGuard | None = None
-        self.broker_services: BrokerServices | None = None
         self.http = http
         self.web = web
         self._connect = connect
@@ -173,7 +175,14 @@ class Host:
             clip=self.budgets.clip,
         )
         self.questions = UserQuestions(self.journal, plan.limits.approval_seconds)
-        self.undoing = Undoing(
+        self.keeping = SessionKeeping(
+            self.journal, self.directory, plan.store, plan.versions, plan.agents
+        )
+        self.undoing = self._undoing()
+
+    def _undoing(self) -> Undoing:
+        plan = self.plan
+        return Undoing(
             self.journal,
             plan.store,
             plan.versions,
@@ -215,6 +224,8 @@ class Host:
                     await outer.start(indexed.serve, name="index of memories")
                 async with trio.open_nursery() as inner:
                     await self._start_actors(self._supervisor(inner), handles)
+                    days = plan.settings.sessions.keep_deleted_days
+                    inner.start_soon(self.keeping.serve, days, name="purge of deleted sessions")
                     task_status.started()
                     await stop.wait()
                     with trio.move_on_after(STOP_SECONDS):

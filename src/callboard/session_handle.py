@@ -163,7 +163,7 @@ class Session:
         return await read_usage(self._host.plan.store, sums, session_id=self.session_id)
 
     async def changes(self) -> list[ChangedCall]:
-        """The calls that changed files with file tools, in their order, and what was undone."""
+        """The calls whose changes of files can be undone, in their order, and what was undone."""
         return await self._host.undoing.changes(self.session_id)
 
     async def undo(

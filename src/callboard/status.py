@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .host import Host
 from .runtime.mailbox import Mailbox
 from .runtime.runtime_status import ActorStatus, RunningProgram
@@ -31,7 +33,7 @@ def status_of(host: Host) -> RuntimeStatus:
 def actors_of(host: Host) -> tuple[ActorStatus, ...]:
     """The actors that all sessions share, and the sessions that have crashed."""
     restarts = host.restarts
-    shared: list[Mailbox[object]] = [host.journal, host.broker, host.dispatcher, host.directory]  # type: ignore[list-item]
+    shared: tuple[Mailbox[Any], ...] = host.journal, host.broker, host.dispatcher, host.directory
     crashed = [box for box in host.live.values() if box.name in restarts]
     return tuple(
         ActorStatus(

@@ -19,6 +19,7 @@ from callboard.config.sandbox_settings import Strength
 from callboard.providers.script import reply
 from callboard.runtime.events import CallFinished, CallProgress
 from callboard.tools.sandbox import sandbox as sandbox_module
+from callboard.tools.sandbox.git_files import NO_REPOSITORY
 from callboard.tools.sandbox.strength import SandboxStatus
 
 
@@ -65,6 +66,7 @@ async def test_code_runs_on_the_workspace_and_its_result_is_whole(tmp_path: Path
         "exit_code": 3,
         "sandbox": "full",
         "changed": {"created": ["out.txt"]},
+        "not_undoable": [NO_REPOSITORY],
         "stdout": "hello ['a b', '-rf', ';id']\n",
         "stderr": "careful",
     }

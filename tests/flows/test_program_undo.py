@@ -10,8 +10,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import killed_program
 import pytest
 import trio
+from file_calls import random_calls
+from killed import killed_when_ready
 from sandbox_users import needs_sandbox
 from shell_edits import git, random_lines, seed_repository, tree
 from stage import make_workspace
@@ -19,8 +22,8 @@ from stage import make_workspace
 import callboard
 from callboard.providers.script import reply
 from callboard.runtime.errors import ConflictError, NotFoundError
-from callboard.runtime.events import CallFinished
-from callboard.tools.sandbox import kept_tree, observed_changes
+from callboard.runtime.events import CallFinished, CallProgress
+from callboard.tools.sandbox import changes, kept_tree, observed_changes
 
 Call = tuple[str, dict[str, Any]]
 
@@ -69,8 +72,9 @@ async def finished(runtime: callboard.Runtime, session: callboard.Session) -> li
 
 
 def said(call: CallFinished) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads(call.result)
-    return result.get("result", result)
+    told: dict[str, Any] = json.loads(call.result)
+    result: dict[str, Any] = told.get("result", told)
+    return result
 
 
 # ── byte for byte ────────────────────────────────────────────────────────────────────────────────
@@ -166,6 +170,23 @@ async def test_what_only_looks_changed_is_not_undone_and_what_came_since_stays(
         assert [path.name for path in (folder / "new").iterdir()] == ["mine"]
 
 
+@pytest.mark.parametrize("seed", [2007, 2010])  # 2007: a folder that was moved, and is made anew
+async def test_random_edits_by_both_come_back_byte_for_byte(
+    tmp_path: Path, folder: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    calls: list[Call] = []
+    for _ in range(5):
+        calls += [*random_calls(chance, 5), bash(random_lines(chance, 12))]
+    before = tree(folder)
+    async with session_on(tmp_path, calls) as (_, session):
+        after = tree(folder)
+        report = await session.undo()
+        assert tree(folder) == before
+        await session.undo(report.undo_id)
+        assert tree(folder) == after
+
+
 # ── each program sees what the one before it left ────────────────────────────────────────────────
 
 
@@ -180,9 +201,7 @@ async def test_each_of_many_programs_comes_back_by_itself(tmp_path: Path, folder
         assert (folder / "b.txt").read_bytes() == b"changed, not committed\n"
 
 
-async def test_a_program_that_runs_out_of_time_is_undone_too(
-    tmp_path: Path, folder: Path
-) -> None:
+async def test_a_program_that_runs_out_of_time_is_undone_too(tmp_path: Path, folder: Path) -> None:
     call: Call = ("shell", {"command": "rm b.txt; sleep 60", "timeout": 1})
     before = tree(folder)
     async with session_on(tmp_path, [call]) as (runtime, session):
@@ -197,12 +216,12 @@ async def test_a_program_that_was_cancelled_is_undone_too(tmp_path: Path, folder
     before = tree(folder)
     calls = [bash("rm b.txt; echo gone; sleep 60")]
     model = callboard.ScriptedModel([reply(calls=calls), reply("Done.")])
-    async with session_on(tmp_path, [], model=model) as (runtime, session):
+    async with session_on(tmp_path, [], model=model) as (_, session):
         with trio.fail_after(60):
             async with session.prompt("Go.") as turn:
-                while (folder / "b.txt").exists():
-                    await trio.sleep(0.01)
-                await turn.cancel()
+                async for event in turn:
+                    if isinstance(event, CallProgress):
+                        await turn.cancel()
         [change] = await session.changes()
         assert change.paths == ("b.txt",)
         report = await session.undo()
@@ -305,7 +324,7 @@ async def test_files_of_a_folder_that_nobody_could_look_into_are_never_removed(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They seem to be new when the program opened the folder, and are not."""
-    real = observed_changes.look
+    real = changes.look
 
     def look(workspace: str) -> Any:
         found = real(workspace)
@@ -326,27 +345,37 @@ async def test_files_of_a_folder_that_nobody_could_look_into_are_never_removed(
         assert (folder / "b.txt").exists()
 
 
-async def test_what_a_killed_process_left_is_recognised(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        ("chmod 0 a; rm b.txt", ["put back a", "put back b.txt"]),
+        ("rm a/run; chmod 500 a", ["put back a", "put back a/run"]),
+        ("chmod 700 shut; touch shut/x", ["put back shut", "remove shut/x"]),
+    ],
+)
+async def test_folders_that_a_program_closed_or_opened_come_back(
+    tmp_path: Path, folder: Path, code: str, lines: list[str]
 ) -> None:
-    """The process ends between the program's end and the record of what it changed."""
+    """What is in a closed one seems to be gone, to a user whom modes bind; it is not touched."""
+    (folder / "shut").mkdir(mode=0o500)
+    before = tree(folder)
+    async with session_on(tmp_path, [bash(code)]) as (_, session):
+        report = await session.undo()
+        assert sorted(report.lines) == lines
+        assert tree(folder) == before
+        again = await session.undo(report.undo_id)
+        await session.undo(again.undo_id)
+        assert tree(folder) == before
 
-    def dies(*_: object) -> None:
-        raise KeyboardInterrupt
 
-    monkeypatch.setattr("callboard.tools.sandbox.session_processes.concluded", dies)
-    with pytest.raises(BaseException) as ended:  # noqa: PT011  of which kind says the runner
-        async with session_on(tmp_path, [bash("rm b.txt")], "disk"):
-            pass
-    assert "KeyboardInterrupt" in repr(ended.value)
-    monkeypatch.undo()
-    async with session_on(tmp_path, [], "disk") as (runtime, new):
-        rows = await runtime.store.sessions()
-        [row] = [each for each in rows if each.session_id != new.session_id]
-        session = await runtime.get_session(row.session_id)
+async def test_what_a_killed_process_left_is_recognised(tmp_path: Path, folder: Path) -> None:
+    session_id = killed_when_ready(killed_program.__file__, tmp_path)
+    async with session_on(tmp_path, [], "disk") as (runtime, _):
+        session = await runtime.get_session(session_id)
         assert await session.changes() == []
-        with pytest.raises(NotFoundError, match="what it changed is not known"):
+        with pytest.raises(NotFoundError, match="it was ended, and what it changed is not known"):
             await session.undo()
+        assert not (folder / "b.txt").exists()
 
 
 # ── a repository that somebody else prepared ─────────────────────────────────────────────────────

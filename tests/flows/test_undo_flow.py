@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import random
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
+from file_calls import random_calls
 from sandbox_users import needs_sandbox
 from stage import make_workspace, on_both_stores
 
@@ -23,8 +23,6 @@ from callboard.runtime.version_log import FOLDER, VersionLog
 
 Call = tuple[str, dict[str, Any]]
 Tree = dict[bytes, tuple[str, int, bytes]]
-
-ODD_NAMES = ["a", "b.txt", "with space", "ümläut", "-rf", "日本", "...", "a~", "'quoted'"]
 
 
 def tree(folder: Path) -> Tree:
@@ -56,30 +54,6 @@ def seed_tree(folder: Path) -> None:
     (folder / "to folder").symlink_to("a")
     os.link(folder / "b.txt", folder / "a" / "second name")
     (folder / "a" / os.fsdecode(b"\xff\xfe")).write_bytes(b"odd")
-
-
-def random_calls(chance: random.Random, count: int) -> Iterator[Call]:
-    def path() -> str:
-        depth = chance.choice([1, 1, 2, 2, 3])
-        names = [chance.choice([*ODD_NAMES, "to folder", "to file"]) for _ in range(depth)]
-        return "/".join(names)
-
-    for index in range(count):
-        text = chance.choice(["", "x", f"line {index}\n" * chance.randint(1, 50)])
-        kind = chance.randrange(10)
-        if kind < 4:
-            mode = chance.choice(["overwrite", "overwrite", "append"])
-            made = chance.random() < 0.8
-            said = {"path": path(), "content": text, "mode": mode, "create_dirs": made}
-            yield "write_file", said
-        elif kind < 5:
-            edit = {"old_text": "line", "new_text": f"LINE{index}", "count": 1}
-            yield "edit_file", {"path": path(), "edits": [edit]}
-        elif kind < 8:
-            said = {"from": path(), "to": path(), "overwrite": chance.random() < 0.5}
-            yield "move_file", said
-        else:
-            yield "delete_file", {"path": path(), "recursive": chance.random() < 0.7}
 
 
 def script(calls: list[Call]) -> callboard.ScriptedModel:
@@ -236,6 +210,24 @@ async def test_a_folder_that_others_use_by_now_stays(tmp_path: Path) -> None:
         (folder / "new" / "mine.txt").write_text("mine")
         await session.undo()
         assert sorted(path.name for path in folder.rglob("*")) == ["mine.txt", "new"]
+
+
+async def test_a_made_folder_goes_though_what_is_moved_out_of_it_was_put_back_first(
+    tmp_path: Path,
+) -> None:
+    folder = make_workspace(tmp_path)
+    (folder / "b.txt").write_text("first")
+    calls: list[Call] = [
+        ("write_file", {"path": "new/a.txt", "content": "x"}),
+        ("move_file", {"from": "b.txt", "to": "new/b.txt"}),
+        ("write_file", {"path": "new/b.txt", "content": "second"}),
+    ]
+    async with open_on(tmp_path, calls) as runtime:
+        session = await runtime.create_session()
+        await session.run("Go.")
+        await session.undo()
+    assert [path.name for path in folder.iterdir()] == ["b.txt"]
+    assert (folder / "b.txt").read_text() == "first"
 
 
 # ── when, and by whom ────────────────────────────────────────────────────────────────────────────

@@ -16,6 +16,7 @@ import callboard
 from callboard.client import Client, connect
 from callboard.config.credentials import Credentials
 from callboard.config.server_settings import ServerSettings
+from callboard.config.settings import Settings
 from callboard.gateway.gateway import Gateway, open_gateway
 from callboard.runtime.events import Stored, StreamBatch, TurnEnded
 from callboard.runtime.stream import TextDelta
@@ -41,7 +42,11 @@ class Daemon(msgspec.Struct, frozen=True):
 
 @asynccontextmanager
 async def open_daemon(
-    model: Any = "rehearsal", *, settings: ServerSettings | None = None, **options: Any
+    model: Any = "rehearsal",
+    *,
+    settings: ServerSettings | None = None,
+    configured: Settings | None = None,
+    **options: Any,
 ) -> AsyncGenerator[Daemon]:
     """A daemon on a port of its own, with an administrator's token."""
     with tempfile.TemporaryDirectory() as folder:
@@ -51,7 +56,9 @@ async def open_daemon(
         own = settings or ServerSettings(port=0)
         async with (
             callboard.open_runtime(
-                model=model, workspace=folder, **{"on_approval": "wait", **options}
+                model=model,
+                settings=configured,
+                **{"workspace": folder, "on_approval": "wait", **options},
             ) as runtime,
             open_gateway(runtime, own, data) as gateway,
         ):

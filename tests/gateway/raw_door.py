@@ -8,10 +8,13 @@ from contextlib import asynccontextmanager
 
 import msgspec
 import trio
-from daemon_scene import Daemon
+from daemon_scene import Daemon, RawClient
+from trio_websocket import ConnectionClosed
+
+from callboard.client import Client
 
 KEY = base64.b64encode(b"sixteen bytes...").decode()
-PATIENCE = 10.0
+PATIENCE = 30.0
 """For an answer that comes at once: a test that waits in vain fails."""
 
 
@@ -36,9 +39,7 @@ def handshake(daemon: Daemon, **changes: str | None) -> list[tuple[str, str]]:
     return [(name, value) for name, value in headers.items() if value is not None]
 
 
-def head_of(
-    headers: Sequence[tuple[str, str]], target: str = "/ws", method: str = "GET"
-) -> bytes:
+def head_of(headers: Sequence[tuple[str, str]], target: str = "/ws", method: str = "GET") -> bytes:
     lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers)]
     return "\r\n".join([*lines, "", ""]).encode()
 
@@ -99,7 +100,12 @@ async def open_frames(daemon: Daemon) -> AsyncGenerator[trio.SocketStream]:
 
 
 def frame(
-    payload: bytes, opcode: int = 1, *, is_last: bool = True, is_masked: bool = True, reserved: int = 0
+    payload: bytes,
+    opcode: int = 1,
+    *,
+    is_last: bool = True,
+    is_masked: bool = True,
+    reserved: int = 0,
 ) -> bytes:
     """A frame of a client, with a mask of zeros."""
     first = (0x80 if is_last else 0) | reserved | opcode
@@ -128,3 +134,21 @@ def close_code(received: bytes) -> int | None:
             return int.from_bytes(received[start : start + 2])
         at = start + size
     return None
+
+
+async def are_left(client: Client, number: int) -> None:
+    """Waits until so many connections are open."""
+    with trio.fail_after(PATIENCE):
+        while (await client.status()).connections != number:  # noqa: ASYNC110  nothing tells of it
+            await trio.sleep(0.01)
+
+
+async def code_of_end(raw: RawClient) -> int:
+    """The code with which the server closes; what comes before it is kept in `heard`."""
+    with trio.fail_after(PATIENCE):
+        try:
+            while True:
+                raw.heard.append(await raw.receive())
+        except ConnectionClosed as closed:
+            await trio.lowlevel.checkpoint()
+            return 0 if closed.reason is None else closed.reason.code

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import callboard
+from callboard.client import Client
 from callboard.runtime.events import (
+    AttemptFailed,
     CallFinished,
     CallProgress,
     MessageCompleted,
@@ -74,6 +75,8 @@ class Witness:
             if self._stream_id:
                 self.whole.append((self.live, _said(event)))
             self._forget()
+        elif isinstance(event, TurnEnded | AttemptFailed):
+            self._forget()  # what was live of it, and broke off, is withdrawn
         elif isinstance(event, CallFinished):
             self.outputs.pop(event.call_id, None)
 
@@ -106,7 +109,7 @@ def _said(event: MessageCompleted) -> tuple[str, str, str]:
     )
 
 
-async def hear(client: callboard.client.Client, session_id: str, witness: Witness, turns: int) -> None:
+async def hear(client: Client, session_id: str, witness: Witness, turns: int) -> None:
     """Follows a session from its beginning until so many turns have ended."""
     async with client.events(session_id, after_seq=0) as events:
         async for event in events:

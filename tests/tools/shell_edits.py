@@ -90,7 +90,7 @@ def random_lines(chance: random.Random, count: int) -> str:
 
     lines = [
         "pick() { find . -mindepth 1 -name .git -prune -o -print | sort | "
-        'awk -v n="$1" \'{ l[NR] = $0 } END { print l[n % NR + 1] }\'; }'
+        "awk -v n=\"$1\" '{ l[NR] = $0 } END { print l[n % NR + 1] }'; }"
     ]
     for index in range(count):
         new, text = shlex.quote(path()), f"line {index}"
@@ -104,7 +104,7 @@ def random_lines(chance: random.Random, count: int) -> str:
                     f"rm -rf {existing()}",
                     f"mv -f {existing()} {new}",
                     f"mv -fT {existing()} {existing()}",
-                    f"chmod {chance.choice(['600', '755', '640'])} {existing()}",
+                    f"chmod {chance.choice(['u=rwx,go=', 'a+rx', 'g-r,o-x'])} {existing()}",
                     f"ln -sfn somewhere {existing()}",
                     f"ln -f {existing()} {new}",
                     f"mkdir -p {new}",

@@ -89,7 +89,9 @@ def differences(before: Look, after: Look) -> Differences:
     old, new = before.entries, after.entries
     return Differences(
         created=tuple(sorted(new.keys() - old.keys())),
-        modified=tuple(sorted(path for path, facts in new.items() if old.get(path, facts) != facts)),
+        modified=tuple(
+            sorted(path for path, facts in new.items() if old.get(path, facts) != facts)
+        ),
         deleted=tuple(sorted(old.keys() - new.keys())),
     )
 

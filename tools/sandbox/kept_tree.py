@@ -27,8 +27,9 @@ from .git_files import GitFiles, tracked_files
 
 MAX_FILE_BYTES = 8 * 1024 * 1024
 """What people write is smaller; what is larger is data, and would be copied in each program's way."""
-MAX_TREE_BYTES = 128 * 1024 * 1024
-"""Of one workspace: as much as a large repository without its history."""
+MAX_TREE_BYTES = 64 * 1024 * 1024
+"""Of one workspace: as much as a large repository without its history. The temporary folder, where a
+runtime without a data folder has it, is memory on many machines."""
 MAX_TREES = 4
 """Workspaces whose copies are held at a time; one that comes back is copied again."""
 MAX_CPU_SECONDS = 0.3
@@ -126,10 +127,14 @@ class KeptTree:
     def _room(self) -> Aside:
         """The file for copies; a new one when most of the old one is of no use any more."""
         used = sum(copy.state.size_bytes for copy in self._copies.values())
-        if self._aside is None or self._aside.end > MAX_TREE_BYTES // 2 > used:
+        aside = self._aside
+        if aside is None or (
+            aside.end > MAX_TREE_BYTES // 2 and aside.end - used > MAX_TREE_BYTES // 8
+        ):
             # Whoever still holds a snapshot reads the old one.
-            self._aside, self._copies = Aside(self._open_aside()), {}
-        return self._aside
+            aside = self._aside = Aside(self._open_aside())
+            self._copies = {}
+        return aside
 
 
 class KeptTrees:
@@ -207,9 +212,7 @@ class _Keeping:
         self.copies[path] = _Copy(facts, state, facts[-1] < now - SETTLED_NS)
         return ""
 
-    def _file(
-        self, directory: OpenDirectory, name: str, facts: Facts
-    ) -> tuple[FileState, bool]:
+    def _file(self, directory: OpenDirectory, name: str, facts: Facts) -> tuple[FileState, bool]:
         mode, size = stat.S_IMODE(facts[0]), facts[1]
         fd = self._files.resolver.open_at(directory, name, READ_FLAGS)
         try:

@@ -36,6 +36,7 @@ from ..workspace_reader import FileReader
 from .changes import UNSEEN, Differences, Look, changed, differences, look
 from .git_files import NO_REPOSITORY, GitFiles, is_repository, open_reader
 from .kept_tree import IGNORED, IN_TOOLS_FOLDER, KeptTrees, Snapshot
+from .protected import AT_TOP
 
 MAX_PATHS = 10_000
 """Of one program: who changes more has unpacked or built something."""
@@ -116,9 +117,7 @@ def _recorded(
 class _Recording:
     """The change of one program, put together."""
 
-    def __init__(
-        self, files: FileReader, snapshot: Snapshot, before: Look, after: Look
-    ) -> None:
+    def __init__(self, files: FileReader, snapshot: Snapshot, before: Look, after: Look) -> None:
         self._files = files
         self._snapshot = snapshot
         self._entries = before.entries
@@ -171,7 +170,7 @@ class _Recording:
     def _why_not(self, path: str) -> str:
         names = _names(path)
         above = ["".join(f"{name}/" for name in names[:depth]) for depth in range(len(names))]
-        if is_protected(names):
+        if is_protected(names) or names[0] in AT_TOP:
             return "it is protected"
         if not UNSEEN.isdisjoint(names):
             return IN_TOOLS_FOLDER

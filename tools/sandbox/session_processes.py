@@ -121,6 +121,7 @@ class SessionProcesses:
             if observation is None:
                 return ran
             # Its time may be up, and what it said is to be told all the same; bounded itself.
+            changed = ChangedFiles()
             with trio.CancelScope(shield=True):
                 changed = await self._concluded(observation)
             return msgspec.structs.replace(ran, changed=changed)

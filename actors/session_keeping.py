@@ -1,0 +1,202 @@
+"""What people do with whole sessions: name, delete, restore, purge, give another agent, search.
+
+A session and all below it are deleted, restored and purged together. Deleting hides, ends what runs,
+and can be taken back; purging removes what was deleted for good, with its questions, grants, memories,
+usage and the file versions that its calls left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+import trio
+
+from ..runtime.errors import CallboardError, ConflictError, NotFoundError, ValidationError
+from ..runtime.events import (
+    AgentSwitched,
+    DurableEvent,
+    SessionDeleted,
+    SessionRestored,
+    TitleSet,
+)
+from ..runtime.identity import now_ms
+from ..runtime.mailbox import Mailbox
+from ..runtime.messages import (
+    AppendEvents,
+    CancelTurn,
+    DirectoryMessage,
+    ImportRecords,
+    JournalMessage,
+    PurgeSessions,
+    WakeSession,
+)
+from ..runtime.record_lists import Hit, Search
+from ..runtime.redaction import redacting_logger
+from ..runtime.session_file import event_line, head_line, read_sessions
+from ..runtime.store import SessionRow, Store
+from ..runtime.version_log import VersionStore
+from .session_import import imported_events
+
+logger = redacting_logger(__name__)
+
+MAX_TITLE_CHARS = 200
+"""Of a title that a person gives; a list shows the first sixty."""
+MAX_BATCH = 1000
+"""Sessions of one request: as many as a page of a list has."""
+LOOK_SECONDS = 3600.0
+"""Between two looks for deleted sessions whose time is over: it is counted in days."""
+DAY_MS = 24 * 3600 * 1000
+
+
+class SessionKeeping:
+    """Does it for one runtime.
+
+    Args:
+        journal: Where it goes on record.
+        directory: Where the sessions are that are live.
+        store: Where all are.
+        versions: What their calls left of files.
+        agents: Those that there are, by name.
+    """
+
+    def __init__(
+        self,
+        journal: Mailbox[JournalMessage],
+        directory: Mailbox[DirectoryMessage],
+        store: Store,
+        versions: VersionStore,
+        agents: Collection[str],
+    ) -> None:
+        self._journal = journal
+        self._directory = directory
+        self._store = store
+        self._versions = versions
+        self._agents = agents
+
+    async def rename(self, session_id: str, title: str) -> None:
+        """Gives a title, which no model replaces."""
+        title = " ".join(title.split())
+        if not 0 < len(title) <= MAX_TITLE_CHARS:
+            raise ValidationError(
+                f"a title has 1 to {MAX_TITLE_CHARS} characters; this one has {len(title)}",
+                field="title",
+            )
+        await self._append(session_id, TitleSet(title=title))
+
+    async def set_agent(self, session_ids: Sequence[str], agent: str) -> None:
+        """Has another agent's configuration hold from their next turns on."""
+        if agent not in self._agents:
+            known = ", ".join(sorted(self._agents))
+            raise NotFoundError(f"there is no agent {agent!r}; there are: {known}")
+        for row in await self._rows(session_ids):
+            if row.agent != agent:
+                await self._append(row.session_id, AgentSwitched(agent=agent))
+
+    async def delete(self, session_ids: Sequence[str]) -> list[str]:
+        """Hides sessions and all below them, and cancels their turns; gives what was hidden."""
+        rows = await self._tree(session_ids, lambda row: row.deleted_at_ms is None)
+        for row in rows:
+            await self._append(row.session_id, SessionDeleted())
+        for row in rows:
+            await self._directory.ask(
+                CancelTurn(
+                    session_id=row.session_id,
+                    reason="the session was deleted",
+                    loads=row.is_active,
+                )
+            )
+        return [row.session_id for row in rows]
+
+    async def restore(self, session_ids: Sequence[str]) -> list[str]:
+        """Takes a deletion back; inputs that waited have their turns."""
+        rows = await self._tree(session_ids, lambda row: row.deleted_at_ms is not None)
+        for row in rows:
+            await self._append(row.session_id, SessionRestored())
+            await self._directory.tell(WakeSession(session_id=row.session_id))
+        return [row.session_id for row in rows]
+
+    async def purge(self, session_ids: Sequence[str]) -> list[str]:
+        """Removes deleted sessions for good, and all below them; gives what was removed.
+
+        Raises:
+            NotFoundError: One of them does not exist.
+            ConflictError: One is not deleted; nothing was removed.
+        """
+        rows = await self._tree(session_ids, lambda row: True)
+        for row in rows:
+            if row.deleted_at_ms is None:
+                raise ConflictError(
+                    f"{row.session_id} is not deleted, so it is not purged: delete it first"
+                )
+        names = tuple(row.session_id for row in rows)
+        if names:
+            # First: whoever is killed in between finds the session still there, and purges again.
+            await trio.to_thread.run_sync(self._versions.forget, names)
+            await self._directory.ask(PurgeSessions(session_ids=names))
+        return list(names)
+
+    async def search(self, search: Search) -> list[Hit]:
+        """Sessions in which words were said, the best first.
+
+        Messages since the last search are taken into the index first, a step at a time.
+        """
+        if not 1 <= search.limit <= MAX_BATCH:
+            raise ValidationError(f"limit is from 1 to {MAX_BATCH}", field="limit")
+        while await self._store.index_words():
+            await trio.lowlevel.checkpoint()
+        return await self._store.hits(search)
+
+    async def export(self, session_id: str) -> list[bytes]:
+        """A session and all below it as the lines of a file; see `session_file`.
+
+        What tools kept outside of results, and the files of the workspace, are not in it.
+        """
+        await self._rows([session_id])
+        names = await self._store.session_tree([session_id])
+        lines: list[bytes] = []
+        for name in names:
+            lines += map(event_line, await self._store.events(name))
+        return [head_line(names, len(lines), now_ms()), *lines]
+
+    async def import_lines(self, lines: Iterable[bytes], workspace: str) -> str:
+        """Stores the sessions of a file, all or none; gives the id of the first.
+
+        They get ids of their own, so that a file can be imported again, and work in `workspace`.
+        """
+        events = imported_events(read_sessions(lines), workspace, now_ms())
+        await self._journal.ask(ImportRecords(events=tuple(events)))
+        return events[0].session_id
+
+    async def serve(self, keep_days: float) -> None:
+        """Purges what was deleted so many days ago, until cancelled."""
+        while True:
+            before = now_ms() - round(keep_days * DAY_MS)
+            try:
+                if expired := await self._store.expired_sessions(before):
+                    purged = await self.purge(expired[:MAX_BATCH])
+                    logger.info("%d deleted sessions were purged", len(purged))
+            except CallboardError as error:
+                logger.error("deleted sessions can't be purged: %s", error)
+            await trio.sleep(LOOK_SECONDS)
+
+    async def _tree(
+        self, session_ids: Sequence[str], wanted: Callable[[SessionRow], bool]
+    ) -> list[SessionRow]:
+        await self._rows(session_ids)
+        tree = await self._store.session_tree(session_ids)
+        found = [await self._store.session(each) for each in tree]
+        return [row for row in found if row is not None and wanted(row)]
+
+    async def _rows(self, session_ids: Sequence[str]) -> list[SessionRow]:
+        if not 1 <= len(session_ids) <= MAX_BATCH:
+            raise ValidationError(f"name 1 to {MAX_BATCH} sessions", field="session_ids")
+        rows = []
+        for session_id in session_ids:
+            row = await self._store.session(session_id)
+            if row is None:
+                raise NotFoundError(f"there is no session {session_id}")
+            rows.append(row)
+        return rows
+
+    async def _append(self, session_id: str, event: DurableEvent) -> None:
+        await self._journal.ask(AppendEvents(session_id=session_id, events=(event,)))

@@ -1,0 +1,80 @@
+"""`callboard session export` and `import`: a session leaves as a file, and comes back as a new one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import trio
+
+from ..config.daemon_file import find_daemon
+from ..embedded import host_of, open_runtime
+from ..options import folder_of
+from ..runtime.data_lock import DataInUse
+from ..runtime.errors import ConflictError, NotFoundError, ValidationError
+from ..runtime.identity import now_ms
+from ..runtime.session_file import event_line, head_line
+from .exit_codes import ANSWERED
+from .reading import open_record
+from .record_names import find_session
+
+MAX_FILE_BYTES = 1024 * 1024 * 1024
+"""Of a file that is imported: it is checked in memory."""
+
+
+async def write_session(data: Path, name: str, file: Path) -> int:
+    """Writes a session and all below it; a file that is there is never written over."""
+    async with open_record(data) as reader:
+        row = await find_session(reader, name)
+        names = await reader.session_tree([row.session_id])
+        lines: list[bytes] = []
+        for session_id in names:
+            lines += map(event_line, await reader.events(session_id))
+    whole = b"".join([head_line(names, len(lines), now_ms()), *lines])
+    try:
+        await trio.to_thread.run_sync(_write_new, file, whole)
+    except FileExistsError:
+        raise ConflictError(f"{file} exists already; choose another name.") from None
+    except OSError as error:
+        raise ValidationError(f"{file} can't be written: {error.strerror}.") from error
+    sys.stdout.write(f"exported: {row.session_id}, {len(lines)} events, to {file}\n")
+    return ANSWERED
+
+
+async def take_session(data: Path, file: Path, workspace: Path) -> int:
+    """Stores the sessions of a file, all or none."""
+    if find_daemon(data) is not None:
+        raise ConflictError(
+            "A daemon works with this data folder, and sessions are imported while none does: "
+            "`callboard stop` first."
+        )
+    try:
+        lines = await trio.to_thread.run_sync(_read, file)
+    except FileNotFoundError:
+        raise NotFoundError(f"There is no file {file}.") from None
+    except OSError as error:
+        raise ValidationError(f"{file} can't be read: {error.strerror}.") from error
+    folder = str(folder_of(workspace=workspace))
+    try:
+        async with open_runtime(model="rehearsal", data=data, wake=False) as runtime:
+            session_id = await host_of(runtime).keeping.import_lines(lines, folder)
+    except DataInUse as error:
+        raise ConflictError(
+            f"{data} is in use by {error.holder}: stop it and come back. Nothing was imported."
+        ) from error
+    sys.stdout.write(f"imported: {session_id}\n")
+    return ANSWERED
+
+
+def _read(file: Path) -> list[bytes]:
+    if file.stat().st_size > MAX_FILE_BYTES:
+        raise ValidationError(f"{file} is larger than {MAX_FILE_BYTES} bytes.")
+    return file.read_bytes().splitlines()
+
+
+def _write_new(file: Path, content: bytes) -> None:
+    """For its owner alone: what was said in a session stands in it."""
+    fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as opened:
+        opened.write(content)

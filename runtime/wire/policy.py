@@ -1,0 +1,13 @@
+"""`policy/check` on the wire."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class CheckPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """A call as a session would make it; `arguments` is the text of a JSON object. Nothing runs."""
+
+    session_id: str
+    tool: str
+    arguments: str

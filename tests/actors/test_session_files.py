@@ -1,0 +1,133 @@
+"""Sessions as files: what is exported comes back as it was, and nothing in it acts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import callboard
+from callboard.actors.session_keeping import SessionKeeping
+from callboard.embedded import Runtime, host_of
+from callboard.runtime.errors import ValidationError
+from callboard.runtime.events import (
+    CallProposed,
+    GrantGiven,
+    InputAccepted,
+    InputCancelled,
+    MemoryStored,
+    SessionCreated,
+    Stored,
+    TurnEnded,
+    TurnStarted,
+)
+from callboard.runtime.session_file import event_line, head_line
+
+STEPS = [
+    callboard.reply("One moment.", calls=[("get_current_time", {})]),
+    callboard.reply("It is late."),
+    callboard.reply("Go on."),
+]
+
+
+def keeping_of(runtime: Runtime) -> SessionKeeping:
+    return host_of(runtime).keeping
+
+
+def lines_of(*events: object) -> list[bytes]:
+    """A file with one session."""
+    stored = [Stored("s", n, 1000 + n, event) for n, event in enumerate(events, 1)]  # type: ignore[arg-type]
+    return [head_line(["s"], len(stored), 1), *map(event_line, stored)]
+
+
+BEGUN = (
+    SessionCreated(agent="general", workspace="/etc"),
+    InputAccepted(input_id="i1", text="Hello."),
+    TurnStarted(turn_id="t1", input_ids=("i1",), provider="p", model="m"),
+)
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+async def test_an_exported_session_goes_on_where_it_is_imported(
+    tmp_path: Path, in_memory: bool
+) -> None:
+    async with callboard.open_runtime(model=callboard.ScriptedModel(STEPS)) as first:
+        session = await first.create_session(title="the clock")
+        await session.run("What time is it?")
+        lines = await keeping_of(first).export(session.session_id)
+        before = await first.store.events(session.session_id)
+    data = None if in_memory else tmp_path / "data"
+    model = callboard.ScriptedModel([callboard.reply("And on.")])
+    async with callboard.open_runtime(model=model, data=data, workspace=tmp_path) as second:
+        new_id = await keeping_of(second).import_lines(lines, str(tmp_path))
+        again = await keeping_of(second).import_lines(lines, str(tmp_path))
+        assert len({new_id, again, session.session_id}) == 3
+        after = await second.store.events(new_id)
+        assert [(each.at_ms, each.event) for each in after[1 : len(before)]] == [
+            (each.at_ms, each.event) for each in before[1:]
+        ]
+        row = await second.store.session(new_id)
+        assert row is not None
+        assert (row.title, row.workspace, row.is_tainted) == ("the clock", str(tmp_path), True)
+        assert await (await second.get_session(new_id)).run("Go on.") == "And on."
+        (request,) = model.requests
+        assert "It is late." in repr([item for each in request.rounds for item in each.items])
+
+
+async def test_nothing_that_is_open_in_a_file_goes_on(tmp_path: Path) -> None:
+    call = CallProposed(
+        turn_id="t1", message_id="m1", call_id="c1", index=0, name="delete_file", arguments="{}"
+    )
+    memory = MemoryStored(memory_id="m", agent="general", text="Obey.", tags=())
+    waiting = InputAccepted(input_id="i2", text="Delete all.")
+    async with callboard.open_runtime(model=callboard.ScriptedModel([])) as runtime:
+        new_id = await keeping_of(runtime).import_lines(
+            lines_of(*BEGUN, call, memory, waiting), str(tmp_path)
+        )
+        store = runtime.store
+        assert await store.open_turns() == []
+        assert await store.open_inputs(new_id) == []
+        assert await store.memories() == []
+        kinds = [type(each.event) for each in await store.events(new_id)]
+        assert MemoryStored not in kinds
+        assert GrantGiven not in kinds
+        assert {TurnEnded, InputCancelled} <= set(kinds)
+        row = await store.session(new_id)
+        assert row is not None
+        assert row.workspace == str(tmp_path)
+
+
+GOOD = lines_of(*BEGUN)
+BAD = {
+    "nothing": [],
+    "no head": GOOD[1:],
+    "another version": [GOOD[0].replace(b'sessions":1', b'sessions":2'), *GOOD[1:]],
+    "cut off": GOOD[:-1],
+    "a hole": [GOOD[0], GOOD[1], GOOD[3], GOOD[2]],
+    "no JSON": [*GOOD[:-1], b"{"],
+    "not UTF-8": [*GOOD[:-1], GOOD[-1].replace(b"t1", b"\xff")],
+    "another session": [*GOOD[:-1], GOOD[-1].replace(b'"s"', b'"x"')],
+    "begun twice": lines_of(BEGUN[0], BEGUN[0]),
+    "not begun": lines_of(*BEGUN[1:]),
+    "a turn of no input": lines_of(BEGUN[0], BEGUN[2]),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+async def test_a_broken_file_is_refused_whole(name: str, tmp_path: Path) -> None:
+    async with callboard.open_runtime(model=callboard.ScriptedModel([])) as runtime:
+        with pytest.raises(ValidationError):
+            await keeping_of(runtime).import_lines(BAD[name], str(tmp_path))
+        assert await runtime.sessions() == []
+        assert await keeping_of(runtime).import_lines(GOOD, str(tmp_path))
+
+
+async def test_times_of_a_file_lie_in_the_past(tmp_path: Path) -> None:
+    lines = lines_of(*BEGUN)
+    future = msgspec.json.decode(lines[1], type=Stored)
+    lines[1] = event_line(msgspec.structs.replace(future, at_ms=2**62))
+    async with callboard.open_runtime(model=callboard.ScriptedModel([])) as runtime:
+        new_id = await keeping_of(runtime).import_lines(lines, str(tmp_path))
+        events = await runtime.store.events(new_id)
+        assert max(each.at_ms for each in events) < 2**61

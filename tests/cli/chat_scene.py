@@ -1,0 +1,80 @@
+"""Chats at pseudo-terminals, with a scripted server behind them and, if wanted, a daemon between."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import trio
+from command import NOWHERE, PATIENCE_SECONDS, Command, Terminal
+
+from callboard.providers.scripted_server import ScriptedServer, open_scripted_server
+
+ENTER = "\r"
+READY = "/help"
+"""Stands above the input of a chat in which nothing runs."""
+
+
+def chat_command(folder: Path) -> Command:
+    command = Command(folder)
+    (command.workspace / "a.txt").write_text("old\n")
+    return command
+
+
+@asynccontextmanager
+async def scripted(command: Command, *steps: Any) -> AsyncGenerator[ScriptedServer]:
+    """A model that all sessions of the command have."""
+    async with open_scripted_server(list(steps)) as server:
+        provider = f'[providers.local]\nbase_url = "{server.base_url}"\n'
+        config = command.home / "config" / "callboard.toml"
+        config.write_text(f'model = "local/scripted"\n{NOWHERE}{provider}')
+        yield server
+
+
+@asynccontextmanager
+async def chatting(command: Command, *options: str) -> AsyncGenerator[Terminal]:
+    """A chat, once it takes an input."""
+    async with command.at_terminal("chat", *options) as terminal:
+        await terminal.expect(READY)
+        yield terminal
+
+
+async def say(terminal: Terminal, text: str) -> None:
+    await terminal.type(text + ENTER)
+
+
+@asynccontextmanager
+async def serving(command: Command, *options: str) -> AsyncGenerator[subprocess.Popen[bytes]]:
+    """A daemon on the command's data folder, in whose workspace sessions may work."""
+    root = ("--root", str(command.workspace))
+    process: Any = None
+    async with trio.open_nursery() as nursery:
+        start = partial(
+            trio.run_process,
+            command.line("serve", "--port", "0", *root, *options),
+            stdout=subprocess.PIPE,
+            check=False,
+            cwd=command.workspace,
+            env=command.environ,
+        )
+        process = await nursery.start(start)
+        seen = b""
+        with trio.fail_after(PATIENCE_SECONDS):
+            while b"Stop it with" not in seen:
+                data = await process.stdout.receive_some()
+                assert data, seen.decode()
+                seen += data
+        nursery.start_soon(_drain, process.stdout)
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+async def _drain(stream: trio.abc.ReceiveStream) -> None:
+    while await stream.receive_some():
+        pass

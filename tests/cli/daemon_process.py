@@ -1,0 +1,38 @@
+"""A daemon in a process of its own, for commands that find it by themselves."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import trio
+from command import PATIENCE_SECONDS, Command
+
+from callboard.config.daemon_file import RunningDaemon, find_daemon
+
+
+@asynccontextmanager
+async def serving(command: Command, *tokens: str) -> AsyncGenerator[RunningDaemon]:
+    """`callboard serve` on the command's data folder, from when it is ready to the end of the block."""
+    data = command.home / "data"
+    process = await trio.lowlevel.open_process(
+        [sys.executable, "-m", "callboard", "serve", "--port", "0", *tokens],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=command.workspace,
+        env=command.environ,
+    )
+    try:
+        with trio.fail_after(PATIENCE_SECONDS):
+            while (daemon := find_daemon(data)) is None:
+                assert process.poll() is None, "it ended"
+                await trio.sleep(0.02)
+        yield daemon
+    finally:
+        if process.poll() is None:
+            process.kill()
+        with trio.CancelScope(shield=True):
+            await process.wait()

@@ -1,0 +1,202 @@
+"""`callboard attach`: a second terminal shows the same turn, and either side answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from command import Command
+
+import callboard
+from callboard.config.credentials import local_credential
+from callboard.config.daemon_file import DaemonFile, RunningDaemon
+from callboard.config.server_settings import ServerSettings
+from callboard.gateway.clients_channel import ClientsChannel
+from callboard.gateway.gateway import open_gateway
+from callboard.gateway.life import websocket_url
+from callboard.providers.provider import Emit, ModelRequest
+from callboard.providers.script import reply
+from callboard.runtime.stream import Done, StopReason, TextDelta
+
+DELETE = ("delete_file", {"path": "b.txt"})
+QUESTION = ("ask_user", {"question": "Which door?", "options": ["left", "right"]})
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    command = Command(tmp_path)
+    (command.workspace / "b.txt").write_text("b\n")
+    return command
+
+
+@asynccontextmanager
+async def daemon_of(command: Command, model: Any) -> AsyncGenerator[callboard.Runtime]:
+    """A daemon in this process, which commands find."""
+    data = command.home / "data"
+    credential, token = local_credential()
+    settings = ServerSettings(port=0, roots=(str(command.workspace),))
+    async with (
+        callboard.open_runtime(
+            model=model,
+            workspace=command.workspace,
+            data=data,
+            environ={},
+            channel=ClientsChannel(),
+        ) as runtime,
+        open_gateway(runtime, settings, data, local=credential) as gateway,
+    ):
+        running = RunningDaemon(
+            url=websocket_url("127.0.0.1", gateway.port),
+            pid=1,
+            token=token,
+            started_at_ms=time.time_ns() // 1_000_000,
+        )
+        with DaemonFile(data, running):
+            yield runtime
+
+
+class HalfSaid:
+    """A model that stops in the middle of a sentence until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.goes_on = trio.Event()
+
+    async def run(self, request: ModelRequest, emit: Emit) -> None:
+        await emit([TextDelta("The first ha")])
+        await self.goes_on.wait()
+        await emit([TextDelta("lf, and the second half.")])
+        await emit([Done(StopReason.END)])
+
+
+async def test_a_second_terminal_joins_in_the_middle_of_a_sentence(command: Command) -> None:
+    model = HalfSaid()
+    async with (
+        daemon_of(command, model),
+        command.at_terminal("run", "Say it.") as first,
+    ):
+        await first.expect("The first ha")
+        async with (
+            command.at_terminal("attach", "last") as second,
+            command.at_terminal("attach", "last", "--until-idle") as third,
+        ):
+            for terminal in (second, third):
+                await terminal.expect("The first ha")
+            model.goes_on.set()
+            for terminal in (first, second, third):
+                await terminal.expect("lf, and the second half.")
+                await terminal.expect("answered")
+                assert terminal.seen.count("The first half, and the second half.") == 1
+            assert await first.end() == 0
+            assert await third.end() == 0
+            model.goes_on = trio.Event()
+            async with command.at_terminal("run", "--continue", "Again.") as fourth:
+                await second.expect("The first ha")
+                model.goes_on.set()
+                await second.expect("lf, and the second half.")
+                assert await fourth.end() == 0
+            await second.type("\x03")
+            assert await second.end() == 0
+    assert await command.outcomes() == ["answered", "answered"]
+
+
+@pytest.mark.parametrize("answers", ["first", "second"])
+async def test_either_side_answers_an_approval(command: Command, answers: str) -> None:
+    model = callboard.ScriptedModel([reply(calls=[DELETE]), reply("So be it.")])
+    async with (
+        daemon_of(command, model) as runtime,
+        command.at_terminal("run", "Delete it.") as first,
+    ):
+        await first.expect("your answer: ")
+        async with command.at_terminal("attach", "last", "--until-idle") as second:
+            await second.expect("may delete_file run?")
+            await second.expect("your answer: ")
+            here, there = (first, second) if answers == "first" else (second, first)
+            await here.type("y\n")
+            await there.expect("(no longer asked)")
+            for terminal in (first, second):
+                await terminal.expect("So be it.")
+                assert await terminal.end() == 0
+        (row,) = await runtime.approvals(state=None)
+        assert (row.state, row.answered_by) == ("used", "terminal")
+    assert not (command.workspace / "b.txt").exists()
+
+
+async def test_a_models_question_is_answered_at_the_second_terminal(command: Command) -> None:
+    model = callboard.ScriptedModel([reply(calls=[QUESTION]), reply("In.")])
+    async with (
+        daemon_of(command, model) as runtime,
+        command.at_terminal("run", "Go in.") as first,
+    ):
+        await first.expect("a number, or your own answer: ")
+        async with command.at_terminal("attach", "last", "--until-idle") as second:
+            await second.expect("[2] right")
+            await second.expect("a number, or your own answer: ")
+            await second.type("2\n")
+            await first.expect("(no longer asked)")
+            for terminal in (first, second):
+                await terminal.expect("In.")
+                assert await terminal.end() == 0
+        (call,) = await runtime.store.calls()
+        assert '"right"' in (call.result or "")
+
+
+async def test_a_message_of_a_model_is_shown_at_both(command: Command) -> None:
+    message = ("message", {"text": "Half done."})
+    model = callboard.ScriptedModel([reply(calls=[message, QUESTION]), reply("Done.")])
+    async with (
+        daemon_of(command, model) as runtime,
+        command.at_terminal("run", "Go.") as first,
+    ):
+        await first.expect("a number, or your own answer: ")
+        async with command.at_terminal("attach", "last", "--until-idle") as second:
+            await second.expect("a number, or your own answer: ")
+            await first.type("1\n")
+            for terminal in (first, second):
+                assert await terminal.end() == 0
+                assert terminal.seen.count("| Half done.") == 1
+        assert {call.status for call in await runtime.store.calls()} == {"success"}
+
+
+async def test_a_run_without_a_terminal_says_who_may_answer(command: Command) -> None:
+    model = callboard.ScriptedModel([reply(calls=[DELETE]), reply("So be it.")])
+    async with daemon_of(command, model) as runtime, trio.open_nursery() as nursery:
+
+        async def run() -> None:
+            done = await command("run", "Delete it.")
+            assert done.code == 0
+            (row,) = await runtime.approvals(state=None)
+            assert f"callboard approve {row.approval_id}" in done.out
+            assert "So be it." in done.out
+
+        nursery.start_soon(run)
+        while not (waiting := await runtime.approvals()):  # noqa: ASYNC110  it tells no test
+            await trio.sleep(0.01)
+        assert (await command("deny", waiting[0].approval_id)).code == 0
+    assert (command.workspace / "b.txt").exists()
+
+
+async def test_ctrl_c_cancels_the_turn_in_the_daemon(command: Command) -> None:
+    async with (
+        daemon_of(command, HalfSaid()),
+        command.at_terminal("run", "Say it.") as terminal,
+    ):
+        await terminal.expect("The first ha")
+        await terminal.type("\x03")
+        await terminal.expect("cancelled")
+        assert await terminal.end() == 130
+    assert await command.outcomes() == ["cancelled"]
+
+
+async def test_without_a_daemon_there_is_nothing_to_attach_to(command: Command) -> None:
+    refused = await command("attach", "last")
+    assert refused.code == 1
+    assert "callboard serve" in refused.err
+    async with daemon_of(command, HalfSaid()):
+        none = await command("attach", "nothing")
+        assert none.code == 1
+        assert "There is no session 'nothing'" in none.err

@@ -1,0 +1,280 @@
+"""`callboard chat` at a terminal: typed at, answered, interrupted, left and come back to."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from chat_scene import chat_command, chatting, say, scripted, serving
+from command import Command
+
+from callboard.providers.script import reply, stall
+
+OVERWRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
+CTRL_C, CTRL_D = "\x03", "\x04"
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    return chat_command(tmp_path)
+
+
+async def test_a_prompt_is_answered_and_the_chat_goes_on(command: Command) -> None:
+    async with scripted(command, reply("# Head\nSome **bold** words."), reply("Again.")):
+        async with chatting(command) as terminal:
+            before = terminal.state()
+            await say(terminal, "Hello")
+            await terminal.expect("▸ Hello\n")
+            await terminal.expect("  # Head\n  Some bold words.\n")
+            await terminal.expect("answered")
+            await say(terminal, "And now?")
+            await terminal.expect("  Again.\n")
+            await terminal.expect("answered")
+            await terminal.type(CTRL_D)
+            assert await terminal.end() == 0
+            assert "is on record; callboard chat --session session_" in terminal.seen
+            assert terminal.state() != before  # as it was found: it echoes, and hands over lines
+    assert await command.outcomes() == ["answered", "answered"]
+
+
+async def test_who_comes_back_sees_what_was_said(command: Command) -> None:
+    async with scripted(command, reply("The first answer."), reply("The second.")):
+        async with chatting(command) as terminal:
+            await say(terminal, "One")
+            await terminal.expect("answered")
+            await terminal.type(CTRL_D)
+            assert await terminal.end() == 0
+        async with command.at_terminal("chat", "--session", "last") as terminal:
+            await terminal.expect("▸ One\n")
+            await terminal.expect("  The first answer.\n")
+            await terminal.expect("answered")
+            await say(terminal, "Two")
+            await terminal.expect("  The second.\n")
+            await terminal.expect("answered")
+            await say(terminal, "/quit")
+            assert await terminal.end() == 0
+        assert terminal.seen.count("The first answer.") == 1
+    sessions = (await command("sessions")).out.splitlines()
+    assert len(sessions) == 1
+
+
+async def test_calls_are_allowed_denied_and_changed(command: Command, tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nsed -i 's/new/newer/' \"$1\"\n")
+    editor.chmod(0o755)
+    command.extra["EDITOR"] = str(editor)
+    file = command.workspace / "a.txt"
+    steps = [
+        reply("I will.", calls=[OVERWRITE]),
+        reply("It stays."),
+        reply(calls=[OVERWRITE]),
+        reply("It is newer."),
+        reply(calls=[OVERWRITE]),
+        reply("It is new."),
+    ]
+    async with scripted(command, *steps) as server, chatting(command) as terminal:
+        await say(terminal, "Change it")
+        await terminal.expect("callboard asks: may write_file run? (tier: workspace)")
+        await terminal.expect("your answer:")
+        assert terminal.seen.index("  I will.\n") < terminal.seen.index("callboard asks")
+        assert "\a" in terminal.seen
+        await terminal.type("r\n")
+        await terminal.expect("Why not?")
+        await terminal.type("keep it\n")
+        await terminal.expect("  It stays.\n")
+        assert "keep it" in str(server.requests[1].body)
+        assert file.read_text() == "old\n"
+        await terminal.expect("answered")
+        await say(terminal, "Change it")
+        await terminal.expect("your answer:")
+        await terminal.type("e\n")
+        await terminal.expect("your changes:")
+        await terminal.expect("your answer:")
+        await terminal.type("y\n")
+        await terminal.expect("✓ write_file")
+        await terminal.expect("  It is newer.\n")
+        assert file.read_text() == "newer\n"
+        await terminal.expect("answered")
+        await say(terminal, "Change it")
+        await terminal.expect("your answer:")
+        await terminal.type("y\n")
+        await terminal.expect("  It is new.\n")
+        assert file.read_text() == "new\n"
+
+
+async def test_what_a_model_says_to_people_is_shown_and_moves_no_cursor(command: Command) -> None:
+    evil = "a\x1b[2Jb\rc\u202ed\n\ncallboard asks: may x run?\n" + "漢" * 60
+    question = ("ask_user", {"question": "Which one?", "options": ["red", "blue"]})
+    message = ("message", {"text": "Half done\x1b[2J."})
+    steps = [reply(evil), reply(calls=[message]), reply(calls=[question]), reply("Blue it is.")]
+    async with scripted(command, *steps) as server, chatting(command) as terminal:
+        await say(terminal, "Go")
+        await terminal.expect("  a\\x1b[2Jb\n  c\\u202ed\n\n  callboard asks: may x run?\n")
+        await terminal.expect("  " + "漢" * 38 + "\n  " + "漢" * 22 + "\n")
+        await terminal.expect("answered")
+        await say(terminal, "Paint it")
+        await terminal.expect("message:\n    | Half done\\u001b[2J.\n")
+        await terminal.expect("the model asks you:\n    | Which one?\n  [1] red\n  [2] blue\n")
+        await terminal.expect("a number, or your own answer:")
+        await terminal.type("2\n")
+        await terminal.expect("  Blue it is.\n")
+        assert "blue" in str(server.requests[-1].body["messages"][-1])
+
+
+async def test_what_is_typed_meanwhile_has_its_turn_and_ctrl_c_cancels(command: Command) -> None:
+    steps = [stall("Once upon"), reply("The second."), reply(calls=[OVERWRITE])]
+    async with scripted(command, *steps), chatting(command) as terminal:
+        await say(terminal, "A story")
+        await terminal.expect("  Once upon")
+        await say(terminal, "Something else")
+        await terminal.expect("▸ Something else\n")
+        await terminal.type(CTRL_C)
+        await terminal.expect("cancelling…")
+        await terminal.expect("cancelled")
+        await terminal.expect("  The second.\n")
+        await terminal.expect("answered")
+        await say(terminal, "Change it")
+        await terminal.expect("your answer:")
+        await terminal.type(CTRL_C)
+        await terminal.expect("(no longer asked")
+        await terminal.expect("cancelled")
+        await terminal.type(CTRL_C)
+        await terminal.expect("Ctrl-C again leaves")
+        await terminal.type(CTRL_C)
+        assert await terminal.end() == 0
+    assert await command.outcomes() == ["cancelled", "answered", "cancelled"]
+    assert (command.workspace / "a.txt").read_text() == "old\n"
+
+
+async def test_commands_show_and_change_sessions(command: Command) -> None:
+    steps = [reply(calls=[OVERWRITE]), reply("A rare word.")]
+    async with scripted(command, *steps), chatting(command) as terminal:
+        for typed, shown in (
+            ("/halp", "there is no command /halp; /help lists them"),
+            ("/switch nothing", "there is no session 'nothing'"),
+            ("/plan", "there is no session yet: the first prompt begins one"),
+            ("/sessions", "there is no session yet"),
+            ("/agents", "  general"),
+            ("/new nobody", "there is no agent 'nobody'"),
+        ):
+            await say(terminal, typed)
+            await terminal.expect(shown)
+        await say(terminal, "Change it")
+        await terminal.expect("your answer:")
+        await terminal.type("y\n")
+        await terminal.expect("answered")
+        await say(terminal, "/undo")
+        await terminal.expect("Undo this? [y/N]")
+        await terminal.type("y\n")
+        await terminal.expect("undone: 1 path")
+        assert (command.workspace / "a.txt").read_text() == "old\n"
+        for typed, shown in (
+            ("/rename The file", "The file"),
+            ("/sessions", "The file (5 messages)"),
+            ("/search rare", "rare word"),
+            ("/approvals", "nothing waits for an answer"),
+            ("/status", "you are admin"),
+            ("/plan", "there is no plan"),
+            ("/thinking", "nothing was told of the reasoning"),
+            ("/new", "a new session begins with your next prompt"),
+            ("/switch file", "▸ Change it"),
+        ):
+            await say(terminal, typed)
+            await terminal.expect(shown)
+        await say(terminal, "/quit")
+        assert await terminal.end() == 0
+
+
+async def test_a_session_that_is_not_there_is_an_error(command: Command) -> None:
+    async with scripted(command):
+        done = await command("chat", "--session", "session_none")
+    assert (done.code, "there is no session" in done.err) == (1, True)
+
+
+async def test_a_terminal_that_only_prints_is_enough(command: Command) -> None:
+    command.extra["TERM"] = "dumb"
+    async with scripted(command, reply("I will.", calls=[OVERWRITE]), reply("Done.")):
+        async with command.at_terminal("chat") as terminal:
+            await terminal.expect("> ")
+            await terminal.type("Change it\n")
+            await terminal.expect("I will.")
+            await terminal.expect("your answer:")
+            await terminal.type("y\n")
+            await terminal.expect("Done.")
+            await terminal.expect("answered")
+            await terminal.type(CTRL_D)
+            assert await terminal.end() == 0
+    assert "\x1b" not in terminal.seen
+    assert (command.workspace / "a.txt").read_text() == "new\n"
+
+
+async def test_in_a_pipe_each_line_is_a_prompt(command: Command) -> None:
+    async with scripted(command, reply("One."), reply(calls=[OVERWRITE]), reply("Two.")) as server:
+        done = await command("chat", stdin=b"first\n\nsecond\n")
+        assert (done.code, done.err) == (0, "")
+        assert done.out.index("One.") < done.out.index("second") < done.out.index("Two.")
+        assert "\x1b" not in done.out
+        assert "nobody is at a terminal" in str(server.requests[-1].body)
+    assert (command.workspace / "a.txt").read_text() == "old\n"
+
+
+async def test_in_a_pipe_the_exit_code_is_that_of_the_first_turn_that_failed(
+    command: Command,
+) -> None:
+    async with scripted(command, reply("One."), reply("", refusal="No.")):
+        done = await command("chat", stdin=b"first\nsecond")
+        assert done.code == 1
+
+
+async def test_without_a_command_and_a_terminal_there_is_help(command: Command) -> None:
+    done = await command()
+    assert done.code == 0
+    assert "Usage: callboard" in done.out
+    async with scripted(command), command.at_terminal() as terminal:
+        await terminal.expect("/help")
+        await terminal.type(CTRL_D)
+        assert await terminal.end() == 0
+
+
+async def test_two_chats_share_a_session_of_the_daemon(command: Command) -> None:
+    async with scripted(command, reply("I will.", calls=[OVERWRITE]), reply("Done.")):
+        async with serving(command), chatting(command) as first:
+            await say(first, "Change it")
+            await first.expect("your answer:")
+            async with command.at_terminal("chat", "--session", "last") as left:
+                await left.expect("your answer:")
+                await left.type(CTRL_D)  # leaves the question open
+                assert await left.end() == 0
+                assert "goes on in the daemon" in left.seen
+            async with command.at_terminal("chat", "--session", "last") as second:
+                await second.expect("▸ Change it\n")
+                await second.expect("  I will.\n")
+                await second.expect("your answer:")
+                await second.type("y\n")
+                await second.expect("  Done.\n")
+            await first.expect("(no longer asked")
+            await first.expect("  Done.\n")
+            await first.expect("answered")
+            await first.type(CTRL_D)
+            assert await first.end() == 0
+    assert (command.workspace / "a.txt").read_text() == "new\n"
+
+
+async def test_a_chat_outlives_its_daemon(command: Command) -> None:
+    async with scripted(command, reply("Before."), reply("After.")), AsyncExitStack() as stack:
+        async with serving(command) as daemon:
+            terminal = await stack.enter_async_context(chatting(command))
+            await say(terminal, "One")
+            await terminal.expect("answered")
+            daemon.send_signal(signal.SIGTERM)
+        await terminal.expect("the daemon is away")
+        async with serving(command):
+            await terminal.expect("connected again")
+            await say(terminal, "Two")
+            await terminal.expect("  After.\n")
+            await terminal.expect("answered")
+            await terminal.type(CTRL_D)
+            assert await terminal.end() == 0
+    assert terminal.seen.count("  Before.\n") == 1

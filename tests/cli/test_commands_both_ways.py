@@ -1,0 +1,279 @@
+"""Commands do and print the same whether a daemon has the store or nobody does."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+import trio
+from command import PATIENCE_SECONDS, Command, Finished
+from daemon_process import serving
+
+import callboard
+from callboard.__main__ import main
+from callboard.cli.choice import RunOptions
+from callboard.cli.remote_run import check_options
+from callboard.cli.tuning import Tuning
+from callboard.providers.script import reply
+from callboard.runtime.errors import ConflictError
+from callboard.runtime.events import ApprovalAsked
+from callboard.runtime.messages import ApprovalAnswer
+
+WRITE = ("write_file", {"path": "a.txt", "content": "second\n"})
+REMEMBER = ("memory_store", {"text": "The kettle is blue.", "tags": ["tea"]})
+DELETE = ("delete_file", {"path": "b.txt"})
+
+ID = re.compile(r"\b(session|approval|grant|call|turn|input|message|undo|stream)_[0-9a-z]{12,}")
+MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?([.+]\d\d(:\d\d|\d+))?Z?")
+SPAN = re.compile(r"\b\d[\d,.]* (ms|s|min|h|d)\b")
+NUMBER = re.compile(r'("(?:at_ms|\w+_ms)"):\d+')
+
+STEPS: tuple[tuple[str, ...], ...] = (
+    ("sessions",),
+    ("show", "last"),
+    ("show", "last", "--json"),
+    ("approvals",),
+    ("approvals", "--all", "--json"),
+    ("grants",),
+    ("grants", "revoke", "GRANT"),
+    ("grants", "revoke", "GRANT"),
+    ("grants", "--all"),
+    ("undo", "last", "--list"),
+    ("undo", "last", "--dry-run"),
+    ("undo", "last", "--yes"),
+    ("undo", "nothing"),
+    ("memory", "list"),
+    ("memory", "search", "kettle"),
+    ("memory", "forget", "memory_"),
+    ("memory", "forget", "memory_"),
+    ("memory", "list", "--json"),
+    ("usage",),
+    ("tools",),
+    ("models", "rehearsal"),
+    ("keys", "list"),
+    ("providers",),
+    ("policy", "check", "delete_file", '{"path": "b.txt"}'),
+    ("run", "What time is it in Tokyo? Save it to now.txt and read it back."),
+    ("run", "--json", "List the files here."),
+    ("run", "--continue", "What time is it in Paris?"),
+    ("run", "--agent", "nobody", "Hello"),
+    ("run", "--budget", "calls=1", "What time is it in Tokyo? Save it to late.txt."),
+    ("show", "last"),
+    ("token", "create", "phone", "--role", "observer", "--agent", "general"),
+    ("token", "create", "phone"),
+    ("token", "create", "local"),
+    ("token", "list"),
+    ("token", "rotate", "phone"),
+    ("token", "revoke", "phone"),
+    ("token", "revoke", "phone"),
+    ("token", "list", "--json"),
+    ("backup", "BACKUP"),
+    ("backup", "BACKUP"),
+)
+
+
+async def filled(folder: Path) -> Command:
+    """A home with a session that did things, and has a grant and a memory; and one that asks."""
+    command = Command(folder)
+    (command.workspace / "a.txt").write_text("first\n")
+    (command.workspace / "b.txt").write_text("b\n")
+
+    async def allow(request: callboard.ApprovalRequest) -> ApprovalAnswer:
+        remember = "session" if "session" in request.scopes else None
+        return ApprovalAnswer(decision="allow", remember=remember, answered_by="terminal")
+
+    steps = [reply(calls=[WRITE]), reply(calls=[REMEMBER]), reply("Done.")]
+    async with callboard.open_runtime(
+        model=callboard.ScriptedModel(steps),
+        workspace=command.workspace,
+        data=command.home / "data",
+        environ={},
+        on_approval=allow,
+    ) as runtime:
+        await (await runtime.create_session(title="tidy")).run("Write.")
+        assert await runtime.grants()
+    return command
+
+
+Say = Callable[..., Awaitable[Finished]]
+
+
+@pytest.fixture
+def say(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Say]:
+    """Runs commands that need no signals in this process, which is quicker."""
+    root = logging.getLogger()
+    before = list(root.handlers)
+
+    async def run(command: Command, *tokens: str) -> Finished:
+        if tokens[0] in {"run", "attach"}:
+            return await command(*tokens)
+        monkeypatch.setenv("CALLBOARD_HOME", str(command.home))
+        monkeypatch.setenv("NO_COLOR", "1")
+        monkeypatch.chdir(command.workspace)
+        with trio.fail_after(PATIENCE_SECONDS):
+            code = await trio.to_thread.run_sync(main, tokens)
+        return Finished(code, *capsys.readouterr())
+
+    yield run
+    for handler in [handler for handler in root.handlers if handler not in before]:
+        root.removeHandler(handler)
+        handler.close()
+
+
+async def run_step(say: Say, command: Command, step: tuple[str, ...]) -> Finished:
+    names = {"BACKUP": str(command.workspace.parent / "b.db")}
+    if "GRANT" in step:
+        (grant,) = (await say(command, "grants", "--all", "--json")).lines
+        names["GRANT"] = grant["grant_id"]
+    return await say(command, *(names.get(token, token) for token in step))
+
+
+def plain(command: Command, text: str) -> list[str]:
+    """What is printed without what differs from one run to the next."""
+    text = text.replace(str(command.workspace.parent), "FOLDER")
+    seen: dict[str, str] = {}
+    text = ID.sub(lambda found: seen.setdefault(found[0], f"{found[1]}_{len(seen)}"), text)
+    text = re.sub(r',"(duration_ms|finished_at_ms)":\d+', "", text)  # left out when it is 0
+    text = NUMBER.sub(r"\1:0", SPAN.sub("T", MOMENT.sub("WHEN", text)))
+    text = re.sub(r"cb_[\w-]{20,}|\b[0-9a-f]{32,}\b|\b[\d,]+ bytes", "SECRET", text)
+    text = re.sub(r',"request":\{[^}]*\}', "", text)  # by which a client's request is known again
+    return [line for line in text.splitlines() if '"text_delta"' not in line]
+
+
+async def test_each_command_both_ways(tmp_path: Path, say: Say) -> None:
+    alone, served = await filled(tmp_path / "a"), await filled(tmp_path / "b")
+    async with serving(served, "--root", str(served.workspace)):
+        # The daemon makes a token for its owner at the first start: so has the other.
+        await say(alone, "token", "create", "owner", "--role", "admin")
+        for step in STEPS:
+            here, there = [await run_step(say, each, step) for each in (alone, served)]
+            assert plain(served, there.out) == plain(alone, here.out), step
+            assert plain(served, there.err) == plain(alone, here.err), step
+            assert there.code == here.code, step
+    for command in (alone, served):
+        assert (command.workspace / "a.txt").read_text() == "first\n"
+        assert (command.workspace / "now.txt").exists()
+        assert not (command.workspace / "late.txt").exists()
+
+
+async def asking(folder: Path) -> Command:
+    """A home with a session whose call waits for an answer."""
+    command = Command(folder)
+    (command.workspace / "b.txt").write_text("b\n")
+    async with callboard.open_runtime(
+        model=callboard.ScriptedModel([reply(calls=[DELETE])]),
+        workspace=command.workspace,
+        data=command.home / "data",
+        environ={},
+        on_approval="wait",
+    ) as runtime:
+        session = await runtime.create_session()
+        async with session.follow() as events:
+            await session.submit("Delete b.txt.")
+            async for event in events:
+                if isinstance(event, ApprovalAsked):
+                    break
+    return command
+
+
+@pytest.mark.parametrize("word", ["approve", "deny"])
+async def test_an_answer_given_to_the_daemon_goes_on_at_once(
+    tmp_path: Path, say: Say, word: str
+) -> None:
+    alone, served = await asking(tmp_path / "a"), await asking(tmp_path / "b")
+    async with serving(served):
+        said = []
+        for command in (alone, served):
+            (question,) = (await say(command, "approvals", "--json")).lines
+            done = await say(command, word, question["approval_id"])
+            assert done.code == 0
+            said.append(plain(command, done.out))
+            again = await say(command, word, question["approval_id"])
+            assert again.code == 1
+            assert "is not open" in again.err
+        # Where it goes on differs, and is said.
+        assert said[0][:-1] == said[1][:-1]
+        assert "callboard run --continue" in said[0][-1]
+        assert "the daemon goes on with it; `callboard attach session_" in said[1][-1]
+        followed = await served("attach", "last", "--until-idle")
+        assert followed.code == 0
+    assert (alone.workspace / "b.txt").exists()
+    assert (served.workspace / "b.txt").exists() == (word == "deny")
+
+
+async def test_a_run_outside_the_roots_says_how_to_let_it_in(tmp_path: Path) -> None:
+    command = Command(tmp_path)
+    async with serving(command):
+        refused = await command("run", "What time is it in Tokyo?")
+        assert refused.code == 1
+        assert f"callboard serve --root {command.workspace}" in refused.err
+        async with command.at_terminal("run", "What time is it in Tokyo?") as terminal:
+            await terminal.expect("Let its sessions work there? [y/N] ")
+            await terminal.type("y\n")
+            assert await terminal.end() == 0
+        assert (await command("run", "What time is it in Tokyo?")).code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"base_url": "http://127.0.0.1:9/v1"}, "--base-url"),
+        ({"policy": "strict"}, "--policy"),
+        ({"tuning": Tuning(temperature=1.0)}, "--temperature"),
+        ({"tuning": Tuning(thinking="low")}, "--thinking"),
+        ({"tuning": Tuning(max_tokens=10)}, "--max-tokens"),
+        ({"tuning": Tuning(fallback=("openai/x",))}, "--fallback"),
+        ({"is_recorded": True}, "callboard record"),
+    ],
+)
+def test_what_is_the_daemons_own_is_not_chosen_by_a_run(
+    options: dict[str, object], said: str
+) -> None:
+    check_options(RunOptions(prompt="Hello", model="a/b", agent="general"), None)
+    with pytest.raises(ConflictError, match=f"{said} is not for a run in the daemon"):
+        check_options(RunOptions(prompt="Hello", **options), None)  # type: ignore[arg-type]
+
+
+async def test_such_a_run_begins_nothing(tmp_path: Path, say: Say) -> None:
+    command = Command(tmp_path)
+    async with serving(command, "--root", str(command.workspace)):
+        refused = await command("run", "--policy", "strict", "Hello")
+        assert refused.code == 1
+        assert "--policy is not for a run in the daemon" in refused.err
+        assert (await say(command, "sessions")).out == ""
+
+
+async def test_a_restore_waits_for_the_daemon_to_end(tmp_path: Path, say: Say) -> None:
+    command = await filled(tmp_path / "a")
+    backup = str(tmp_path / "b.db")
+    assert (await say(command, "backup", backup)).code == 0
+    async with serving(command):
+        refused = await say(command, "restore", backup, "--yes")
+        assert refused.code == 1
+        assert "callboard stop" in refused.err
+    unsure = await say(command, "restore", backup)
+    assert (unsure.code, unsure.out) == (2, "")
+    done = await say(command, "restore", backup, "--yes")
+    assert done.code == 0
+    assert "What was there before is " in done.out
+    (row,) = (await say(command, "sessions", "--json")).lines
+    assert row["title"] == "tidy"
+
+
+async def test_the_protocol_is_printed(tmp_path: Path, say: Say) -> None:
+    command = Command(tmp_path)
+    listed = await say(command, "protocol")
+    assert "session/prompt          operator  Gives a session an input" in listed.out
+    schema = json.loads((await say(command, "protocol", "--json-schema")).out)
+    names = re.findall(r'"#/\$defs/([^"]+)"', json.dumps(schema))
+    assert names
+    assert set(names) <= set(schema["$defs"])
+    prompt = schema["methods"]["session/prompt"]
+    assert prompt["role"] == "operator"
+    assert prompt["params"]["required"] == ["session_id", "content"]
+    update = schema["notifications"]["session/update"]["params"]
+    assert update["required"] == ["session_id", "event"]

@@ -1,0 +1,163 @@
+"""`callboard serve` lives as a process: it is found, watched, told to end, and ends in order."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from command import Command
+
+from callboard.client import connect
+from callboard.config.daemon_file import find_daemon
+from callboard.runtime.errors import NetworkError
+
+PATIENCE_SECONDS = 60.0
+
+
+class Served:
+    """A daemon in a process of its own."""
+
+    def __init__(self, process: trio.Process, command: Command) -> None:
+        self.process = process
+        self.command = command
+        self.out = ""
+
+    @property
+    def data(self) -> Path:
+        return self.command.home / "data"
+
+    async def see(self, text: str) -> None:
+        assert self.process.stdout is not None
+        while text not in self.out:
+            data = await self.process.stdout.receive_some()
+            assert data, f"{text!r} was never printed, but: {self.out}"
+            self.out += data.decode()
+
+    async def log(self) -> str:
+        return await trio.Path(self.data / "callboard.log").read_text()
+
+    async def logged(self, text: str) -> None:
+        while True:
+            if text in await self.log():
+                return
+            await trio.sleep(0.05)
+
+
+@asynccontextmanager
+async def serving(command: Command, *tokens: str, **environ: str) -> AsyncGenerator[Served]:
+    with trio.fail_after(PATIENCE_SECONDS):
+        process = await trio.lowlevel.open_process(
+            [sys.executable, "-m", "callboard", "serve", "--port", "0", *tokens],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=command.workspace,
+            env={**command.environ, **environ},
+        )
+        try:
+            served = Served(process, command)
+            await served.see("Stop it with")
+            yield served
+        finally:
+            if process.returncode is None:
+                process.kill()
+            with trio.CancelScope(shield=True):
+                await process.wait()
+            if process.stdout is not None:
+                await process.stdout.aclose()
+
+
+async def test_its_life_from_the_first_start_to_the_end(tmp_path: Path) -> None:
+    command = Command(tmp_path)
+    none = await command("status")
+    assert (none.code, none.out.partition(".")[0][:18]) == (1, "No daemon runs on ")
+    async with serving(command, "--root", str(tmp_path)) as served:
+        assert f"root:          {tmp_path}" in served.out
+        daemon = find_daemon(served.data)
+        assert daemon is not None
+        assert daemon.pid == served.process.pid
+        assert stat.S_IMODE((served.data / "tokens.json").stat().st_mode) == 0o600
+        token = served.out.partition("token: ")[2].split()[0]
+        async with connect(daemon.url, token) as client:
+            assert client.welcome.role == "admin"
+        told = json.loads((await command("status", "--json")).out)
+        assert (told["is_running"], told["pid"]) == (True, daemon.pid)
+        shown = await command("status")
+        assert shown.code == 0
+        assert "actors:        all run" in shown.out
+        assert daemon.token.reveal() not in await served.log()
+        assert token not in await served.log()
+        stopped = await command("stop")
+        assert (stopped.code, stopped.out) == (0, f"The daemon has ended (process {daemon.pid}).\n")
+        assert await served.process.wait() == 0
+        assert find_daemon(served.data) is None
+        with pytest.raises(NetworkError):
+            async with connect(daemon.url, token):
+                pass
+    again = await command("stop")
+    assert again.code == 1
+    assert "nothing to stop" in again.err
+    async with serving(command) as served:
+        assert "token: " not in served.out
+    logged = await command("logs", "--lines", "2")
+    assert logged.code == 0
+    assert len(logged.out.splitlines()) == 2
+
+
+async def test_a_second_daemon_says_where_the_first_one_is(tmp_path: Path) -> None:
+    command = Command(tmp_path)
+    async with serving(command) as served:
+        daemon = find_daemon(served.data)
+        assert daemon is not None
+        second = await command("serve", "--port", "0")
+        assert second.code == 1
+        assert daemon.url in second.err
+        port = daemon.url.rpartition(":")[2].partition("/")[0]
+        third = await command("serve", "--port", port, "--data", str(tmp_path / "other"))
+        assert third.code == 1
+        assert "is taken" in third.err
+        served.process.kill()
+        await served.process.wait()
+        assert find_daemon(served.data) is None
+    async with serving(command) as served:
+        assert find_daemon(served.data) is not None
+
+
+async def test_the_token_is_not_shown_to_a_supervisor_s_journal(tmp_path: Path) -> None:
+    async with serving(Command(tmp_path), JOURNAL_STREAM="8:1") as served:
+        assert "cb_" not in served.out
+        assert not (served.data / "tokens.json").exists()
+
+
+async def test_other_addresses_than_loopback_are_asked_for_twice(tmp_path: Path) -> None:
+    command = Command(tmp_path)
+    refused = await command("serve", "--host", "0.0.0.0", "--port", "0")
+    assert refused.code == 1
+    assert "--expose" in refused.err
+    async with serving(command, "--host", "0.0.0.0", "--expose") as served:
+        assert "ws://127.0.0.1:" in served.out
+        assert (await command("status")).code == 0
+
+
+async def test_a_signal_ends_it_and_the_configuration_is_read_on_hangup(tmp_path: Path) -> None:
+    command = Command(tmp_path)
+    async with serving(command, "--log-format", "json") as served:
+        file = command.home / "config" / "callboard.toml"
+        file.write_text(file.read_text() + "[limits]\nmax_repeats = 7\n")
+        served.process.send_signal(signal.SIGHUP)
+        await served.logged("changed: limits.max_repeats")
+        served.process.send_signal(signal.SIGINT)
+        assert await served.process.wait() == 0
+        lines = [json.loads(line) for line in (await served.log()).splitlines()]
+        assert [line["message"].partition(" ")[0] for line in lines][-1] == "ended"
+        assert {"at", "level", "logger", "message"} == set(lines[0])
+    assert os.listdir(command.workspace) == []

@@ -1,0 +1,227 @@
+"""A daemon takes another configuration while it runs: whole or not at all."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from changed_settings import CHANGED_TEXT, STANDING_TEXT
+
+import callboard
+from callboard.client import Client, connect
+from callboard.config.credentials import Credentials, Role
+from callboard.config.files import load_settings
+from callboard.config.server_settings import ServerSettings
+from callboard.config.setting_effects import needs_restart
+from callboard.embedded import host_of
+from callboard.gateway.configuration import LOOK_SECONDS, Configuration
+from callboard.gateway.gateway import Gateway, open_gateway
+from callboard.runtime.address_guard import AddressRefused
+from callboard.runtime.errors import AuthError, ConflictError, NotFoundError, ValidationError
+from callboard.runtime.wire.configuration import Reloaded
+from callboard.runtime.wire.nothing import Nothing
+
+PATIENCE_SECONDS = 20.0
+
+
+@pytest.fixture(autouse=True)
+def _own_log_level() -> Iterator[None]:
+    logger = logging.getLogger("callboard")
+    level = logger.level
+    yield
+    logger.setLevel(level)
+
+
+class Scene:
+    """A daemon whose file a test writes."""
+
+    def __init__(self, file: Path, gateway: Gateway, client: Client) -> None:
+        self.file = file
+        self.gateway = gateway
+        self.client = client
+
+    @property
+    def runtime(self) -> callboard.Runtime:
+        return self.gateway.daemon.runtime
+
+    async def reload(self, text: str) -> Reloaded:
+        self.file.write_text(text)
+        return await self.client.request("config/reload", Nothing(), Reloaded)
+
+
+@asynccontextmanager
+async def served(
+    tmp_path: Path, text: str = "", model: Any = "rehearsal", **options: Any
+) -> AsyncGenerator[Scene]:
+    file = tmp_path / "callboard.toml"
+    file.write_text(text)
+    data = tmp_path / "data"
+    settings = load_settings(file)
+    token = Credentials(data).create("test", Role.ADMIN).reveal()
+    async with callboard.open_runtime(
+        model=model,
+        workspace=tmp_path,
+        on_approval="deny",
+        settings=settings,
+        environ={"HOME": str(tmp_path)},
+        **options,
+    ) as runtime:
+        async with open_gateway(runtime, ServerSettings(port=0), data) as gateway:
+            gateway.daemon.configuration = Configuration(lambda: load_settings(file), (file,))
+            async with connect(f"ws://127.0.0.1:{gateway.port}/ws", token) as client:
+                yield Scene(file, gateway, client)
+
+
+@asynccontextmanager
+async def listening() -> AsyncGenerator[int]:
+    [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    async with listener:
+        yield listener.socket.getsockname()[1]
+
+
+def value(settings: Any, name: str) -> Any:
+    for part in name.split("."):
+        settings = getattr(settings, part)
+    return settings
+
+
+async def test_every_setting_changed_live_holds_or_is_said_to_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("callboard.embedded.memory_index", lambda *_: None)
+    async with served(tmp_path, STANDING_TEXT) as scene:
+        host = host_of(scene.runtime)
+        assert len(CHANGED_TEXT) > 40
+        for name, text in CHANGED_TEXT.items():
+            told = await scene.reload(text)
+            wanted = value(load_settings(scene.file), name)
+            if needs_restart(name):
+                assert (told.changed, told.state.waiting) == ((), (name,)), name
+                assert value(host.settings, name) != wanted
+            else:
+                assert (told.changed, told.state.waiting) == ((name,), ()), name
+                assert value(host.settings, name) == wanted
+            await scene.reload(STANDING_TEXT)
+            assert (await scene.client.status()).config is not None
+            assert host.limits.max_repeats == 25
+            if name.startswith("limits.") and not needs_restart(name):
+                await scene.reload(text)
+                assert getattr(host.limits, name.partition(".")[2]) == wanted
+                await scene.reload(STANDING_TEXT)
+
+
+async def test_a_broken_file_changes_nothing_and_is_told_until_it_is_mended(
+    tmp_path: Path,
+) -> None:
+    good = 'model = "rehearsal"\n[limits]\nmax_repeats = '
+    async with served(tmp_path, good + "25", model=None) as scene:
+        await scene.reload(good + "7")
+        for broken in (
+            "[limits]\nmax_repeats = 8\nidle_secondz = 3",
+            "[limits\n",
+            'model = "nobody/nothing"\n[limits]\nmax_repeats = 8',
+            good + '8\n[agents.x]\nfallbacks = ["nobody/nothing"]',
+        ):
+            with pytest.raises((ValidationError, NotFoundError)):
+                await scene.reload(broken)
+            assert host_of(scene.runtime).limits.max_repeats == 7
+            status = await scene.client.status()
+            assert status.config is not None
+            assert status.config.problem
+            assert status.config.revision == 2
+        await scene.reload(good + "9")
+        status = await scene.client.status()
+        assert status.config is not None
+        assert (status.config.revision, status.config.problem) == (3, "")
+
+
+async def test_rules_agents_prices_and_hosts_hold_for_what_comes_next(tmp_path: Path) -> None:
+    script = [
+        callboard.reply(calls=[("get_current_time", {})]),
+        callboard.reply("It was listed."),
+        callboard.reply(calls=[("get_current_time", {})]),
+        callboard.reply("It was not."),
+    ]
+    async with (
+        served(tmp_path, model=callboard.ScriptedModel(script)) as scene,
+        listening() as port,
+    ):
+        session = await scene.runtime.create_session()
+        await session.run("List it.")
+        with pytest.raises(NotFoundError):
+            await scene.runtime.create_session(agent="reader")
+        guard = host_of(scene.runtime).guard
+        assert guard is not None
+        with pytest.raises(AddressRefused):
+            await guard.connect("127.0.0.1", port)
+        await scene.reload(
+            f'[network]\nallow = ["127.0.0.1:{port}", "127.0.0.1:{scene.gateway.port}"]\n'
+            '[agents.reader]\nprompt = "You read."\n'
+            '[prices."local/ScriptedModel"]\ninput = 1.0\noutput = 2.0\n'
+            '[[rules]]\ntool = "get_current_time"\nverdict = "deny"\n'
+        )
+        await session.run("List it again.")
+        first, second = reversed(await scene.runtime.store.calls())
+        assert (first.status, second.status) == ("success", "denied")
+        await scene.runtime.create_session(agent="reader")
+        await (await guard.connect("127.0.0.1", port)).aclose()
+        with pytest.raises(AddressRefused):  # the daemon itself stays out of reach
+            await guard.connect("127.0.0.1", scene.gateway.port)
+        assert host_of(scene.runtime).plan.prices.price("local", "ScriptedModel") is not None
+
+
+async def test_providers_and_the_default_model_hold_for_what_comes_next(tmp_path: Path) -> None:
+    async with served(tmp_path, model=None, text='model = "rehearsal"') as scene:
+        assert scene.runtime.model == "rehearsal/rehearsal"
+        await scene.reload(
+            'model = "house/qwen"\n[providers.house]\nbase_url = "http://127.0.0.1:9/v1"\n'
+        )
+        assert scene.runtime.model == "house/qwen"
+        await scene.reload('model = "rehearsal"')
+        assert scene.runtime.model == "rehearsal/rehearsal"
+
+
+async def test_the_door_and_the_log_take_theirs(tmp_path: Path) -> None:
+    async with served(tmp_path) as scene:
+        await scene.reload('[server]\nlog_level = "error"\nroots = ["/srv"]\nport = 1')
+        assert logging.getLogger("callboard").level == logging.ERROR
+        assert scene.gateway.daemon.roots == ("/srv",)
+        status = await scene.client.status()
+        assert status.config is not None
+        assert status.config.waiting == ("server.port",)
+
+
+async def test_a_file_that_changes_is_read_by_itself(tmp_path: Path) -> None:
+    async with served(tmp_path) as scene, trio.open_nursery() as nursery:
+        configuration = scene.gateway.daemon.configuration
+        assert configuration is not None
+        nursery.start_soon(configuration.watch, scene.runtime, scene.gateway.daemon.take_settings)
+        for text, seen in (("[limits]\nmax_repeats = 7", 7), ("", 25)):
+            # Watched from now on: the watch must have seen the old one before there is a new one.
+            await trio.sleep(LOOK_SECONDS / 2)
+            replaced = scene.file.with_suffix(".new")
+            replaced.write_text(text)
+            replaced.replace(scene.file)
+            with trio.fail_after(PATIENCE_SECONDS):
+                while True:
+                    await trio.sleep(0.05)
+                    if host_of(scene.runtime).limits.max_repeats == seen:
+                        break
+        nursery.cancel_scope.cancel()
+
+
+async def test_only_an_administrator_has_it_read_again(tmp_path: Path) -> None:
+    async with served(tmp_path) as scene:
+        credentials = Credentials(tmp_path / "data")
+        token = credentials.create("approver", Role.APPROVER).reveal()
+        async with connect(f"ws://127.0.0.1:{scene.gateway.port}/ws", token) as client:
+            with pytest.raises(AuthError, match="admin"):
+                await client.request("config/reload", Nothing(), Reloaded)
+        scene.gateway.daemon.configuration = None
+        with pytest.raises(ConflictError, match="belongs to a program"):
+            await scene.reload("")

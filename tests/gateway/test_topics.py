@@ -1,0 +1,156 @@
+"""Topics: what happens in all sessions, with the guarantee that a session has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import trio
+from daemon_scene import open_client, open_daemon, open_raw
+from kept_daemon import open_kept
+from waits import until
+
+import callboard
+from callboard.client import connect
+from callboard.client_topics import RemoteTopic
+from callboard.config.server_settings import ServerSettings
+from callboard.providers.script import reply
+from callboard.runtime.events import ApprovalAnswered, ApprovalAsked, SessionCreated
+from callboard.runtime.wire.roles import Role
+from callboard.runtime.wire.topics import TopicCurrent, TopicUpdate
+
+ASK = reply(calls=[("delete_file", {"path": "old.txt"})])
+
+
+async def updates(topic: RemoteTopic, count: int) -> list[TopicUpdate]:
+    """The next so many events."""
+    found: list[TopicUpdate] = []
+    while len(found) < count:
+        event = await anext(topic)
+        if isinstance(event, TopicUpdate):
+            found.append(event)
+    return found
+
+
+def kinds(found: list[TopicUpdate]) -> list[str]:
+    return [type(each.update.event).__name__ for each in found]
+
+
+async def test_questions_of_all_sessions_are_heard_in_one_place() -> None:
+    model = callboard.ScriptedModel([ASK, reply("It stays."), ASK, reply("It stays.")])
+    async with (
+        open_daemon(model) as daemon,
+        open_client(daemon) as client,
+        client.topic("approvals") as topic,
+    ):
+        for _ in range(2):
+            session = await client.create_session()
+            await client.prompt(session.session_id, "Delete old.txt.")
+            (asked,) = await updates(topic, 1)
+            question = asked.update.event
+            assert isinstance(question, ApprovalAsked)
+            assert asked.update.session_id == session.session_id
+            await client.answer(question.approval_id, "deny")
+            (answered,) = await updates(topic, 1)
+            assert isinstance(answered.update.event, ApprovalAnswered)
+            assert answered.seq > asked.seq
+            record = await daemon.runtime.store.events(
+                session.session_id, after_seq=asked.update.seq - 1, limit=1
+            )
+            assert record == [asked.update]
+
+
+async def test_a_topic_is_resumed_behind_what_was_seen(tmp_path: Path) -> None:
+    async with open_kept(tmp_path, callboard.ScriptedModel([reply("One.")])) as daemon:
+        port, token = daemon.gateway.port, daemon.token
+        async with open_client(daemon) as client:
+            async with client.topic("sessions", after_seq=0) as topic:
+                first = await client.create_session(title="one")
+                (created,) = await updates(topic, 1)
+                assert isinstance(created.update.event, SessionCreated)
+            await client.prompt(first.session_id, "1?")
+            async with client.topic("sessions", after_seq=created.seq) as topic:
+                turn = await updates(topic, 2)
+    assert kinds(turn) == ["TurnStarted", "TurnEnded"]
+    async with (
+        open_kept(tmp_path, "rehearsal", port=port, token=token) as daemon,
+        open_client(daemon) as client,
+    ):
+        second = await client.create_session(title="two")
+        async with client.topic("sessions", after_seq=created.seq) as topic:
+            again = await updates(topic, 3)
+            assert again[:2] == turn
+            assert again[2].update.session_id == second.session_id
+            current = await anext(topic)
+            assert current == TopicCurrent(topic.topic, again[2].seq)
+
+
+async def test_a_topic_goes_on_over_a_restart(tmp_path: Path) -> None:
+    heard: list[TopicUpdate] = []
+    async with trio.open_nursery() as nursery:
+        async with open_kept(tmp_path, "rehearsal") as daemon:
+            port, token = daemon.gateway.port, daemon.token
+
+            async def hear(task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+                async with connect(daemon.url, token) as client, client.topic("sessions") as topic:
+                    task_status.started()
+                    heard.extend(await updates(topic, 3))
+
+            await nursery.start(hear)
+            made = [await daemon.runtime.create_session()]
+        async with open_kept(tmp_path, "rehearsal", port=port, token=token) as daemon:
+            made += [await daemon.runtime.create_session() for _ in range(2)]
+            await until(lambda: len(heard) == 3)
+    assert [each.update.session_id for each in heard] == [each.session_id for each in made]
+
+
+async def test_a_limited_token_hears_of_its_own_sessions_alone() -> None:
+    async with open_daemon() as daemon, open_client(daemon) as admin:
+        mine, other = await admin.create_session(), await admin.create_session()
+        token = daemon.new_token("guest", Role.OPERATOR, sessions=(mine.session_id,))
+        async with open_client(daemon, token) as guest, guest.topic("sessions") as topic:
+            for session in (other, mine):
+                await admin.prompt(session.session_id, "What is 2 + 2?")
+                async with admin.topic("sessions", after_seq=0) as everything:
+                    while True:
+                        (update,) = await updates(everything, 1)
+                        ended = type(update.update.event).__name__ == "TurnEnded"
+                        if ended and update.update.session_id == session.session_id:
+                            break
+            live = await updates(topic, 2)
+            assert {each.update.session_id for each in live} == {mine.session_id}
+        async with (
+            open_client(daemon, token) as guest,
+            guest.topic("sessions", after_seq=0) as topic,
+        ):
+            behind = await updates(topic, 3)
+            assert {each.update.session_id for each in behind} == {mine.session_id}
+
+
+async def test_a_topic_with_more_than_an_outbox_holds_comes_whole() -> None:
+    settings = ServerSettings(port=0, max_outbox_bytes=64 * 1024)
+    async with open_daemon(settings=settings) as daemon, open_client(daemon) as client:
+        made = [
+            (await daemon.runtime.create_session(title="x" * 500)).session_id for _ in range(400)
+        ]
+        async with client.topic("sessions", after_seq=0) as topic:
+            found = await updates(topic, 400)
+        assert [each.update.session_id for each in found] == made
+        seqs = [each.seq for each in found]
+        assert seqs == sorted(set(seqs))
+
+
+async def test_topics_are_heard_from_the_first_request_on() -> None:
+    async with open_daemon() as daemon, open_raw(daemon) as raw:
+        hello: dict[str, Any] = {"min": 1, "max": 1}
+        answer = await raw.call("initialize", protocol=hello, subscribe=["sessions"])
+        assert answer["result"]["seq"] == 0
+        assert (await raw.receive())["params"] == {"topic": "sessions", "seq": 0}
+        session = await daemon.runtime.create_session()
+        update = await raw.receive()
+        assert update["method"] == "topic/update"
+        assert update["params"]["update"]["session_id"] == session.session_id
+        assert "result" in await raw.call("topic/unsubscribe", topic="sessions")
+        await daemon.runtime.create_session()
+        assert "result" in await raw.call("runtime/status")
+        assert raw.heard == []

@@ -1,0 +1,92 @@
+"""Changes in files are taken back by clients, and sessions work where the operator lets them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from daemon_scene import open_client, open_daemon
+
+import callboard
+from callboard.runtime.errors import (
+    AuthError,
+    ConflictError,
+    NotFoundError,
+    ValidationError,
+)
+from callboard.runtime.events import ChangesUndone
+from callboard.runtime.undo_report import UndoReport
+from callboard.runtime.wire.nothing import Nothing
+from callboard.runtime.wire.roles import Role
+from callboard.runtime.wire.sessions import OneSession
+from callboard.runtime.wire.workspaces import Changes, Root, Roots, UndoChanges
+
+WRITE = ("write_file", {"path": "a.txt", "content": "second"})
+
+
+async def test_a_client_undoes_what_a_session_did_to_files(tmp_path: Path) -> None:
+    model = callboard.ScriptedModel([callboard.reply(calls=[WRITE]), callboard.reply("Done.")])
+    (tmp_path / "a.txt").write_text("first")
+    async with (
+        open_daemon(model, workspace=tmp_path, on_approval="allow") as daemon,
+        open_client(daemon) as client,
+    ):
+        session = await daemon.runtime.create_session()
+        await session.run("Write.")
+        one = OneSession(session.session_id)
+        (changed,) = (await client.request("session/changes", one, Changes)).changes
+        assert (changed.paths, changed.state) == (("a.txt",), "changed")
+        foreseen = UndoChanges(session_id=session.session_id, dry_run=True)
+        assert (await client.request("session/undo", foreseen, UndoReport)).undo_id == ""
+        assert (tmp_path / "a.txt").read_text() == "second"
+        wanted = UndoChanges(session_id=session.session_id)
+        report = await client.request("session/undo", wanted, UndoReport)
+        assert report.lines == ("put back a.txt",)
+        assert (tmp_path / "a.txt").read_text() == "first"
+        (event,) = [
+            stored.event
+            for stored in await daemon.runtime.store.events(session.session_id)
+            if isinstance(stored.event, ChangesUndone)
+        ]
+        assert event.undone_by == "token:test"
+        (tmp_path / "a.txt").write_text("by hand")
+        with pytest.raises(ConflictError, match="Nothing was undone"):
+            await client.request(
+                "session/undo",
+                UndoChanges(session_id=session.session_id, call_id=event.undo_id),
+                UndoReport,
+            )
+
+
+async def test_a_root_is_added_while_the_daemon_runs(tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    async with open_daemon() as daemon, open_client(daemon) as client:
+        with pytest.raises(ValidationError, match="not below a root"):
+            await client.create_session(workspace=str(inside))
+        roots = await client.request("root/add", Root(str(tmp_path)), Roots)
+        again = await client.request("root/add", Root(str(tmp_path)), Roots)
+        assert roots.roots == again.roots == [str(tmp_path)]
+        assert (await client.request("root/list", Nothing(), Roots)).roots == [str(tmp_path)]
+        assert (await client.create_session(workspace=str(inside))).workspace == str(inside)
+
+
+@pytest.mark.parametrize("path", ["relative", "/", "/no/such/folder", "/etc/passwd", "/a\0b", ""])
+async def test_what_is_no_folder_is_no_root(path: str) -> None:
+    async with open_daemon() as daemon, open_client(daemon) as client:
+        with pytest.raises(ValidationError):
+            await client.request("root/add", Root(path), Roots)
+        assert (await client.request("root/list", Nothing(), Roots)).roots == []
+
+
+async def test_an_operator_adds_no_root_and_another_session_does_not_exist(tmp_path: Path) -> None:
+    async with open_daemon() as daemon:
+        session = await daemon.runtime.create_session()
+        operator = daemon.new_token("operator", Role.OPERATOR, sessions=("session_other",))
+        async with open_client(daemon, operator) as client:
+            with pytest.raises(AuthError):
+                await client.request("root/add", Root(str(tmp_path)), Roots)
+            with pytest.raises(NotFoundError):
+                await client.request(
+                    "session/undo", UndoChanges(session_id=session.session_id), UndoReport
+                )

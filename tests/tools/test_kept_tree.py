@@ -1,0 +1,107 @@
+"""Copies of a repository are shared by programs, and each gets what was there right before it."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from callboard.runtime.version_log import VersionStore
+from callboard.tools.sandbox import kept_tree
+from callboard.tools.sandbox.changes import look
+from callboard.tools.sandbox.git_files import open_reader
+from callboard.tools.sandbox.kept_tree import KeptTree, KeptTrees, Snapshot
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    for name in "abc":
+        (folder / name).write_text(name * 10)
+    return folder
+
+
+def new_tree(folder: Path) -> KeptTree:
+    return KeptTree(VersionStore(folder.parent / "data").open_aside)
+
+
+def kept(tree: KeptTree, folder: Path) -> Snapshot:
+    return tree.keep(open_reader(str(folder)), look(str(folder)))
+
+
+def content(snapshot: Snapshot, path: str) -> bytes:
+    return b"".join(snapshot.aside.pieces(snapshot.states[path]))
+
+
+def test_only_what_changed_is_copied_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_tree, "SETTLED_NS", 0)
+    tree = new_tree(folder)
+    first = kept(tree, folder)
+    assert first.aside.end == 30
+    (folder / "b").write_text("second")
+    second = kept(tree, folder)
+    assert (second.aside, second.aside.end) == (first.aside, 36)
+    assert content(second, "b") == b"second"
+    assert content(second, "a") == b"a" * 10
+    assert content(first, "b") == b"b" * 10
+
+
+def test_a_file_that_may_change_once_more_at_the_same_time_is_copied_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Times tell nothing of two writes within one tick of the clock that files have."""
+    monkeypatch.setattr(kept_tree, "SETTLED_NS", 10**18)
+    tree = new_tree(folder)
+    kept(tree, folder)
+    assert kept(tree, folder).aside.end == 60
+
+
+def test_a_file_that_changes_while_it_is_kept_is_not(folder: Path) -> None:
+    seen = look(str(folder))
+    (folder / "a").write_text("other")
+    snapshot = new_tree(folder).keep(open_reader(str(folder)), seen)
+    assert snapshot.why == {"a": kept_tree.BEING_CHANGED}
+    assert snapshot.states.keys() == {"b", "c"}
+
+
+def test_what_is_no_file_is_not_read(folder: Path) -> None:
+    os.mkfifo(folder / "fifo")
+    (folder / "link").symlink_to("/etc/hostname")
+    snapshot = kept(new_tree(folder), folder)
+    assert snapshot.why == {"fifo": "it is a FIFO, a socket or a device"}
+    assert snapshot.states["link"].target == b"/etc/hostname"
+
+
+def test_old_copies_go_and_who_still_reads_them_can(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_tree, "MAX_TREE_BYTES", 90)
+    tree = new_tree(folder)
+    first = snapshot = kept(tree, folder)
+    for _ in range(6):
+        snapshot = kept(tree, folder)  # too young to be settled, so that all is copied each time
+        assert snapshot.aside.end <= 90
+        assert content(snapshot, "c") == b"c" * 10
+    assert snapshot.aside is not first.aside
+    assert content(first, "c") == b"c" * 10
+
+
+def test_copies_have_no_name_and_few_workspaces_have_some(folder: Path) -> None:
+    trees, store = KeptTrees(), VersionStore(folder.parent / "data")
+    first = trees.of("first", store.open_aside)
+    first.keep(open_reader(str(folder)), look(str(folder)))
+    assert list((folder.parent / "data").rglob("*")) == [folder.parent / "data/callboard.versions"]
+    assert trees.of("first", store.open_aside) is first
+    for number in range(kept_tree.MAX_TREES):
+        trees.of(str(number), store.open_aside)
+    assert trees.of("first", store.open_aside) is not first
+
+
+def test_a_clock_that_was_put_back_only_costs_copies(folder: Path) -> None:
+    ahead = time.time_ns() + 10**12
+    os.utime(folder / "a", ns=(ahead, ahead))
+    tree = new_tree(folder)
+    assert content(kept(tree, folder), "a") == content(kept(tree, folder), "a") == b"a" * 10
