@@ -184,21 +184,8 @@ class Conversation:
                 self._fold_summary(event)
             case MessageCompleted():
                 self._fold_message(event)
-            case InputAccepted():
-                self.budgets.fold(event)
-                text = self.deferred.accept(event)
-                self.waiting_inputs[event.input_id] = Input(text, event.attachments)
-                self.waiting_modes[event.input_id] = event.mode
-                if event.mode is InputMode.INTERRUPT and self.turn_id is not None:
-                    self.is_interrupted = True
-            case InputCancelled():
-                # One that brought what was there already is not on record.
-                self.waiting_inputs.pop(event.input_id, None)
-                self.waiting_modes.pop(event.input_id, None)
-                self.deferred.forget((event.input_id,))
-            case InputDelivered():
-                self.turn_inputs += (event.input_id,)
-                self._ask(event.input_id)
+            case InputAccepted() | InputDelivered() | InputCancelled():
+                self._fold_input(event)
             case TurnStarted():
                 self._fold_turn(event)
             case TurnEnded():
@@ -206,19 +193,51 @@ class Conversation:
                 self.turn_id, self.asked = None, ()
                 self.waiting_modes = queued(self.waiting_modes)
                 self._repair()
-            case SessionDeleted() | SessionRestored():
-                self.is_deleted = isinstance(event, SessionDeleted)
-            case SessionBudgetSet() | SessionCreated() | AgentSwitched() | PlanSet():
+            case (
+                SessionBudgetSet()
+                | SessionCreated()
+                | SessionDeleted()
+                | SessionRestored()
+                | AgentSwitched()
+                | PlanSet()
+            ):
                 self._fold_setting(event)
             case _:
                 _ignored(event)
 
+    def _fold_input(self, event: InputAccepted | InputDelivered | InputCancelled) -> None:
+        input_id = event.input_id
+        match event:
+            case InputAccepted():
+                self.budgets.fold(event)
+                text = self.deferred.accept(event)
+                self.waiting_inputs[input_id] = Input(text, event.attachments)
+                self.waiting_modes[input_id] = event.mode
+                if event.mode is InputMode.INTERRUPT and self.turn_id is not None:
+                    self.is_interrupted = True
+            case InputDelivered():
+                self.turn_inputs += (input_id,)
+                self._ask(input_id)
+            case InputCancelled():
+                # One that brought what was there already is not on record.
+                self.waiting_inputs.pop(input_id, None)
+                self.waiting_modes.pop(input_id, None)
+                self.deferred.forget((input_id,))
+
     def _fold_setting(
-        self, event: SessionBudgetSet | SessionCreated | AgentSwitched | PlanSet
+        self,
+        event: SessionBudgetSet
+        | SessionCreated
+        | SessionDeleted
+        | SessionRestored
+        | AgentSwitched
+        | PlanSet,
     ) -> None:
         match event:
             case SessionBudgetSet():
                 self.budgets.fold(event)
+            case SessionDeleted() | SessionRestored():
+                self.is_deleted = isinstance(event, SessionDeleted)
             case AgentSwitched():
                 self.agent = event.agent
             case PlanSet():

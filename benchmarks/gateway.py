@@ -34,7 +34,7 @@ from callboard.runtime.events import StreamBatch
 from callboard.runtime.stream import Done, StopReason, TextDelta
 from callboard.runtime.wire.roles import Role
 
-ROWS = ("events-1", "events-many", "latency", "resume", "connections", "memory")
+ROWS = ("memory", "events-1", "events-many", "latency", "resume", "connections")
 END = b'"type":"turn_ended"'
 CAUGHT_UP = b'"method":"session/snapshot"'
 STAMP = re.compile(rb"@(\d+)@")
@@ -50,10 +50,10 @@ async def read_all(port: int, token: str, count: int, subscribe: dict[str, Any],
     """Opens so many websockets, says `ready`, and tells when each has read the end."""
     stamps: list[float] = []
     opened = trio.CapacityLimiter(64)
-    left, is_ready = count, trio.Event()
+    left, is_ready, started = count, trio.Event(), 0.0
 
     async def one() -> None:
-        nonlocal left
+        nonlocal left, started
         async with opened:
             stream = await trio.open_tcp_stream("127.0.0.1", port)
             await stream.send_all(_handshake(port, token))
@@ -68,6 +68,7 @@ async def read_all(port: int, token: str, count: int, subscribe: dict[str, Any],
                 await stream.receive_some()
         left -= 1
         if not left:
+            started = time.perf_counter()
             print("ready", flush=True)
             is_ready.set()
         await is_ready.wait()
@@ -85,7 +86,7 @@ async def read_all(port: int, token: str, count: int, subscribe: dict[str, Any],
     async with trio.open_nursery() as nursery:
         for _ in range(count):
             nursery.start_soon(one)
-    print(json.dumps(sorted(stamps)), flush=True)
+    print(json.dumps([stamps, time.perf_counter() - started]), flush=True)
 
 
 def _handshake(port: int, token: str) -> bytes:
@@ -107,6 +108,8 @@ class Readers:
     """The process of the clients."""
 
     def __init__(self, port: int, token: str, count: int, subscribe: object, end: bytes) -> None:
+        self.seconds = 0.0
+        """From `ready` to the end, by their own clock."""
         args = ["--read", json.dumps([port, token, count, subscribe, end.decode()])]
         self._process = subprocess.Popen(
             [sys.executable, __file__, *args], stdout=subprocess.PIPE, text=True
@@ -117,7 +120,8 @@ class Readers:
 
     async def done(self) -> list[float]:
         """The latencies that were seen, in milliseconds."""
-        found: list[float] = json.loads(await self._line())
+        found: list[float]
+        found, self.seconds = json.loads(await self._line())
         return found
 
     def end(self) -> None:
@@ -179,8 +183,10 @@ async def open_bare(
                 await trio.sleep(0.01)
             await speak(sockets)
 
-        yield server.port, go
-        nursery.cancel_scope.cancel()
+        try:
+            yield server.port, go
+        finally:
+            nursery.cancel_scope.cancel()
 
 
 # ── the rows ─────────────────────────────────────────────────────────────────────────────────────
@@ -261,11 +267,9 @@ async def resume(number: int) -> tuple[float, int]:
         subscribe = {"session_id": session.session_id, "after_seq": 0}
         readers = Readers(gateway.port, token, 1, subscribe, CAUGHT_UP)
         await readers.ready()
-        start = time.perf_counter()
         await readers.done()
-        seconds = time.perf_counter() - start
         readers.end()
-        return seconds, row.head_seq
+        return readers.seconds, row.head_seq
 
 
 async def connections(count: int) -> tuple[float, float]:
@@ -285,7 +289,7 @@ async def connections(count: int) -> tuple[float, float]:
 
 async def memory(count: int) -> float:
     """The KiB of an idle session that is loaded and that somebody follows."""
-    async with open_daemon(Speaker(1)) as (runtime, gateway, _):
+    async with open_daemon(Speaker(1)) as (runtime, _, _):
         for _ in range(20):
             await (await runtime.create_session()).run("Speak.")
         before = resident()
@@ -306,6 +310,8 @@ def at(values: list[float], part: float) -> float:
 
 async def run(only: list[str], number: int, subscribers: int) -> None:
     print("| row | callboard | floor | ratio |\n|---|---|---|---|")
+    if "memory" in only:  # before others leave memory behind
+        print(f"| memory | {await memory(min(number, 500)):.1f} KiB a loaded session | | |")
     for row, count in (("events-1", 1), ("events-many", subscribers)):
         if row in only:
             pieces = number if count == 1 else max(1, number // 10)
@@ -322,8 +328,6 @@ async def run(only: list[str], number: int, subscribers: int) -> None:
     if "connections" in only:
         rate, size = await connections(min(number, 1000))
         print(f"| connections | {rate:,.0f}/s, {size:.1f} KiB each | | |")
-    if "memory" in only:
-        print(f"| memory | {await memory(min(number, 500)):.1f} KiB a loaded session | | |")
 
 
 def main() -> None:

@@ -201,6 +201,8 @@ class LiveScreen:
                 finally:
                     self._stop_editing()
             done.set()
+            # Cancelled in the moment of Enter, nobody takes the line: it stands there again.
+            self._kept = Document(typed[0].text)
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(edit, name="input line")
@@ -208,6 +210,8 @@ class LiveScreen:
                 await done.wait()
             finally:
                 self._end_editing()
+        if typed[0].kind != "interrupt":
+            self._kept = Document()
         return typed[0]
 
     def _edit(self) -> Typed:
@@ -219,7 +223,6 @@ class LiveScreen:
         finally:
             with self._lock:
                 self._loop = None
-        self._kept = Document(typed.text) if typed.kind == "interrupt" else Document()
         return typed if isinstance(typed, Typed) else Typed("line", typed)
 
     def _stop_editing(self) -> None:

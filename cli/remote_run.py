@@ -202,7 +202,7 @@ class Followed:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        await self._events.__aexit__(None, None, None)
+        await self._events.__aexit__(None, None, None)  # noqa: ASYNC102  as the client does
 
     def __aiter__(self) -> AsyncIterator[object]:
         return self

@@ -97,9 +97,9 @@ class RemoteTurn:
         traceback: TracebackType | None,
     ) -> None:
         if self.ended is None:
-            await self._leave()
+            await self._leave()  # noqa: ASYNC102  shielded and bounded there
         if self._events is not None:
-            await self._events.__aexit__(kind, error, traceback)
+            await self._events.__aexit__(kind, error, traceback)  # noqa: ASYNC102  as the client does
 
     async def _leave(self) -> None:
         """A prompt of one's own is cancelled; a turn of others goes on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+from functools import cache
 
 from ..config.credentials import Credential
 from ..config.server_settings import ServerSettings
@@ -18,7 +19,12 @@ FEATURES = ("resume", "snapshot", "topics", "idempotency")
 
 
 def welcome(
-    hello: Hello, credential: Credential, table: MethodTable, settings: ServerSettings, epoch: str, seq: int
+    hello: Hello,
+    credential: Credential,
+    table: MethodTable,
+    settings: ServerSettings,
+    epoch: str,
+    seq: int,
 ) -> Welcome:
     """The answer to a client that speaks a common version; raises `ConflictError` otherwise."""
     if not hello.protocol.min <= PROTOCOL <= hello.protocol.max:
@@ -28,7 +34,7 @@ def welcome(
         )
     return Welcome(
         protocol=PROTOCOL,
-        server=ServerName("callboard", importlib.metadata.version("callboard")),
+        server=ServerName("callboard", _own_version()),
         epoch=epoch,
         seq=seq,
         role=str(credential.role),
@@ -38,3 +44,9 @@ def welcome(
         features=FEATURES,
         methods=tuple(each.name for each in table if each.refusal(credential) is None),
     )
+
+
+@cache
+def _own_version() -> str:
+    """Read once: it takes as long as the rest of a connection's beginning."""
+    return importlib.metadata.version("callboard")

@@ -88,12 +88,13 @@ async def _recorded(do: Callable[[], Awaitable[Any]], known: Known) -> Any:
         return answer
     try:
         return await do()
-    except ConflictError:
-        # The first one may have been cut off from its client, and was stored meanwhile.
-        answer = await known()
-        if answer is None:
-            raise
-        return answer
+    except ConflictError as error:
+        refusal = error
+    # The first one may have been cut off from its client, and was stored meanwhile.
+    answer = await known()
+    if answer is None:
+        raise refusal
+    return answer
 
 
 def check_digest(request: RequestKey, digest: str) -> None:

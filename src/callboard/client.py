@@ -64,7 +64,7 @@ class Client:
         self._hearing = ClientHearing(url, token)
         self._link = self._hearing.link
 
-    async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
+    async def run(self, *, task_status: trio.TaskStatus[None]) -> None:  # noqa: ASYNC128
         """Keeps connected; `connect` does it."""
         await self._link.run(task_status=task_status)
 

@@ -14,6 +14,9 @@ from .runtime.errors import CallboardError, NetworkError
 MAX_WAITING_EVENTS = 10_000
 """Events that wait for a reader; past that it is heard anew from the last one, when it has read them."""
 
+FORGET_SECONDS = 1.0
+"""For the daemon to hear that somebody listens no more; it finds out by itself, too."""
+
 Item = TypeVar("Item")
 
 
@@ -46,7 +49,8 @@ class RemoteFeed(ABC, Generic[Item]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._forget()
+        with trio.move_on_after(FORGET_SECONDS, shield=True):
+            await self._forget()
 
     def __aiter__(self) -> Self:
         return self

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 
 import msgspec
-import trio
 
 from .client_events import RemoteEvent, RemoteEvents
 from .client_link import Link
@@ -24,9 +23,6 @@ from .runtime.wire.topics import (
     TopicUpdate,
 )
 from .runtime.wire.updates import Snapshot, Update
-
-FORGET_SECONDS = 1.0
-"""For the daemon to hear that somebody listens no more; it finds out by itself, too."""
 
 
 class _LostSession(msgspec.Struct, frozen=True):
@@ -131,8 +127,8 @@ class ClientHearing:
 
     async def forget(self, events: RemoteEvents) -> None:
         """See `Hearing`."""
-        if self.drop(events):
-            with trio.move_on_after(FORGET_SECONDS), suppress(CallboardError):
+        if self.drop(events) and self.link.is_connected:
+            with suppress(CallboardError):
                 params = OneSession(events.session_id)
                 await self.link.request("session/unsubscribe", params, Nothing)
 
@@ -160,6 +156,6 @@ class ClientHearing:
 
     async def forget_topic(self, feed: RemoteTopic) -> None:
         """See `TopicHearing`."""
-        if self.drop_topic(feed):
-            with trio.move_on_after(FORGET_SECONDS), suppress(CallboardError):
+        if self.drop_topic(feed) and self.link.is_connected:
+            with suppress(CallboardError):
                 await self.link.request("topic/unsubscribe", OneTopic(feed.topic), Nothing)

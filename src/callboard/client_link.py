@@ -96,7 +96,7 @@ class Link:
         self._failure: CallboardError | None = None
         self.welcome: Welcome | None = None
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:  # noqa: ASYNC128
         """Keeps connected until cancelled; raises why the first attempt failed."""
         pause, is_first = FIRST_PAUSE_SECONDS, True
         while True:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import trio
-import trio.testing
 from scene import FakeStore, Heard, Scene, assert_sound, open_scene
 
 import callboard

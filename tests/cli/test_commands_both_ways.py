@@ -116,7 +116,8 @@ def say(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         monkeypatch.chdir(command.workspace)
         with trio.fail_after(PATIENCE_SECONDS):
             code = await trio.to_thread.run_sync(main, tokens)
-        return Finished(code, *capsys.readouterr())
+        out, err = capsys.readouterr()
+        return Finished(code, out, err)
 
     yield run
     for handler in [handler for handler in root.handlers if handler not in before]:

@@ -95,10 +95,7 @@ class Crowd:
                     break
                 await trio.sleep(0.02)
             head = record[-1].seq
-            watching = self.witnesses[session_id]
-            await until(
-                lambda w=watching, h=head: all(x.stored and x.stored[-1].seq == h for x in w)
-            )
+            await until(partial(self._have_seen, session_id, head))
         head = (await store.log(topic=Topic.SESSIONS))[-1].seq
         await until(partial(self._have_heard, head))
 

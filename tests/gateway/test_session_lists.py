@@ -204,8 +204,8 @@ async def test_another_agent_holds_from_the_next_turn_on() -> None:
         params = SetAgent((session_id,), "other")
         await client.request("session/set_agent", params, Nothing)
         assert (await client.session(session_id)).agent == "other"
+        params = SetAgent((session_id,), "nobody")
         with pytest.raises(NotFoundError, match="general, other"):
-            params = SetAgent((session_id,), "nobody")
             await client.request("session/set_agent", params, Nothing)
 
 

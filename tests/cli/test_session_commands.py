@@ -1,0 +1,54 @@
+"""`callboard session`, without a daemon, as a person types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from callboard.cli.app import execute
+
+
+def callboard(folder: Path, *words: str) -> int:
+    return execute(["session", *words, "--data", str(folder / "data")])
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace beside a store with one session."""
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    monkeypatch.chdir(workspace)
+    words = ["run", "--model", "rehearsal", "What time is it in Tokyo?"]
+    assert execute([*words, "--data", str(tmp_path / "data")]) == 0
+    return tmp_path
+
+
+def test_a_session_leaves_as_a_file_and_comes_back(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert callboard(folder, "rename", "last", "My clock") == 0
+    assert callboard(folder, "export", "last", "out.jsonl") == 0
+    assert Path("out.jsonl").stat().st_mode & 0o777 == 0o600
+    assert callboard(folder, "export", "last", "out.jsonl") == 1, "nothing is written over"
+    (old,) = json.loads(Path("out.jsonl").read_bytes().splitlines()[0])["sessions"]
+    assert callboard(folder, "purge", old) == 1, "it is not deleted"
+    for change in ("delete", "restore", "delete", "purge"):
+        assert callboard(folder, change, old) == 0
+    capsys.readouterr()
+    assert callboard(folder, "search", "tokyo") == 0
+    assert capsys.readouterr().out == ""
+    assert callboard(folder, "import", "out.jsonl") == 0
+    capsys.readouterr()
+    assert callboard(folder, "search", "TOKYO") == 0
+    assert "My clock" in capsys.readouterr().out
+    assert callboard(folder, "calls", "--status", "success") == 0
+    assert "get_current_time" in capsys.readouterr().out
+
+
+def test_what_is_no_session_file_is_refused(folder: Path) -> None:
+    Path("bad.jsonl").write_text("{}\n")
+    assert callboard(folder, "import", "bad.jsonl") == 1
+    assert callboard(folder, "import", "none.jsonl") == 1
+    assert callboard(folder, "delete") == 1

@@ -1,0 +1,142 @@
+"""A webhook hears of questions: which, and about what; nothing that may be anybody's secret."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+from daemon_scene import open_client, open_daemon
+
+import callboard
+from callboard.config.notify_settings import NotifySettings
+from callboard.config.settings import Settings
+from callboard.gateway import notices
+
+SECRET = "a-word-of-the-model"
+DELETE = callboard.reply(calls=[("delete_file", {"path": SECRET})])
+ASK = callboard.reply(calls=[("ask_user", {"question": SECRET})])
+
+
+class Hook:
+    """A service that notes what is posted to it."""
+
+    def __init__(self, statuses: list[int]) -> None:
+        self.statuses = statuses
+        self.bodies: list[dict[str, Any]] = []
+        self.heads: list[str] = []
+        self.port = 0
+        self._more = trio.Event()
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        async with stream:
+            data = b""
+            while b"\r\n\r\n" not in data:
+                data += await stream.receive_some()
+            head, _, body = data.partition(b"\r\n\r\n")
+            size = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+            while len(body) < size:
+                body += await stream.receive_some()
+            self.heads.append(head.decode())
+            self.bodies.append(json.loads(body))
+            status = self.statuses.pop(0) if self.statuses else 200
+            answer = f"HTTP/1.1 {status} X\r\ncontent-length: 0\r\nconnection: close\r\n"
+            await stream.send_all(answer.encode() + b"location: http://127.0.0.1:1/\r\n\r\n")
+            self._more.set()
+
+    async def wait(self, count: int) -> None:
+        with trio.fail_after(20):
+            while len(self.bodies) < count:
+                self._more = trio.Event()
+                await self._more.wait()
+
+
+@asynccontextmanager
+async def hook(*statuses: int) -> AsyncGenerator[Hook]:
+    service = Hook([*statuses])
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(trio.serve_tcp, service.serve, 0)
+        service.port = listeners[0].socket.getsockname()[1]
+        try:
+            yield service
+        finally:
+            nursery.cancel_scope.cancel()
+
+
+def notifying(port: int) -> Settings:
+    return Settings(notify=NotifySettings(webhook=f"http://127.0.0.1:{port}/in?key=x"))
+
+
+async def test_a_question_is_posted_and_says_nothing_of_what_is_in_it() -> None:
+    script = callboard.ScriptedModel([DELETE, ASK])
+    async with hook() as service:
+        async with open_daemon(script, configured=notifying(service.port)) as daemon:
+            async with open_client(daemon) as client:
+                session = await client.create_session()
+                await client.prompt(session.session_id, "Delete it.")
+                await service.wait(1)
+                (row,) = await client.approvals()
+                await client.answer(row.approval_id, "deny")
+                await service.wait(2)
+    assert service.heads[0].startswith("POST /in?key=x HTTP/1.1")
+    first, second = service.bodies
+    assert (first["type"], first["kind"], first["tool"]) == (
+        "question_waits",
+        "approval",
+        "delete_file",
+    )
+    assert (first["question_id"], first["session_id"]) == (row.approval_id, session.session_id)
+    assert (second["kind"], second["tool"], second["tier"]) == ("question", "ask_user", None)
+    assert SECRET not in str(service.bodies)
+
+
+async def test_a_service_that_fails_is_tried_again_and_a_redirect_is_not_followed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(notices, "AGAIN_SECONDS", 0.01)
+    script = callboard.ScriptedModel([DELETE, DELETE, ASK])
+    async with hook(503, 200, 307, 200) as service:
+        async with open_daemon(script, configured=notifying(service.port)) as daemon:
+            async with open_client(daemon) as client:
+                session = await client.create_session()
+                await client.prompt(session.session_id, "Delete it.")
+                for count in (2, 3):
+                    await service.wait(count)
+                    (row,) = await client.approvals()
+                    await client.answer(row.approval_id, "deny")
+                await service.wait(4)
+    first, again, redirected, other = [body["question_id"] for body in service.bodies]
+    assert first == again != redirected == row.approval_id != other
+
+
+@pytest.mark.parametrize(
+    ("url", "is_good"),
+    [
+        ("https://hooks.example/services/x?y=1", True),
+        ("https://hooks.example:8443/", True),
+        ("http://127.0.0.1:9000/in", True),
+        ("http://[::1]:9000/in", True),
+        ("http://localhost/in", True),
+        ("http://hooks.example/in", False),
+        ("ftp://hooks.example/in", False),
+        ("https://user:pass@hooks.example/in", False),
+        ("https://hooks.example/in#here", False),
+        ("https://hooks.example:99999/in", False),
+        ("https://hooks.example/a b", False),
+        ("https://", False),
+        ("hooks.example", False),
+    ],
+)
+def test_where_a_notice_may_go(url: str, is_good: bool) -> None:
+    if is_good:
+        assert NotifySettings(webhook=url).endpoint is not None
+        return
+    with pytest.raises(ValueError, match="webhook: ") as problem:
+        NotifySettings(webhook=url)
+    assert "pass" not in str(problem.value)
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"webhook": url}, NotifySettings)

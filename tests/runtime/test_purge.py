@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+import apsw
+
+from callboard.runtime.migrations import migrate
+from callboard.runtime.purge_table import TABLES
+
+
+def test_every_table_that_refers_to_a_session_is_purged() -> None:
+    connection = apsw.Connection(":memory:")
+    migrate(connection, "it")
+    tables = connection.execute("select name from sqlite_schema where type = 'table'").fetchall()
+    referring = {
+        name
+        for (name,) in tables
+        if "session" in {column[1] for column in connection.execute(f"pragma table_info({name})")}
+    }
+    assert referring == set(TABLES)
