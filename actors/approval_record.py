@@ -196,7 +196,7 @@ class ApprovalRecord:
         return found
 
     async def wake(self, session_id: str | None = None) -> None:
-        """Has sessions begin the turns of their late inputs: this one, or all."""
+        """Has sessions begin the turns of the inputs that wait: this one, or all."""
         if (sessions := self._services.sessions) is None:
             return
         for waking in await self._services.store.waking_sessions():

@@ -195,7 +195,7 @@ class PermissionBroker:
         self._nursery.start_soon(wait, name=f"deferred {question.approval_id}")
 
     async def _take_up_deferred(self) -> None:
-        """Asks again what earlier processes deferred, and begins the turns of late answers."""
+        """Asks again what earlier processes deferred, and begins the turns of inputs that wait."""
         try:
             for question, same_as in await self._record.deferred():
                 if question.approval_id not in self._questions:

@@ -142,8 +142,10 @@ class SessionKeeping:
         """
         if not 1 <= search.limit <= MAX_BATCH:
             raise ValidationError(f"limit is from 1 to {MAX_BATCH}", field="limit")
-        while await self._store.index_words():
-            await trio.lowlevel.checkpoint()
+        has_more = True
+        while has_more:
+            has_more = await self._store.index_words()
+            await trio.lowlevel.checkpoint()  # others run between two steps in memory, too
         return await self._store.hits(search)
 
     async def export(self, session_id: str) -> list[bytes]:

@@ -67,8 +67,8 @@ class Tools(Protocol):
 class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     """What every session of a runtime shares.
 
-    Without `wakes`, an input that others gave a session on record begins its turn only while that
-    session is in use.
+    Without `wakes`, an input that waits on record, or that others gave a session, begins its turn only
+    while that session is in use.
     """
 
     journal: Mailbox[JournalMessage]

@@ -19,9 +19,11 @@ import trio
 
 from callboard.config.sandbox_settings import SandboxSettings
 from callboard.runtime.processes import Command
+from callboard.tools.sandbox.admission import Gate
 from callboard.tools.sandbox.handover import hand_over
 from callboard.tools.sandbox.protected import Protection
 from callboard.tools.sandbox.sandbox import Sandbox
+from callboard.tools.sandbox.second_tier import filter_of
 
 RUNS = 50
 AT_ONCE = 20
@@ -42,6 +44,8 @@ async def main() -> None:
             await trio.run_process([recipe.bwrap, *words, "true"], capture_stderr=True)
 
         async def same() -> None:
+            gate = Gate(filter_of(recipe))
+            gate.open()
             with hand_over(
                 recipe,
                 workspace=folder,
@@ -49,12 +53,14 @@ async def main() -> None:
                 environment={},
                 files={},
                 mounts=protection.mounts,
+                gate=gate.theirs,
             ) as given:
                 process = subprocess.Popen(  # noqa: ASYNC220
                     [recipe.bwrap, "--args", str(given.arguments), "--", "true"],
                     pass_fds=given.all,
                     env={},
                 )
+                gate.started()
                 fd = os.pidfd_open(process.pid)
                 await trio.lowlevel.wait_readable(fd)
                 os.close(fd)

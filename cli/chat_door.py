@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -19,7 +19,7 @@ import trio
 from ..config.daemon_file import RunningDaemon, find_daemon
 from ..config.settings import Settings
 from ..runtime.data_lock import DataInUse
-from ..runtime.errors import StorageError
+from ..runtime.errors import NotFoundError, StorageError
 from ..runtime.secrets import Secret
 
 AGAIN_SECONDS = 0.25
@@ -73,17 +73,18 @@ async def open_door(plan: DoorPlan) -> AsyncGenerator[Door]:
         DataInUse: A process that is no daemon has the data folder.
         CallboardError: No runtime can be opened.
     """
-    found = find_door(plan.data)
-    if found is None:
-        try:
-            async with _own_door(plan) as door:
-                yield door
-            return
-        except DataInUse:
-            found = await wait_door(plan.data, APPEAR_SECONDS)
-            if found is None:
-                raise
-    yield found
+    async with AsyncExitStack() as stack:
+        door, held = find_door(plan.data), None
+        if door is None:
+            try:
+                door = await stack.enter_async_context(_own_door(plan))
+            except DataInUse as error:
+                held = error
+        if door is None:
+            door = await wait_door(plan.data, APPEAR_SECONDS)
+        if door is None:
+            raise held or NotFoundError(f"no daemon can be reached on {plan.data}")
+        yield door
 
 
 async def wait_door(data: Path, seconds: float) -> Door | None:

@@ -147,11 +147,13 @@ class Talk:
 
     async def _follow(self) -> None:
         while True:
+            await trio.lowlevel.checkpoint()
             view = self.view
             if view is None:
                 await self._begun.wait()
                 continue
             with trio.CancelScope() as self._following:
+                await trio.lowlevel.checkpoint()
                 try:
                     await self._follow_session(view)
                 except (AuthError, NetworkError):
@@ -292,6 +294,7 @@ class Talk:
     async def _act(self, text: str) -> None:
         """Does what a line says; Ctrl-C ends the wait for it."""
         with trio.CancelScope() as scope:
+            await trio.lowlevel.checkpoint()
             self._acting = scope
             try:
                 if text.startswith("/") and not text.startswith("//"):

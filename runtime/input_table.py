@@ -30,14 +30,15 @@ LATE_QUESTIONS = (
 
 WAKING = """
 select distinct s.session_id from inputs i join sessions s on s.id = i.session
-where i.source <> 'person' and not exists (
+where (i.source <> 'person' or i.turn_id is null) and s.deleted_at_ms is null and not exists (
   select 1 from turns t where t.session = i.session and t.ended_at_ms is null and not exists (
     select 1 from inputs b where b.session = t.session and b.turn_id = t.turn_id
     and b.source <> 'person'))
 order by s.id
 """
-"""Sessions whose next turn begins by itself. Not those in which another turn goes on, since the
-input follows behind that, or is suspended, since a person goes on with that."""
+"""Sessions whose next turn begins by itself: an input waits that was acknowledged, or a turn of the
+runtime's own is suspended. Not those in which another turn goes on, since the input follows behind
+that, or is suspended, since a person goes on with that; nor deleted ones, until they are restored."""
 
 SELECT_INPUTS = (
     "select s.session_id, i.input_id, i.source, coalesce(i.call_id, ''),"

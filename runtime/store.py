@@ -281,7 +281,7 @@ class StoreReader(FeedReader, RecordReader, Protocol):
         ...
 
     async def waking_sessions(self) -> list[str]:
-        """Sessions with an input that the runtime itself gave them, and whose turn begins next."""
+        """Sessions with an input whose turn begins next, and that nobody holds up."""
         ...
 
     async def memories(

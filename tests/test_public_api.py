@@ -133,6 +133,7 @@ async def run(code: Any, needed: set[str], names: dict[str, Any]) -> None:
             session = names["session"] = await names["runtime"].create_session()
             if "turn" in needed:
                 names["turn"] = await stack.enter_async_context(session.prompt("Go."))
+                await session.submit("And look at the clock.", mode="steer")
         await eval(code, names)
 
 

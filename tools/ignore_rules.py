@@ -18,9 +18,13 @@ MAX_GLOB_CHARACTERS = 500
 """What a person would still call a glob."""
 
 MAX_STARS = 5
-MAX_STARS_IN_NAME = 3
-"""Runs of `*`. pathspec makes regular expressions of patterns, which backtrack like any other:
-`*a*a*a*a*a*a*b` on one long name of a cloned repository would stop the whole runtime."""
+"""Runs of `*` in a pattern: more no person means."""
+MAX_DEEP_STARS = 2
+"""Of `**`, which fits any folders: each one more multiplies the ways to try by a path's length."""
+MAX_PATTERNS = 2000
+"""Of all .gitignore files of one search: each costs time for each file."""
+MAX_PATH_CHARACTERS = 1024
+"""Of a path that is held against them; what lies deeper is nobody's source, and none passes it over."""
 
 _STARS = re.compile(r"\*+")
 _NEVER_SEARCHED = frozenset({".git", ".callboard"})
@@ -37,7 +41,7 @@ class NamePattern:
         if not glob.strip() or len(glob) > MAX_GLOB_CHARACTERS:
             raise _no_glob("it must have 1 to 500 characters")
         if not _is_bounded(glob):
-            raise _no_glob(f"it has more than {MAX_STARS} stars, or {MAX_STARS_IN_NAME} in a name")
+            raise _no_glob(f"it has more than {MAX_STARS} stars, or {MAX_DEEP_STARS} of them are **")
         try:
             self._spec = _spec([glob])
         except ValueError as error:
@@ -45,7 +49,7 @@ class NamePattern:
 
     def fits(self, path: str) -> bool:
         """Whether a path relative to the workspace fits."""
-        return self._spec.match_file(path)
+        return len(path) <= MAX_PATH_CHARACTERS and self._spec.match_file(path)
 
 
 class IgnoreRules:
@@ -54,12 +58,15 @@ class IgnoreRules:
     def __init__(self, files: ReadableFiles) -> None:
         self._files = files
         self._specs: dict[str, GitIgnoreSpec | None] = {}
+        self._count = 0
 
     def covers(self, info: FileInfo) -> bool:
         """Whether a file or directory is ignored; what lies in an ignored one is not asked."""
         names = info.path.split("/")
         if names[-1] in _NEVER_SEARCHED:
             return True
+        if len(info.path) > MAX_PATH_CHARACTERS:
+            return False
         # The nearest file that says something decides.
         for depth in range(len(names) - 1, -1, -1):
             spec = self._spec_of("/".join(names[:depth]))
@@ -83,10 +90,13 @@ class IgnoreRules:
         except ToolFailure:
             return None
         disregard(self._files, path)  # it only says which files are passed over
-        lines = []
+        lines: list[str] = []
         for line in data.decode("utf-8", "replace").splitlines():
-            if not _is_bounded(line):
+            if not line.strip() or line.startswith("#") or not _is_bounded(line):
                 continue
+            if self._count >= MAX_PATTERNS:
+                break
+            self._count += 1
             try:
                 _spec([line])
             except ValueError:
@@ -96,15 +106,17 @@ class IgnoreRules:
 
 
 def _is_bounded(pattern: str) -> bool:
-    return len(_STARS.findall(pattern)) <= MAX_STARS and all(
-        len(_STARS.findall(name)) <= MAX_STARS_IN_NAME for name in pattern.split("/")
+    runs = _STARS.findall(pattern)
+    deep = sum(len(run) > 1 for run in runs)
+    return (
+        len(pattern) <= MAX_GLOB_CHARACTERS and len(runs) <= MAX_STARS and deep <= MAX_DEEP_STARS
     )
 
 
 def _spec(lines: list[str]) -> GitIgnoreSpec:
-    from pathspec import GitIgnoreSpec  # Late: only a search needs it, and it takes 20 ms.
+    from .ignore_patterns import spec_of  # Late: only a search needs it, and it takes 20 ms.
 
-    return GitIgnoreSpec.from_lines(lines)
+    return spec_of(lines)
 
 
 def _no_glob(problem: str) -> ToolFailure:

@@ -22,6 +22,10 @@ PROTECTED_IN_GIT = frozenset({"hooks", "config", "config.worktree", "commondir"}
 """Below `.git`: git runs programs that these name, or takes its config from where `commondir` points;
 submodules keep theirs deeper."""
 
+BARE_REPOSITORY = ("refs", "objects", "HEAD")
+"""What makes a folder without `.git` a repository when it holds all three: git then runs what the
+`config` beside them names. The first is the one that a project has least often of its own."""
+
 UNSHOWABLE = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     r"\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"

@@ -57,10 +57,10 @@ if TYPE_CHECKING:
     from .runtime.input_events import InputDelivered as InputDelivered
     from .runtime.plan_events import PlanSet as PlanSet
     from .runtime.resource import Resource as Resource
+    from .runtime.runtime_status import RuntimeStatus as RuntimeStatus
     from .runtime.stream import TextDelta as TextDelta
     from .runtime.stream import ThinkingDelta as ThinkingDelta
     from .session_handle import Session as Session
-    from .status import RuntimeStatus as RuntimeStatus
     from .tools.context import ToolContext as ToolContext
     from .tools.tool import tool as tool
     from .turn_handle import Turn as Turn
@@ -87,9 +87,9 @@ else:
         ".runtime.input_events": "InputDelivered",
         ".runtime.plan_events": "PlanSet",
         ".runtime.resource": "Resource",
+        ".runtime.runtime_status": "RuntimeStatus",
         ".runtime.stream": "TextDelta ThinkingDelta",
         ".session_handle": "Session",
-        ".status": "RuntimeStatus",
         ".tools.context": "ToolContext",
         ".tools.tool": "tool",
         ".turn_handle": "Turn TurnEvent",

@@ -18,7 +18,7 @@ Example:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +37,8 @@ from .portal import Portal, RuntimeHandle, RuntimeOptions
 from .runtime.budget import Budget
 from .runtime.handles import PersonAnswer
 from .runtime.messages import ApprovalAnswer, ApprovalRequest
+from .runtime.record_lists import Hit
+from .runtime.request_key import RequestKey
 from .runtime.store import ApprovalRow, GrantRow, SessionRow
 from .status import RuntimeStatus
 
@@ -139,6 +141,7 @@ class Runtime(RuntimeHandle):
         model: str | None = None,
         title: str = "",
         budget: Budget | None = None,
+        request: RequestKey | None = None,
     ) -> Session:
         """Begins a session, as `callboard.Runtime.create_session` does."""
         create = partial(
@@ -148,6 +151,7 @@ class Runtime(RuntimeHandle):
             model=model,
             title=title,
             budget=budget,
+            request=request,
         )
         return Session(self._portal, await cross(self._portal, create))
 
@@ -163,6 +167,14 @@ class Runtime(RuntimeHandle):
     async def sessions(self, *, limit: int = 100) -> list[SessionRow]:
         """Sessions on record, the latest activity first."""
         return await cross(self._portal, partial(self._runtime.sessions, limit=limit))
+
+    async def search(self, query: str, *, limit: int = 20) -> list[Hit]:
+        """Sessions in which words were said, as `callboard.Runtime.search` gives them."""
+        return await cross(self._portal, partial(self._runtime.search, query, limit=limit))
+
+    async def purge(self, session_ids: Sequence[str]) -> list[str]:
+        """Removes deleted sessions for good, as `callboard.Runtime.purge` does."""
+        return await cross(self._portal, partial(self._runtime.purge, session_ids))
 
     async def usage(self, *, by: UsageBy = "session", since_ms: int = 0) -> UsageReport:
         """What all sessions took and cost, as `callboard.Runtime.usage` gives it."""

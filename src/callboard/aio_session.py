@@ -17,6 +17,7 @@ from .runtime.definitions import InputMode
 from .runtime.errors import ActorStopped, ConflictError
 from .runtime.history import Attachment
 from .runtime.messages import InputTicket
+from .runtime.request_key import RequestKey
 from .runtime.undo_report import ChangedCall, UndoReport
 from .turn_handle import TurnEvent
 
@@ -66,9 +67,12 @@ class Session:
         *,
         budget: Budget | None = None,
         mode: InputMode | Literal["queue", "steer", "interrupt"] = InputMode.QUEUE,
+        request: RequestKey | None = None,
     ) -> InputTicket:
         """Stores an input, whose turn runs by itself, as `callboard.Session.submit` does."""
-        call = partial(self._session.submit, text, attachments, budget=budget, mode=mode)
+        call = partial(
+            self._session.submit, text, attachments, budget=budget, mode=mode, request=request
+        )
         return await cross(self._portal, call)
 
     async def cancel(
@@ -81,6 +85,18 @@ class Session:
     async def set_budget(self, budget: Budget | None) -> None:
         """Gives the session another budget, as `callboard.Session.set_budget` does."""
         await cross(self._portal, partial(self._session.set_budget, budget))
+
+    async def rename(self, title: str) -> None:
+        """Gives it another title, as `callboard.Session.rename` does."""
+        await cross(self._portal, partial(self._session.rename, title))
+
+    async def delete(self) -> None:
+        """Hides the session, as `callboard.Session.delete` does."""
+        await cross(self._portal, self._session.delete)
+
+    async def restore(self) -> None:
+        """Takes the deletion back, as `callboard.Session.restore` does."""
+        await cross(self._portal, self._session.restore)
 
     async def changes(self) -> list[ChangedCall]:
         """The calls that changed files, as `callboard.Session.changes` gives them."""

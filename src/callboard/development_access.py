@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from .config.settings import Settings
 from .providers.catalog import Wish
 from .runtime.secrets import Secret
 from .tools.development.workshop import Author, Workshop
+from .tools.system_programs import find_system_program
 
 GIT_SECONDS = 5.0
 """To read a configuration file; a home folder on a broken network takes forever."""
@@ -57,7 +57,7 @@ def workshop_of(settings: Settings, wish: Wish) -> Workshop:
 def _author(settings: Settings, environ: Mapping[str, str]) -> Author | None:
     if settings.git.name is not None and settings.git.email is not None:
         return Author(settings.git.name, settings.git.email)
-    git = shutil.which("git", path=environ.get("PATH", ""))
+    git = find_system_program("git")
     if git is None or "HOME" not in environ:
         return None
     name, email = (_configured(git, field, environ) for field in ("user.name", "user.email"))

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import trio
 
 from .actors.people import Approver
+from .approval_access import ApprovalAccess
 from .config.files import config_folder
 from .config.policy import PolicyBook
 from .config.prices import PriceTable
@@ -39,21 +40,13 @@ from .runtime.channel import Channel
 from .runtime.definitions import Agent, Preset, ToolDefinition
 from .runtime.errors import NotFoundError
 from .runtime.events import SessionCreated
-from .runtime.handles import PersonAnswer
 from .runtime.inbox import EventInboxes
 from .runtime.mailbox import Mailbox
 from .runtime.memory_store import open_memory_store
-from .runtime.messages import (
-    AnswerApproval,
-    ApprovalAnswer,
-    ApprovalRequest,
-    CreateSession,
-    DirectoryMessage,
-    RevokeGrant,
-    ShowApproval,
-)
+from .runtime.messages import CreateSession, DirectoryMessage
+from .runtime.record_lists import Hit, Search
 from .runtime.request_key import RequestKey
-from .runtime.store import ApprovalRow, GrantRow, SessionRow, Store, StoreReader
+from .runtime.store import SessionRow, Store, StoreReader
 from .runtime.version_log import VersionStore
 from .search_access import search_place
 from .session_handle import Session as Session
@@ -112,8 +105,9 @@ async def open_runtime(
         record: A folder in which the providers' raw answers are kept, a file for each session, with
             keys masked; what was said stands in them. `ReplayProvider` plays them back.
         strict: Lets a crash of an actor end the runtime, for tests.
-        wake: Lets sessions on record begin the turns of late answers by themselves; without it they
-            wait for `Session.resume`, which suits a runtime that is soon closed again.
+        wake: Lets sessions on record begin the turns of late answers by themselves, and of inputs
+            that waited when an earlier runtime ended; without it they wait for `Session.resume`,
+            which suits a runtime that is soon closed again.
 
     Raises:
         NotFoundError: The model or its provider does not exist.
@@ -149,7 +143,7 @@ async def open_runtime(
         yield await _ready(Runtime(host, folder_of(workspace=workspace or "."), finder, folder))
 
 
-class Runtime(ModelAccess):
+class Runtime(ModelAccess, ApprovalAccess):
     """A running callboard; made by `open_runtime`.
 
     Example:
@@ -163,8 +157,8 @@ class Runtime(ModelAccess):
     def __init__(
         self, host: Host, workspace: Path, models: ModelFinder, data: Path | None = None
     ) -> None:
-        super().__init__(models, host.http, data)
-        self._host = host
+        ModelAccess.__init__(self, models, host.http, data)
+        ApprovalAccess.__init__(self, host)
         self._workspace = workspace
 
     @property
@@ -258,80 +252,35 @@ class Runtime(ModelAccess):
         sums = UsageSums(by, self._host.plan.prices)
         return await read_usage(self.store, sums, since_ms=since_ms)
 
-    async def approvals(self, *, state: str | None = "waiting") -> list[ApprovalRow]:
-        """Questions to a person, the latest first.
-
-        Args:
-            state: Those that wait, by default; `None` is all on record.
+    async def search(self, query: str, *, limit: int = 20) -> list[Hit]:
+        """Sessions in which all these words were said in one message, the best first.
 
         Example:
-            for question in await runtime.approvals():
-                await runtime.answer(question.approval_id, "deny")
+            await (await runtime.create_session()).run("What time is it in Tokyo?")
+            for hit in await runtime.search("tokyo"):
+                print(hit.session.title, hit.snippet)
         """
-        return await self.store.approvals(state=state)
+        return await self._host.keeping.search(Search(query=query, limit=limit))
 
-    async def approval(self, approval_id: str, *, arguments: str | None = None) -> ApprovalRequest:
-        """A question that waits, as it is put to a person by now; nothing is answered by that.
+    async def purge(self, session_ids: Sequence[str]) -> list[str]:
+        """Removes deleted sessions for good, and all below them; gives what was removed.
 
-        Args:
-            approval_id: The question.
-            arguments: Other arguments, as a JSON object: it is shown as it would be about these,
-                validated and judged by the policy, with a preview of their own.
+        What was said goes, and questions, grants, memories, usage and what could be undone.
 
         Raises:
-            NotFoundError: There is no such question.
-            ConflictError: It has its answer, or has expired.
-            ValidationError: No answer with these arguments could be taken.
+            NotFoundError: One of them does not exist.
+            ConflictError: One is not deleted; nothing was removed.
 
         Example:
-            for question in await runtime.approvals():
-                request = await runtime.approval(question.approval_id)
-                print(request.tool, request.reason, request.preview, request.scopes)
+            await session.delete()
+            await runtime.purge([session.session_id])
         """
-        showing = ShowApproval(approval_id=approval_id, arguments=arguments)
-        request: ApprovalRequest = await self._host.broker.ask(showing)
-        return request
-
-    async def answer(
-        self, approval_id: str, answer: ApprovalAnswer | Literal["allow", "deny"]
-    ) -> None:
-        """Answers a question, of a running turn or of a suspended one; on record on return.
-
-        Raises:
-            NotFoundError: There is no such question.
-            ConflictError: Somebody was first, or it has expired.
-            ValidationError: The answer can't be taken; the question stays open.
-        """
-        whole = answer if isinstance(answer, ApprovalAnswer) else ApprovalAnswer(decision=answer)
-        await self._host.broker.ask(AnswerApproval(approval_id=approval_id, answer=whole))
-
-    async def answer_question(self, question_id: str, answer: PersonAnswer | str) -> None:
-        """Answers a model's question (`ask_user`) that is open; on record on return.
-
-        Raises:
-            NotFoundError: There is no such question.
-            ConflictError: Somebody was first, or nobody waits for it any more.
-            ValidationError: It is no answer; the question stays open.
-        """
-        await self._host.questions.answer(question_id, answer)
+        return await self._host.keeping.purge(session_ids)
 
     async def status(self) -> RuntimeStatus:
         """What it does right now: loaded sessions, turns and calls that run, background programs."""
         await trio.lowlevel.checkpoint()
         return status_of(self._host)
-
-    async def grants(self) -> list[GrantRow]:
-        """The remembered answers that hold, in the order in which they were given."""
-        return await self.store.grants()
-
-    async def revoke(self, grant_id: str, *, revoked_by: str = "application") -> None:
-        """Ends a remembered answer, at once and for queued calls too.
-
-        Raises:
-            NotFoundError: There is no such grant.
-            ConflictError: It is revoked already.
-        """
-        await self._host.broker.ask(RevokeGrant(grant_id=grant_id, revoked_by=revoked_by))
 
 
 def _configured(

@@ -93,7 +93,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         recorder: Keeps the raw answers of providers, or `None`.
         prices: What models cost.
         strict: Turns the isolation of actors off: a crash ends the runtime.
-        wakes: Whether sessions that nobody uses begin the turns of late answers.
+        wakes: Whether sessions that nobody uses begin the turns of inputs that wait.
         skills: Where skills are.
         search: Where searches are made, or `None` when no engine is configured.
         sandbox: Where programs run, or `None` where none may.

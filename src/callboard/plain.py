@@ -13,7 +13,7 @@ for, and is raised when that is gone.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial, wraps
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +32,8 @@ from .portal import Portal, RuntimeHandle, RuntimeOptions
 from .runtime.budget import Budget
 from .runtime.handles import PersonAnswer
 from .runtime.messages import ApprovalAnswer, ApprovalRequest
+from .runtime.record_lists import Hit
+from .runtime.request_key import RequestKey
 from .runtime.store import ApprovalRow, GrantRow, SessionRow, StoreReader
 from .status import RuntimeStatus
 
@@ -103,6 +105,7 @@ class Runtime(RuntimeHandle):
         model: str | None = None,
         title: str = "",
         budget: Budget | None = None,
+        request: RequestKey | None = None,
     ) -> Session:
         """Begins a session, as `callboard.Runtime.create_session` does."""
         create = partial(
@@ -112,6 +115,7 @@ class Runtime(RuntimeHandle):
             model=model,
             title=title,
             budget=budget,
+            request=request,
         )
         return Session(self._portal, self._portal.call(create))
 
@@ -127,6 +131,14 @@ class Runtime(RuntimeHandle):
     def sessions(self, *, limit: int = 100) -> list[SessionRow]:
         """Sessions on record, the latest activity first."""
         return self._portal.call(partial(self._runtime.sessions, limit=limit))
+
+    def search(self, query: str, *, limit: int = 20) -> list[Hit]:
+        """Sessions in which words were said, as `callboard.Runtime.search` gives them."""
+        return self._portal.call(partial(self._runtime.search, query, limit=limit))
+
+    def purge(self, session_ids: Sequence[str]) -> list[str]:
+        """Removes deleted sessions for good, as `callboard.Runtime.purge` does."""
+        return self._portal.call(partial(self._runtime.purge, session_ids))
 
     def usage(self, *, by: UsageBy = "session", since_ms: int = 0) -> UsageReport:
         """What all sessions took and cost, as `callboard.Runtime.usage` gives it."""

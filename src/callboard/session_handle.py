@@ -157,6 +157,32 @@ class Session:
         event = SessionBudgetSet(budget=checked_budget(budget))
         await self._host.journal.ask(AppendEvents(session_id=self.session_id, events=(event,)))
 
+    async def rename(self, title: str) -> None:
+        """Gives it another title; no model replaces one that was given.
+
+        Raises:
+            ValidationError: It is empty, or longer than a title may be.
+
+        Example:
+            await session.rename("The clock")
+        """
+        await self._host.keeping.rename(self.session_id, title)
+
+    async def delete(self) -> None:
+        """Hides the session and all below it, and cancels their turns; `restore` takes it back.
+
+        It takes no prompts from here on, and is purged after `[sessions] keep_deleted_days`.
+
+        Example:
+            await session.delete()
+            await session.restore()
+        """
+        await self._host.keeping.delete([self.session_id])
+
+    async def restore(self) -> None:
+        """Takes the deletion back, for all below it too; inputs that waited have their turns."""
+        await self._host.keeping.restore([self.session_id])
+
     async def usage(self, *, by: UsageBy = "turn") -> UsageReport:
         """What this session took, as `Runtime.usage` gives it for all."""
         sums = UsageSums(by, self._host.plan.prices)

@@ -165,7 +165,8 @@ async def test_a_waiting_steering_input_can_be_cancelled_and_a_delivered_one_not
 
         async def cancel(heard: Heard) -> bool:
             message = CancelTurn(session_id="s1", reason="test", input_id=heard.ticket.input_id)
-            return bool(await scene.session.ask(message))
+            was_there: bool = await scene.session.ask(message)
+            return was_there
 
         assert await cancel(gone)
         await trio.sleep(2)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from callboard.cli.app import execute
+from callboard.runtime.errors import ConflictError, NotFoundError, ValidationError
 
 
 def callboard(folder: Path, *words: str) -> int:
@@ -31,9 +32,11 @@ def test_a_session_leaves_as_a_file_and_comes_back(
     assert callboard(folder, "rename", "last", "My clock") == 0
     assert callboard(folder, "export", "last", "out.jsonl") == 0
     assert Path("out.jsonl").stat().st_mode & 0o777 == 0o600
-    assert callboard(folder, "export", "last", "out.jsonl") == 1, "nothing is written over"
+    with pytest.raises(ConflictError, match="exists already"):
+        callboard(folder, "export", "last", "out.jsonl")
     (old,) = json.loads(Path("out.jsonl").read_bytes().splitlines()[0])["sessions"]
-    assert callboard(folder, "purge", old) == 1, "it is not deleted"
+    with pytest.raises(ConflictError, match="delete it first"):
+        callboard(folder, "purge", old)
     for change in ("delete", "restore", "delete", "purge"):
         assert callboard(folder, change, old) == 0
     capsys.readouterr()
@@ -49,6 +52,9 @@ def test_a_session_leaves_as_a_file_and_comes_back(
 
 def test_what_is_no_session_file_is_refused(folder: Path) -> None:
     Path("bad.jsonl").write_text("{}\n")
-    assert callboard(folder, "import", "bad.jsonl") == 1
-    assert callboard(folder, "import", "none.jsonl") == 1
-    assert callboard(folder, "delete") == 1
+    with pytest.raises(ValidationError, match="Line 1"):
+        callboard(folder, "import", "bad.jsonl")
+    with pytest.raises(NotFoundError, match=r"none\.jsonl"):
+        callboard(folder, "import", "none.jsonl")
+    with pytest.raises(ValidationError, match="Name the sessions"):
+        callboard(folder, "delete")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -125,3 +126,17 @@ def test_a_credential_needs_a_server_that_it_may_go_to(
     assert keys(monkeypatch, "set", *words) != 0
     assert capsys.readouterr().err
     assert not list((home / "data").glob("keys*"))
+
+
+def test_the_git_that_is_asked_is_the_systems_and_none_of_path(tmp_path: Path) -> None:
+    """A folder of PATH may lie in a workspace, where programs of a model's put what they like."""
+    (tmp_path / ".gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@example.org\n")
+    planted = tmp_path / "work" / ".venv" / "bin" / "git"
+    planted.parent.mkdir(parents=True)
+    planted.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\necho planted@example.org\n")
+    planted.chmod(0o755)
+    path = f"{planted.parent}:/usr/bin:/bin"
+    assert workshop(HOME=str(tmp_path), PATH=path).author() == Author("Ada", "ada@example.org")
+    assert not (tmp_path / "ran").exists()
+    subprocess.run([planted], check=True)  # the control: it would have run
+    assert (tmp_path / "ran").exists()

@@ -50,6 +50,7 @@ class Hook:
 
     async def wait(self, count: int) -> None:
         with trio.fail_after(20):
+            await trio.lowlevel.checkpoint()
             while len(self.bodies) < count:
                 self._more = trio.Event()
                 await self._more.wait()

@@ -87,7 +87,7 @@ async def test_a_list_is_filtered_by_words_agent_and_deletion() -> None:
 
 
 async def test_a_title_that_a_person_gave_holds() -> None:
-    async with open_pair() as (daemon, client):
+    async with open_pair() as (_, client):
         session_id = await said(client, "What  is the\nweather?")
         assert (await client.session(session_id)).title == "What is the weather?"
         await client.request("session/rename", Rename(session_id, " The  weather "), Nothing)

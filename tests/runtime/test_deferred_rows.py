@@ -20,6 +20,8 @@ from callboard.runtime.events import (
     InputAccepted,
     InputCancelled,
     SessionCreated,
+    SessionDeleted,
+    SessionRestored,
     TurnEnded,
     TurnStarted,
     TurnSuspended,
@@ -133,7 +135,7 @@ async def test_a_late_answer_and_its_input_are_one(store: Store, decision: str) 
 
 async def test_who_wakes_and_who_does_not(store: Store) -> None:
     assert [row.input_id for row in await store.open_inputs("s")] == ["i1"]
-    assert await store.waking_sessions() == []  # a person's input wakes nobody
+    assert await store.waking_sessions() == []  # its turn runs
     await put(store, asked(), DEFERRED)
     await put(store, answer("allow"), LATE)
     assert await store.waking_sessions() == []  # its turn comes behind the one that runs
@@ -145,6 +147,21 @@ async def test_who_wakes_and_who_does_not(store: Store) -> None:
     assert await store.waking_sessions() == []
     assert await store.open_inputs("s") == []
     assert await state(store) == "void"  # what was allowed has had its chance
+
+
+async def test_a_prompt_that_waits_wakes_its_session_unless_it_is_deleted(store: Store) -> None:
+    await put(store, InputAccepted(input_id="i2", text="And then?"))
+    assert await store.waking_sessions() == []  # its turn comes behind the one that runs
+    await put(store, TurnSuspended(turn_id="t1", call_ids=()))
+    assert await store.waking_sessions() == []  # a person goes on with that
+    await put(store, TurnEnded(turn_id="t1", outcome="cancelled"))
+    assert await store.waking_sessions() == ["s"]
+    await put(store, SessionDeleted())
+    assert await store.waking_sessions() == []
+    await put(store, SessionRestored())
+    assert await store.waking_sessions() == ["s"]
+    await put(store, turn("t2", "i2"))
+    assert await store.waking_sessions() == []
 
 
 async def test_a_cancelled_input_is_gone(store: Store) -> None:

@@ -12,7 +12,6 @@ from package_index import Pages, npm_pages, open_index, pip_pages
 from sandbox_users import give_up, needs_sandbox
 
 from callboard.runtime.definitions import ErrorType
-from callboard.runtime.processes import Ran
 from callboard.tools.development.run_tests import _counts
 
 
@@ -102,10 +101,6 @@ async def test_tests_have_no_network_and_can_not_plant_a_hook(bench: Bench) -> N
     assert not (bench.workspace / ".git/hooks/pre-commit").exists()
 
 
-def ran(stdout: str) -> Ran:
-    return Ran(stdout=stdout, stderr="", exit_code=0, duration_seconds=1)
-
-
 @pytest.mark.parametrize(
     ("runner", "text", "counts"),
     [
@@ -120,7 +115,14 @@ def ran(stdout: str) -> Ran:
     ],
 )  # fmt: skip
 def test_what_runners_say_is_counted(runner: str, text: str, counts: dict[str, int]) -> None:
-    assert _counts(runner, ran(text)) == counts
+    assert _counts(runner, text) == counts
+
+
+@pytest.mark.parametrize("unit", ["\n", " ", "\t\n", "Tests: 1 ", "a" * 80])
+def test_what_a_test_suite_prints_costs_no_more_than_it_is_long(unit: str) -> None:
+    """Where the cost grew with the square of it, this took hours."""
+    text = unit * (512 * 1024 // len(unit))
+    assert _counts("npm", f"{text}\n# pass 3\n") == {"passed": 3}
 
 
 # ── format_code ──────────────────────────────────────────────────────────────────────────────────

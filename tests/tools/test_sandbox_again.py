@@ -38,12 +38,12 @@ async def test_case_49_one_that_got_weaker_is_not_offered_any_more(
         "#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2; exit 1\n"
     )
     broken.chmod(0o755)
-    find = strength._find
+    find = strength.find_system_program
     with monkeypatch.context() as patch:
         patch.setattr(
             strength,
-            "_find",
-            lambda name, environ: str(broken) if name == "bwrap" else find(name, environ),
+            "find_system_program",
+            lambda name: str(broken) if name == "bwrap" else find(name),
         )
         with caplog.at_level(logging.INFO):
             await sandbox.test_again()

@@ -14,7 +14,7 @@ from sandbox_users import needs_sandbox
 from callboard.config.sandbox_settings import SandboxSettings, Strength
 from callboard.runtime.definitions import ToolFailure
 from callboard.tools.run_code import run_code
-from callboard.tools.sandbox import handover, strength, trial
+from callboard.tools.sandbox import second_tier, strength, trial
 from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.sandbox.strength import SandboxStatus, StrengthTest, cheap_problem
 
@@ -44,9 +44,9 @@ def program(folder: Path, text: str) -> str:
 
 def status_with(monkeypatch: pytest.MonkeyPatch, bwrap: str) -> SandboxStatus:
     needs_sandbox()
-    find = strength._find
+    find = strength.find_system_program
     monkeypatch.setattr(
-        strength, "_find", lambda name, environ: bwrap if name == "bwrap" else find(name, environ)
+        strength, "find_system_program", lambda name: bwrap if name == "bwrap" else find(name)
     )
     return StrengthTest(SandboxSettings(), os.environ).status()
 
@@ -106,13 +106,7 @@ def test_case_49_without_the_filter_it_is_partial(
     # bubblewrap told to load a filter that lets everything pass.
     everything = b"\x06\x00\x00\x00\x00\x00\xff\x7f"
 
-    def open_empty() -> int:
-        descriptor = os.memfd_create("empty")
-        os.write(descriptor, everything)
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        return descriptor
-
-    monkeypatch.setattr(handover, "open_seccomp_program", open_empty)
+    monkeypatch.setattr(second_tier, "seccomp_program", lambda: everything)
     needs_sandbox()
     test = StrengthTest(SandboxSettings(), os.environ)
     found = test.status()
@@ -133,7 +127,7 @@ def test_case_49_missing_or_not_executable(
 ) -> None:
     if present:
         (tmp_path / "bwrap").write_text("no program")
-    monkeypatch.setattr(strength, "_find", lambda name, environ: None)
+    monkeypatch.setattr(strength, "find_system_program", lambda name: None)
     sandbox = Sandbox(SandboxSettings(), {"PATH": str(tmp_path)})
     assert sandbox.status().strength is Strength.NONE
     problem = sandbox.why_not(run_code.definition)
@@ -147,7 +141,7 @@ def test_case_49_missing_or_not_executable(
 
 def test_case_49_an_unknown_machine_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strength, "is_known", lambda: False)
-    assert "filter of system calls" in (cheap_problem(os.environ) or "")
+    assert "filter of system calls" in (cheap_problem() or "")
 
 
 def test_case_49_without_user_namespaces_it_is_none() -> None:

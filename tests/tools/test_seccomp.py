@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import platform
 import struct
 import subprocess
@@ -11,7 +12,7 @@ import sys
 
 import pytest
 
-from callboard.tools.sandbox.seccomp import is_known, open_seccomp_program, seccomp_program
+from callboard.tools.sandbox.seccomp import is_known, seccomp_program
 
 pytestmark = pytest.mark.skipif(
     platform.machine() != "x86_64", reason="the numbers of the calls below are x86-64's"
@@ -73,7 +74,9 @@ print(json.dumps({
 
 
 def outcome(*, filtered: bool) -> dict[str, object]:
-    descriptor = open_seccomp_program()
+    descriptor = os.memfd_create("filter")
+    os.write(descriptor, seccomp_program())
+    os.lseek(descriptor, 0, os.SEEK_SET)
     ended = subprocess.run(
         [sys.executable, "-I", "-c", PROGRAM, str(descriptor) if filtered else "none"],
         pass_fds=[descriptor],

@@ -33,9 +33,9 @@ NOBODY = "nobody"
 
 @pytest.fixture(autouse=True)
 def without_bubblewrap(monkeypatch: pytest.MonkeyPatch) -> None:
-    find = strength._find
+    find = strength.find_system_program
     monkeypatch.setattr(
-        strength, "_find", lambda name, environ: None if name == "bwrap" else find(name, environ)
+        strength, "find_system_program", lambda name: None if name == "bwrap" else find(name)
     )
 
 
@@ -248,8 +248,8 @@ from callboard.config.sandbox_settings import SandboxSettings, Strength
 from callboard.runtime.processes import Command
 from callboard.tools.sandbox import strength
 from callboard.tools.sandbox.sandbox import Sandbox
-find = strength._find
-strength._find = lambda name, environ: None if name == "bwrap" else find(name, environ)
+find = strength.find_system_program
+strength.find_system_program = lambda name: None if name == "bwrap" else find(name)
 folder, tag, user, code = sys.argv[1:]
 settings = SandboxSettings(minimum=Strength.PARTIAL, run_as=user or None)
 command = Command(

@@ -20,6 +20,7 @@ from ...runtime.processes import Command, Processes, Ran
 from ..context import ToolContext
 from ..preview import command_line
 from ..program_result import Timeout, changes, ending, result_of_program, title
+from ..threads import run_read
 from ..tool import tool
 from .git_command import Paths
 
@@ -61,26 +62,30 @@ exit 0
 
 _SUMMARIES: dict[str, tuple[str, ...]] = {
     "pytest": (
-        r"\b(?P<passed>\d+) passed\b",
-        r"\b(?P<failed>\d+) failed\b",
-        r"\b(?P<errors>\d+) errors?\b",
-        r"\b(?P<skipped>\d+) skipped\b",
+        r".*\b(?P<passed>\d+) passed\b",
+        r".*\b(?P<failed>\d+) failed\b",
+        r".*\b(?P<errors>\d+) errors?\b",
+        r".*\b(?P<skipped>\d+) skipped\b",
     ),
     "cargo": (
-        r"(?m)^test result: .*? (?P<passed>\d+) passed; (?P<failed>\d+) failed; "
-        r"(?P<skipped>\d+) ignored",
+        r"test result: .* (?P<passed>\d+) passed; (?P<failed>\d+) failed; (?P<skipped>\d+) ignored",
     ),
-    "go": (r"(?m)^--- (?:(?P<failed>FAIL)|(?P<skipped>SKIP)): ",),
+    "go": (r"--- (?:(?P<failed>FAIL)|(?P<skipped>SKIP)): ",),
     "npm": (
-        r"(?m)^(?:# pass|. pass) (?P<passed>\d+)$",
-        r"(?m)^(?:# fail|. fail) (?P<failed>\d+)$",
-        r"(?m)^Tests:\s.*?\b(?P<passed>\d+) passed",
-        r"(?m)^Tests:\s.*?\b(?P<failed>\d+) failed",
-        r"(?m)^\s*(?P<passed>\d+) passing\b",
-        r"(?m)^\s*(?P<failed>\d+) failing\b",
+        r"(?:# pass|. pass) (?P<passed>\d+)$",
+        r"(?:# fail|. fail) (?P<failed>\d+)$",
+        r"Tests:\s.*\b(?P<passed>\d+) passed",
+        r"Tests:\s.*\b(?P<failed>\d+) failed",
+        r"\s*(?P<passed>\d+) passing\b",
+        r"\s*(?P<failed>\d+) failing\b",
     ),
 }
-"""Where each runner says how many; npm runs node's own, jest or mocha, among others."""
+"""How the line begins in which each runner says how many; npm runs node's own, jest or mocha, among
+others."""
+
+MAX_SUMMARY_CHARACTERS = 500
+"""Of such a line. The text is the workspace's: no pattern may see more of it at once, since each takes
+time that grows with the square of what it sees."""
 
 _LAST_LINES = 3
 """pytest counts at its very end; a test may print anything before that."""
@@ -142,7 +147,7 @@ async def run_tests(
         context.progress,
     )
     result_of_program("run_tests", ran)  # raises when it ran out of time
-    return _result(runner or "configured", argv, others, ran)
+    return await _result(runner or "configured", argv, others, ran)
 
 
 def _configured(context: ToolContext) -> tuple[str, ...]:
@@ -188,8 +193,9 @@ async def _found(
     return words, name, [each for each in fitting if each != name]  # type: ignore[return-value]
 
 
-def _result(runner: str, argv: tuple[str, ...], others: list[str], ran: Ran) -> ToolResult:
-    counts = _counts(runner, ran)
+async def _result(runner: str, argv: tuple[str, ...], others: list[str], ran: Ran) -> ToolResult:
+    # In a thread: a million lines take a second.
+    counts = await run_read(_counts, runner, ran.stdout)
     text = ran.stdout if not ran.stderr else f"{ran.stdout.rstrip()}\n{ran.stderr}".lstrip("\n")
     output = {
         "runner": runner,
@@ -208,17 +214,17 @@ def _result(runner: str, argv: tuple[str, ...], others: list[str], ran: Ran) -> 
     return ToolResult(output=output, display=f"{runner}: {told or ending(ran)}")
 
 
-def _counts(runner: str, ran: Ran) -> dict[str, int]:
+def _counts(runner: str, text: str) -> dict[str, int]:
     """How many passed, failed and so on, as far as the runner says it."""
-    text = ran.stdout
-    if runner == "pytest":
-        text = "\n".join(text.rstrip().splitlines()[-_LAST_LINES:])
+    lines = text.rstrip().splitlines()
     counts: dict[str, int] = {}
-    for pattern in _SUMMARIES.get(runner, ()):
-        for found in re.finditer(pattern, text):
-            for what, count in found.groupdict().items():
+    patterns = [re.compile(pattern) for pattern in _SUMMARIES.get(runner, ())]
+    for line in lines[-_LAST_LINES:] if runner == "pytest" else lines:
+        for pattern in patterns:
+            found = pattern.match(line, 0, MAX_SUMMARY_CHARACTERS)
+            for what, count in found.groupdict().items() if found else ():
                 if count is not None:
                     # cargo says it for each of its test programs; go names each test.
-                    more = int(count) if count.isdigit() else 1
+                    more = int(count) if count.isdecimal() else 1
                     counts[what] = counts.get(what, 0) + more
     return counts

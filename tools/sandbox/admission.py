@@ -1,9 +1,10 @@
 """Lets a sandbox begin: its first process waits until it is bounded.
 
-bubblewrap waits at a gate (`--block-fd`) once it has built the box and before it starts the
-program. Until then the runtime sets the limits of its process and puts it into its control group,
-which all that it starts inherits. So nothing runs unbounded, and no program has to be started in
-between that would do it.
+The filter of system calls is the key. bubblewrap reads it once it has built the box and before it
+starts the program, and the runtime writes it last: after it has set the limits of that process and
+put it into its control group, which all that it starts inherits. So nothing runs unbounded, no
+program has to be started in between, and a runtime that dies meanwhile lets nothing begin: the end
+of the stream comes without a filter, and without one no program is started.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ MAX_OPEN_FILES = 256
 """Of each process; with the bound of processes it keeps the machine's table of files free."""
 CPU_GRACE_SECONDS = 5
 """Between the signal that says that the processor time is over, and the one that ends it."""
+
+MAX_KEY_BYTES = 32 * 1024
+"""The kernel takes 4096 steps of eight bytes; a pipe holds twice as much, so that nobody waits."""
 
 PRLIMIT = "/usr/bin/prlimit"
 LIMIT_SECONDS = 10.0
@@ -96,18 +100,13 @@ def _limit_as(user: User, pid: int, bounds: Mapping[int, tuple[int, int]]) -> No
 
 
 class Gate:
-    """What a sandbox waits at; opened once, by one byte."""
+    """What a sandbox waits at; opened once, with its filter of system calls."""
 
-    def __init__(self) -> None:
-        reading, self._ours = os.pipe()
-        try:
-            # Their end is open for writing too: the end of the runtime does not open the gate.
-            self.theirs = os.open(f"/proc/self/fd/{reading}", os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            os.close(self._ours)
-            raise
-        finally:
-            os.close(reading)
+    def __init__(self, key: bytes) -> None:
+        if len(key) > MAX_KEY_BYTES:
+            raise ValueError(f"a filter is at most {MAX_KEY_BYTES} bytes, not {len(key)}")
+        self._key = key
+        self.theirs, self._ours = os.pipe()
         self._is_started = False
 
     def started(self) -> None:
@@ -117,13 +116,34 @@ class Gate:
             os.close(self.theirs)
 
     def open(self) -> None:
-        """Lets the program begin."""
-        with suppress(BrokenPipeError):
-            os.write(self._ours, b"1")
+        """Lets the program begin. Idempotent."""
+        if self._ours >= 0:
+            with suppress(BrokenPipeError):
+                os.write(self._ours, self._key)
+            self._close_ours()
 
     def close(self) -> None:
-        """Gives up both ends; a sandbox that still waits waits for ever."""
+        """Gives up both ends; a sandbox that still waits ends and starts nothing. Idempotent."""
         self.started()
+        self._close_ours()
+
+    def _close_ours(self) -> None:
         if self._ours >= 0:
             os.close(self._ours)
             self._ours = -1
+
+
+def open_info() -> tuple[int, int]:
+    """A pipe for what a sandbox says of its first process: our end, and the one to write to.
+
+    That one is open for reading too: when the runtime has died, bubblewrap can still write, and goes
+    on to the gate. Else it would end there, and its child wait for ever for a word of it.
+    """
+    ours, writing = os.pipe()
+    try:
+        return ours, os.open(f"/proc/self/fd/{writing}", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        os.close(ours)
+        raise
+    finally:
+        os.close(writing)

@@ -7,6 +7,10 @@ from collections.abc import Callable
 
 MAX_LINE_CHARACTERS = 4096
 """A longer line is shown in pieces, so that no line has to be kept whole."""
+MAX_LINES_AT_ONCE = 64
+"""Of one chunk, which is at most what a pipe holds. When more have come, nobody reads them one by
+one: they are shown some thousand characters at a time, so that a flood of empty lines costs the
+runtime no more than one of long ones."""
 
 
 class Capture:
@@ -62,7 +66,7 @@ class Capture:
 
 
 class Lines:
-    """Makes lines of chunks, and shows each."""
+    """Makes lines of chunks, and shows each; of a flood, many at a time."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
         self._show = show
@@ -71,10 +75,25 @@ class Lines:
 
     def add(self, chunk: bytes) -> None:
         """Shows the lines that this completes."""
-        *lines, rest = (self._rest + self._decoder.decode(chunk)).split("\n")
+        text = self._rest + self._decoder.decode(chunk)
+        if text.count("\n") > MAX_LINES_AT_ONCE:
+            text = self._in_blocks(text)
+        *lines, rest = text.split("\n")
         for line in lines:
             self._show(self._in_pieces(line).removesuffix("\r"))
         self._rest = self._in_pieces(rest)
+
+    def _in_blocks(self, text: str) -> str:
+        """Shows all that ends with a line, many lines at once, and gives the rest."""
+        begin, end = 0, text.rindex("\n") + 1
+        while begin < end:
+            most = min(begin + MAX_LINE_CHARACTERS, end)
+            # Behind the last line that fits, or in the midst of one that is longer.
+            until = text.rfind("\n", begin, most) + 1 or most
+            block = text[begin:until].replace("\r\n", "\n")
+            self._show(block.removesuffix("\n").removesuffix("\r"))
+            begin = until
+        return text[end:]
 
     def _in_pieces(self, line: str) -> str:
         """Shows all of a long line but its last piece, and gives that."""

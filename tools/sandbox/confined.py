@@ -78,7 +78,7 @@ def rights(*, writes: bool, is_folder: bool) -> int:
 def main() -> NoReturn:
     """Runs it; ends as the program did."""
     plan = _read_plan(int(sys.argv[1]))
-    info, gate = int(sys.argv[2]), int(sys.argv[3])
+    info, gate = int(sys.argv[2]), int(plan["gate"])
     _control(_BE_REAPER, 1)
     _control(_SET_DEATH_SIGNAL, signal.SIGTERM)
     if os.getppid() != plan["parent"]:
@@ -89,7 +89,7 @@ def main() -> NoReturn:
         signal.signal(signal.SIGTERM, _tell)
         child = os.fork()
         if child == 0:
-            _become(plan, folder, gate, sys.argv[5:])
+            _become(plan, folder, gate, sys.argv[4:])
         os.write(info, json.dumps({"child-pid": child}).encode())
         os.close(info)
         os.close(gate)
@@ -161,8 +161,7 @@ def _become(plan: dict[str, Any], folder: str, gate: int, argv: list[str]) -> No
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         files = _lay_out(plan, folder)
         ruleset = _make_ruleset(plan, folder)
-        steps = os.read(plan["filter"], MAX_FILTER_BYTES)
-        os.read(gate, 1)
+        steps = _read_filter(gate)
         os.chdir(plan["cwd"])
         _control(_NO_NEW_PRIVILEGES, 1)
         _must(_libc.syscall(_RESTRICT, ruleset, 0))
@@ -180,6 +179,15 @@ def _become(plan: dict[str, Any], folder: str, gate: int, argv: list[str]) -> No
     except Exception as error:  # whatever it is, the program must not run another way
         os.write(2, f"{argv[0]}: {error}\n".encode(errors="replace"))
     os._exit(127)
+
+
+def _read_filter(gate: int) -> bytes:
+    """The filter, which comes when the program may begin; nothing begins without one."""
+    with open(gate, "rb") as file:
+        steps = file.read(MAX_FILTER_BYTES)
+    if not steps:
+        raise EOFError("callboard has ended before it began")
+    return steps
 
 
 def _lay_out(plan: dict[str, Any], folder: str) -> str:

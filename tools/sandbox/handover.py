@@ -1,4 +1,4 @@
-"""What one sandbox is given through descriptors: its arguments, its filter, its files."""
+"""What one sandbox is given through descriptors: its arguments, its gate, its files."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from .protected import Mount
 from .recipe import Box, Recipe, arguments, groups_file, users_file
-from .seccomp import open_seccomp_program
-from .second_tier import open_confined_filter, plan_of
+from .second_tier import plan_of
 
 
 class HandedOver(NamedTuple):
@@ -29,9 +28,10 @@ def hand_over(
     environment: Mapping[str, str],
     files: Mapping[str, bytes],
     mounts: Sequence[Mount],
+    gate: int,
     has_sockets: bool = False,
 ) -> Generator[HandedOver]:
-    """Makes what a sandbox is given, and closes our side of it behind the block."""
+    """Makes what a sandbox is given, and closes it behind the block, but for its end of the gate."""
     with ExitStack() as stack:
 
         def held(content: bytes) -> int:
@@ -43,8 +43,6 @@ def hand_over(
             return fd
 
         is_confined = recipe.confiner is not None
-        seccomp = open_confined_filter() if is_confined else open_seccomp_program()
-        stack.callback(os.close, seccomp)
         data = {name: held(content) for name, content in files.items()}
         copies = _opened(stack, recipe.copied)
         copies["/etc/passwd"] = held(users_file(recipe.user))
@@ -56,11 +54,11 @@ def hand_over(
             mounts=mounts,
             data=data,
             copies=copies,
-            seccomp=seccomp,
+            gate=gate,
             has_sockets=has_sockets,
         )
         said = held((plan_of if is_confined else arguments)(recipe, box))
-        yield HandedOver(said, (said, seccomp, *copies.values(), *data.values()))
+        yield HandedOver(said, (said, gate, *copies.values(), *data.values()))
 
 
 def _opened(stack: ExitStack, paths: Sequence[str]) -> dict[str, int]:

@@ -17,6 +17,19 @@ from pathlib import Path
 GET_SECCOMP, GET_NO_NEW_PRIVILEGES = 21, 39
 """What `prctl` is asked for: /proc is not there in each kind of sandbox."""
 
+SETTINGS = (
+    "sys/kernel/core_pattern",
+    "sys/kernel/modprobe",
+    "sys/kernel/hotplug",
+    "sys/kernel/randomize_va_space",
+    "sys/vm/overcommit_memory",
+    "sys/fs/suid_dumpable",
+    "sysrq-trigger",
+    "irq/default_smp_affinity",
+    "mtrr",
+)
+"""What runs a program outside, ends the machine or concerns all of it; below /proc."""
+
 LINGER_SECONDS = 15
 """Longer than the test, and soon over where it finds that nothing holds."""
 
@@ -35,12 +48,24 @@ def attempts(told: dict[str, str]) -> dict[str, Callable[[], object]]:
         "see the environment of callboard": lambda: seen(b"=", "/proc/1/environ"),
         "see processes of the machine": lambda: os.stat(f"/proc/{told['pid']}/{told['mark']}"),
         "share a namespace with the machine": lambda: shared(told),
+        "change a setting of the kernel": writable_setting,
         "have capabilities": lambda: status("CapEff", 0),
         "make system calls unfiltered": lambda: controlled(GET_SECCOMP, 2),
         "gain rights by a program's file": lambda: controlled(GET_NO_NEW_PRIVILEGES, 1),
         "limit a process of the machine": lambda: unlimited_elsewhere(told),
         "run beyond its limits": lambda: unlimited(json.loads(told["limits"])),
     }
+
+
+def writable_setting() -> None:
+    """Raises unless one of the machine's settings can be opened for writing; writes nothing."""
+    for name in SETTINGS:
+        try:
+            os.close(os.open(f"/proc/{name}", os.O_WRONLY))
+        except OSError:  # this one is not there, or is as it must be
+            continue
+        return
+    raise OSError("none of them")
 
 
 def seen(part: bytes, path: str) -> None:

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import stat
 from collections.abc import Iterator
 
 from ...runtime.definitions import ErrorType, ToolFailure
-from ..paths import shown
+from ..git_settings import paths_in_settings
+from ..own_code import own_code_in
+from ..paths import BARE_REPOSITORY, shown
+from .stubs import CLOSED_MODE, MODE, Stub, give_up, is_stub, take
 
 AT_TOP = (
     ".callboard",
@@ -48,11 +50,6 @@ MAX_REPOSITORIES = 64
 MAX_DEPTH = 4
 """How deep submodules' folders are looked for: a name may hold slashes, a module may hold others."""
 
-STUB_MODE = 0o555
-"""By which a stub is known, also one that a crash left: no umask adds a right to write."""
-MAX_TRIES = 100
-"""Whoever removes a stub holds it for some microseconds."""
-
 Mount = tuple[str, str]
 """`--bind` or `--ro-bind`, and a path that it is about."""
 
@@ -65,7 +62,7 @@ class Protection:
 
     def __init__(self, workspace: str) -> None:
         self.mounts: list[Mount] = []
-        self._stubs: list[tuple[str, int]] = []
+        self._stubs: list[Stub] = []
         try:
             self._protect(workspace)
         except BaseException:
@@ -75,23 +72,48 @@ class Protection:
     def close(self) -> None:
         """Removes the stubs that no other sandbox uses. Idempotent."""
         while self._stubs:
-            path, fd = self._stubs.pop()
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _remove_stub(path, fd)
-            except OSError:
-                pass  # Another sandbox uses it, or somebody put something in its place.
-            finally:
-                os.close(fd)
+            give_up(self._stubs.pop())
 
     def _protect(self, workspace: str) -> None:
         for name in AT_TOP:
             self._seal(os.path.join(workspace, name))
         git = os.path.join(workspace, ".git")
-        if _kind(git) == "directory" and not _is_stub(git, None):
+        if _kind(git) == "directory" and not is_stub(git):
             self._protect_repository(git, MAX_DEPTH)
         else:
             self._seal(git)
+        self._keep_from_being_repository(workspace)
+        for path in (*paths_in_settings(workspace), *own_code_in(workspace)):
+            self._seal_below(workspace, path)
+
+    def _keep_from_being_repository(self, workspace: str) -> None:
+        """Git takes a folder that holds all three for a repository, with the settings beside them.
+
+        That is so without a `.git`, and with one that was broken: one that is missing stays away.
+        """
+        for name in BARE_REPOSITORY:
+            path = os.path.join(workspace, name)
+            if _kind(path) == "missing" or is_stub(path):
+                self._seal(path, mode=CLOSED_MODE)
+                return
+        for name in IN_GIT:
+            self._seal(os.path.join(workspace, name))
+        self._seal(os.path.join(workspace, COMMON_DIR), OWN_COMMON_DIR)
+
+    def _seal_below(self, workspace: str, path: str) -> None:
+        """Makes what lies deeper read-only; no folder on the way can be put aside."""
+        names = os.path.relpath(path, workspace).split("/")
+        place = workspace
+        for name in names[:-1]:
+            place = os.path.join(place, name)
+            if _kind(place) != "directory":
+                break
+            if ("--bind", place) not in self.mounts:
+                self.mounts.append(("--bind", place))
+        else:
+            place = path
+        if ("--ro-bind", place) not in self.mounts:
+            self._seal(place)
 
     def _protect_repository(self, git: str, depth: int) -> None:
         self.mounts.append(("--bind", git))
@@ -101,7 +123,7 @@ class Protection:
         for name in ("modules", "worktrees"):
             folder = os.path.join(git, name)
             self._seal(folder)
-            if _kind(folder) == "directory" and not _is_stub(folder, None):
+            if _kind(folder) == "directory" and not is_stub(folder):
                 for inner in _repositories(folder, depth):
                     if name == "modules":
                         self._protect_repository(inner, depth - 1)
@@ -113,28 +135,14 @@ class Protection:
         for name in ("config.worktree", "gitdir", COMMON_DIR):
             self._seal(os.path.join(git, name))
 
-    def _seal(self, path: str, content: bytes | None = None) -> None:
+    def _seal(self, path: str, content: bytes | None = None, mode: int = MODE) -> None:
         """Makes a path read-only, or fills its place when there is nothing."""
-        for _ in range(MAX_TRIES):
-            kind = _kind(path)
-            if kind == "link":
-                raise _unprotectable(path)
-            if kind == "missing":
-                try:
-                    _make_stub(path, content)
-                except FileExistsError:
-                    continue
-                except OSError as error:
-                    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-                        return  # What we can't make, the program can't either.
-                    raise
-            elif not _is_stub(path, content):
-                break
-            if (fd := _lock_stub(path)) is not None:
-                self._stubs.append((path, fd))
-                break
-        else:
-            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), path)
+        if _kind(path) == "link":
+            raise _unprotectable(path)
+        if (stub := take(path, content, mode)) is not None:
+            self._stubs.append(stub)
+        elif _kind(path) == "missing":
+            return  # It can't be made, by nobody.
         self.mounts.append(("--ro-bind", path))
 
 
@@ -145,66 +153,6 @@ def _unprotectable(path: str) -> ToolFailure:
         "what it leads to in its place, or choose another workspace.",
         reason="a protected name is a link",
     )
-
-
-def _make_stub(path: str, content: bytes | None) -> None:
-    if content is None:
-        os.mkdir(path, STUB_MODE)
-        return
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, STUB_MODE)
-    try:
-        os.write(fd, content)
-    finally:
-        os.close(fd)
-
-
-def _is_stub(path: str, content: bytes | None) -> bool:
-    """Whether this was made to hold a place: nobody may write to it, and it is as it was made."""
-    try:
-        mode = os.lstat(path).st_mode
-        if mode & 0o222:
-            return False
-        if content is None:
-            return stat.S_ISDIR(mode) and not os.listdir(path)
-        with open(path, "rb") as file:
-            # One that is still being written is empty.
-            return stat.S_ISREG(mode) and file.read(len(content) + 1) in (content, b"")
-    except OSError:
-        return False
-
-
-def _lock_stub(path: str) -> int | None:
-    """A shared lock on a stub, which keeps it there; `None` when it is just being removed."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        if _is_at(path, fd):
-            return fd
-    except OSError:
-        pass  # Whoever removes it holds the lock.
-    os.close(fd)
-    return None
-
-
-def _remove_stub(path: str, fd: int) -> None:
-    if not _is_at(path, fd):
-        return
-    if stat.S_ISDIR(os.fstat(fd).st_mode):
-        os.rmdir(path)  # fails when it is not empty
-    elif _is_stub(path, OWN_COMMON_DIR):
-        os.unlink(path)
-
-
-def _is_at(path: str, fd: int) -> bool:
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return False
-    own = os.fstat(fd)
-    return (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino)
 
 
 def _kind(path: str) -> str:

@@ -44,6 +44,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         forbidden: Folders that are never shown, wherever they lie.
         bound: Of what is shown as it is, where it really is and where it is shown: links on the
             way to a program stand for themselves, and what they lead to is shown too.
+        sealed: What of /proc could be written, and is the machine's: it is read-only.
         copied: Small files of what is shown; a copy costs less than a mount.
         groups: Where control groups are made; `None` where they can't be.
         user: Who runs sandboxes, when it is not the runtime's own user.
@@ -56,6 +57,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     settings: SandboxSettings
     forbidden: tuple[str, ...] = ()
     bound: tuple[tuple[str, str], ...]
+    sealed: tuple[str, ...] = ()
     copied: tuple[str, ...] = ()
     groups: Groups | None = None
     user: User | None = None
@@ -66,19 +68,18 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         """What builds the sandbox, for people."""
         return self.bwrap if self.confiner is None else "Landlock"
 
-    def command(self, said: int, info: int, gate: int, argv: Sequence[str]) -> list[str]:
+    def command(self, said: int, info: int, argv: Sequence[str]) -> list[str]:
         """What is started: bubblewrap, the descriptors that steer it, and the program in it.
 
         Args:
             said: What `arguments` gives.
             info: Where it tells which process is the first inside.
-            gate: Where that process waits before it starts the program.
             argv: The program.
         """
         if self.confiner is not None:
-            steered = [str(said), str(info), str(gate), "--", *argv]
+            steered = [str(said), str(info), "--", *argv]
             return [self.confiner, "-I", "-S", str(CONFINED), *steered]
-        steering = {"--args": said, "--info-fd": info, "--block-fd": gate}
+        steering = {"--args": said, "--info-fd": info}
         words = [word for name, fd in steering.items() for word in (name, str(fd))]
         # `env` ends with 127 where there is no such program, as shells do, and bubblewrap with 1;
         # words with `=` it would take for variables.
@@ -108,7 +109,7 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
         mounts: What protects parts of the workspace.
         data: Descriptors of files that are put below `FILES`, by name.
         copies: Descriptors of files of the system, by path.
-        seccomp: The descriptor of the filter.
+        gate: The descriptor where its first process waits for the filter.
         has_sockets: Whether sockets are made below `FILES`; what lies there stays as it is.
     """
 
@@ -118,7 +119,7 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     mounts: Sequence[Mount]
     data: Mapping[str, int]
     copies: Mapping[str, int]
-    seccomp: int
+    gate: int
     has_sockets: bool = False
 
 
@@ -131,6 +132,8 @@ def arguments(recipe: Recipe, box: Box) -> bytes:
     for name, value in environment(recipe, box).items():
         words += ["--setenv", name, value]
     words += ["--proc", "/proc", "--dev", "/dev"]
+    for path in recipe.sealed:
+        words += ["--ro-bind", path, path]
     words += ["--size", str(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"]
     words += ["--size", str(its.temporary_bytes), "--tmpfs", "/tmp", "--dir", HOME]
     for target, path in view.links:
@@ -151,7 +154,7 @@ def arguments(recipe: Recipe, box: Box) -> bytes:
     for name, descriptor in box.data.items():
         words += ["--perms", "0444", "--file", str(descriptor), f"{FILES}/{name}"]
     words += ["--remount-ro", "/dev", "--remount-ro", "/"]
-    words += ["--chdir", box.cwd, "--seccomp", str(box.seccomp)]
+    words += ["--chdir", box.cwd, "--seccomp", str(box.gate)]
     return b"".join(os.fsencode(word) + b"\0" for word in words)
 
 

@@ -9,7 +9,6 @@ back; nothing is killed but a call of another architecture.
 from __future__ import annotations
 
 import errno
-import os
 import platform
 import struct
 from collections.abc import Iterator
@@ -122,14 +121,6 @@ def seccomp_program(machine: str | None = None) -> bytes:
     """
     audit, column = ARCHITECTURES[machine or platform.machine()]
     return b"".join(struct.pack("=HBBI", *step) for step in _instructions(audit, column))
-
-
-def open_seccomp_program() -> int:
-    """A descriptor with the filter, at its beginning; the caller closes it."""
-    descriptor = os.memfd_create("callboard-seccomp", os.MFD_CLOEXEC)
-    os.write(descriptor, seccomp_program())
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor
 
 
 def _instructions(audit: int, column: int) -> Iterator[Instruction]:

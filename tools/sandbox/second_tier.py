@@ -16,7 +16,8 @@ from ...runtime.definitions import ErrorType, ToolFailure
 from .confined import MIN_ABI, SIGNAL_ABI, landlock_abi
 from .protected import AT_TOP
 from .recipe import FILES, Box, Recipe, environment
-from .strict_filter import open_strict_program
+from .seccomp import seccomp_program
+from .strict_filter import strict_program
 
 ACCEPTED = frozenset({"see processes of the machine", "share a namespace with the machine"})
 """What a program can do in it that it can't in one of namespaces."""
@@ -37,9 +38,11 @@ def why_none() -> str | None:
     return None
 
 
-def open_confined_filter() -> int:
-    """A descriptor with the filter that this kernel needs; the caller closes it."""
-    return open_strict_program(denies_signals=landlock_abi() < SIGNAL_ABI)
+def filter_of(recipe: Recipe) -> bytes:
+    """The filter of system calls that a sandbox of this tier needs, on this kernel."""
+    if recipe.confiner is None:
+        return seccomp_program()
+    return strict_program(denies_signals=landlock_abi() < SIGNAL_ABI)
 
 
 def check_doors(recipe: Recipe, *, has_doors: bool) -> None:
@@ -69,7 +72,7 @@ def plan_of(recipe: Recipe, box: Box) -> bytes:
             )
     plan = {
         "parent": os.getpid(),
-        "filter": box.seccomp,
+        "gate": box.gate,
         "files": dict(box.data),
         "files at": FILES,
         "cwd": box.cwd,

@@ -20,14 +20,14 @@ import msgspec
 import trio
 
 from ..left_running import left_running
-from .admission import Gate, admit
+from .admission import Gate, admit, open_info
 from .control_group import ControlGroup
 from .doors import Doors, enter
 from .handover import hand_over
 from .process_tree import descendants
 from .protected import Protection
 from .recipe import Recipe
-from .second_tier import check_doors
+from .second_tier import check_doors, filter_of
 from .user import as_user, check_workspace
 
 REAP_SECONDS = 5.0
@@ -245,7 +245,7 @@ def start(recipe: Recipe, order: Order) -> Started:
         if group is not None:
             undo.callback(group.close)
         entry = theirs.enter_context(enter(order))
-        gate = Gate()
+        gate = Gate(filter_of(recipe))
         undo.callback(gate.close)
         given = theirs.enter_context(
             hand_over(
@@ -255,16 +255,20 @@ def start(recipe: Recipe, order: Order) -> Started:
                 environment=entry.environment,
                 files=entry.files,
                 mounts=protection.mounts,
+                gate=gate.theirs,
                 has_sockets=entry.has_sockets,
             )
         )
-        (out, out_end), (err, err_end), (info, info_end) = (_pipe(undo, theirs) for _ in range(3))
+        (out, out_end), (err, err_end) = (_pipe(undo, theirs) for _ in range(2))
+        info, info_end = open_info()
+        undo.callback(os.close, info)
+        theirs.callback(os.close, info_end)
         stdin_end, stdin = _pipe(theirs, undo) if order.is_fed else (subprocess.DEVNULL, None)
         process = _spawn(
             recipe,
-            recipe.command(given.arguments, info_end, gate.theirs, entry.argv),
+            recipe.command(given.arguments, info_end, entry.argv),
             (stdin_end, out_end, err_end),
-            (*given.all, *entry.descriptors, info_end, gate.theirs),
+            (*given.all, *entry.descriptors, info_end),
         )
         gate.started()
         undo.callback(process.wait)

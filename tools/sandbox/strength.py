@@ -27,14 +27,16 @@ from stat import S_ISREG
 import msgspec
 
 from ...config.sandbox_settings import SandboxSettings, Strength
+from ..system_programs import SYSTEM_FOLDERS, find_system_program
 from .admission import limits
 from .control_group import find_groups
+from .kernel_files import writable_kernel_files
 from .recipe import Recipe
 from .roots import View, find_view
 from .seccomp import is_known
 from .second_tier import ACCEPTED, why_none
 from .trial import TRIAL_SECONDS, try_out
-from .user import User, find_user, readable
+from .user import User, find_user, own_user, readable
 
 UNBOUNDED = (
     "as root, nothing bounds how many processes a program starts here: there is no control group "
@@ -91,14 +93,15 @@ class SandboxStatus(msgspec.Struct, frozen=True, kw_only=True):
         return ROOT
 
 
-def cheap_problem(environ: Mapping[str, str]) -> str | None:
+def cheap_problem() -> str | None:
     """Why there can be no sandbox, as far as it shows without running anything."""
     if not sys.platform.startswith("linux"):
         return f"there is a sandbox on Linux only, and this is {sys.platform}."
     if not is_known():
         return f"there is no filter of system calls for {os.uname().machine}."
-    if _find("bwrap", environ) is None:
-        return f"bwrap was not found, or is not executable. {INSTALL}"
+    if find_system_program("bwrap") is None:
+        where = ", ".join(SYSTEM_FOLDERS)
+        return f"bwrap was not found in {where}, or is not executable. {INSTALL}"
     with suppress(OSError, ValueError):
         if int(Path("/proc/sys/user/max_user_namespaces").read_text("ascii")) == 0:
             return f"user.max_user_namespaces is 0. {USER_NAMESPACES}"
@@ -111,7 +114,7 @@ class StrengthTest:
     def __init__(self, settings: SandboxSettings, environ: Mapping[str, str]) -> None:
         self._settings = settings
         self._environ = dict(environ)
-        self._problem = cheap_problem(environ)
+        self._problem = cheap_problem()
         self._status: SandboxStatus | None = None
         self._thread: threading.Thread | None = None
         if self._problem is None or settings.minimum is Strength.PARTIAL:
@@ -174,7 +177,7 @@ def strength_test(
 
 def _key(settings: SandboxSettings, environ: Mapping[str, str]) -> object:
     """What the outcome depends on, as far as this process can know it."""
-    bwrap = _find("bwrap", environ)
+    bwrap = find_system_program("bwrap")
     stat = None if bwrap is None else os.stat(bwrap)
     return (
         os.getpid(),  # a fork has no thread that goes on
@@ -182,14 +185,14 @@ def _key(settings: SandboxSettings, environ: Mapping[str, str]) -> object:
         settings.read_only,
         settings.run_as,
         settings.minimum,
-        cheap_problem(environ),
+        cheap_problem(),
         stat and (stat.st_dev, stat.st_ino, stat.st_mtime_ns),
     )
 
 
 def make_recipe(settings: SandboxSettings, environ: Mapping[str, str]) -> Recipe:
     """How sandboxes are built on this machine; looks at the disk and asks bubblewrap's version."""
-    bwrap = _find("bwrap", environ)
+    bwrap = find_system_program("bwrap")
     if bwrap is None:
         raise FileNotFoundError("bwrap")
     recipe = _base_recipe(settings, environ)
@@ -203,7 +206,8 @@ def make_recipe(settings: SandboxSettings, environ: Mapping[str, str]) -> Recipe
     )
     version = re.search(r"(\d+)\.(\d+)", said.stdout)
     disables = version is not None and tuple(map(int, version.groups())) >= (0, 8)
-    return msgspec.structs.replace(recipe, bwrap=bwrap, disables_userns=disables)
+    sealed = writable_kernel_files((recipe.user or own_user()).uid)
+    return msgspec.structs.replace(recipe, bwrap=bwrap, disables_userns=disables, sealed=sealed)
 
 
 def _base_recipe(settings: SandboxSettings, environ: Mapping[str, str]) -> Recipe:
@@ -371,10 +375,3 @@ def _refusal(said: bytes) -> str:
 
 def _none(reason: str) -> SandboxStatus:
     return SandboxStatus(strength=Strength.NONE, reason=reason)
-
-
-def _find(program: str, environ: Mapping[str, str]) -> str | None:
-    """A program of the system, else of PATH; never one that a relative entry leads to."""
-    folders = ["/usr/bin", "/bin", "/usr/local/bin"]
-    folders += [each for each in environ.get("PATH", "").split(os.pathsep) if each.startswith("/")]
-    return shutil.which(program, path=os.pathsep.join(folders))

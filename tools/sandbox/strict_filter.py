@@ -8,7 +8,6 @@ of other processes of the same user, callboard's among them.
 from __future__ import annotations
 
 import errno
-import os
 import platform
 import struct
 from collections.abc import Iterator
@@ -89,14 +88,6 @@ def strict_program(*, denies_signals: bool, machine: str | None = None) -> bytes
     steps = _instructions(column, denies_signals)
     # Numbers of another architecture are denied or not; what follows ends whoever uses them.
     return b"".join(struct.pack("=HBBI", *step) for step in steps) + seccomp_program(machine)
-
-
-def open_strict_program(*, denies_signals: bool) -> int:
-    """A descriptor with the filter, at its beginning; the caller closes it."""
-    descriptor = os.memfd_create("callboard-seccomp", os.MFD_CLOEXEC)
-    os.write(descriptor, strict_program(denies_signals=denies_signals))
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor
 
 
 def _instructions(column: int, denies_signals: bool) -> Iterator[Instruction]:

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import msgspec
 
-from .admission import Gate, admit
+from .admission import Gate, admit, open_info
 from .control_group import ControlGroup
 from .handover import hand_over
 from .protected import Protection
 from .recipe import FILES, Recipe
+from .second_tier import filter_of
 from .user import as_user
 
 TRIAL_SECONDS = 10.0
@@ -70,6 +71,8 @@ def try_out(recipe: Recipe, python: str, workspace: str, told: Mapping[str, str]
         group = None if recipe.groups is None else recipe.groups.open(recipe.settings)
         if group is not None:
             stack.callback(group.close)
+        gate = Gate(filter_of(recipe))
+        stack.callback(gate.close)
         given = stack.enter_context(
             hand_over(
                 recipe,
@@ -78,16 +81,15 @@ def try_out(recipe: Recipe, python: str, workspace: str, told: Mapping[str, str]
                 environment={},
                 files={"probe.py": Path(__file__).with_name("probe.py").read_bytes()},
                 mounts=protection.mounts,
+                gate=gate.theirs,
             )
         )
-        gate = Gate()
-        stack.callback(gate.close)
-        info, info_end = os.pipe()
+        info, info_end = open_info()
         stack.callback(os.close, info)
         stack.callback(os.close, info_end)
         probe = [python, "-I", "-S", f"{FILES}/probe.py", json.dumps(told)]
-        command = recipe.command(given.arguments, info_end, gate.theirs, probe)
-        process = _spawn(recipe, command, (*given.all, info_end, gate.theirs))
+        command = recipe.command(given.arguments, info_end, probe)
+        process = _spawn(recipe, command, (*given.all, info_end))
         return _heard(process, info, stack, recipe, group, gate)
 
 

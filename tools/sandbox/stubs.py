@@ -1,0 +1,126 @@
+"""What holds the place of a protected name that is missing: made for a sandbox, removed behind it.
+
+A mount needs a place on the host. A *stub* is that place: nobody may write to it, and it is as it was
+made. Sandboxes that run at once share it; each holds a shared lock, and the last one removes it. One
+that a crash left is known by its mode and taken over.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+from typing import NamedTuple
+
+MODE = 0o555
+"""No umask adds a right to write."""
+CLOSED_MODE = 0o444
+"""Of a folder that git must not take for a part of a repository: it can't be entered."""
+MAX_TRIES = 100
+"""Whoever removes a stub holds it for some microseconds."""
+
+
+class Stub(NamedTuple):
+    """A stub in use: where it is, and the descriptor that holds its lock."""
+
+    path: str
+    descriptor: int
+
+
+def take(path: str, content: bytes | None, mode: int = MODE) -> Stub | None:
+    """Makes or shares the stub of a path; `None` when something else is there, or can't be made.
+
+    Args:
+        path: The protected name, which is no link.
+        content: Of a file; else it is an empty folder.
+        mode: Whose rights it has.
+    """
+    for _ in range(MAX_TRIES):
+        if not os.path.lexists(path):
+            try:
+                _make(path, content, mode)
+            except FileExistsError:
+                continue
+            except OSError as error:
+                if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+                    return None  # What we can't make, the program can't either.
+                raise
+        elif not is_stub(path, content):
+            return None
+        if (fd := _lock(path)) is not None:
+            return Stub(path, fd)
+    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), path)
+
+
+def give_up(stub: Stub) -> None:
+    """Removes a stub when nobody else uses it."""
+    path, fd = stub
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _is_at(path, fd):
+            if stat.S_ISDIR(os.fstat(fd).st_mode):
+                os.rmdir(path)  # fails when it is not empty
+            elif not os.fstat(fd).st_mode & 0o222:
+                os.unlink(path)
+    except OSError:
+        pass  # Another sandbox uses it, or somebody put something in its place.
+    finally:
+        os.close(fd)
+
+
+def is_stub(path: str, content: bytes | None = None) -> bool:
+    """Whether this was made to hold a place; never waits for what is there."""
+    try:
+        # A FIFO would keep whoever opens it, unless it does not wait.
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        mode = os.fstat(fd).st_mode
+        if mode & 0o222:
+            return False
+        if content is None:
+            return stat.S_ISDIR(mode) and not os.listdir(fd)
+        # One that is still being written is empty.
+        return stat.S_ISREG(mode) and os.read(fd, len(content) + 1) in (content, b"")
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+
+
+def _make(path: str, content: bytes | None, mode: int) -> None:
+    if content is None:
+        os.mkdir(path, mode)
+        return
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        os.write(fd, content)
+    finally:
+        os.close(fd)
+
+
+def _lock(path: str) -> int | None:
+    """A shared lock on a stub, which keeps it there; `None` when it is just being removed."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if _is_at(path, fd):
+            return fd
+    except OSError:
+        pass  # Whoever removes it holds the lock.
+    os.close(fd)
+    return None
+
+
+def _is_at(path: str, fd: int) -> bool:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    own = os.fstat(fd)
+    return (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino)
