@@ -36,6 +36,7 @@ from ..runtime.messages import (
 from ..runtime.permission_table import REFUSED
 from ..runtime.redaction import mask, redacting_logger
 from ..runtime.resource_locks import ResourceLocks
+from ..runtime.surrogates import without_surrogates
 from .admission import Admission, Permit
 from .call_preparation import CallPreparation
 from .call_preview import preview_of
@@ -182,7 +183,7 @@ class CallBatch:
         def on_progress(text: str) -> None:
             # Progress is live only: who can't keep up misses some, and gets the whole result.
             with suppress(trio.WouldBlock, trio.BrokenResourceError, trio.ClosedResourceError):
-                outlet.send_nowait(CallProgress(call.call_id, mask(text)))
+                outlet.send_nowait(CallProgress(call.call_id, without_surrogates(mask(text))))
 
         return self._dispatcher.preparation.ready(self._place, call, arguments, on_progress)
 
@@ -287,6 +288,7 @@ class CallBatch:
         # Who was shown one before the process ended is shown that again.
         is_asked = known is not None and known.digest == digest
         preview = known.preview if known and is_asked else await preview_of(ready)
+        ready.context.shown_preview = preview
         scope = trio.CancelScope()
         try:
             return await self._dispatcher.broker.ask(

@@ -76,6 +76,7 @@ def limit_reach(ready: ReadyCall, judge: Judge) -> None:
 def as_allowed(ready: ReadyCall, asked: ReadyCall) -> ReadyCall:
     """The call that a person allowed, when they were asked about one with these arguments."""
     ready.context.approval_reason = asked.context.approval_reason
+    ready.context.shown_preview = asked.context.shown_preview
     if isinstance(ready.context.network, WatchedNetwork):
         ready.context.network.is_let_out = True
     return ready

@@ -37,6 +37,7 @@ from ..runtime.events import (
     SessionBudgetSet,
     SessionCreated,
     SessionDeleted,
+    SessionPurged,
     SessionRestored,
     SessionTainted,
     Stored,
@@ -74,6 +75,7 @@ Ignored = (
     | ProviderSetAside
     | QuestionAnswered
     | QuestionAsked
+    | SessionPurged
     | TitleSet
     | ToolGivenUp
     | TurnResumed

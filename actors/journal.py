@@ -71,7 +71,8 @@ class Journal:
         with request.reply:
             try:
                 if isinstance(request, PurgeRecords):
-                    await self._store.purge(request.session_ids)
+                    for stored in await self._store.purge(request.session_ids):
+                        self._inboxes.put(stored.session_id, (stored,))
                 else:
                     for stored in await self._store.bring_in(request.events):
                         self._inboxes.put(stored.session_id, (stored,))

@@ -29,6 +29,7 @@ from ..runtime.identity import new_id
 from ..runtime.mailbox import Mailbox
 from ..runtime.stream import AnyStreamEvent, StopReason, StreamError
 from ..runtime.subscription import Subscription
+from ..runtime.whole_events import whole_events
 from .answer import AnswerBuilder, Tokens
 from .attempts import Attempts
 from .budget_charge import Charge
@@ -337,7 +338,8 @@ class ModelCaller:
         Raises `BudgetError` behind the last piece that the budget has room for.
         """
         stream_id, spent = new_id("stream"), None
-        async for events in batches:
+        async for told in batches:
+            events = whole_events(told)
             if charge.is_watched:
                 events, spent = charge.fit(events)
             offset = answer.text_bytes

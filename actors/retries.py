@@ -95,7 +95,7 @@ class Attempts:
         told = {**told, **{name: value for name, value in details.items() if name not in told}}
         if left == 0:
             self._give_up(name, told["message"])
-            said = told["message"].removesuffix(TRY_AGAIN)
+            said = told["message"].removesuffix(TRY_AGAIN).rstrip()
             told["message"] = (
                 f"{said} This was attempt {MAX_ATTEMPTS} of {MAX_ATTEMPTS}. {_stop(name)}"
             )

@@ -176,6 +176,7 @@ class Session(SessionRecord):
         found = await self._close_left_open()
         if found is None:
             return None
+        await self._services.programs.ready()
         turn = self._turn = self._make_turn(self.conversation.turn_inputs[0], found)
         self._audience.attend(self.conversation.turn_inputs)
         await self.append(turn.resumed())
@@ -258,6 +259,7 @@ class Session(SessionRecord):
             self._start_turns(nursery, self._turn)
 
     async def _accept(self, accepted: InputAccepted) -> InputTicket:
+        await self._services.programs.ready()
         if self.conversation.is_deleted:
             raise ConflictError(
                 f"{self.session_id} is deleted, and takes no prompts: restore it first"
@@ -359,6 +361,8 @@ class Session(SessionRecord):
             reply.send(True) if error is None else reply.fail(error)
 
     async def _next_turn(self) -> Turn | None:
+        if self._queue:
+            await self._services.programs.ready()
         if not self._queue or self._is_stopping or self.conversation.is_deleted:
             return None
         turn = self._turn = self._make_turn(self._queue[0])

@@ -63,6 +63,7 @@ def _imported(
         if not isinstance(each.event, (*NOT_IMPORTED, SessionDeleted))
     ]
     conversation = Conversation()
+    number = 0
     try:
         for number, each in enumerate(kept, 1):
             conversation.fold(msgspec.structs.replace(each, seq=number))

@@ -7,7 +7,7 @@ usage and the file versions that its calls left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
 import trio
 
@@ -17,6 +17,7 @@ from ..runtime.events import (
     DurableEvent,
     SessionDeleted,
     SessionRestored,
+    Stored,
     TitleSet,
 )
 from ..runtime.identity import now_ms
@@ -66,12 +67,14 @@ class SessionKeeping:
         store: Store,
         versions: VersionStore,
         agents: Collection[str],
+        end_programs: Callable[[str], Awaitable[None]],
     ) -> None:
         self._journal = journal
         self._directory = directory
         self._store = store
         self._versions = versions
         self._agents = agents
+        self._end_programs = end_programs
 
     async def rename(self, session_id: str, title: str) -> None:
         """Gives a title, which no model replaces."""
@@ -93,7 +96,10 @@ class SessionKeeping:
                 await self._append(row.session_id, AgentSwitched(agent=agent))
 
     async def delete(self, session_ids: Sequence[str]) -> list[str]:
-        """Hides sessions and all below them, and cancels their turns; gives what was hidden."""
+        """Hides sessions and all below them; gives what was hidden.
+
+        Their turns are cancelled, and what they run in the background is ended.
+        """
         rows = await self._tree(session_ids, lambda row: row.deleted_at_ms is None)
         for row in rows:
             await self._append(row.session_id, SessionDeleted())
@@ -105,6 +111,7 @@ class SessionKeeping:
                     loads=row.is_active,
                 )
             )
+            await self._end_programs(row.session_id)
         return [row.session_id for row in rows]
 
     async def restore(self, session_ids: Sequence[str]) -> list[str]:
@@ -165,7 +172,11 @@ class SessionKeeping:
 
         They get ids of their own, so that a file can be imported again, and work in `workspace`.
         """
-        events = imported_events(read_sessions(lines), workspace, now_ms())
+
+        def check() -> list[Stored]:
+            return imported_events(read_sessions(lines), workspace, now_ms())
+
+        events = await trio.to_thread.run_sync(check)  # a large one takes seconds
         await self._journal.ask(ImportRecords(events=tuple(events)))
         return events[0].session_id
 

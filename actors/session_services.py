@@ -30,6 +30,10 @@ from .session_tree import SessionTree
 class Programs(Protocol):
     """What runs beside the calls of sessions."""
 
+    async def ready(self) -> None:
+        """Waits until it is known whether any may be started."""
+        ...
+
     async def end_session(self, session_id: str) -> None:
         """Ends what a session has started; returns when nothing of it is left."""
         ...
@@ -37,6 +41,9 @@ class Programs(Protocol):
 
 class NoPrograms:
     """Where none may be started."""
+
+    async def ready(self) -> None:
+        """See `Programs`."""
 
     async def end_session(self, session_id: str) -> None:
         """See `Programs`."""

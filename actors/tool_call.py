@@ -34,6 +34,7 @@ from ..tools.call_rules import keys_of
 from ..tools.registry import ToolRegistry, is_available
 from ..tools.tool import Arguments, Tool, ToolContext
 from .call_binding import binding_of
+from .cut_output import cut_failure, cut_output
 
 logger = redacting_logger(__name__)
 
@@ -190,7 +191,7 @@ async def execute(ready: ReadyCall, limits: Limits) -> Outcome:
             result = await ready.tool.execute(ready.arguments, ready.context)
             return success(result, ready.call, limits.max_result_bytes)
     except ToolFailure as failure:
-        return _told(failure, ready.call)
+        return _bounded(_told(failure, ready.call), ready.call, limits.max_result_bytes)
     except BaseException as crash:  # noqa: ASYNC103  what stops this task is raised
         raise_stop(crash)
         return _crashed(ready.call, crash)  # noqa: ASYNC104
@@ -215,13 +216,7 @@ def success(result: ToolResult, call: Call, max_bytes: int) -> Outcome:
             display=result.display,
             artifacts=result.artifacts,
         )
-    head = output[:max_bytes].decode(errors="ignore")
-    cut = {
-        "status": "success",
-        "result": head,
-        "truncated": f"The result is {len(output)} bytes of JSON; this is the beginning. "
-        f'Read on with read_file(path="artifact:{call.call_id}", offset={len(head.encode())}).',
-    }
+    cut = cut_output(result, output, call.call_id, max_bytes)
     kept = Artifact(kind="output", id=call.call_id, size_bytes=len(output))
     return Outcome(
         status=CallStatus.SUCCESS,
@@ -229,6 +224,21 @@ def success(result: ToolResult, call: Call, max_bytes: int) -> Outcome:
         display=result.display,
         artifacts=(*result.artifacts, kept),
         full_output=output.decode(),
+    )
+
+
+def _bounded(outcome: Outcome, call: Call, max_bytes: int) -> Outcome:
+    """The outcome of a failure, its long texts shortened; the whole is kept as a result's is."""
+    size = len(outcome.content.encode())
+    short = None if size <= max_bytes else cut_failure(outcome.content, call.call_id, max_bytes)
+    if short is None:
+        return outcome
+    return msgspec.structs.replace(
+        outcome,
+        content=content_of(short),
+        failure=short,
+        artifacts=(Artifact(kind="output", id=call.call_id, size_bytes=size),),
+        full_output=outcome.content,
     )
 
 

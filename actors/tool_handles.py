@@ -30,6 +30,7 @@ from ..runtime.version_log import VersionStore
 from ..runtime.watched_files import FileWatch
 from ..runtime.watched_network import Connect, WatchedNetwork
 from ..tools.development.workshop import Workshop
+from ..tools.held_places import HeldPlaces
 from ..tools.sandbox.sandbox import Sandbox
 from ..tools.skill_shelf import SkillShelf
 from ..tools.skill_tool import OpenSkills
@@ -101,6 +102,7 @@ class OpenHandles:
         self._marked_files = MarkedFiles() if marked_files is None else marked_files
         self._forbidden = tuple(forbidden)
         self._workspaces: dict[str, Workspace] = {}
+        self._held = HeldPlaces()
 
     def files_read(self, workspace: str) -> ReadableFiles:
         """The workspace without a way to write."""
@@ -131,14 +133,16 @@ class OpenHandles:
         """
         if self._sandbox is None:
             return None
-        self._open(place.workspace)  # what can't be a workspace is no place to run programs in
+        # What can't be a workspace is no place to run programs in.
+        workspace = self._open(place.workspace)
         return self._sandbox.processes(
-            place.workspace,
+            workspace.place,
             place.session_id,
             place.turn_id,
             call.call_id,
             way_out,
             self._call_versions(place, call),
+            workspace.identity,
         )
 
     def _call_versions(self, place: CallPlace, call: Call) -> CallVersions | None:
@@ -193,6 +197,7 @@ class OpenHandles:
         if workspace is None or not workspace.is_at(path):
             try:
                 workspace = open_workspace(Path(path), forbidden=self._forbidden)
+                self._held.check(path, workspace.place)
             except ValidationError as error:
                 raise ToolFailure(ErrorType.ACCESS_DENIED, str(error)) from error
         # The latest used is last. What falls out closes when the calls that use it have ended.

@@ -6,7 +6,7 @@ there meanwhile, and nothing of a session is undone while a turn of it runs.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,6 +49,7 @@ class Undoing:
         forbidden: Folders that no workspace may hold.
         locks: The keys of the workspaces, shared with calls.
         marked_files: What tainted sessions wrote.
+        running: The programs that run in the background of a session, in words.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Undoing:
         *,
         locks: WorkspaceLocks,
         marked_files: MarkedFiles,
+        running: Callable[[str], tuple[str, ...]] = lambda session_id: (),
     ) -> None:
         self._journal = journal
         self._store = store
@@ -67,6 +69,7 @@ class Undoing:
         self._forbidden = tuple(forbidden)
         self._locks = locks
         self._marked_files = marked_files
+        self._running = running
 
     async def changes(self, session_id: str) -> list[ChangedCall]:
         """What is on record of a session's changes."""
@@ -95,18 +98,21 @@ class Undoing:
             known = await run_read(self._versions.changes, session_id)
             programs = await program_changes(self._store, session_id, call_id, known)
             plan = await run_read(undo.planned, known, call_id, force, programs)
-            return undo.report(plan, "", programs)
+            return undo.report(plan, "", programs, self._running(session_id))
         async with self._whole_workspace(row.workspace):
             await self._check_idle(session_id)
             known = await run_read(self._versions.changes, session_id)
             programs = await program_changes(self._store, session_id, call_id, known)
             plan = await run_read(undo.planned, known, call_id, force, programs)
             undo_id = new_id("undo")
-            report = undo.report(plan, undo_id, programs)
+            report = undo.report(plan, undo_id, programs, self._running(session_id))
             if report.left and not force:
                 raise _in_the_way(report.left, any(each.is_forceable for each in plan.problems))
             event = _undone(report, undone_by, is_forced=force)
-            await self._run(undo, plan, event, watch)
+            try:
+                await self._run(undo, plan, event, watch)
+            except ConflictError as error:
+                raise _while_running(error, report.running) from error
             return report
 
     async def _run(
@@ -167,6 +173,13 @@ def _undone(report: UndoReport, undone_by: str, *, is_forced: bool) -> ChangesUn
         undone_by=undone_by,
         is_forced=is_forced,
     )
+
+
+def _while_running(error: ConflictError, running: tuple[str, ...]) -> ConflictError:
+    """Who may have changed what an undoing stopped at, if it was a program of the session."""
+    if not running:
+        return error
+    return ConflictError(f"{error} Still running: {'; '.join(running[:MAX_TOLD])}. End that first.")
 
 
 def _in_the_way(left: tuple[str, ...], is_forceable: bool) -> ConflictError:

@@ -37,7 +37,20 @@ from .tuning import Tuning
 if TYPE_CHECKING:
     from .choice import RunOptions
 
-GROUPS = frozenset({"keys", "providers", "models", "policy", "grants", "memory", "session", "skills", "token", "service"})
+GROUPS = frozenset(
+    {
+        "keys",
+        "providers",
+        "models",
+        "policy",
+        "grants",
+        "memory",
+        "session",
+        "skills",
+        "token",
+        "service",
+    }
+)
 """Those with commands of their own."""
 
 COMMANDS = frozenset(

@@ -42,6 +42,7 @@ class ChatOptions(msgspec.Struct, frozen=True, kw_only=True):
     agent: str | None = None
     workspace: Path | None = None
     model: str | None = None
+    config: Path | None = None
 
 
 def chat(options: ChatOptions, settings: Settings, data: Path) -> int:
@@ -80,7 +81,11 @@ class _Chat:
         workspace = (options.workspace or Path.cwd()).expanduser().absolute()
         self._options = options
         self._plan = DoorPlan(
-            data=data, settings=settings, workspace=workspace, model=options.model
+            data=data,
+            settings=settings,
+            workspace=workspace,
+            model=options.model,
+            config=options.config,
         )
         self._data = data
         self._output = output

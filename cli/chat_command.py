@@ -46,7 +46,9 @@ def chat(
     settings = load_settings(config)
     folder = data_path(data)
     start_logging(folder, verbose=False)
-    options = ChatOptions(session=session, agent=agent, workspace=workspace, model=model)
+    options = ChatOptions(
+        session=session, agent=agent, workspace=workspace, model=model, config=config
+    )
     return talk(options, settings, folder)
 
 

@@ -309,6 +309,10 @@ def _undo_lines(report: UndoReport) -> list[str]:
         *(f"  {safe_line(line)}" for line in report.lines),
         *(f"  left as it is: {safe_line(line)}" for line in report.left),
         *(f"  can't be undone, a program did it: {safe_line(line)}" for line in report.programs),
+        *(
+            f"  still runs, and may write to these files: {safe_line(line)}"
+            for line in report.running
+        ),
     ]
 
 

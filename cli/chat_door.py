@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import trio
@@ -21,6 +22,10 @@ from ..config.settings import Settings
 from ..runtime.data_lock import DataInUse
 from ..runtime.errors import NotFoundError, StorageError
 from ..runtime.secrets import Secret
+
+if TYPE_CHECKING:
+    from ..config.server_settings import ServerSettings
+    from ..gateway.configuration import Configuration
 
 AGAIN_SECONDS = 0.25
 """Between looks for a daemon."""
@@ -48,12 +53,16 @@ class Door(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DoorPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a daemon of the command's own is made of; `workspace` is a root of it."""
+    """What a daemon of the command's own is made of; `workspace` is a root of it.
+
+    `config` is the file that the settings were read from; `None` is the usual one.
+    """
 
     data: Path
     settings: Settings
     workspace: Path
     model: str | None = None
+    config: Path | None = None
 
 
 def find_door(data: Path) -> Door | None:
@@ -123,9 +132,24 @@ async def _own_door(plan: DoorPlan) -> AsyncGenerator[Door]:
         ) as runtime,
         open_gateway(runtime, server, plan.data, local=local) as gateway,
     ):
+        gateway.daemon.configuration = _configuration(plan, server)
         url = websocket_url(server.host, gateway.port)
         running = RunningDaemon(
             url=url, pid=os.getpid(), token=token, started_at_ms=time.time_ns() // 1_000_000
         )
         with DaemonFile(plan.data, running):
             yield Door(url=url, token=token, own_end=gateway.stopped)
+
+
+def _configuration(plan: DoorPlan, server: ServerSettings) -> Configuration:
+    """What other commands change while the chat lasts; its own door stays what it is."""
+    from ..config.files import MANAGED_NAME, config_file, load_settings
+    from ..gateway.configuration import Configuration
+    from ..providers.provider_book import ProviderBook
+
+    def load() -> Settings:
+        return msgspec.structs.replace(load_settings(plan.config), server=server)
+
+    file = config_file(plan.config)
+    book = ProviderBook(plan.config, plan.data, os.environ)
+    return Configuration(load, (file, file.with_name(MANAGED_NAME)), book)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ from ..runtime.redaction import redact
 from ..tools.plugins import Plugin, load_plugins
 from ..tools.registry import builtin_tools
 from ..tools.sandbox.sandbox import Sandbox
+from ..tools.tool import Tool
 from .doctor_files import file_findings
 from .doctor_reach import reach_findings, read_settings
 from .exit_codes import ANSWERED, FAILED
@@ -49,7 +51,8 @@ def show_doctor(config: Path | None, data: Path, *, json: bool) -> int:
         *trio.run(reach_findings, all_settings, data),
     )
     settings = all_settings.sandbox
-    names = [tool.name for tool in builtin_tools()]
+    built_in = builtin_tools()
+    names = [tool.name for tool in built_in]
     plugins = trio.run(load_plugins, all_settings.plugins, names).plugins
     broken = [plugin for plugin in plugins if plugin.state == "broken"]
     sandbox = Sandbox(settings, forbidden=(data, config_folder()))
@@ -64,23 +67,30 @@ def show_doctor(config: Path | None, data: Path, *, json: bool) -> int:
         )
         sys.stdout.write(json_line(Report(sandbox=told, plugins=plugins, checks=checks)))
     else:
-        lines = [f"sandbox: {found.strength} (at least {settings.minimum} is wanted)"]
-        if found.reason:
-            lines.append(f"  {found.reason}")
-        if found.recipe is not None:
-            places = len(found.recipe.view.shown)
-            lines += [
-                f"  {found.recipe.name}, which shows {places} places read-only",
-                f"  memory and processes: {found.bounds}",
-            ]
-        if found.advice:
-            lines.append(f"  advice: {found.advice}")
-        if problem is not None:
-            lines.append("  run_code, shell and process are not offered to models.")
+        lines = _sandbox_lines(sandbox, built_in)
         lines += [*plugin_lines(broken), *_checked(checks)]
         sys.stdout.write("\n".join(lines) + "\n")
     is_broken = bool(broken) or any(each.state == "problem" for each in checks)
     return ANSWERED if problem is None and not is_broken else FAILED
+
+
+def _sandbox_lines(sandbox: Sandbox, tools: Sequence[Tool]) -> list[str]:
+    found = sandbox.status()
+    lines = [f"sandbox: {found.strength} (at least {sandbox.settings.minimum} is wanted)"]
+    if found.reason:
+        lines.append(f"  {found.reason}")
+    if found.recipe is not None:
+        places = len(found.recipe.view.shown)
+        lines += [
+            f"  {found.recipe.name}, which shows {places} places read-only",
+            f"  memory and processes: {found.bounds}",
+        ]
+    if found.advice:
+        lines.append(f"  advice: {found.advice}")
+    withheld = [tool.name for tool in tools if sandbox.why_not(tool.definition) is not None]
+    if withheld:
+        lines.append(f"  not offered to models: {', '.join(withheld)}.")
+    return lines
 
 
 def _checked(checks: tuple[Finding, ...]) -> list[str]:

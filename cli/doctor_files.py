@@ -15,6 +15,7 @@ from ..config.daemon_file import find_daemon
 from ..runtime.data_lock import LOCK_NAME
 from ..runtime.errors import CallboardError
 from ..runtime.store_file import DATABASE_NAME
+from .doctor_left import left_finding
 from .finding import Finding, good, problem, warning
 
 LITTLE_BYTES = 1024 * 1024 * 1024
@@ -41,6 +42,7 @@ def file_findings(data: Path, config: Path) -> Iterator[Finding]:
     yield _disk(data)
     yield _clock(data)
     yield _locks(data)
+    yield left_finding(data, is_in_use=_holder(data / LOCK_NAME) is not None)
 
 
 def _folder(data: Path) -> Finding:

@@ -54,7 +54,14 @@ def remove(provider: Provider, /, *, config: Config = None, data: Data = None) -
 @keys.command
 def rotate_master(*, config: Config = None, data: Data = None) -> int:
     """Make a new master key and encrypt every stored key anew with it."""
-    return _desk(config, data).rotate_master()
+    import os
+
+    from ..config.files import load_settings
+    from ..runtime.core_dumps import forbid_core_dumps
+    from .keys import rotate_master as rotate
+
+    forbid_core_dumps()
+    return rotate(data_path(data), load_settings(config), os.environ)
 
 
 def _desk(config: Path | None, data: Path | None) -> KeyDesk:
@@ -63,6 +70,14 @@ def _desk(config: Path | None, data: Path | None) -> KeyDesk:
     from ..config.files import load_settings
     from ..runtime.core_dumps import forbid_core_dumps
     from .keys import KeyDesk
+    from .serving_daemon import serving_daemon
 
     forbid_core_dumps()
-    return KeyDesk(data_path(data), load_settings(config), os.environ)
+    folder = data_path(data)
+    if (daemon := serving_daemon(config, folder)) is not None:
+        from .remote_keys import RemoteKeys
+
+        return KeyDesk(RemoteKeys(daemon))
+    from ..providers.key_book import KeyBook
+
+    return KeyDesk(KeyBook(folder, load_settings(config), os.environ))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from .parameters import Config, Data, Json, data_path
+
+if TYPE_CHECKING:
+    from .model_desk import DefaultPlace
 
 Provider = Annotated[str | None, Parameter(help="Only this provider's, as in PROVIDER/MODEL.")]
 Refresh = Annotated[
@@ -47,7 +51,21 @@ def set_default(
     """Choose the model that answers when nothing else names one."""
     from .model_desk import DefaultModel
 
-    default = DefaultModel(config, data_path(data), json=json)
+    default = DefaultModel(_place(config, data_path(data)), json=json)
     if unset or choice is not None:
         return default.set(None if unset else choice)
     return default.show()
+
+
+def _place(config: Path | None, data: Path) -> DefaultPlace:
+    import os
+
+    from .serving_daemon import serving_daemon
+
+    if (daemon := serving_daemon(config, data)) is not None:
+        from .remote_providers import RemoteProviders
+
+        return RemoteProviders(daemon)
+    from ..providers.provider_book import ProviderBook
+
+    return ProviderBook(config, data, os.environ)

@@ -4,37 +4,34 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 import trio
 
-from ..config.base_url import origin
-from ..config.files import config_file, load_own_settings, load_settings
-from ..config.managed import set_default_model
-from ..config.settings import Settings
+from ..config.files import load_settings
 from ..models import with_keys
 from ..providers.catalog import Wish
-from ..providers.known_providers import KNOWN, KnownProvider
+from ..providers.known_providers import KNOWN
 from ..providers.model_cache import ModelCache
 from ..providers.model_services import ModelList, ModelServices, ModelSource, OfferedModel
-from ..providers.provider_keys import has_environment_key
-from ..providers.provider_table import (
-    REHEARSAL,
-    provider_named,
-    providers_of,
-)
+from ..providers.provider_book import ProviderBook
+from ..providers.provider_table import REHEARSAL
 from ..runtime.core_dumps import forbid_core_dumps
-from ..runtime.errors import CallboardError, NetworkError, NotFoundError, ValidationError
+from ..runtime.errors import CallboardError, NetworkError
 from ..runtime.http import open_http_client
 from ..runtime.identity import now_ms
+from ..runtime.wire.providers import ModelChosen, ProviderRow
 from .complaint import complain
 from .escaping import safe_line, shortened
 from .exit_codes import ANSWERED
 from .json_lines import json_line
+from .serving_daemon import serving_daemon
 
 MAX_TITLE_CHARS = 40
 """A line of a usual terminal holds it beside the other columns."""
@@ -55,127 +52,116 @@ class DefaultLine(msgspec.Struct, frozen=True):
     source: str | None
 
 
+class DefaultPlace(Protocol):
+    """Where the default model is kept."""
+
+    def default(self) -> ModelChosen:
+        """The one that was chosen."""
+        ...
+
+    def choose(self, choice: str | None) -> ModelChosen:
+        """Chooses another one, or takes it back; raises a `CallboardError`."""
+        ...
+
+
+class ModelPlace(Protocol):
+    """Who knows the models of providers."""
+
+    async def list_models(self, provider: str, *, refresh: bool = False) -> ModelList:
+        """Those of one; raises a `CallboardError`."""
+        ...
+
+
 def show_models(
     config: Path | None, data: Path, provider: str | None, *, refresh: bool, json: bool
 ) -> int:
     """Lists the models of one provider, or of all that can be asked."""
     forbid_core_dumps()
-    settings = load_settings(config)
-    if provider is not None and provider != REHEARSAL:
-        provider_named(settings, provider)
-    return trio.run(partial(_show, settings, data, provider, refresh=refresh, json=json))
+    return trio.run(partial(_show, config, data, provider, refresh=refresh, json=json))
 
 
 class DefaultModel:
-    """The default model of a configuration; each method gives its exit code."""
+    """The default model; each method gives its exit code."""
 
-    def __init__(self, config: Path | None, data: Path, *, json: bool) -> None:
-        self._config = config
-        self._data = data
+    def __init__(self, place: DefaultPlace, *, json: bool) -> None:
+        self._place = place
         self._json = json
 
     def show(self) -> int:
         """Says what it is."""
-        line = self._line()
+        chosen = self._place.default()
         if self._json:
-            sys.stdout.write(json_line(line))
-        elif line.model is None:
+            sys.stdout.write(json_line(DefaultLine(chosen.model, chosen.source)))
+        elif chosen.model is None:
             print("No default model was chosen: `callboard models default PROVIDER/MODEL` does.")
         else:
-            print(f"{safe_line(line.model)}  ({line.source})")
+            print(f"{safe_line(chosen.model)}  ({chosen.source})")
         return ANSWERED
 
     def set(self, choice: str | None) -> int:
         """Chooses another one, or takes it back."""
-        settings = load_settings(self._config)
-        if choice is not None:
-            _check_choice(settings, choice)
-        set_default_model(config_file(self._config).parent, choice)
-        line = self._line()
-        if line.model != choice:
-            complain(
-                f"{config_file(self._config)} says model = {line.model!r}, which wins: change it "
-                "there."
-            )
+        chosen = self._place.choose(choice)
+        for note in chosen.notes:
+            complain(note)
         if self._json:
-            sys.stdout.write(json_line(line))
+            sys.stdout.write(json_line(DefaultLine(chosen.model, chosen.source)))
         else:
             print(f"The default model is {choice}." if choice else "There is no default model.")
-        if choice is not None:
-            self._warn_of_unlisted(settings, choice)
         return ANSWERED
-
-    def _line(self) -> DefaultLine:
-        model = load_settings(self._config).model
-        if model is None:
-            return DefaultLine(None, None)
-        is_own = load_own_settings(self._config).model is not None
-        return DefaultLine(model, "callboard.toml" if is_own else "managed")
-
-    def _warn_of_unlisted(self, settings: Settings, choice: str) -> None:
-        """Lists change, and some servers give none: it is no mistake for sure."""
-        name, _, model = choice.partition("/")
-        if name == REHEARSAL:
-            return
-        found = ModelCache(self._data).load(provider_named(settings, name))
-        if found is not None and all(listed.model != model for listed in found.models):
-            complain(
-                f"{name} did not list {model} when it was asked last: `callboard models {name} "
-                "--refresh` asks it again."
-            )
-
-
-def _check_choice(settings: Settings, choice: str) -> None:
-    name, _, model = choice.partition("/")
-    if name == REHEARSAL:
-        if model != REHEARSAL:
-            raise NotFoundError(f"Write {REHEARSAL}/{REHEARSAL}: it is the only model of its kind.")
-        return
-    provider_named(settings, name)
-    if not model:
-        raise ValidationError(
-            f"{choice!r} names no model: write {name}/MODEL. `callboard models {name}` lists them.",
-            field="model",
-        )
-    if name in settings.inactive:
-        raise ValidationError(
-            f"The provider {name} is deactivated: `callboard providers activate {name}` first.",
-            field="model",
-        )
 
 
 async def _show(
-    settings: Settings, data: Path, provider: str | None, *, refresh: bool, json: bool
+    config: Path | None, data: Path, provider: str | None, *, refresh: bool, json: bool
 ) -> int:
-    wish = with_keys(Wish(settings=settings, environ=os.environ), data)
-    async with open_http_client() as http:
-        services = ModelServices(wish, http, ModelCache(data))
+    async with _open(config, data) as (place, rows):
         if provider is not None:
-            if provider in settings.inactive:
-                complain(
-                    f"{provider} is inactive: `callboard providers activate {provider}` lets it "
-                    "be used."
-                )
-            _print(await services.list_models(provider, refresh=refresh), json=json)
+            await _show_one(place, rows, provider, refresh=refresh, json=json)
             return ANSWERED
-        names = _askable(wish)
-        for name, found in (await _ask_all(services, names, refresh)).items():
+        names = [row.name for row in rows if row.is_active and row.key != "missing"]
+        optional = {row.name for row in rows if _is_optional(row)}
+        for name, found in (await _ask_all(place, [*names, REHEARSAL], refresh)).items():
             if isinstance(found, ModelList):
                 _print(found, json=json)
-            elif not (isinstance(found, NetworkError) and _is_optional(settings, name)):
+            elif not (isinstance(found, NetworkError) and name in optional):
                 complain(_about(name, str(found)))
     return ANSWERED
 
 
+async def _show_one(
+    place: ModelPlace, rows: Sequence[ProviderRow], name: str, *, refresh: bool, json: bool
+) -> None:
+    if any(row.name == name and not row.is_active for row in rows):
+        complain(f"{name} is inactive: `callboard providers activate {name}` lets it be used.")
+    _print(await place.list_models(name, refresh=refresh), json=json)
+
+
+@asynccontextmanager
+async def _open(
+    config: Path | None, data: Path
+) -> AsyncGenerator[tuple[ModelPlace, Sequence[ProviderRow]]]:
+    """Who knows models, and the providers there are."""
+    if (daemon := serving_daemon(config, data)) is not None:
+        from .remote_models import open_remote_models  # here: most of the time no daemon runs
+
+        async with open_remote_models(daemon) as remote:
+            yield remote, await remote.providers()
+        return
+    settings = load_settings(config)
+    wish = with_keys(Wish(settings=settings, environ=os.environ), data)
+    rows = ProviderBook(config, data, os.environ).providers().providers
+    async with open_http_client() as http:
+        yield ModelServices(wish, http, ModelCache(data)), rows
+
+
 async def _ask_all(
-    services: ModelServices, names: Sequence[str], refresh: bool
+    place: ModelPlace, names: Sequence[str], refresh: bool
 ) -> dict[str, ModelList | CallboardError]:
     """What became of each, all of them side by side."""
     found: dict[str, ModelList | CallboardError] = {}
 
     async def ask(name: str) -> None:
         try:
-            found[name] = await services.list_models(name, refresh=refresh)
+            found[name] = await place.list_models(name, refresh=refresh)
         except CallboardError as error:
             found[name] = error
 
@@ -185,22 +171,9 @@ async def _ask_all(
     return {name: found[name] for name in names}
 
 
-def _askable(wish: Wish) -> list[str]:
-    """The providers that are active, and have a key or want none."""
-
-    def has_key(its: KnownProvider) -> bool:
-        is_set = has_environment_key(its.variable(wish.environ), wish.environ)
-        return is_set or origin(its.base_url) in wish.stored_places(its.name)
-
-    providers = providers_of(wish.settings).values()
-    active = [its for its in providers if its.name not in wish.settings.inactive]
-    askable = [its.name for its in active if has_key(its) or not its.key_required]
-    return [*askable, REHEARSAL]
-
-
-def _is_optional(settings: Settings, name: str) -> bool:
+def _is_optional(row: ProviderRow) -> bool:
     """Whether nobody said that there is such a server: it is looked for on this machine."""
-    return name in KNOWN and name not in settings.providers and not KNOWN[name].key_required
+    return row.source == "built_in" and not KNOWN[row.name].key_required
 
 
 def _print(found: ModelList, *, json: bool) -> None:

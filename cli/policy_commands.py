@@ -27,6 +27,10 @@ Tainted = Annotated[
 Private = Annotated[
     bool, Parameter(help="The session has read private data, as of files.", negative=())
 ]
+Tier = Annotated[
+    Literal["read_only", "workspace", "system", "elevated"] | None,
+    Parameter(help="Of a tool of your own program, which callboard does not know: its tier."),
+]
 Known = Annotated[
     tuple[str, ...],
     Parameter(help="A tool of your own program, which callboard does not know.", negative=()),
@@ -48,15 +52,17 @@ def check(
     workspace: Workspace = None,
     tainted: Tainted = False,
     private: Private = False,
+    tier: Tier = None,
     json: Json = False,
     config: Config = None,
 ) -> int:
     """Say whether a call would run, ask or be denied, and which rule decides.
 
-    The arguments are validated as the tool does, and nothing runs.
+    The arguments are validated as the tool does, and nothing runs. Tools of enabled plugins are known.
     """
     from ..config.files import load_settings
     from ..policy_verdict import CheckedCall
+    from ..runtime.definitions import Tier as CallTier
     from .policy_check import show_verdict
 
     call = CheckedCall(
@@ -69,6 +75,7 @@ def check(
         workspace=workspace,
         is_tainted=tainted,
         has_private=private,
+        tier=None if tier is None else CallTier(tier),
     )
     return show_verdict(call, load_settings(config), json=json)
 

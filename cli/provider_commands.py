@@ -38,7 +38,7 @@ providers = App(
 @providers.default
 def list_providers(*, json: Json = False, config: Config = None, data: Data = None) -> int:
     """List the providers: where they are, whether they have a key, where they come from."""
-    return _desk(config, data).show(json=json)
+    return _desk(config, data, json=json).show()
 
 
 @providers.command
@@ -61,7 +61,7 @@ def add(
     option.
     """
     changes = {"dialect": dialect, "key_env": key_env, "model": model, "models": models}
-    return _desk(config, data).add(name, {"base_url": base_url, **changes}, json=json)
+    return _desk(config, data, json=json).add(name, {"base_url": base_url, **changes})
 
 
 @providers.command
@@ -86,19 +86,19 @@ def edit(
         "model": model,
         "models": models,
     }
-    return _desk(config, data).edit(name, changes, json=json)
+    return _desk(config, data, json=json).edit(name, changes)
 
 
 @providers.command
 def remove(name: Name, /, *, json: Json = False, config: Config = None, data: Data = None) -> int:
     """Remove a provider that was added; what was changed of a built-in one is as before."""
-    return _desk(config, data).remove(name, json=json)
+    return _desk(config, data, json=json).remove(name)
 
 
 @providers.command
 def activate(name: Name, /, *, json: Json = False, config: Config = None, data: Data = None) -> int:
     """Let a provider be used again."""
-    return _desk(config, data).set_active(name, active=True, json=json)
+    return _desk(config, data, json=json).set_active(name, active=True)
 
 
 @providers.command
@@ -106,7 +106,7 @@ def deactivate(
     name: Name, /, *, json: Json = False, config: Config = None, data: Data = None
 ) -> int:
     """Let a provider not be used; it keeps its key and its settings."""
-    return _desk(config, data).set_active(name, active=False, json=json)
+    return _desk(config, data, json=json).set_active(name, active=False)
 
 
 @providers.command(name="test")
@@ -128,9 +128,17 @@ def try_out(
     return try_provider(config, data_path(data), name, model, json=json)
 
 
-def _desk(config: Path | None, data: Path | None) -> ProviderDesk:
+def _desk(config: Path | None, data: Path | None, *, json: bool) -> ProviderDesk:
     import os
 
     from .provider_desk import ProviderDesk
+    from .serving_daemon import serving_daemon
 
-    return ProviderDesk(config, data_path(data), os.environ)
+    folder = data_path(data)
+    if (daemon := serving_daemon(config, folder)) is not None:
+        from .remote_providers import RemoteProviders
+
+        return ProviderDesk(RemoteProviders(daemon), json=json)
+    from ..providers.provider_book import ProviderBook
+
+    return ProviderDesk(ProviderBook(config, folder, os.environ), json=json)

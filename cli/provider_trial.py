@@ -19,6 +19,7 @@ from .complaint import complain
 from .escaping import safe_line
 from .exit_codes import ANSWERED, FAILED
 from .json_lines import json_line
+from .serving_daemon import serving_daemon
 
 
 def try_provider(
@@ -26,16 +27,25 @@ def try_provider(
 ) -> int:
     """Tests it and says how that went; gives the exit code."""
     forbid_core_dumps()
+    if name != REHEARSAL and (daemon := serving_daemon(config, data)) is not None:
+        from .remote_models import try_there  # here: most of the time no daemon runs
+
+        is_active, there = try_there(daemon, name, model)
+        return _said(name, there, is_active=is_active, json=json)
     settings = load_settings(config)
     if name == REHEARSAL:
         print("rehearsal works: it is built in, and needs no connection.")
         return ANSWERED
     wish = with_keys(Wish(settings=settings, environ=os.environ), data)
     provider = find_provider(wish, name)
-    if name in settings.inactive:
-        complain(f"{name} is inactive: `callboard providers activate {name}` lets it be used.")
     choice = model.removeprefix(f"{name}/") if model is not None else None
     report: ConnectionReport = trio.run(try_connection, provider, wish, choice)
+    return _said(name, report, is_active=name not in settings.inactive, json=json)
+
+
+def _said(name: str, report: ConnectionReport, *, is_active: bool, json: bool) -> int:
+    if not is_active:
+        complain(f"{name} is inactive: `callboard providers activate {name}` lets it be used.")
     if json:
         sys.stdout.write(json_line(report))
     elif report.works:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from ..client import Client, connect
 from ..config.daemon_file import RunningDaemon
+from ..runtime.errors import ValidationError
 from ..runtime.record_lists import Hit, Search
 from ..runtime.wire.nothing import Nothing
 from ..runtime.wire.sessions import FindWords, Hits, Rename, SetAgent, SomeSessions
@@ -47,6 +48,22 @@ class RemoteSessions:
     async def _change(self, method: str, session_ids: Sequence[str]) -> Sequence[str]:
         params = SomeSessions(tuple(session_ids))
         return (await self._client.request(method, params, SomeSessions)).session_ids
+
+
+async def import_there(daemon: RunningDaemon, file: bytes, folder: str) -> str:
+    """Has the daemon make new sessions of a file, which work in a folder below one of its roots."""
+    async with connect(daemon.url, daemon.token.reveal()) as client:
+        try:
+            return await client.import_session(file, workspace=folder)
+        except ValidationError as error:
+            if error.field != "workspace":
+                raise
+            raise ValidationError(
+                f"{folder} is below no root of the daemon, and nothing was imported. Choose another "
+                "folder with --workspace; or name it in roots of [server] in callboard.toml, or with "
+                f"`callboard serve --root {folder}`.",
+                field="workspace",
+            ) from error
 
 
 @asynccontextmanager

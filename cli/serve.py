@@ -18,6 +18,7 @@ from ..embedded import Runtime, open_runtime
 from ..gateway.clients_channel import ClientsChannel
 from ..gateway.configuration import Configuration
 from ..gateway.life import DaemonPlan, live
+from ..providers.provider_book import ProviderBook
 from ..runtime.core_dumps import forbid_core_dumps
 from ..runtime.errors import ConflictError, ValidationError
 from .exit_codes import ANSWERED
@@ -53,7 +54,11 @@ def serve(options: ServeOptions, config: Path | None, data: Path) -> int:
         settings=settings.server,
         data=data,
         open_runtime=_Opening(options, settings, data),
-        configuration=Configuration(load, (file, file.with_name(MANAGED_NAME))),
+        configuration=Configuration(
+            load,
+            (file, file.with_name(MANAGED_NAME)),
+            ProviderBook(config, data, os.environ),
+        ),
         tell_ready=_Welcome(data, file, settings.server),
     )
     with serve_log(data, options.log_format):

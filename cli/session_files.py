@@ -44,33 +44,36 @@ async def write_session(data: Path, name: str, file: Path) -> int:
 
 async def take_session(data: Path, file: Path, workspace: Path) -> int:
     """Stores the sessions of a file, all or none."""
-    if find_daemon(data) is not None:
-        raise ConflictError(
-            "A daemon works with this data folder, and sessions are imported while none does: "
-            "`callboard stop` first."
-        )
     try:
-        lines = await trio.to_thread.run_sync(_read, file)
+        content = await trio.to_thread.run_sync(_read, file)
     except FileNotFoundError:
         raise NotFoundError(f"There is no file {file}.") from None
     except OSError as error:
         raise ValidationError(f"{file} can't be read: {error.strerror}.") from error
     folder = str(folder_of(workspace=workspace))
-    try:
-        async with open_runtime(model="rehearsal", data=data, wake=False) as runtime:
-            session_id = await host_of(runtime).keeping.import_lines(lines, folder)
-    except DataInUse as error:
-        raise ConflictError(
-            f"{data} is in use by {error.holder}: stop it and come back. Nothing was imported."
-        ) from error
+    session_id = await _stored(data, content, folder)
     sys.stdout.write(f"imported: {session_id}\n")
     return ANSWERED
 
 
-def _read(file: Path) -> list[bytes]:
+async def _stored(data: Path, content: bytes, folder: str) -> str:
+    if (daemon := find_daemon(data)) is not None:
+        from .remote_sessions import import_there  # here: mostly no daemon runs
+
+        return await import_there(daemon, content, folder)
+    try:
+        async with open_runtime(model="rehearsal", data=data, wake=False) as runtime:
+            return await host_of(runtime).keeping.import_lines(content.splitlines(), folder)
+    except DataInUse as error:
+        raise ConflictError(
+            f"{data} is in use by {error.holder}: stop it and come back. Nothing was imported."
+        ) from error
+
+
+def _read(file: Path) -> bytes:
     if file.stat().st_size > MAX_FILE_BYTES:
         raise ValidationError(f"{file} is larger than {MAX_FILE_BYTES} bytes.")
-    return file.read_bytes().splitlines()
+    return file.read_bytes()
 
 
 def _write_new(file: Path, content: bytes) -> None:

@@ -24,6 +24,14 @@ def list_skills(*, workspace: Workspace = None, json: Json = False, data: Data =
 
 
 @skills.command
+def show(name: SkillName, /, *, workspace: Workspace = None, data: Data = None) -> int:
+    """Print what a skill says and which files it has; nothing is approved by it."""
+    from .skill_desk import show_skill
+
+    return show_skill(data_path(data), workspace, name)
+
+
+@skills.command
 def allow(name: SkillName, /, *, workspace: Workspace = None, data: Data = None) -> int:
     """Approve a skill of a workspace as it is now: models are told of it until it changes."""
     from .skill_desk import allow_skill

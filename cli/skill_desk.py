@@ -7,8 +7,9 @@ from pathlib import Path
 
 from ..config.skill_approvals import SkillApprovals
 from ..runtime.errors import ConflictError, NotFoundError, ValidationError
-from ..tools.skill_folder import SkillFolder
-from ..tools.skill_shelf import Skill, SkillShelf
+from ..tools.skill_folder import SkillContent, SkillFolder
+from ..tools.skill_shelf import FOLDER_NAME, Skill, SkillShelf
+from ..tools.skill_text import SkillFault
 from ..tools.workspace import open_workspace
 from .complaint import complain
 from .escaping import safe_line, safe_text
@@ -33,7 +34,37 @@ def show_skills(data: Path, workspace: Path | None, *, json: bool) -> int:
     if not found:
         complain(f"There are no skills, neither in {data / 'skills'} nor in this workspace.")
     elif any(skill.state in {"new", "changed"} for skill in found):
-        complain("Read a skill before you approve it: callboard skills allow NAME")
+        complain(
+            "Read a skill before you approve it: callboard skills show NAME, then "
+            "callboard skills allow NAME"
+        )
+    return ANSWERED
+
+
+def show_skill(data: Path, workspace: Path | None, name: str) -> int:
+    """Prints what a skill says, and approves nothing.
+
+    Raises:
+        NotFoundError: There is no skill of that name.
+        ConflictError: It can't be read.
+    """
+    folder = _folder(workspace)
+    skill = _find(SkillShelf(data).all(folder), name)
+    if skill.state == "broken":
+        raise ConflictError(f"The skill {skill.name} can't be shown: {skill.problem}.")
+    is_own = Path(skill.path).is_absolute()
+    root, path = (data / FOLDER_NAME, skill.name) if is_own else (folder, skill.path)
+    with open_workspace(root) as files:
+        try:
+            content = SkillFolder(files, path).load()
+        except SkillFault as fault:
+            raise ConflictError(f"The skill {skill.name} can't be shown: {fault}.") from fault
+    _show_content(_line(skill), content)
+    if skill.state in {"new", "changed"}:
+        sys.stdout.write(
+            "Models are not told of it. To approve exactly this content: "
+            f"callboard skills allow {skill.name}\n"
+        )
     return ANSWERED
 
 
@@ -51,11 +82,7 @@ def allow_skill(data: Path, workspace: Path | None, name: str) -> int:
     with open_workspace(folder) as files:
         content = SkillFolder(files, skill.path).load()
     SkillApprovals(data).allow(folder, skill.path, content.digest)
-    sys.stdout.write(_line(skill).replace(_STATES[skill.state], "approved", 1))
-    for file in sorted(content.files):
-        size = len(content.files[file])
-        sys.stdout.write(f"  {safe_line(file)} ({size} bytes)\n")
-    sys.stdout.write(f"\n{safe_text(content.body.strip())}\n\n")
+    _show_content(_line(skill).replace(_STATES[skill.state], "approved", 1), content)
     sys.stdout.write(
         f"Models are told of it until a file of it changes. callboard skills revoke {skill.name} "
         "takes it back.\n"
@@ -75,6 +102,14 @@ def revoke_skill(data: Path, workspace: Path | None, name: str) -> int:
         )
     sys.stdout.write(f"{safe_line(name)}: models are not told of it any more.\n")
     return ANSWERED
+
+
+def _show_content(head: str, content: SkillContent) -> None:
+    sys.stdout.write(head)
+    for file in sorted(content.files):
+        size = len(content.files[file])
+        sys.stdout.write(f"  {safe_line(file)} ({size} bytes)\n")
+    sys.stdout.write(f"\n{safe_text(content.body.strip())}\n\n")
 
 
 def _folder(workspace: Path | None) -> Path:

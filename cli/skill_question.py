@@ -58,7 +58,7 @@ class SkillQuestion:
             more = ", …" if len(left) > MAX_ASKED else ""
             notice(
                 f"models are not told of {counted(len(left), 'skill')} of this workspace that nobody "
-                f"approved: {names}{more} (callboard skills allow NAME)"
+                f"approved: {names}{more} (callboard skills show NAME, then allow NAME)"
             )
 
     def _waiting(self) -> list[Waiting]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import trio
@@ -13,7 +13,9 @@ from ..config.files import load_settings
 from ..runtime.definitions import ToolDefinition
 from ..tools.plugins import LoadedPlugins, Plugin, load_plugins, unused_plugins
 from ..tools.registry import builtin_tools
+from ..tools.sandbox.sandbox import Sandbox
 from ..tools.tool import Tool
+from .complaint import complain
 from .escaping import safe_line
 from .exit_codes import ANSWERED
 from .json_lines import json_line
@@ -24,7 +26,9 @@ _WIDTH = 100
 
 def show_tools(config: Path | None, *, json: bool) -> int:
     """Lists what is built in and what plugins bring, and the plugins that are not used, and why."""
-    settings = load_settings(config).plugins
+    all_settings = load_settings(config)
+    settings = all_settings.plugins
+    sandbox = Sandbox(all_settings.sandbox)  # its test goes on beside
     built_in = builtin_tools()
     brought: LoadedPlugins = trio.run(load_plugins, settings, [tool.name for tool in built_in])
     unused = [plugin for plugin in brought.plugins if plugin.state != "used"]
@@ -33,12 +37,22 @@ def show_tools(config: Path | None, *, json: bool) -> int:
     if json:
         for item in (*(tool.definition for tool in tools), *unused):
             sys.stdout.write(json_line(item))
+        _tell_withheld(sandbox, tools)
         return ANSWERED
     widest = max(len(tool.name) for tool in tools)
     for tool in tools:
         sys.stdout.write(_line(tool, widest) + "\n")
     sys.stdout.writelines(f"{line}\n" for line in plugin_lines(unused))
+    sys.stdout.flush()
+    _tell_withheld(sandbox, tools)
     return ANSWERED
+
+
+def _tell_withheld(sandbox: Sandbox, tools: Sequence[Tool]) -> None:
+    """Says which tools models are not offered on this machine, and why."""
+    withheld = [tool.name for tool in tools if sandbox.why_not(tool.definition) is not None]
+    if withheld:
+        complain(f"Not offered to models here: {', '.join(withheld)}, since {sandbox.problem()}")
 
 
 def plugin_lines(plugins: Iterable[Plugin]) -> list[str]:

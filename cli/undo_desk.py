@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
@@ -35,6 +36,10 @@ MAX_SHOWN_PATHS = 3
 """Of a call in a list, beside its id: what does not fit on a line is counted."""
 
 
+MAX_LOOKED_AT = 100
+"""Sessions among which the one that was meant is looked for, the latest first."""
+
+
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line says."""
 
@@ -46,11 +51,13 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_changes(data: Path, name: str, *, json: bool) -> int:
-    """Lists the calls of a session that changed files, in their order."""
-    row = trio.run(_session, data, name)
+    """Lists the calls of a session that changed files, in their order, and what can't be undone."""
+    row, programs = trio.run(_session_and_programs, data, name)
     changed = changed_calls(VersionStore(data).changes(row.session_id))
     for call in changed:
         sys.stdout.write(json_line(call) if json else _call_line(call))
+    if not json:
+        _show_programs(programs)
     if not changed:
         complain("No call of this session changed a file so that it can be undone.")
     return ANSWERED
@@ -65,7 +72,14 @@ def undo_changes(data: Path, name: str, wish: Wish) -> int:
     """
     row, programs = trio.run(_session_and_programs, data, name)
     call_id = None if wish.call is None else _call_id(data, row, wish.call)
-    foreseen = _foreseen(data, row, call_id, wish, programs)
+    try:
+        foreseen = _foreseen(data, row, call_id, wish, programs)
+    except NotFoundError as nothing:
+        told = f"{nothing}{trio.run(_elsewhere, data, row.session_id)}"
+        if not wish.dry_run:
+            raise NotFoundError(told) from None
+        complain(told)
+        return ANSWERED
     if wish.dry_run:
         _show(row, foreseen, wish, is_done=False)
         return FAILED if foreseen.left and not wish.force else ANSWERED
@@ -91,9 +105,18 @@ async def _session_and_programs(data: Path, name: str) -> tuple[SessionRow, list
         return row, await program_changes(reader, row.session_id, None, known)
 
 
-async def _session(data: Path, name: str) -> SessionRow:
+async def _elsewhere(data: Path, session_id: str) -> str:
+    """Names the last other session with something to undo, for somebody who meant that one."""
+    versions = VersionStore(data)
     async with open_record(data) as reader:
-        return await find_session(reader, name)
+        for row in await reader.sessions(limit=MAX_LOOKED_AT):
+            changes = [] if row.session_id == session_id else versions.changes(row.session_id)
+            if any(not each.is_undone and not each.change.undoes for each in changes):
+                return (
+                    f" The last session whose changes can be undone is {row.session_id}: "
+                    f"`callboard undo {row.session_id}`."
+                )
+    return ""
 
 
 def _call_id(data: Path, row: SessionRow, name: str) -> str:
@@ -156,14 +179,20 @@ def _show(row: SessionRow, report: UndoReport, wish: Wish, *, is_done: bool) -> 
         sys.stdout.write(f"{safe_line(line)}\n")
     for line in report.left:
         sys.stdout.write(f"left as it is: {safe_line(line)}\n")
-    for line in report.programs:
-        sys.stdout.write(f"can't be undone, a program did it: {safe_line(line)}\n")
+    _show_programs(report.programs)
+    for line in report.running:
+        sys.stdout.write(f"still runs, and may write to these files: {safe_line(line)}\n")
     if is_done:
         count = counted(len(report.lines), "path")
         again = f"callboard undo {row.session_id} {report.undo_id} takes that back"
         sys.stdout.write(f"undone: {count}; {again}\n")
     elif not report.lines and not report.left:
         sys.stdout.write("All files are as they were before: nothing changes.\n")
+
+
+def _show_programs(lines: Iterable[str]) -> None:
+    for line in lines:
+        sys.stdout.write(f"can't be undone, a program did it: {safe_line(line)}\n")
 
 
 def _agrees() -> bool:

@@ -16,7 +16,13 @@ from pathlib import Path
 
 import msgspec
 
-from ..runtime.errors import ConflictError, NotFoundError, StorageError, ValidationError
+from ..runtime.errors import (
+    ConflictError,
+    NotFoundError,
+    PermissionRefused,
+    StorageError,
+    ValidationError,
+)
 from ..runtime.secrets import Secret
 from ..runtime.wire.roles import Role as Role
 from .file_lock import locked
@@ -90,7 +96,7 @@ class Credentials:
             return ()
         try:
             return msgspec.json.decode(data, type=_File).credentials
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise StorageError(
                 f"{self.path} is damaged ({error}). Nobody can connect until it is mended, or "
                 "removed: `callboard serve` then makes a new token."
@@ -112,24 +118,19 @@ class Credentials:
         *,
         agents: tuple[str, ...] | None = None,
         sessions: tuple[str, ...] | None = None,
+        by: Credential | None = None,
     ) -> Secret:
         """Makes a token, which is told this once.
 
+        Args:
+            by: Whose request it is, if somebody's: who is not in the file any more makes none.
+
         Raises:
+            PermissionRefused: `by` is gone.
             ValidationError: It can't be a name.
             ConflictError: There is one of that name.
         """
-        if not _NAME.fullmatch(name):
-            raise ValidationError(
-                f"{name!r} can't be the name of a token: letters, digits, `.`, `_` and `-`, at "
-                "most 64.",
-                field="name",
-            )
-        if name == LOCAL_NAME:
-            raise ValidationError(
-                f"{LOCAL_NAME!r} is the name of the daemon's own token: choose another",
-                field="name",
-            )
+        _check_name(name)
         token = _new_token()
         credential = Credential(
             name=name,
@@ -149,11 +150,11 @@ class Credentials:
                 raise ConflictError(f"there are {MAX_CREDENTIALS} tokens already: revoke some")
             return (*present, credential)
 
-        self._change(add)
+        self._change(add, by)
         return Secret(token)
 
-    def rotate(self, name: str) -> Secret:
-        """Makes a new token in the place of one; raises `NotFoundError`."""
+    def rotate(self, name: str, *, by: Credential | None = None) -> Secret:
+        """Makes a new token in the place of one; raises `NotFoundError`; `by` as for `create`."""
         token = _new_token()
 
         def renew(present: tuple[Credential, ...]) -> tuple[Credential, ...]:
@@ -161,23 +162,44 @@ class Credentials:
             new = msgspec.structs.replace(old, digest=_digest(token), created_at_ms=_now_ms())
             return tuple(new if each is old else each for each in present)
 
-        self._change(renew)
+        self._change(renew, by)
         return Secret(token)
 
-    def revoke(self, name: str) -> None:
-        """Ends a token; raises `NotFoundError`."""
+    def revoke(self, name: str, *, by: Credential | None = None) -> None:
+        """Ends a token; raises `NotFoundError`; `by` as for `create`."""
 
         def leave(present: tuple[Credential, ...]) -> tuple[Credential, ...]:
             gone = _named(name, present)
             return tuple(each for each in present if each is not gone)
 
-        self._change(leave)
+        self._change(leave, by)
 
-    def _change(self, change: Callable[[tuple[Credential, ...]], tuple[Credential, ...]]) -> None:
+    def _change(
+        self,
+        change: Callable[[tuple[Credential, ...]], tuple[Credential, ...]],
+        by: Credential | None,
+    ) -> None:
         make_private_folder(self._folder)
         with locked(self._folder / LOCK_NAME):
-            data = msgspec.json.encode(_File(change(self.list())))
+            present = self.list()
+            if by is not None and by not in present:
+                raise PermissionRefused("the token that asks for this is gone, or has other rights")
+            data = msgspec.json.encode(_File(change(present)))
             write_private(self.path, data, replace=True)
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise ValidationError(
+            f"{name!r} can't be the name of a token: letters, digits, `.`, `_` and `-`, at "
+            "most 64.",
+            field="name",
+        )
+    if name == LOCAL_NAME:
+        raise ValidationError(
+            f"{LOCAL_NAME!r} is the name of the daemon's own token: choose another",
+            field="name",
+        )
 
 
 def local_credential() -> tuple[Credential, Secret]:

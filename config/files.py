@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import sys
 import types
 import typing
@@ -112,6 +113,14 @@ def load_settings(path: Path | None = None) -> Settings:
         NotFoundError: `path` was given and does not exist.
         StorageError: The file exists and can't be read.
         ValidationError: It is not what a configuration looks like; names file, line and field.
+
+    Example:
+        import pathlib
+
+        pathlib.Path("my.toml").write_text('policy = "strict"')
+        settings = callboard.load_settings(pathlib.Path("my.toml"))
+        async with callboard.open_runtime(settings=settings) as runtime:
+            print(settings.policy)
     """
     managed = config_file(path).with_name(MANAGED_NAME)
     return _merged(load_own_settings(path), read_managed(managed))
@@ -176,7 +185,7 @@ def _parsed(text: str, file: Path) -> tuple[dict[str, Any], _Reader]:
 
     try:
         return tomllib.loads(text), _Reader(text, file)
-    except (tomllib.TOMLDecodeError, RecursionError) as exc:
+    except (ValueError, RecursionError) as exc:  # ValueError: an integer of thousands of digits
         raise ValidationError(f"{file} is not TOML: {exc}. Nothing of it was used.") from exc
 
 
@@ -217,7 +226,9 @@ def _merged(settings: Settings, managed: ManagedSettings) -> Settings:
 
 def _read(file: Path, *, required: bool) -> str | None:
     try:
-        with file.open("rb") as stream:
+        with open(file, "rb", opener=_open) as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise StorageError(f"{file} can't be read: it is no plain file.")
             data = stream.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError as exc:
         if not required:
@@ -234,6 +245,11 @@ def _read(file: Path, *, required: bool) -> str | None:
         raise ValidationError(
             f"{file}, line {line}: not UTF-8 text. Nothing of it was used."
         ) from exc
+
+
+def _open(path: str, flags: int) -> int:
+    # Without blocking: the name may be a pipe's.
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 class _Reader:

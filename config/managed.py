@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from ..runtime.errors import NotFoundError, ValidationError
+from ..runtime.errors import NotFoundError, StorageError, ValidationError
 from .file_lock import locked
-from .files import MANAGED_NAME, NAME, RESERVED_PROVIDERS, read_managed
-from .private_file import make_private_folder, write_private
+from .files import MANAGED_NAME, MAX_FILE_BYTES, NAME, RESERVED_PROVIDERS, read_managed
+from .private_file import make_private_folder, sync_folder, write_private
 from .settings import ManagedSettings, ProviderSettings
 
 LOCK_NAME = "managed.lock"
@@ -110,6 +110,39 @@ def set_default_model(folder: Path, choice: str | None) -> ManagedSettings:
         StorageError, ValidationError: As `save_provider`.
     """
     return _change(folder, lambda managed: msgspec.structs.replace(managed, model=choice))
+
+
+def managed_content(folder: Path) -> bytes | None:
+    """The file as it is, for `put_back`; `None` when there is none. Raises `StorageError`."""
+    file = folder / MANAGED_NAME
+    try:
+        with file.open("rb") as stream:
+            return stream.read(MAX_FILE_BYTES)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StorageError(f"{file} can't be read: {error.strerror or error}.") from error
+
+
+def put_back(folder: Path, *, written: bytes | None, before: bytes | None) -> bool:
+    """Takes a change back that can't hold: where the file is as it was written, it is as before.
+
+    `False` when another command has changed it since, whose change is left alone.
+
+    Raises:
+        StorageError, ConflictError: As `save_provider`.
+    """
+    path = folder / MANAGED_NAME
+    make_private_folder(folder)
+    with locked(folder / LOCK_NAME):
+        if managed_content(folder) != written:
+            return False
+        if before is None:
+            path.unlink(missing_ok=True)
+            sync_folder(folder)
+        else:
+            write_private(path, before, replace=True)
+    return True
 
 
 def _change(folder: Path, change: Callable[[ManagedSettings], ManagedSettings]) -> ManagedSettings:

@@ -75,6 +75,23 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return dollars / TOKENS_PER_PRICE
 
 
+class PriceRow(msgspec.Struct, frozen=True):
+    """The price of a `PROVIDER/MODEL`, or of all of a provider's (`/*`).
+
+    It holds for the model's versions too. `is_own` is what the operator wrote, which wins.
+    """
+
+    model: str
+    price: Price
+    is_own: bool
+
+
+class Prices(msgspec.Struct, frozen=True):
+    """All prices that are known."""
+
+    prices: list[PriceRow]
+
+
 class PriceTable:
     """Finds the price of a model.
 
@@ -92,6 +109,16 @@ class PriceTable:
         """Has the prices of another table from now on."""
         self._own = other._own
         self._found.clear()
+
+    def rows(self) -> Prices:
+        """All prices, the operator's first; blocks on the file of those that ship."""
+        own = [PriceRow(name, price, is_own=True) for name, price in self._own.items()]
+        shipped = [
+            PriceRow(name, price, is_own=False)
+            for name, price in _shipped().items()
+            if name not in self._own
+        ]
+        return Prices([*own, *shipped])
 
     def price(self, provider: str, model: str) -> Price | None:
         """The price of a model, or `None` when it is unknown."""

@@ -51,6 +51,11 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         run_as: The ordinary user that runs sandboxes when callboard runs as root.
         self_test_hours: After how many hours the sandbox is tested again. 6: an update of the
             system is noticed on the same day.
+
+    Example:
+        sandbox = callboard.SandboxSettings(read_only=("/usr/share",), network=True, processes=64)
+        async with callboard.open_runtime(settings=callboard.Settings(sandbox=sandbox)) as runtime:
+            session = await runtime.create_session()  # run_code and shell work with these bounds
     """
 
     minimum: Strength = Strength.FULL

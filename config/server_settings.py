@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Literal
 
 import msgspec
@@ -9,6 +10,9 @@ import msgspec
 Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=24 * 3600)]
 FrameBytes = Annotated[int, msgspec.Meta(ge=64 * 1024, le=256 * 1024 * 1024)]
+
+MAX_PATH_BYTES = 4095
+"""More than this no call of the system takes."""
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,8 +57,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     def __post_init__(self) -> None:
         for root in self.roots:
-            if not root.startswith("/") or root.rstrip("/") == "" or "\0" in root:
+            if not root.startswith("/") or os.path.normpath(root).strip("/") == "" or "\0" in root:
                 raise ValueError(f"roots: {root!r} is not an absolute path below /")
+            if len(root.encode()) > MAX_PATH_BYTES:
+                raise ValueError(f"roots: a path has at most {MAX_PATH_BYTES} bytes")
         for origin in self.allowed_origins:
             if not origin.startswith(("http://", "https://")) or origin.endswith("/"):
                 raise ValueError(

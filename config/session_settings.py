@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from typing import Annotated
 
 import msgspec
@@ -10,12 +11,25 @@ MAX_DAYS = 3650.0
 """Ten years; it keeps `inf` and `nan` out."""
 
 
+class TitleSource(enum.StrEnum):
+    """Where the title of a session comes from that nobody named."""
+
+    MODEL = "model"
+    """Its model, which is asked behind the first answer, beside all turns."""
+    WORDS = "words"
+    """The first words of its first input."""
+
+
 class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What becomes of sessions.
 
     Attributes:
         keep_deleted_days: How long a deleted session can be restored; then it is purged. 30: a month,
             as in the bins of mail programs.
+        titles: Where they come from. By default the model is asked in a daemon, where people have
+            lists of them, if a provider serves it; a program that embeds callboard makes no model
+            call that it did not ask for.
     """
 
     keep_deleted_days: Annotated[float, msgspec.Meta(gt=0, le=MAX_DAYS)] = 30.0
+    titles: TitleSource | None = None

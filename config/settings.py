@@ -98,6 +98,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             and few enough that three levels of them don't flood a provider.
         max_repeats: How often the same call with the same arguments and the same result may repeat
             in a turn before the loop guard ends it. 25: polling is still possible.
+
+    Example:
+        limits = callboard.Limits(approval_seconds=60, max_result_bytes=16 * 1024)
+        async with callboard.open_runtime(settings=callboard.Settings(limits=limits)) as runtime:
+            print(await (await runtime.create_session()).run("What time is it in Tokyo?"))
     """
 
     max_calls_per_session: Count = 128
@@ -127,6 +132,11 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         allow: Hosts with their ports, like `127.0.0.1:8080` or `searx.local:443`: exactly these,
             whatever their addresses. `.corp.example:443` is every name below corp.example, at any
             depth, but not itself. Providers need no entry.
+
+    Example:
+        network = callboard.NetworkSettings(allow=("localhost:8080", "wiki.example:443"))
+        async with callboard.open_runtime(settings=callboard.Settings(network=network)) as runtime:
+            session = await runtime.create_session()  # its tools may reach those two hosts as well
     """
 
     allow: tuple[str, ...] = ()
@@ -209,6 +219,12 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         model: Its model when only the provider is named; `None` is the first of `models`, else that
             of the built-in provider of this name.
         models: Models that it has, whether or not it lists them.
+
+    Example:
+        box = callboard.ProviderSettings(name="box", base_url="http://127.0.0.1:8000/v1", model="m")
+        settings = callboard.Settings(model="box", providers={"box": box})
+        async with callboard.open_runtime(settings=settings) as runtime:
+            print(runtime.model)
     """
 
     name: str
@@ -262,6 +278,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         agents: Configured agents, by name; `general` exists without being listed.
         prices: What models cost, by `PROVIDER/MODEL`; they win over the prices that ship.
         rules: The policy's rules, those of agents too, each with its place in the file.
+
+    Example:
+        settings = callboard.Settings(
+            policy=callboard.Preset.STRICT,
+            sandbox=callboard.SandboxSettings(memory_bytes=512 * 1024**2),
+        )
+        async with callboard.open_runtime(settings=settings, on_approval="deny") as runtime:
+            print([tool.name for tool in runtime.tools()])
     """
 
     model: str | None = None

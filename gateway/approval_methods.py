@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from ..embedded import directory_of
 from ..runtime.approval import ApprovalAnswer, ApprovalRequest
-from ..runtime.errors import NotFoundError
+from ..runtime.errors import NotFoundError, PermissionRefused
 from ..runtime.messages import WakeSession
 from ..runtime.store import ApprovalRow
 from ..runtime.wire.approvals import (
@@ -23,15 +25,17 @@ from .session_methods import page
 MAX_DEPTH = 100
 """Sessions between one and the main one above it: far more than limits let there be."""
 
+LIMITED_SCOPES = ("call", "turn", "session")
+"""For what an answer may be remembered that comes from a token with limits: it holds in no session that
+the token does not see."""
+
 methods = MethodTable()
 
 
 async def _approval(caller: Caller, approval_id: str) -> ApprovalRow:
-    rows = await caller.runtime.store.approvals(approval_id=approval_id)
+    rows = await caller.runtime.store.approvals(approval_id=approval_id, within=caller.limits)
     for row in rows:
-        session = await caller.runtime.store.session(row.session_id)
-        if session is not None and caller.sees(session):
-            return row
+        return row
     raise NotFoundError(f"there is no approval {approval_id}")
 
 
@@ -39,21 +43,29 @@ async def _approval(caller: Caller, approval_id: str) -> ApprovalRow:
 async def list_approvals(caller: Caller, params: ListApprovals) -> Approvals:
     """Questions about calls, the latest first."""
     rows = await caller.runtime.store.approvals(
-        session_id=params.session_id, state=params.state, limit=page(params.limit)
+        session_id=params.session_id,
+        state=params.state,
+        within=caller.limits,
+        limit=page(params.limit),
     )
-    seen = []
-    for row in rows:
-        session = await caller.runtime.store.session(row.session_id)
-        if session is not None and caller.sees(session):
-            seen.append(row)
-    return Approvals(seen)
+    return Approvals(rows)
 
 
 @methods.add("approval/get", Role.OBSERVER, is_slow=True)
 async def get_approval(caller: Caller, params: OneApproval) -> ApprovalRequest:
-    """A question that waits, as it is put to a person by now."""
+    """A question that waits, as it is put to a person by now; other arguments are an approver's."""
     await _approval(caller, params.approval_id)
-    return await caller.runtime.approval(params.approval_id, arguments=params.arguments)
+    if params.arguments is not None and not caller.credential.role.includes(Role.APPROVER):
+        # A preview reads what the arguments name.
+        raise PermissionRefused(
+            f"other arguments take the role {Role.APPROVER}; this token has "
+            f"{caller.credential.role}"
+        )
+    request = await caller.runtime.approval(params.approval_id, arguments=params.arguments)
+    if caller.is_limited:
+        scopes = tuple(scope for scope in request.scopes if scope in LIMITED_SCOPES)
+        request = msgspec.structs.replace(request, scopes=scopes)
+    return request
 
 
 @methods.add("approval/resolve", Role.APPROVER)
@@ -61,6 +73,11 @@ async def resolve_approval(caller: Caller, params: Resolve) -> Nothing:
     """Answers a question; on record when this answers."""
     row = await _approval(caller, params.approval_id)
     remember = params.remember
+    if remember is not None and caller.is_limited and remember.scope not in LIMITED_SCOPES:
+        raise PermissionRefused(
+            f"this token is limited to agents or sessions, and {remember.scope!r} is for others too: "
+            f"its answers are remembered for {', '.join(LIMITED_SCOPES)}"
+        )
     answer = ApprovalAnswer(
         decision=params.decision,
         arguments=params.arguments,
@@ -100,8 +117,14 @@ async def list_grants(caller: Caller, params: Nothing) -> Grants:
 @methods.add("grant/revoke", Role.APPROVER)
 async def revoke_grant(caller: Caller, params: OneGrant) -> Nothing:
     """Ends a remembered answer, at once and for queued calls too."""
-    found = await caller.runtime.store.grants(grant_id=params.grant_id, include_ended=True)
-    for grant in found:
-        await caller.session(grant.session_id)
+    if caller.is_limited and not await _sees_grant(caller, params.grant_id):
+        raise NotFoundError(f"there is no grant {params.grant_id}")
     await caller.runtime.revoke(params.grant_id, revoked_by=caller.name)
     return Nothing()
+
+
+async def _sees_grant(caller: Caller, grant_id: str) -> bool:
+    for grant in await caller.runtime.store.grants(grant_id=grant_id, include_ended=True):
+        session = await caller.runtime.store.session(grant.session_id)
+        return session is not None and caller.sees(session)
+    return False

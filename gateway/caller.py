@@ -8,6 +8,7 @@ from typing import Protocol
 from ..config.credentials import Credential
 from ..embedded import Runtime
 from ..runtime.errors import NotFoundError
+from ..runtime.record_lists import Limits
 from ..runtime.request_key import RequestKey
 from ..runtime.store import SessionRow
 from ..runtime.topics import Topic
@@ -76,6 +77,11 @@ class Caller:
     def is_limited(self) -> bool:
         """Whether there may be sessions that it does not know of."""
         return self.credential.agents is not None or self.credential.sessions is not None
+
+    @property
+    def limits(self) -> Limits:
+        """What of the record exists for it."""
+        return Limits(agents=self.credential.agents, session_ids=self.credential.sessions)
 
     def sees(self, session: SessionRow) -> bool:
         """Whether the credential's limits let it know of a session."""

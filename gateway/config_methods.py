@@ -1,7 +1,12 @@
-"""`config/…`: the daemon's settings."""
+"""`config/…`, `settings/get` and `price/list`: what the daemon goes by."""
 
 from __future__ import annotations
 
+import trio
+
+from ..config.prices import Prices
+from ..config.setting_rows import SettingRows, setting_rows
+from ..embedded import host_of
 from ..runtime.errors import ConflictError
 from ..runtime.wire.configuration import Reloaded
 from ..runtime.wire.roles import Role
@@ -20,3 +25,15 @@ async def reload(caller: Caller, params: Nothing) -> Reloaded:
             "this server belongs to a program, which has its settings: there is no file to read"
         )
     return await daemon.configuration.reload(daemon.runtime, daemon.take_settings)
+
+
+@methods.add("settings/get", Role.ADMIN)
+def get_settings(caller: Caller, params: Nothing) -> SettingRows:
+    """Every setting as it holds, without what is secret."""
+    return setting_rows(host_of(caller.runtime).settings)
+
+
+@methods.add("price/list", Role.OBSERVER)
+async def list_prices(caller: Caller, params: Nothing) -> Prices:
+    """What models cost, in US dollars for a million tokens: the operator's prices first."""
+    return await trio.to_thread.run_sync(host_of(caller.runtime).plan.prices.rows)

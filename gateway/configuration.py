@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import trio
 
+from ..config.managed import managed_content, put_back
 from ..config.server_settings import ServerSettings
 from ..config.settings import Settings
 from ..embedded import Runtime, host_of
+from ..providers.provider_book import ProviderBook
 from ..reconfiguring import reconfigure
-from ..runtime.errors import CallboardError
+from ..runtime.errors import CallboardError, ConflictError
 from ..runtime.redaction import redacting_logger
 from ..runtime.wire.configuration import ConfigState, Reloaded
 
 logger = redacting_logger(__name__)
+
+Result = TypeVar("Result")
 
 LOOK_SECONDS = 1.0
 """Between two looks at the files. A file counts when two looks agree: an editor may still write it."""
@@ -34,15 +40,20 @@ class Configuration:
     Args:
         load: Reads the files, with what the command line says over them; blocks.
         files: Those that it reads, for who looks whether they changed.
+        book: What clients may change of it.
 
     Attributes:
         state: What holds.
     """
 
-    def __init__(self, load: Callable[[], Settings], files: Sequence[Path]) -> None:
+    def __init__(
+        self, load: Callable[[], Settings], files: Sequence[Path], book: ProviderBook | None = None
+    ) -> None:
         self._load = load
         self._files = tuple(files)
+        self.book = book
         self._lock = trio.Lock()
+        self._changing = trio.Lock()
         self.state = ConfigState(revision=1, since_ms=_now_ms())
 
     async def reload(
@@ -69,6 +80,46 @@ class Configuration:
             self.state = ConfigState(revision=revision, since_ms=since_ms, waiting=effect.waiting)
         self._tell(effect.changed)
         return Reloaded(changed=effect.changed, state=self.state)
+
+    async def change(
+        self,
+        edit: Callable[[ProviderBook], Result],
+        runtime: Runtime,
+        take_server: Callable[[ServerSettings], None],
+    ) -> Result:
+        """Writes what a client changes, and has it hold at once.
+
+        Args:
+            edit: Does it; blocks.
+
+        Raises:
+            ConflictError: It could not hold, and all is as it was before.
+            CallboardError: What `edit` raises.
+        """
+        if (book := self.book) is None:
+            raise ConflictError("this server has no configuration that clients may change")
+        async with self._changing:
+            before = await trio.to_thread.run_sync(managed_content, book.folder)
+            result = await trio.to_thread.run_sync(edit, book)
+            written = await trio.to_thread.run_sync(managed_content, book.folder)
+            if (problem := await self._problem(runtime, take_server)) is None:
+                return result
+            # Else the daemon would not come up again with it.
+            with trio.CancelScope(shield=True):
+                back = functools.partial(put_back, book.folder, written=written, before=before)
+                await trio.to_thread.run_sync(back)
+            await self._problem(runtime, take_server)  # what is wrong by now was wrong before
+        raise ConflictError(f"Nothing was changed, because then: {problem}") from problem
+
+    async def _problem(
+        self, runtime: Runtime, take_server: Callable[[ServerSettings], None]
+    ) -> CallboardError | None:
+        """Reads it again; gives why what stands there can't hold."""
+        try:
+            await self.reload(runtime, take_server)
+        except CallboardError as error:
+            return error
+        return None
 
     async def watch(self, runtime: Runtime, take_server: Callable[[ServerSettings], None]) -> None:
         """Reads it each time that the files have become others; what is wrong is logged."""

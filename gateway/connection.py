@@ -31,6 +31,7 @@ from .keyed_call import call_once, request_key
 from .methods import Method, MethodTable
 from .outbox import Outbox
 from .shared_frame import answer_frame, notification
+from .wire_json import wire_json
 
 logger = redacting_logger(__name__)
 
@@ -40,6 +41,8 @@ HELLO_SECONDS = 5.0
 """For the first request."""
 CLOSE_SECONDS = 1.0
 """For a client's part of the farewell."""
+LATE_CLOSE_SECONDS = 3.0
+"""For a client that does not read to take what is on its way, behind which it reads why it leaves."""
 MAX_MISSED_PINGS = 2
 
 NORMAL, GOING_AWAY, RULES_BROKEN, TOO_SLOW = 1000, 1001, 1008, 1013
@@ -68,6 +71,8 @@ class Connection:
         self._table = table
         self._outbox = Outbox(daemon.settings.max_outbox_bytes)
         self._ended = trio.Event()
+        self._hurry = trio.CancelScope()
+        self._patience = CLOSE_SECONDS
         self._farewell = (NORMAL, "")
         self._running = 0
 
@@ -76,10 +81,13 @@ class Connection:
         """See `OpenConnection`."""
         return self._outbox.size
 
-    def close(self, code: int, reason: str) -> None:
-        """Ends it soon; never waits."""
-        self._farewell = (code, reason)
-        self._ended.set()
+    def close(self, code: int, reason: str, *, at_once: bool = False) -> None:
+        """Ends it: nothing more is read, and `at_once` leaves out what was not sent; never waits."""
+        if not self._ended.is_set():
+            self._farewell = (code, reason)
+            self._ended.set()
+        if at_once:
+            self._hurry.cancel(reason="the connection ends at once")
 
     def tell(self, method: str, params: object) -> None:
         """Sends a notification, as far as there is room."""
@@ -88,23 +96,29 @@ class Connection:
 
     async def run(self) -> None:
         """Serves the client until either side leaves."""
-        hearing: Hearing | None = None
         try:
             async with trio.open_nursery() as nursery:
-                hearing = Hearing(self._daemon, self.credential, self._outbox, nursery)
                 nursery.start_soon(self._write, name="connection writer")
-                nursery.start_soon(self._read, nursery, hearing, name="connection reader")
-                await self._ended.wait()
+                await self._obey()
                 if self._socket.closed is None:
-                    with trio.move_on_after(CLOSE_SECONDS):
+                    with self._hurry, trio.move_on_after(self._patience):
                         await self._outbox.wait_sent()
                 nursery.cancel_scope.cancel(reason="the connection has ended")
         finally:
-            if hearing is not None:
-                hearing.end()
             with trio.move_on_after(CLOSE_SECONDS, shield=True):
                 code, reason = self._farewell if self._ended.is_set() else FAILED
                 await self._socket.aclose(code, reason)
+
+    async def _obey(self) -> None:
+        """Reads, and does what is asked, until the end begins: not a request more."""
+        async with trio.open_nursery() as nursery:
+            hearing = Hearing(self._daemon, self.credential, self._outbox, nursery)
+            nursery.start_soon(self._read, nursery, hearing, name="connection reader")
+            try:
+                await self._ended.wait()
+            finally:
+                hearing.end()  # while the nursery is open: feeds start tasks in it
+            nursery.cancel_scope.cancel(reason="the connection ends")
 
     # ── what comes in ────────────────────────────────────────────────────────────────────────────
 
@@ -117,8 +131,11 @@ class Connection:
                 self.close(RULES_BROKEN, "the first request is `initialize`")
                 return
             nursery.start_soon(self._ping, name="connection pings")
-            while not self._ended.is_set():
-                await self._receive(await self._socket.get_message(), nursery, hearing)
+            while True:
+                message = await self._socket.get_message()
+                if self._ended.is_set():
+                    return
+                await self._receive(message, nursery, hearing)
         except trio_websocket.ConnectionClosed:
             self._ended.set()
 
@@ -213,7 +230,7 @@ class Connection:
         self._answer_error(refused.request_id, refused.error)
 
     def _answer(self, request_id: RequestId, result: object) -> None:
-        raw = msgspec.Raw(msgspec.json.encode(result))
+        raw = msgspec.Raw(wire_json(result))
         self._put(answer_frame(RpcAnswer(id=request_id, result=raw)))
 
     def _answer_error(self, request_id: RequestId | None, error: RpcError) -> None:
@@ -221,7 +238,10 @@ class Connection:
 
     def _put(self, frame: bytes) -> None:
         self._outbox.put(frame)
-        if self._outbox.is_overfull:
+        if self._outbox.is_overfull and not self._ended.is_set():
+            # What is on its way is sent whole, or the client could not read why it has to leave.
+            self._outbox.drop()
+            self._patience = LATE_CLOSE_SECONDS
             self.close(TOO_SLOW, "the client does not read its answers")
 
     async def _write(self) -> None:

@@ -45,9 +45,9 @@ def _end_stale(connections: list[OpenConnection], known: dict[str, Credential]) 
     for connection in connections:
         current = known.get(connection.credential.digest)
         if current is None:
-            connection.close(RULES_BROKEN, "its token is gone")
+            connection.close(RULES_BROKEN, "its token is gone", at_once=True)
         elif current != connection.credential:
-            connection.close(RULES_BROKEN, "its token has other rights now")
+            connection.close(RULES_BROKEN, "its token has other rights now", at_once=True)
 
 
 def _state_of(path: Path) -> object:

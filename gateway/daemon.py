@@ -20,6 +20,7 @@ from .loop_watch import LoopWatch
 from .repeats import Repeats
 from .session_feed import SessionFeeds
 from .topic_feed import TopicFeed
+from .uploads import Uploads
 
 MAX_ADDED_ROOTS = 1000
 """By commands while it runs: one of a person's projects each."""
@@ -35,8 +36,8 @@ class OpenConnection(Protocol):
         """Of what waits to be sent, in characters."""
         ...
 
-    def close(self, code: int, reason: str) -> None:
-        """Ends it soon; never waits."""
+    def close(self, code: int, reason: str, *, at_once: bool = False) -> None:
+        """Ends it: nothing more is read, and `at_once` leaves out what was not sent; never waits."""
         ...
 
     def tell(self, method: str, params: object) -> None:
@@ -55,6 +56,7 @@ class Daemon:
         topics: What happens in all of them, likewise.
         epoch: Of the store.
         repeats: Requests that may come twice.
+        uploads: Files that clients send in parts.
         connections: Those that are open.
         workspaces: Where sessions get a folder of their own, when no workspace was named.
         is_stopping: Whether new connections and inputs are refused.
@@ -87,6 +89,7 @@ class Daemon:
         self.is_stopping = False
         self.started_at = time.monotonic()
         self.repeats = Repeats()
+        self.uploads = Uploads()
         self.epoch = epoch
         self._added_roots: list[str] = []
         self.configuration: Configuration | None = None
@@ -133,8 +136,8 @@ class Daemon:
             return self._local
         return await trio.to_thread.run_sync(self.credentials.find, token)
 
-    def end_connections(self, digest: str, reason: str) -> None:
+    def end_connections(self, digest: str, reason: str, *, at_once: bool) -> None:
         """Ends those that came in with a token."""
         for connection in list(self.connections):
             if connection.credential.digest == digest:
-                connection.close(1008, reason)
+                connection.close(1008, reason, at_once=at_once)

@@ -22,6 +22,7 @@ from ..runtime.errors import ConflictError, ValidationError
 from .credential_watch import watch_credentials
 from .daemon import Daemon
 from .door_rules import LOCAL_NAMES, DoorRules, door_rules
+from .kept_up import keep_up
 from .notices import Notices
 from .plain_routes import plain_routes
 from .server import Server
@@ -85,9 +86,14 @@ async def open_gateway(
         daemon = await _daemon(runtime, settings, data, feeds, stopped, local)
         server = _server(daemon, settings, port)
         feeds.start_soon(_count, daemon, name="counts of events")
-        feeds.start_soon(Notices(runtime).run, name="notices")
+        notices = Notices(runtime)
+        feeds.start_soon(keep_up, "notices", notices.run, name="notices")
+        if (host := host_of(runtime)).settings.sessions.titles is None:
+            titles = partial(host.titles.serve, asks_local=False)
+            feeds.start_soon(keep_up, "titles", titles, name="titles")
         async with trio.open_nursery() as connections:
-            feeds.start_soon(watch_credentials, daemon, name="watch of the tokens")
+            watch = partial(watch_credentials, daemon)
+            feeds.start_soon(keep_up, "the watch of the tokens", watch, name="watch of the tokens")
             acceptor = await connections.start(_accept, server, listeners, connections)
             try:
                 yield Gateway(daemon, port, stopped)

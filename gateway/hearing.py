@@ -8,7 +8,7 @@ from typing import Protocol
 import trio
 
 from ..config.credentials import Credential
-from ..runtime.errors import CallboardError, OverloadedError
+from ..runtime.errors import CallboardError, ConflictError, NotFoundError, OverloadedError
 from ..runtime.rpc import rpc_error
 from ..runtime.store import StoreReader
 from ..runtime.topics import LogEntry, Topic
@@ -66,15 +66,17 @@ class Hearing:
         self._topics: dict[Topic, Hearer] = {}
         self._ends: dict[Hearer, Callable[[], None]] = {}
         self._catching_up = trio.CapacityLimiter(MAX_CATCHING_UP)
+        self._is_ended = False
 
     def subscribe(self, session_id: str, position: int) -> Callable[[], None]:
         """See `Subscriptions`; one that is there already begins anew."""
         self.unsubscribe(session_id)
+        self._check_open()
         if len(self._sessions) >= MAX_SUBSCRIPTIONS:
             raise OverloadedError(f"one connection hears {MAX_SUBSCRIPTIONS} sessions at most")
 
         def begin() -> None:
-            self._start(subscriber, lost)
+            self._start(subscriber, lost, session_id)
 
         def lost(error: CallboardError) -> None:
             self.unsubscribe(session_id)
@@ -93,6 +95,7 @@ class Hearing:
     def subscribe_topic(self, topic: Topic, position: int) -> Callable[[], None]:
         """See `Subscriptions`; one that is there already begins anew."""
         self.unsubscribe_topic(topic)
+        self._check_open()
 
         def begin() -> None:
             self._start(subscriber, lost)
@@ -112,9 +115,14 @@ class Hearing:
         self._end(self._topics.pop(topic, None))
 
     def end(self) -> None:
-        """Ends all of them."""
+        """Ends all of them; there are no others from then on."""
+        self._is_ended = True
         for hearer in list(self._ends):
             self._end(hearer)
+
+    def _check_open(self) -> None:
+        if self._is_ended:
+            raise ConflictError("the connection has ended")
 
     def _end(self, hearer: Hearer | None) -> None:
         if hearer is not None:
@@ -126,16 +134,31 @@ class Hearing:
     def _sees(self, entry: LogEntry) -> bool:
         return self._credential.sees(entry.stored.session_id, entry.agent)
 
-    def _start(self, hearer: Hearer, lost: Callable[[CallboardError], None]) -> None:
-        if not hearer.is_ended:
-            self._nursery.start_soon(self._bring_up, hearer, lost, name="catch up")
+    def _start(
+        self,
+        hearer: Hearer,
+        lost: Callable[[CallboardError], None],
+        session_id: str | None = None,
+    ) -> None:
+        if not (hearer.is_ended or self._is_ended):
+            self._nursery.start_soon(self._bring_up, hearer, lost, session_id, name="catch up")
 
-    async def _bring_up(self, hearer: Hearer, lost: Callable[[CallboardError], None]) -> None:
+    async def _judge(self, session_id: str) -> None:
+        """Raises `NotFoundError` when it may not know of a session: another agent may have it."""
+        row = await self._daemon.runtime.store.session(session_id)
+        if row is None or not self._credential.sees(session_id, row.agent):
+            raise NotFoundError(f"there is no session {session_id}")
+
+    async def _bring_up(
+        self, hearer: Hearer, lost: Callable[[CallboardError], None], session_id: str | None
+    ) -> None:
         try:
             while not hearer.is_ended and not hearer.is_live:
                 await hearer.joined()
                 async with self._catching_up:
                     await self._outbox.wait_room()
+                    if session_id is not None and self._credential.agents is not None:
+                        await self._judge(session_id)
                     if not hearer.is_ended:
                         await hearer.catch_up(self._daemon.runtime.store)
         except CallboardError as error:

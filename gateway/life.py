@@ -29,6 +29,7 @@ from .configuration import Configuration, set_log_level
 from .drain import STOP_SECONDS, drain
 from .gateway import FAREWELL_SECONDS, Gateway, listen, open_gateway
 from .heartbeat import Heartbeat
+from .kept_up import keep_up
 from .loop_watch import LoopWatch
 from .sd_notify import Supervisor
 from .waiting_room import waiting_room
@@ -129,8 +130,11 @@ class _Life:
         with self._loop_watch.watching():
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._watch_signals, signals, name="signals")
-                nursery.start_soon(self._reload_on_signal, name="reload on SIGHUP")
-                nursery.start_soon(self._watch_files, name="configuration files")
+                reload, watch = self._reload_on_signal, self._watch_files
+                nursery.start_soon(keep_up, "reload on SIGHUP", reload, name="reload on SIGHUP")
+                nursery.start_soon(
+                    keep_up, "configuration files", watch, name="configuration files"
+                )
                 nursery.start_soon(self._heartbeat.run, name="heartbeat")
                 nursery.start_soon(self._loop_watch.measure_lag, name="loop lag")
                 logger.info("ready at %s", self._url)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..actors.memories import JournaledMemories
 from ..embedded import host_of
-from ..runtime.errors import NotFoundError, ValidationError
+from ..runtime.errors import ConflictError, NotFoundError, ValidationError
 from ..runtime.memories import (
     MAX_MEMORY_CHARS,
     MAX_TAG_CHARS,
@@ -31,24 +31,28 @@ methods = MethodTable()
 async def list_memories(caller: Caller, params: ListMemories) -> Memories:
     """What is remembered, the latest first."""
     found = await caller.runtime.store.memories(
-        agent=params.agent, before=params.before, limit=page(params.limit)
+        agent=params.agent, before=params.before, within=caller.limits, limit=page(params.limit)
     )
-    return Memories(await _seen(caller, found))
+    return Memories(found)
 
 
 @methods.add("memory/search", Role.OPERATOR)
 async def search_memories(caller: Caller, params: SearchMemories) -> Memories:
     """Memories of an agent that hold a word of the query, the best first."""
     found = await caller.runtime.store.found_memories(
-        params.agent, params.query, limit=page(params.limit)
+        params.agent, params.query, within=caller.limits, limit=page(params.limit)
     )
-    return Memories(await _seen(caller, found))
+    return Memories(found)
 
 
 @methods.add("memory/store", Role.OPERATOR)
 async def store_memory(caller: Caller, params: StoreMemory) -> Memory:
     """Tells later sessions of a session's agent something; once, however often it is said."""
     session = await caller.session(params.session_id)
+    if caller.credential.sessions is not None:
+        raise ConflictError(
+            "this token is for certain sessions: what it stored, others of the agent would read too"
+        )
     _check(params)
     new = NewMemory(
         agent=session.agent,
@@ -63,8 +67,10 @@ async def store_memory(caller: Caller, params: StoreMemory) -> Memory:
 @methods.add("memory/delete", Role.OPERATOR)
 async def delete_memory(caller: Caller, params: OneMemory) -> Nothing:
     """Takes a memory back: no session finds it from then on."""
-    found = await caller.runtime.store.memories(memory_id=params.memory_id, limit=1)
-    if not await _seen(caller, found):
+    found = await caller.runtime.store.memories(
+        memory_id=params.memory_id, within=caller.limits, limit=1
+    )
+    if not found:
         raise NotFoundError(f"there is no memory {params.memory_id}")
     await _memories(caller).forget(params.memory_id, forgotten_by=caller.name)
     return Nothing()
@@ -85,16 +91,3 @@ def _check(params: StoreMemory) -> None:
             f"a memory has at most {MAX_TAGS} tags, of {MAX_TAG_CHARS} characters each",
             field="tags",
         )
-
-
-async def _seen(caller: Caller, found: list[Memory]) -> list[Memory]:
-    """Those of sessions that the caller may know of; a purged session's are its agent's."""
-    limits = caller.credential
-    if limits.agents is None and limits.sessions is None:
-        return found
-    seen = []
-    for memory in found:
-        session = await caller.runtime.store.session(memory.session_id)
-        if session is not None and caller.sees(session):
-            seen.append(memory)
-    return seen

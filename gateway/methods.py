@@ -38,6 +38,7 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
         params, result: Their types.
         handler: What does it.
         is_slow: Whether it may take long: it does not hold up the requests behind it.
+        is_whole: Whether it is for no token that is limited to agents or sessions.
         recall: What it answers to a request with a key that was done already, when its effect is
             an event.
         summary: One line for people.
@@ -50,6 +51,7 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
     handler: Callable[[Caller, Any], Any]
     is_slow: bool
     summary: str
+    is_whole: bool = False
     recall: Recall | None = None
 
     def refusal(self, credential: Credential) -> str | None:
@@ -60,7 +62,7 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
         """
         if not credential.role.includes(self.role):
             return f"{self.name} takes the role {self.role}; this token has {credential.role}"
-        if self.role is Role.ADMIN and credential.is_limited:
+        if (self.is_whole or self.role is Role.ADMIN) and credential.is_limited:
             return f"{self.name} is not for a token that is limited to agents or sessions"
         return None
 
@@ -77,7 +79,13 @@ class MethodTable:
         self._methods: dict[str, Method] = {}
 
     def add(
-        self, name: str, role: Role, *, is_slow: bool = False, recall: Recall | None = None
+        self,
+        name: str,
+        role: Role,
+        *,
+        is_slow: bool = False,
+        is_whole: bool = False,
+        recall: Recall | None = None,
     ) -> Callable[[Handler[Params]], Handler[Params]]:
         """Registers the decorated function; its annotations are the method's types."""
 
@@ -94,6 +102,7 @@ class MethodTable:
                 handler=handler,
                 is_slow=is_slow,
                 summary=(inspect.getdoc(handler) or "").partition("\n")[0],
+                is_whole=is_whole,
                 recall=recall,
             )
             return handler

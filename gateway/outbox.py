@@ -56,6 +56,12 @@ class Outbox:
         self._answers_size += len(data)
         self._append(data, len(data), is_answer=True)
 
+    def drop(self) -> None:
+        """Leaves out what is not on its way yet, of a client that is told to leave."""
+        self._frames.clear()
+        self._size = self._answers_size = 0
+        self._draining.unpark_all()
+
     def add(self, data: bytes) -> None:
         """Adds what a subscriber is brought up to date with; who does it looks for room before."""
         self._append(data, len(data))

@@ -1,29 +1,33 @@
-"""`provider/…` and `model/…`: who answers, and with which key; no key goes out."""
+"""`provider/…` and `model/…`: who answers; no key goes out."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
 import trio
 
-from ..config.base_url import may_carry_key, origin
 from ..config.key_store import open_key_store
-from ..config.key_text import is_key
+from ..embedded import Runtime
 from ..model_access import data_of, wish_of
-from ..providers.catalog import Wish
 from ..providers.connection_trial import ConnectionReport
-from ..providers.known_providers import KnownProvider
 from ..providers.model_services import ModelList
-from ..providers.provider_keys import has_environment_key
-from ..providers.provider_table import provider_named, providers_of
-from ..runtime.errors import AuthError, ConflictError, ValidationError
-from ..runtime.redaction import redactor
-from ..runtime.secrets import Secret
+from ..providers.provider_book import ProviderBook
+from ..providers.provider_rows import provider_rows
+from ..runtime.errors import CallboardError, ConflictError, PermissionRefused
 from ..runtime.wire.providers import (
+    ChangeProvider,
+    ChooseModel,
     DefaultModel,
-    KeyStored,
     ListModels,
+    ModelChosen,
+    NamedProvider,
+    NewProvider,
+    OneModel,
+    ProviderChanged,
     ProviderRow,
     Providers,
-    SetKey,
     TryProvider,
 )
 from ..runtime.wire.roles import Role
@@ -32,45 +36,53 @@ from .methods import MethodTable, Nothing
 
 methods = MethodTable()
 
+Result = TypeVar("Result")
+
+OWN_SETTINGS = (
+    "this server belongs to a program, which has its settings: there is no file to change"
+)
+
 
 @methods.add("provider/list", Role.OPERATOR)
 async def list_providers(caller: Caller, params: Nothing) -> Providers:
     """The providers, and whether each has a key; never a key itself."""
-    wish = wish_of(caller.runtime)
+    configuration = caller.daemon.configuration
+    if configuration is not None and configuration.book is not None:
+        return await trio.to_thread.run_sync(configuration.book.providers)
+    wish, data = wish_of(caller.runtime), data_of(caller.runtime)
 
     def rows() -> list[ProviderRow]:
-        return [_row(wish, its) for its in providers_of(wish.settings).values()]
+        store = None if data is None else open_key_store(data, wish.settings.keys, wish.environ)
+        stored = () if store is None else store.rows()
+        return provider_rows(wish.settings, wish.settings, wish.environ, stored)
 
     return Providers(await trio.to_thread.run_sync(rows))
+
+
+@methods.add("provider/create", Role.ADMIN)
+async def create_provider(caller: Caller, params: NewProvider) -> ProviderChanged:
+    """Adds a provider, which may be used at once."""
+    _check_variable(caller, params.key_env)
+    return await changed(caller, lambda book: book.create(params))
+
+
+@methods.add("provider/update", Role.ADMIN)
+async def update_provider(caller: Caller, params: ChangeProvider) -> ProviderChanged:
+    """Changes a provider, or lets it be used or not; what a turn has begun goes on."""
+    _check_variable(caller, params.key_env)
+    return await changed(caller, lambda book: book.update(params))
+
+
+@methods.add("provider/delete", Role.ADMIN)
+async def delete_provider(caller: Caller, params: NamedProvider) -> ProviderChanged:
+    """Removes a provider that was added, or what was changed of a built-in one."""
+    return await changed(caller, lambda book: book.delete(params.provider))
 
 
 @methods.add("provider/test", Role.ADMIN, is_slow=True)
 async def test_provider(caller: Caller, params: TryProvider) -> ConnectionReport:
     """Whether a provider answers, and when not, what of it fails."""
     return await caller.runtime.test_provider(params.provider, model=params.model)
-
-
-@methods.add("provider/set_key", Role.ADMIN)
-async def set_key(caller: Caller, params: SetKey) -> KeyStored:
-    """Stores a provider's key, encrypted; it is never told again."""
-    key = Secret(params.key.strip())
-    redactor.add(key)
-    wish, data = wish_of(caller.runtime), data_of(caller.runtime)
-    if not is_key(key.reveal()):
-        raise ValidationError(
-            "that is no key: it is empty, too long, or has a character that no key has", field="key"
-        )
-    if data is None:
-        raise ConflictError("this runtime keeps everything in memory: it stores no keys")
-    provider = provider_named(wish.settings, params.provider)
-    place = origin(provider.base_url)
-    if not may_carry_key(provider.base_url):
-        raise AuthError(
-            f"a key for {provider.name} is not stored: it would go to {place} in clear text"
-        )
-    store = open_key_store(data, wish.settings.keys, wish.environ)
-    _, made = await trio.to_thread.run_sync(store.put, provider.name, place, key)
-    return KeyStored(provider=provider.name, origin=place, master_key=made)
 
 
 @methods.add("model/list", Role.OBSERVER, is_slow=True)
@@ -88,24 +100,61 @@ async def refresh_models(caller: Caller, params: ListModels) -> ModelList:
 @methods.add("model/default", Role.OBSERVER)
 def default_model(caller: Caller, params: Nothing) -> DefaultModel:
     """The model that answers when nothing else names one."""
-    return DefaultModel(caller.runtime.model, caller.runtime.model_reason)
+    return default_of(caller.runtime)
 
 
-def _row(wish: Wish, its: KnownProvider) -> ProviderRow:
-    return ProviderRow(
-        name=its.name,
-        base_url=its.base_url,
-        dialect=its.dialect,
-        key=_key(wish, its),
-        is_active=its.name not in wish.settings.inactive,
-        model=its.model,
-        models=its.models,
-    )
+def default_of(runtime: Runtime) -> DefaultModel:
+    """The default model; without one, why there is none: its key may have been removed."""
+    try:
+        return DefaultModel(runtime.model, runtime.model_reason)
+    except CallboardError as error:
+        return DefaultModel("", str(error))
 
 
-def _key(wish: Wish, its: KnownProvider) -> str:
-    if has_environment_key(its.variable(wish.environ), wish.environ):
-        return "environment"
-    if origin(its.base_url) in wish.stored_places(its.name):
-        return "stored"
-    return "missing" if its.key_required else "none"
+@methods.add("model/chosen", Role.OBSERVER)
+async def chosen_model(caller: Caller, params: Nothing) -> ModelChosen:
+    """The default that the configuration names."""
+    configuration = caller.daemon.configuration
+    if configuration is None or configuration.book is None:
+        raise ConflictError(OWN_SETTINGS)
+    return await trio.to_thread.run_sync(configuration.book.default)
+
+
+@methods.add("model/set_default", Role.ADMIN)
+async def set_default_model(caller: Caller, params: ChooseModel) -> ModelChosen:
+    """Chooses the default model, or takes it back; sessions that name none have it from then on."""
+    chosen = await changed(caller, lambda book: book.choose(params.model))
+    answers = default_of(caller.runtime)
+    if params.model is None or chosen.notes or answers.model == params.model:
+        return chosen
+    note = f"{answers.model} answers all the same, {answers.reason}."
+    return msgspec.structs.replace(chosen, notes=(note,))
+
+
+@methods.add("model/add", Role.ADMIN)
+async def add_model(caller: Caller, params: OneModel) -> ProviderChanged:
+    """Says that a provider has a model which it does not list."""
+    return await changed(caller, lambda book: book.add_model(params))
+
+
+@methods.add("model/remove", Role.ADMIN)
+async def remove_model(caller: Caller, params: OneModel) -> ProviderChanged:
+    """Says so no longer."""
+    return await changed(caller, lambda book: book.remove_model(params))
+
+
+async def changed(caller: Caller, edit: Callable[[ProviderBook], Result]) -> Result:
+    """Has a change of the configuration hold, or raises a `CallboardError` and changes nothing."""
+    daemon = caller.daemon
+    if daemon.configuration is None:
+        raise ConflictError(OWN_SETTINGS)
+    return await daemon.configuration.change(edit, daemon.runtime, daemon.take_settings)
+
+
+def _check_variable(caller: Caller, key_env: str | None) -> None:
+    """No client elsewhere says which variable of the daemon goes where: so a key would go out."""
+    if key_env and not caller.daemon.is_local(caller.credential):
+        raise PermissionRefused(
+            "key_env is for commands of the daemon's own user: it says where a variable of its "
+            "environment is sent. Store the key with provider/set_key instead."
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..embedded import host_of
 from ..runtime.channel import UserQuestion
+from ..runtime.errors import NotFoundError
 from ..runtime.handles import PersonAnswer
 from ..runtime.wire.approvals import AnswerQuestion
 from ..runtime.wire.questions import ListQuestions, Questions
@@ -30,12 +31,18 @@ async def list_questions(caller: Caller, params: ListQuestions) -> Questions:
 @methods.add("question/answer", Role.OPERATOR)
 async def answer_question(caller: Caller, params: AnswerQuestion) -> Nothing:
     """Answers a question of a model; on record when this answers."""
-    for each in host_of(caller.runtime).questions.waiting():
-        if each.question_id == params.question_id:
-            await caller.session(each.session_id)
+    if caller.is_limited and not await _sees_question(caller, params.question_id):
+        raise NotFoundError(f"no question {params.question_id} is open")
     answer = PersonAnswer(text=params.text, option=params.option, answered_by=caller.name)
     await caller.runtime.answer_question(params.question_id, answer)
     return Nothing()
+
+
+async def _sees_question(caller: Caller, question_id: str) -> bool:
+    for each in host_of(caller.runtime).questions.waiting():
+        if each.question_id == question_id:
+            return await _is_seen(caller, each)
+    return False
 
 
 async def _is_seen(caller: Caller, question: UserQuestion) -> bool:

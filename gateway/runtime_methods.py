@@ -6,15 +6,24 @@ import importlib.metadata
 import os
 import time
 
+import msgspec
+
 from ..embedded import host_of
 from ..runtime.record_lists import CallFilter, CallPage
 from ..runtime.runtime_status import RuntimeStatus
+from ..runtime.store import CallRow
 from ..runtime.wire.roles import Role
 from ..runtime.wire.status import ListCalls, Status, Tools
 from ..status import actors_of
+from .byte_pages import PAGE_BYTES
 from .caller import Caller
 from .methods import MethodTable, Nothing
+from .provider_methods import default_of
 from .session_methods import page
+from .wire_json import wire_json
+
+STEP_CALLS = 10
+"""Read of the record at a time, as a page of calls fills: arguments and results may be long."""
 
 methods = MethodTable()
 
@@ -24,10 +33,11 @@ async def status(caller: Caller, params: Nothing) -> Status:
     """How the daemon is."""
     daemon = caller.daemon
     heart, loop, configuration = daemon.heartbeat, daemon.loop_watch, daemon.configuration
+    default = default_of(caller.runtime)
     return Status(
         uptime_seconds=time.monotonic() - daemon.started_at,
-        model=caller.runtime.model,
-        model_reason=caller.runtime.model_reason,
+        model=default.model,
+        model_reason=default.reason,
         connections=len(daemon.connections),
         is_stopping=daemon.is_stopping,
         version=importlib.metadata.version("callboard"),
@@ -77,7 +87,7 @@ async def list_calls(caller: Caller, params: ListCalls) -> CallPage:
     if params.session_id is not None:
         await caller.session(params.session_id)
     wanted = CallFilter(
-        limit=page(params.limit),
+        limit=min(page(params.limit), STEP_CALLS),
         before=params.before,
         session_id=params.session_id,
         name=params.name,
@@ -87,4 +97,20 @@ async def list_calls(caller: Caller, params: ListCalls) -> CallPage:
         agents=caller.credential.agents,
         session_ids=caller.credential.sessions,
     )
-    return await caller.runtime.store.call_page(wanted)
+    return await _filled(caller, wanted, params.limit)
+
+
+async def _filled(caller: Caller, wanted: CallFilter, limit: int) -> CallPage:
+    """A page that ends at so many calls, or when it is large."""
+    calls: list[CallRow] = []
+    size = 0
+    while True:
+        step = await caller.runtime.store.call_page(wanted)
+        calls += step.calls
+        size += len(wire_json(step.calls))
+        left = limit - len(calls)
+        if step.next_before is None or left <= 0 or size > PAGE_BYTES:
+            return CallPage(calls, step.next_before)
+        wanted = msgspec.structs.replace(
+            wanted, before=step.next_before, limit=min(left, STEP_CALLS)
+        )

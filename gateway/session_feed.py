@@ -12,14 +12,17 @@ from collections.abc import Callable
 import trio
 
 from ..runtime.errors import CallboardError, NotFoundError
-from ..runtime.events import LiveEvent, Stored, StreamBatch
+from ..runtime.events import AgentSwitched, LiveEvent, Stored, StreamBatch
 from ..runtime.live_state import LiveState
 from ..runtime.mailbox import Mailbox
 from ..runtime.messages import DirectoryMessage, FollowSession
+from ..runtime.redaction import redacting_logger
 from ..runtime.store import StoreReader
 from ..runtime.subscription import Subscription
 from .outbox import Outbox
 from .shared_frame import SharedFrame, snapshot_frame, update_frame
+
+logger = redacting_logger(__name__)
 
 PAGE_EVENTS = 128
 """Events that are read of the record at a time, for one subscriber."""
@@ -154,6 +157,8 @@ class SessionFeed:
                 if self._directory.is_closed or isinstance(error, NotFoundError):
                     self._fail(error)
                     return
+            except Exception:  # this session is heard anew; all others, and the daemon, go on
+                logger.exception("what happens in %s can't be told", self.session_id)
             finally:
                 subscription.close()
             self._leave()
@@ -171,6 +176,9 @@ class SessionFeed:
     def _leave(self) -> None:
         if self.joined.is_set():  # or others wait for it still
             self.joined = trio.Event()
+        self._leave_live()
+
+    def _leave_live(self) -> None:
         for subscriber in self._subscribers:
             if subscriber.is_live:
                 subscriber.fall_behind()
@@ -186,6 +194,8 @@ class SessionFeed:
                 return
             self.head_seq = update.seq
             self.live.fold_stored(update.event)
+            if isinstance(update.event, AgentSwitched):
+                self._leave_live()  # whether they may know of it is judged again
         elif not isinstance(update, StreamBatch) or update.events:
             self.live.fold(update)
         frame = SharedFrame(self.session_id, update)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..runtime.errors import ConflictError, OverloadedError, ValidationError
 from ..runtime.events import InputAccepted, TurnStarted
 from ..runtime.feed_reader import DoneRequest
-from ..runtime.store import SessionRow
+from ..runtime.store import MessageRow, SessionRow
 from ..runtime.wire.roles import Role
 from ..runtime.wire.sessions import (
     Cancel,
@@ -19,6 +19,7 @@ from ..runtime.wire.sessions import (
     Subscribed,
     Ticket,
 )
+from .byte_pages import byte_page
 from .caller import Caller
 from .methods import MethodTable, Nothing
 from .topic_methods import check_epoch
@@ -69,12 +70,16 @@ async def get_session(caller: Caller, params: OneSession) -> SessionRow:
 
 @methods.add("session/messages", Role.OBSERVER)
 async def list_messages(caller: Caller, params: ListMessages) -> Messages:
-    """Messages of a session."""
+    """Messages of a session, by page."""
     await caller.session(params.session_id)
-    rows = await caller.runtime.store.messages(
-        params.session_id, after=params.after, limit=page(params.limit)
-    )
-    return Messages(rows)
+    store = caller.runtime.store
+
+    async def read(last: MessageRow | None, count: int) -> list[MessageRow]:
+        after = params.after if last is None else last.position
+        return await store.messages(params.session_id, after=after, limit=count)
+
+    rows, has_more = await byte_page(read, page(params.limit))
+    return Messages(rows, has_more)
 
 
 async def _prompted(caller: Caller, done: DoneRequest) -> Ticket:

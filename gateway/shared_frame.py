@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from ..runtime.events import CallProgress, LiveEvent, Stored, StreamBatch
 from ..runtime.live_state import UnderWay, joined
 from ..runtime.rpc import RpcAnswer, RpcNotification
@@ -11,8 +9,7 @@ from ..runtime.topics import LogEntry, StoredBytes, Topic
 from ..runtime.wire.topics import TopicCurrent
 from ..runtime.wire.updates import Snapshot
 from .text_frame import text_frame
-
-_ENCODER = msgspec.json.Encoder()
+from .wire_json import wire_json
 
 
 class SharedFrame:
@@ -99,4 +96,4 @@ def answer_frame(answer: RpcAnswer) -> bytes:
 
 
 def _encoded(frame: object) -> bytes:
-    return text_frame(_ENCODER.encode(frame))
+    return text_frame(wire_json(frame))

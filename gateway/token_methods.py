@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import trio
 
 from ..config.credentials import Credential
@@ -34,11 +36,15 @@ async def list_tokens(caller: Caller, params: Nothing) -> Tokens:
 @methods.add("token/create", Role.ADMIN)
 async def create_token(caller: Caller, params: NewToken) -> TokenText:
     """Makes a token, and tells it this once."""
-    credentials = caller.daemon.credentials
+    credentials, by = caller.daemon.credentials, _asking(caller)
 
     def create() -> str:
         return credentials.create(
-            params.name, params.role, agents=params.agents, sessions=params.sessions
+            params.name,
+            params.role,
+            agents=params.agents,
+            sessions=params.sessions,
+            by=by,
         ).reveal()
 
     return TokenText(params.name, await trio.to_thread.run_sync(create))
@@ -47,9 +53,9 @@ async def create_token(caller: Caller, params: NewToken) -> TokenText:
 @methods.add("token/rotate", Role.ADMIN)
 async def rotate_token(caller: Caller, params: NamedToken) -> TokenText:
     """Makes a new token in the place of one, and ends the connections of the old one."""
-    credentials = caller.daemon.credentials
+    credentials, by = caller.daemon.credentials, _asking(caller)
     gone = await _digests(caller, params.name)
-    token = await trio.to_thread.run_sync(lambda: credentials.rotate(params.name).reveal())
+    token = await trio.to_thread.run_sync(lambda: credentials.rotate(params.name, by=by).reveal())
     _end(caller, gone, "its token was rotated")
     return TokenText(params.name, token)
 
@@ -58,9 +64,15 @@ async def rotate_token(caller: Caller, params: NamedToken) -> TokenText:
 async def revoke_token(caller: Caller, params: NamedToken) -> Nothing:
     """Ends a token, and its connections."""
     gone = await _digests(caller, params.name)
-    await trio.to_thread.run_sync(caller.daemon.credentials.revoke, params.name)
+    revoke = partial(caller.daemon.credentials.revoke, params.name, by=_asking(caller))
+    await trio.to_thread.run_sync(revoke)
     _end(caller, gone, "its token was revoked")
     return Nothing()
+
+
+def _asking(caller: Caller) -> Credential | None:
+    """Whom the file must still have: not the credential of this process, which it never has."""
+    return None if caller.daemon.is_local(caller.credential) else caller.credential
 
 
 async def _digests(caller: Caller, name: str) -> list[str]:
@@ -73,6 +85,7 @@ def _end(caller: Caller, digests: list[str], reason: str) -> None:
 
     def end() -> None:
         for digest in digests:
-            caller.daemon.end_connections(digest, reason)
+            is_own = digest == caller.credential.digest
+            caller.daemon.end_connections(digest, reason, at_once=not is_own)
 
     caller.afterwards(end)

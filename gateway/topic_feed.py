@@ -16,6 +16,7 @@ from ..runtime.inbox import EventInboxes
 from ..runtime.redaction import redacting_logger
 from ..runtime.store import StoreReader
 from ..runtime.topics import TOPIC_OF, LogEntry, Topic
+from .kept_up import keep_up
 from .outbox import Outbox
 from .shared_frame import TopicFrame, current_frame
 
@@ -77,6 +78,11 @@ class TopicSubscriber:
         if not self._sees(entry) or self.outbox.offer(frame):
             self.position = entry.seq
         else:
+            self.fall_behind()
+
+    def fall_behind(self) -> None:
+        """From here on it is brought up to date from the record, if it was live."""
+        if self.is_live:
             self.is_live = False
             self._falls_behind()
 
@@ -144,7 +150,7 @@ class TopicFeed:
         self._subscribers.append(subscriber)
         if not self._is_running:
             self._is_running = True
-            self._nursery.start_soon(self.run, name="feed of topics")
+            self._nursery.start_soon(keep_up, "the feed of topics", self.run, name="feed of topics")
         return subscriber
 
     def remove(self, subscriber: TopicSubscriber) -> None:
@@ -167,6 +173,8 @@ class TopicFeed:
                     await self._woken.wait()
         finally:
             forget()
+            for subscriber in self._subscribers:  # what one missed by a crash, the record has
+                subscriber.fall_behind()
 
     def _wake(self, events: tuple[Stored, ...]) -> None:
         if any(type(stored.event) in TOPIC_OF for stored in events):

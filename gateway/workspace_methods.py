@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import trio
 
 from ..embedded import host_of
-from ..runtime.errors import ValidationError
 from ..runtime.undo_report import UndoReport
 from ..runtime.wire.roles import Role
 from ..runtime.wire.sessions import OneSession
 from ..runtime.wire.workspaces import Changes, Root, Roots, UndoChanges
 from .caller import Caller
 from .methods import MethodTable, Nothing
+from .workspaces import checked_root
 
 methods = MethodTable()
 
@@ -47,10 +45,5 @@ def list_roots(caller: Caller, params: Nothing) -> Roots:
 @methods.add("root/add", Role.ADMIN)
 async def add_root(caller: Caller, params: Root) -> Roots:
     """Lets sessions work below one more folder, until the daemon ends."""
-    path = params.path
-    if not path.startswith("/") or not path.rstrip("/") or "\0" in path:
-        raise ValidationError(f"{path!r} is not an absolute path below /", field="path")
-    if not await trio.to_thread.run_sync(Path(path).is_dir):
-        raise ValidationError(f"{path!r} is no folder", field="path")
-    caller.daemon.add_root(path)
+    caller.daemon.add_root(await trio.to_thread.run_sync(checked_root, params.path))
     return Roots(list(caller.daemon.roots))

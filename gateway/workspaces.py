@@ -7,16 +7,20 @@ from pathlib import Path
 
 import trio
 
+from ..embedded import host_of
 from ..runtime.errors import StorageError, ValidationError
 from ..runtime.identity import new_id
 from .daemon import Daemon
+
+SECRET_FOLDERS = (".ssh", ".gnupg", ".aws", ".kube", ".docker", ".password-store")
+"""Of a home, where programs keep keys: no workspace lies in them, whatever the roots are."""
 
 
 async def chosen_workspace(daemon: Daemon, wanted: str | None) -> Path:
     """The folder that a client named, or a new one.
 
     Raises:
-        ValidationError: It lies below none of the roots.
+        ValidationError: It lies below none of the roots, or where keys or callboard's data are.
     """
     return await trio.to_thread.run_sync(_chosen, daemon, wanted)
 
@@ -32,7 +36,7 @@ def _chosen(daemon: Daemon, wanted: str | None) -> Path:
             ) from error
         return folder
     real = os.path.realpath(wanted)
-    roots = [os.path.realpath(root) for root in daemon.roots]
+    roots = [real_root for root in daemon.roots if (real_root := os.path.realpath(root)) != "/"]
     own = os.path.realpath(daemon.workspaces)
     is_below = any(os.path.commonpath([real, root]) == root for root in roots)
     if not os.path.isabs(wanted) or not (is_below or os.path.dirname(real) == own):
@@ -41,4 +45,33 @@ def _chosen(daemon: Daemon, wanted: str | None) -> Path:
             "FOLDER`, or leave the workspace out to get a new folder.",
             field="workspace",
         )
+    if os.path.dirname(real) != own:
+        _check_open(daemon, wanted, real)
     return Path(real)
+
+
+def _check_open(daemon: Daemon, wanted: str, real: str) -> None:
+    """Raises `ValidationError` for a folder in which tools would find keys, tokens or the record."""
+    home = Path.home()
+    own = (daemon.workspaces.parent, *host_of(daemon.runtime).plan.forbidden)
+    for closed in (*own, *(home / name for name in SECRET_FOLDERS)):
+        folder = os.path.realpath(closed)
+        if os.path.commonpath([real, folder]) == folder:
+            raise ValidationError(
+                f"{wanted!r} can't be a workspace: it lies in {folder}, where keys or callboard's "
+                "own data are. Choose a project's own folder.",
+                field="workspace",
+            )
+
+
+def checked_root(path: str) -> str:
+    """A folder that may be a root; blocks.
+
+    Raises:
+        ValidationError: It can't be a root.
+    """
+    if not path.startswith("/") or "\0" in path or os.path.realpath(path) == "/":
+        raise ValidationError(f"{path!r} is not an absolute path below /", field="path")
+    if not os.path.isdir(path):
+        raise ValidationError(f"{path!r} is no folder", field="path")
+    return path

@@ -18,6 +18,7 @@ from .rehearsal_steps import (
     ReadFile,
     RunCode,
     SearchFiles,
+    SearchWeb,
     WriteFile,
 )
 
@@ -30,6 +31,7 @@ _BLANK: Mapping[str, Intent] = {
     "move_file": MoveFile("", ""),
     "delete_file": DeleteFile(""),
     "search_files": SearchFiles(""),
+    "web_search": SearchWeb(""),
     "web_fetch": FetchUrl(""),
     "http_request": FetchUrl(""),
     "run_code": RunCode("code", ""),
@@ -74,6 +76,8 @@ def as_run(intent: Intent, arguments: Mapping[str, Any]) -> Intent:
                 glob=_text(arguments, "glob", "") or None,
                 is_regex=True,
             )
+        case SearchWeb():
+            return SearchWeb(_text(arguments, "query", intent.query))
         case FetchUrl():
             return FetchUrl(_text(arguments, "url", intent.url))
         case RunCode():

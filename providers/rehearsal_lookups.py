@@ -16,7 +16,15 @@ from .rehearsal_operands import (
     operand_after,
     raw_text,
 )
-from .rehearsal_steps import FetchUrl, ListFolder, ResultOf, RunCode, SearchFiles, WriteFile
+from .rehearsal_steps import (
+    FetchUrl,
+    ListFolder,
+    ResultOf,
+    RunCode,
+    SearchFiles,
+    SearchWeb,
+    WriteFile,
+)
 from .rehearsal_tokens import Kind, Token
 from .rehearsal_words import Action, words
 
@@ -31,6 +39,7 @@ _EVERYWHERE = words(
     "all every any files file workspace project folder directory here this my the everywhere "
     "documents current whole entire it's texts these code"
 )
+_WEB = words("web internet online google")
 _COMMAND_LEADS = words(
     "the a this that following piece of code script snippet command program some bit in with "
     "using it please : shell terminal line one-liner"
@@ -86,6 +95,9 @@ def read_search(draft: Draft, clause: Clause) -> None:
     if _seeks_time(clause):
         read_clock(draft, body)
         return
+    if query := _web_query(draft, body, leads=not clause.verb.endswith("for")):
+        draft.found((ResultOf(draft.add(SearchWeb(query)), query),))
+        return
     named = [t for t in body if t.kind is Kind.PATH]
     quotes = [token for token in body if token.literal]
     by_name = {t.word for t in body} & {"named", "called", "file", "files"}
@@ -112,6 +124,26 @@ def read_search(draft: Draft, clause: Clause) -> None:
         number = draft.add(SearchFiles(pattern, scope, glob, is_regex))
         draft.found((ResultOf(number, pattern),))
     draft.named([t.text for t in named if t.text in paths and not t.text.endswith("/")])
+
+
+def _web_query(draft: Draft, body: tuple[Token, ...], *, leads: bool) -> str:
+    """What is looked for in `the web for trio` and `trio on the internet`; else nothing."""
+    spoken = [token.word for token in body]
+    start = 1 if spoken[:1] == ["the"] else 0
+    if leads and spoken[start : start + 1] and spoken[start] in _WEB:
+        wanted = body[start + 1 :]
+    elif spoken[-1:] and spoken[-1] in _WEB:
+        wanted = body[:-1]
+        for lead in ({"the"}, {"on", "in"}):
+            wanted = wanted[:-1] if wanted and wanted[-1].word in lead else wanted
+        if len(wanted) + 1 == len(body) and spoken[-1] != "online":
+            return ""  # no "on" leads to it: the word itself is looked for
+    else:
+        return ""
+    literal = next((token.text for token in wanted if token.literal), None)
+    while wanted and wanted[0].word in {"for", "about", "me"}:
+        wanted = wanted[1:]
+    return literal or raw_text(draft.text, list(wanted)).strip()
 
 
 def _globs(body: tuple[Token, ...]) -> list[str]:

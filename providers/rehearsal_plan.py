@@ -30,6 +30,7 @@ from .rehearsal_steps import (
     RunCode,
     Said,
     SearchFiles,
+    SearchWeb,
     Step,
     WriteFile,
 )
@@ -145,6 +146,8 @@ def _tool_call(
             )
             found = {"pattern": pattern} | {k: v for k, v in scope.items() if v}
             return "search_files", found
+        case SearchWeb():
+            return "web_search", {"query": intent.query}
         case FetchUrl():
             return _first_of(("web_fetch", "http_request"), tools), {"url": intent.url}
         case RunCode():

@@ -21,6 +21,7 @@ from .rehearsal_steps import (
     ReadFile,
     RunCode,
     SearchFiles,
+    SearchWeb,
     Step,
     Understanding,
     WriteFile,
@@ -45,6 +46,7 @@ _ABILITIES = (
     ("search_files", "search files for a text"),
     ("move_file", "move or rename a file"),
     ("delete_file", "delete a file"),
+    ("web_search", "search the web for something"),
     ("web_fetch", "fetch a web page"),
     ("http_request", "fetch a web address"),
     ("run_code", "run a piece of Python or bash"),
@@ -123,6 +125,8 @@ def _doing(intent: Intent) -> str:
             return f'searching for "{_shortened(intent.pattern or intent.glob or "")}"'
         case FetchUrl():
             return f"fetching {intent.url}"
+        case SearchWeb():
+            return f'searching the web for "{_shortened(intent.query)}"'
         case RunCode():
             return f"running {intent.language}"
         case _:
@@ -178,6 +182,9 @@ def _success(intent: Intent, outcome: Outcome) -> str:
         case FetchUrl():
             told = _told(f"{intent.url} says", f"{intent.url} sent no text.", _shown(value))
             return told + _more(value)
+        case SearchWeb():
+            found = f'on the web for "{_shortened(intent.query)}"'
+            return _told(f"Found {found}", f"Found nothing {found}.", _shown(value))
         case RunCode():
             return _run_report(intent, outcome)
         case _:

@@ -80,7 +80,7 @@ def text_of(value: Any) -> str | None:
     for field in ("content", "stdout", "text", "body"):
         if isinstance(value.get(field), str):
             return str(value[field])
-    for field, line in (("entries", _entry_line), ("matches", _match_line)):
+    for field, line in (("entries", _entry_line), ("matches", _match_line), ("results", _hit_line)):
         rows = value.get(field)
         if isinstance(rows, list):
             return "\n".join(line(row) for row in rows)
@@ -98,6 +98,12 @@ def _match_line(row: Any) -> str:
         return str(row)
     where = row.get("file", row.get("path", ""))
     return f"{where}:{row['line']}: {row.get('text', '')}" if "line" in row else str(where)
+
+
+def _hit_line(row: Any) -> str:
+    if not isinstance(row, dict):
+        return str(row)
+    return f"{row.get('title', '')} {row.get('url', '')} {row.get('snippet', '')}".strip()
 
 
 def remembered(items: Sequence[Item]) -> Memory:

@@ -90,6 +90,12 @@ class SearchFiles(msgspec.Struct, frozen=True):
     is_regex: bool = False
 
 
+class SearchWeb(msgspec.Struct, frozen=True):
+    """Words looked for on the web."""
+
+    query: str
+
+
 class FetchUrl(msgspec.Struct, frozen=True):
     """What an address on the web answers."""
 
@@ -112,6 +118,7 @@ Intent = (
     | MoveFile
     | DeleteFile
     | SearchFiles
+    | SearchWeb
     | FetchUrl
     | RunCode
 )

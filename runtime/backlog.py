@@ -86,10 +86,13 @@ class Backlog:
         results = self._record(list(imported_entries(events)))
         return [stored for result in results if isinstance(result, tuple) for stored in result]
 
-    def forget(self, session_ids: Sequence[str]) -> None:
-        """These sessions are gone."""
+    def purge(self, session_ids: Sequence[str]) -> list[Stored]:
+        """See `RecordUpkeep.purge`."""
+        self.settle()
+        purged = self._ledger.purge(session_ids)
         for session_id in session_ids:
             self._heads.pop(session_id, None)
+        return purged
 
     def waiting(self, session_id: str) -> list[Stored]:
         """The events of a session that have no rows yet, in order, without making them."""

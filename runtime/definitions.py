@@ -289,6 +289,8 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
         output: A JSON value, for the model.
         display: One line, for people; may be empty.
         artifacts: What the call left behind.
+        both_ends: Fields of `output` that are texts: when it is too large for the model, these are
+            shortened in their middle. Without them it is cut after its beginning.
 
     Example:
         @callboard.tool
@@ -300,6 +302,7 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     output: Any = None
     display: str = ""
     artifacts: tuple[Artifact, ...] = ()
+    both_ends: tuple[str, ...] = ()
 
 
 MAX_OUTPUT_TOKENS = 10_000_000

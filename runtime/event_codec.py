@@ -39,11 +39,11 @@ def encode_event(event: DurableEvent) -> tuple[DurableEvent, bytes]:
     try:
         data = _ENCODER.encode(event)
     except UnicodeEncodeError:
-        event = _with_texts(event, without_surrogates)
+        event = with_texts(event, without_surrogates)
         data = _ENCODER.encode(event)
     # Base64 is not searched: the files in it have been, and megabytes take long.
     if redactor.finds(_ENCODER.encode(_with_files(event, _emptied)) if has_files else data):
-        event = _with_texts(event, mask)
+        event = with_texts(event, mask)
         data = _ENCODER.encode(event)
     if len(data) > MAX_EVENT_BYTES:
         raise ValidationError(
@@ -98,7 +98,8 @@ def _emptied(_: bytes) -> bytes:
     return b""
 
 
-def _with_texts(value: _Value, change: Callable[[str], str]) -> _Value:
+def with_texts(value: _Value, change: Callable[[str], str]) -> _Value:
+    """A struct with all texts in it changed, however deep."""
     changed: Any = value
     if type(value) is str:  # an enumeration's member is one too, and stays
         changed = change(changed)
@@ -107,10 +108,10 @@ def _with_texts(value: _Value, change: Callable[[str], str]) -> _Value:
         if (masked := change(text)) != text:
             changed = msgspec.Raw(masked.encode())
     elif isinstance(value, tuple):
-        changed = tuple(_with_texts(item, change) for item in value)
+        changed = tuple(with_texts(item, change) for item in value)
     elif isinstance(value, msgspec.Struct):
         fields = {
-            name: _with_texts(getattr(value, name), change) for name in value.__struct_fields__
+            name: with_texts(getattr(value, name), change) for name in value.__struct_fields__
         }
         changed = msgspec.structs.replace(value, **fields)
     return changed  # type: ignore[no-any-return]

@@ -273,6 +273,10 @@ class SessionRestored(Event, frozen=True, kw_only=True, tag="session_restored"):
     """The session is back in lists."""
 
 
+class SessionPurged(Event, frozen=True, kw_only=True, tag="session_purged"):
+    """Nothing of the session is on record any more; the last thing that its topic tells of it."""
+
+
 DurableEvent = (
     SessionCreated
     | InputAccepted
@@ -313,6 +317,7 @@ DurableEvent = (
     | TitleSet
     | SessionDeleted
     | SessionRestored
+    | SessionPurged
 )
 
 

@@ -107,6 +107,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, tag="change", omit_defau
         call_id: The call, or the undoing, that it belongs to.
         actions: In their order.
         undoes: The changes that are taken back by it.
+        left: Which actions of those, by their place, are not: they can be taken back later.
         unkept: What a program changed besides and can't be put back, with why.
     """
 
@@ -116,6 +117,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, tag="change", omit_defau
     at_ms: int
     actions: tuple[Action, ...]
     undoes: tuple[str, ...] = ()
+    left: tuple[int, ...] = ()
     unkept: tuple[str, ...] = ()
 
 
@@ -132,11 +134,13 @@ class KnownChange(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         change: What it does.
         is_whole: Whether it ended; one that did not may have been done in part.
+        remaining: Which of its actions, by their place, were not taken back since.
         is_undone: Whether it was taken back since, as a whole.
     """
 
     change: Change
     is_whole: bool
+    remaining: tuple[int, ...]
     is_undone: bool = False
 
 
@@ -158,17 +162,29 @@ def known_changes(entries: list[Change | ChangeEnded]) -> list[KnownChange]:
     """The changes that happened, in their order; those of nothing are left out."""
     changes = {entry.change_id: entry for entry in entries if isinstance(entry, Change)}
     ended = {entry.change_id: entry for entry in entries if isinstance(entry, ChangeEnded)}
-    undone: set[str] = set()
+    undoings: dict[str, list[Change]] = {}
     known: list[KnownChange] = []
     # From the end: an undoing that was itself taken back takes nothing back.
     for change in reversed(changes.values()):
         end = ended.get(change.change_id)
         if end is not None and end.is_void:
             continue
-        is_undone = change.change_id in undone
+        taken_back = undoings.get(change.change_id, [])
+        remaining = set(range(len(change.actions)))
+        for undoing in taken_back:
+            remaining &= set(undoing.left)
+        is_undone = bool(taken_back) and not remaining
         if end is not None and not is_undone:
-            undone.update(change.undoes)
-        known.append(KnownChange(change=change, is_whole=end is not None, is_undone=is_undone))
+            for change_id in change.undoes:
+                undoings.setdefault(change_id, []).append(change)
+        known.append(
+            KnownChange(
+                change=change,
+                is_whole=end is not None,
+                remaining=tuple(sorted(remaining)),
+                is_undone=is_undone,
+            )
+        )
     known.reverse()
     return known
 

@@ -70,7 +70,9 @@ def parse_url(text: str, base: HttpUrl | None = None) -> HttpUrl:
     if url.scheme and url.scheme not in DEFAULT_PORTS:
         raise not_allowed(_shown(text))
     if url.userinfo:
-        raise _invalid("a URL holds no user name or password; send an Authorization header")
+        raise _invalid(
+            "a URL holds no user name or password; http_request can send an Authorization header"
+        )
     if not url.scheme or not _HOST.fullmatch(host):
         raise _invalid(f"{_shown(text)!r} is no URL with http:// or https:// and a host")
     port = DEFAULT_PORTS[url.scheme] if url.port is None else url.port

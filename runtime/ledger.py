@@ -32,6 +32,7 @@ from .ledger_clock import LedgerClock
 from .memory_table import memory_problem
 from .permission_table import GUARDED, PermissionCheck
 from .projection import Projection
+from .purge_table import purge_sessions
 from .request_table import duplicate, request_of
 from .store import Append, CommitResult
 from .stream import Usage
@@ -137,6 +138,11 @@ class Ledger:
             return work(self._connection)
         except apsw.Error as error:
             raise storage_error(self._name, error) from error
+
+    def purge(self, session_ids: Sequence[str]) -> list[Stored]:
+        """See `RecordUpkeep.purge`."""
+        at_ms = self._now_ms()
+        return self.keep_up(lambda connection: purge_sessions(connection, session_ids, at_ms))
 
     def _transact(self, entries: Sequence[Entry | ValidationError]) -> list[CommitResult]:
         execute = self._connection.execute

@@ -120,15 +120,26 @@ def indexed(text: str) -> str:
 
 
 def query_of(text: str) -> str:
-    """A full-text query that finds any of the words of a text; empty when there is none.
+    """A full-text query that finds any of the words of a text; empty when there is none."""
+    return " OR ".join(map(word_query, words_of(text)))
 
-    Each word is quoted: no sign, and no word such as NEAR or NOT, has a meaning of its own. What an
-    unspaced script writes together stands together.
+
+def word_query(word: str) -> str:
+    """A full-text query for one word.
+
+    It is quoted: no sign, and no word such as NEAR or NOT, has a meaning of its own. What an unspaced
+    script writes together stands together. The index folds letters one by one; where the word folds
+    further than that (ß and ss, the last sigma of a Greek word), both are looked for.
     """
-    return " OR ".join(f'"{indexed(word).strip()}"' for word in words_of(text))
+    folded = word.casefold()
+    forms = (word,) if folded == word.lower() else (word, folded)
+    quoted = [f'"{indexed(form).strip()}"' for form in forms]
+    return quoted[0] if len(quoted) == 1 else f"({' OR '.join(quoted)})"
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a query, each once and in lower case; no other sign counts."""
-    words = dict.fromkeys(word.casefold() for word in _WORDS.findall(text))
-    return list(words)[:MAX_QUERY_WORDS]
+    """The words of a query, each once, as it first stands there; no other sign counts."""
+    words: dict[str, str] = {}
+    for word in _WORDS.findall(text):
+        words.setdefault(word.casefold(), word)
+    return list(words.values())[:MAX_QUERY_WORDS]

@@ -14,9 +14,17 @@ from .feed_reader import DoneRequest
 from .ledger import Ledger, wall_clock_ms
 from .memories import Memory
 from .migrations import migrate
-from .purge_table import purge_sessions
 from .queries import Queries
-from .record_lists import CallFilter, CallPage, Hit, Search, SessionFilter, SessionPage
+from .record_lists import (
+    NO_LIMITS,
+    CallFilter,
+    CallPage,
+    Hit,
+    Limits,
+    Search,
+    SessionFilter,
+    SessionPage,
+)
 from .request_key import RequestKey
 from .search_table import index_step
 from .spending import Spending
@@ -141,9 +149,10 @@ class _MemoryStore:
         session_id: str | None = None,
         approval_id: str | None = None,
         state: str | None = None,
+        within: Limits = NO_LIMITS,
         limit: int = 100,
     ) -> list[ApprovalRow]:
-        return self._settled().approvals(session_id, approval_id, state, limit)
+        return self._settled().approvals(session_id, approval_id, state, within, limit)
 
     async def grants(
         self, *, grant_id: str | None = None, include_ended: bool = False, limit: int | None = None
@@ -168,12 +177,15 @@ class _MemoryStore:
         agent: str | None = None,
         memory_id: str | None = None,
         before: str | None = None,
+        within: Limits = NO_LIMITS,
         limit: int = 100,
     ) -> list[Memory]:
-        return self._settled().memories(agent, memory_id, before, limit)
+        return self._settled().memories(agent, memory_id, before, within, limit)
 
-    async def found_memories(self, agent: str, query: str, *, limit: int) -> list[Memory]:
-        return self._settled().found_memories(agent, query, limit)
+    async def found_memories(
+        self, agent: str, query: str, *, within: Limits = NO_LIMITS, limit: int
+    ) -> list[Memory]:
+        return self._settled().found_memories(agent, query, within, limit)
 
     async def session_page(self, wanted: SessionFilter) -> SessionPage:
         return self._settled().session_page(wanted)
@@ -198,10 +210,9 @@ class _MemoryStore:
         self._open()
         return self._backlog.keep_up(index_step)
 
-    async def purge(self, session_ids: Sequence[str]) -> None:
+    async def purge(self, session_ids: Sequence[str]) -> list[Stored]:
         self._open()
-        self._backlog.keep_up(lambda connection: purge_sessions(connection, session_ids))
-        self._backlog.forget(session_ids)
+        return self._backlog.purge(session_ids)
 
     async def marked_files(self) -> list[str]:
         return self._settled().marked_files()

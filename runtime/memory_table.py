@@ -9,6 +9,7 @@ import apsw
 
 from .event_codec import decode_event
 from .events import DurableEvent, MemoryForgotten, MemoryStored
+from .list_table import LIMITS
 from .memories import MAX_MEMORIES, Memory, indexed
 
 MemoryEvent = MemoryStored | MemoryForgotten
@@ -23,17 +24,17 @@ join events e on e.session = m.session and e.seq = m.stored_seq
 SELECT_MEMORIES = (
     f"{_SELECT} where (?1 is null or m.agent = ?1) and (?2 is null or m.memory_id = ?2)"
     " and (?3 is null or m.id < (select id from memories where memory_id = ?3))"
-    " order by m.id desc limit ?4"
+    f"{LIMITS} order by m.id desc limit ?"
 )
-"""By agent, by id, stored before that one, as many."""
+"""By agent, by id, stored before that one, within limits, as many."""
 
 # A tag is said on purpose: it counts as much as two words of the text.
 SEARCH_MEMORIES = (
     f"{_SELECT} join memory_words w on w.rowid = m.id"
-    " where memory_words match ?1 and m.agent = ?2"
-    " order by bm25(memory_words, 1.0, 2.0), m.id desc limit ?3"
+    f" where memory_words match ?1 and m.agent = ?2{LIMITS}"
+    " order by bm25(memory_words, 1.0, 2.0), m.id desc limit ?"
 )
-"""By words, agent, as many."""
+"""By words, agent, within limits, as many."""
 
 
 def keep_memory(

@@ -228,6 +228,17 @@ create virtual table message_words using fts5 (
 );
 """
 
+_PURGED = """
+create table purged (
+  id integer primary key,
+  session_id text not null,
+  agent text not null,
+  seq integer not null,
+  at_ms integer not null,
+  event blob not null
+) strict;
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     _FIRST,
     _CACHE_WRITES,
@@ -236,6 +247,7 @@ MIGRATIONS: tuple[str, ...] = (
     _MEMORY,
     _WIRE,
     _SEARCH,
+    _PURGED,
 )
 """Step N brings a file from version N-1 to N."""
 

@@ -47,6 +47,7 @@ class ChangedFiles(msgspec.Struct, frozen=True, kw_only=True):
         more: How many further ones there are.
         why_not: Why that is not known; then nothing else is told.
         not_undoable: What of it can't be taken back, with why.
+        repositories: Folders in which a repository was made, whose settings are not protected.
     """
 
     created: tuple[str, ...] = ()
@@ -55,6 +56,7 @@ class ChangedFiles(msgspec.Struct, frozen=True, kw_only=True):
     more: int = 0
     why_not: str = ""
     not_undoable: tuple[str, ...] = ()
+    repositories: tuple[str, ...] = ()
 
 
 class Ran(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,6 +186,10 @@ class Processes(Protocol):
 
     async def write(self, process_id: str, text: str) -> None:
         """Writes to its input."""
+        ...
+
+    async def close_input(self, process_id: str) -> None:
+        """Ends its input: what reads to the end goes on. Idempotent."""
         ...
 
     async def kill(self, process_id: str) -> BackgroundProcess:

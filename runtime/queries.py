@@ -15,7 +15,7 @@ from .feed_reader import DoneRequest
 from .input_table import LATE_CALLS, LATE_QUESTIONS, SELECT_INPUTS, WAKING
 from .ledger import storage_error
 from .ledger_clock import SEEN_AT_MS
-from .list_table import TREE, call_condition, names, session_condition
+from .list_table import LIMITS, TREE, call_condition, limits, names, session_condition
 from .memories import Memory, query_of
 from .memory_table import SEARCH_MEMORIES, SELECT_MEMORIES, memory_of
 from .permission_rows import (
@@ -25,7 +25,7 @@ from .permission_rows import (
     approval_row,
     grant_row,
 )
-from .record_lists import CallFilter, CallPage, Hit, Search, SessionFilter, SessionPage
+from .record_lists import CallFilter, CallPage, Hit, Limits, Search, SessionFilter, SessionPage
 from .request_key import RequestKey
 from .request_table import SELECT_REQUEST
 from .search_table import find_matches
@@ -232,14 +232,20 @@ class Queries:
         return read_spending(self._rows, session_id, turn_id)
 
     def approvals(
-        self, session_id: str | None, approval_id: str | None, state: str | None, limit: int
+        self,
+        session_id: str | None,
+        approval_id: str | None,
+        state: str | None,
+        within: Limits,
+        limit: int,
     ) -> list[ApprovalRow]:
         """See `StoreReader.approvals`."""
         where, values = _filtered(
             {"s.session_id": session_id, "a.approval_id": approval_id, "a.state": state}
         )
-        sql = f"{SELECT_APPROVALS} where {where} order by a.id desc limit ?"
-        return self._decoded(approval_row, self._rows(sql, (*values, _bound(limit))))
+        sql = f"{SELECT_APPROVALS} where {where}{LIMITS} order by a.id desc limit ?"
+        bound = (*values, *limits(within.agents, within.session_ids), _bound(limit))
+        return self._decoded(approval_row, self._rows(sql, bound))
 
     def grants(
         self, grant_id: str | None, include_ended: bool, limit: int | None
@@ -330,15 +336,22 @@ class Queries:
         return [row[0] for row in self._rows(WAKING, ())]
 
     def memories(
-        self, agent: str | None, memory_id: str | None, before: str | None, limit: int
+        self,
+        agent: str | None,
+        memory_id: str | None,
+        before: str | None,
+        within: Limits,
+        limit: int,
     ) -> list[Memory]:
         """See `StoreReader.memories`."""
-        return self._memories(SELECT_MEMORIES, (agent, memory_id, before, _bound(limit)))
+        bound = (*limits(within.agents, within.session_ids), _bound(limit))
+        return self._memories(SELECT_MEMORIES, (agent, memory_id, before, *bound))
 
-    def found_memories(self, agent: str, query: str, limit: int) -> list[Memory]:
+    def found_memories(self, agent: str, query: str, within: Limits, limit: int) -> list[Memory]:
         """See `StoreReader.found_memories`."""
         words = query_of(query)
-        return self._memories(SEARCH_MEMORIES, (words, agent, _bound(limit))) if words else []
+        bound = (*limits(within.agents, within.session_ids), _bound(limit))
+        return self._memories(SEARCH_MEMORIES, (words, agent, *bound)) if words else []
 
     def _memories(self, sql: str, values: tuple[object, ...]) -> list[Memory]:
         try:

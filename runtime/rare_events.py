@@ -23,6 +23,7 @@ from .events import (
     SessionBudgetSet,
     SessionCreated,
     SessionDeleted,
+    SessionPurged,
     SessionRestored,
     ToolGivenUp,
 )
@@ -36,9 +37,10 @@ Ignored = (
     | QuestionAnswered
     | QuestionAsked
     | SessionCreated
+    | SessionPurged
     | ToolGivenUp
 )
-"""What changes no row: `create` did the creation."""
+"""What changes no row: `create` did the creation, and a purge leaves none."""
 
 Rare = (
     AgentSwitched

@@ -12,6 +12,16 @@ from .events import Stored
 from .session_rows import CallRow, SessionRow
 
 
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """To whom some agents or sessions alone exist; `None` is all."""
+
+    agents: tuple[str, ...] | None = None
+    session_ids: tuple[str, ...] | None = None
+
+
+NO_LIMITS = Limits()
+
+
 class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which sessions.
 
@@ -123,8 +133,8 @@ class RecordUpkeep(Protocol):
         """
         ...
 
-    async def purge(self, session_ids: Sequence[str]) -> None:
-        """Removes deleted sessions and all that is on record of them.
+    async def purge(self, session_ids: Sequence[str]) -> list[Stored]:
+        """Removes deleted sessions and all that is on record of them; gives what is told of each.
 
         Raises `ConflictError`, having removed nothing, when one of them is not deleted.
         """

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from .list_table import LIMITS, limits
-from .memories import indexed, words_of
+from .memories import indexed, word_query, words_of
 from .record_lists import Search
 
 STEP_MESSAGES = 200
@@ -87,7 +87,7 @@ def find_matches(
     words = words_of(search.query)
     if not words:
         return []
-    query = " AND ".join(f'"{indexed(word).strip()}"' for word in words)
+    query = " AND ".join(map(word_query, words))
     best: dict[str, Match] = {}
     for session_id, message_id, kind, text, at_ms in rows(
         _FOUND, (query, *limits(search.agents, search.session_ids))
@@ -121,7 +121,8 @@ def keep_position(connection: apsw.Connection) -> None:
 def snippet_of(text: str, words: Sequence[str]) -> str:
     """What stands around the first of these words that is found, on one line."""
     folded = text.casefold()
-    places = [place for place in map(folded.find, words) if place >= 0]
+    found = (folded.find(word.casefold()) for word in words)
+    places = [place for place in found if place >= 0]
     first = max(0, min(places, default=0) - SNIPPET_CHARS // 3)
     cut = " ".join(text[first : first + SNIPPET_CHARS].split())
     before, after = "…" if first else "", "…" if first + SNIPPET_CHARS < len(text) else ""

@@ -19,6 +19,7 @@ from .events import (
     MemoryForgotten,
     MemoryStored,
     SessionCreated,
+    SessionPurged,
     Stored,
 )
 
@@ -29,9 +30,16 @@ MAX_LINE_BYTES = 64 * 1024 * 1024 + 1024
 MAX_FILE_EVENTS = 1_000_000
 """Of all sessions of a file: some hundred megabytes in memory while it is checked."""
 
-NOT_IMPORTED = (GrantGiven, GrantRevoked, MemoryStored, MemoryForgotten, FilesMarked)
-"""What a file may say, and nobody takes over: what would let calls run, be told to other sessions, or
-mark files here."""
+NOT_IMPORTED = (
+    GrantGiven,
+    GrantRevoked,
+    MemoryStored,
+    MemoryForgotten,
+    FilesMarked,
+    SessionPurged,
+)
+"""What a file may say, and nobody takes over: what would let calls run, be told to other sessions, mark
+files here, or tell clients that the session is gone."""
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,9 +23,17 @@ from .events import Stored
 from .feed_reader import DoneRequest
 from .ledger import Ledger, storage_error, wall_clock_ms
 from .memories import Memory
-from .purge_table import purge_sessions
 from .queries import Queries
-from .record_lists import CallFilter, CallPage, Hit, Search, SessionFilter, SessionPage
+from .record_lists import (
+    NO_LIMITS,
+    CallFilter,
+    CallPage,
+    Hit,
+    Limits,
+    Search,
+    SessionFilter,
+    SessionPage,
+)
 from .request_key import RequestKey
 from .search_table import index_step
 from .spending import Spending
@@ -204,10 +212,11 @@ class _DiskReader:
         session_id: str | None = None,
         approval_id: str | None = None,
         state: str | None = None,
+        within: Limits = NO_LIMITS,
         limit: int = 100,
     ) -> list[ApprovalRow]:
         return await self._read(
-            lambda queries: queries.approvals(session_id, approval_id, state, limit)
+            lambda queries: queries.approvals(session_id, approval_id, state, within, limit)
         )
 
     async def grants(
@@ -233,12 +242,17 @@ class _DiskReader:
         agent: str | None = None,
         memory_id: str | None = None,
         before: str | None = None,
+        within: Limits = NO_LIMITS,
         limit: int = 100,
     ) -> list[Memory]:
-        return await self._read(lambda queries: queries.memories(agent, memory_id, before, limit))
+        return await self._read(
+            lambda queries: queries.memories(agent, memory_id, before, within, limit)
+        )
 
-    async def found_memories(self, agent: str, query: str, *, limit: int) -> list[Memory]:
-        return await self._read(lambda queries: queries.found_memories(agent, query, limit))
+    async def found_memories(
+        self, agent: str, query: str, *, within: Limits = NO_LIMITS, limit: int
+    ) -> list[Memory]:
+        return await self._read(lambda queries: queries.found_memories(agent, query, within, limit))
 
     async def session_page(self, wanted: SessionFilter) -> SessionPage:
         return await self._read(lambda queries: queries.session_page(wanted))
@@ -299,11 +313,8 @@ class _DiskStore(_DiskReader):
     async def index_words(self) -> bool:
         return await self._write(partial(self._ledger.keep_up, index_step))
 
-    async def purge(self, session_ids: Sequence[str]) -> None:
-        def purge(connection: apsw.Connection) -> None:
-            purge_sessions(connection, session_ids)
-
-        await self._write(partial(self._ledger.keep_up, purge))
+    async def purge(self, session_ids: Sequence[str]) -> list[Stored]:
+        return await self._write(partial(self._ledger.purge, session_ids))
 
     async def _write(self, work: Callable[[], _Answer]) -> _Answer:
         self._check_open()

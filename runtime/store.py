@@ -17,7 +17,7 @@ from .errors import ConflictError, NotFoundError, ValidationError
 from .events import DurableEvent, Stored
 from .feed_reader import FeedReader
 from .memories import Memory
-from .record_lists import RecordReader, RecordUpkeep
+from .record_lists import NO_LIMITS, Limits, RecordReader, RecordUpkeep
 from .session_rows import CallRow as CallRow
 from .session_rows import SessionRow as SessionRow
 from .spending import Spending
@@ -254,6 +254,7 @@ class StoreReader(FeedReader, RecordReader, Protocol):
         session_id: str | None = None,
         approval_id: str | None = None,
         state: str | None = None,
+        within: Limits = NO_LIMITS,
         limit: int = 100,
     ) -> list[ApprovalRow]:
         """Questions to a person, the latest first."""
@@ -290,12 +291,15 @@ class StoreReader(FeedReader, RecordReader, Protocol):
         agent: str | None = None,
         memory_id: str | None = None,
         before: str | None = None,
+        within: Limits = NO_LIMITS,
         limit: int = 100,
     ) -> list[Memory]:
         """Memories, the latest first, or those stored before that one; see `MemoryStore`."""
         ...
 
-    async def found_memories(self, agent: str, query: str, *, limit: int) -> list[Memory]:
+    async def found_memories(
+        self, agent: str, query: str, *, within: Limits = NO_LIMITS, limit: int
+    ) -> list[Memory]:
         """Memories of an agent that hold a word of the query, the best first."""
         ...
 

@@ -10,16 +10,22 @@ from typing import Any
 import apsw
 import msgspec
 
-from .topics import LogEntry, StoredBytes, Topic
+from .events import Stored
+from .topics import TOPIC_OF, LogEntry, StoredBytes, Topic
 
 LOG_HEAD = "select coalesce((select seq from sqlite_sequence where name = 'topic_log'), 0)"
 """The last number that was given."""
 
 SELECT_LOG = (
-    "select l.id, l.topic, s.agent, s.session_id, e.seq, e.at_ms, e.event from topic_log l"
-    " join sessions s on s.id = l.session join events e on e.session = l.session and e.seq = l.seq"
+    "select l.id, l.topic, coalesce(s.agent, p.agent), coalesce(s.session_id, p.session_id),"
+    " coalesce(e.seq, p.seq), coalesce(e.at_ms, p.at_ms), coalesce(e.event, p.event)"
+    " from topic_log l left join sessions s on s.id = l.session"
+    " left join events e on e.session = l.session and e.seq = l.seq left join purged p on p.id = l.id"
     " where l.id > ?1 and (?2 is null or l.topic = ?2) order by l.id limit ?3"
 )
+
+NO_SESSION = 0
+"""In the place of a session that was purged: its key may be given anew."""
 
 SELECT_BYTES = (
     "select e.seq, e.at_ms, e.event from events e join sessions s on s.id = e.session"
@@ -31,6 +37,22 @@ def log_event(connection: apsw.Connection, session: int, seq: int, topic: Topic)
     """Notes that an event is of a topic."""
     connection.execute(
         "insert into topic_log (topic, session, seq) values (?, ?, ?)", (topic.value, session, seq)
+    )
+
+
+def log_purge(connection: apsw.Connection, agent: str, stored: Stored, event: bytes) -> None:
+    """Notes that a session is gone, for clients that are away: its id stays, and nothing said."""
+    log_event(connection, NO_SESSION, stored.seq, TOPIC_OF[type(stored.event)])
+    connection.execute(
+        "insert into purged (id, session_id, agent, seq, at_ms, event) values (?, ?, ?, ?, ?, ?)",
+        (
+            connection.last_insert_rowid(),
+            stored.session_id,
+            agent,
+            stored.seq,
+            stored.at_ms,
+            event,
+        ),
     )
 
 

@@ -34,6 +34,7 @@ class UndoReport(msgspec.Struct, frozen=True, kw_only=True):
         lines: What was done, path by path, in words.
         left: What was left as it is, with why.
         programs: What programs of these calls changed and can't be undone, call by call.
+        running: Programs of the session that run in the background, and may write to these files.
     """
 
     undo_id: str
@@ -41,6 +42,7 @@ class UndoReport(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[str, ...]
     left: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
+    running: tuple[str, ...] = ()
 
 
 MAX_PATHS = 100

@@ -2,7 +2,8 @@
 
 One file, since a change is durable after one flush. A frame has a sign, its length and a checksum.
 What a crash left unfinished stands at the end, is not read, and is cut off by the next writer: no
-change was begun whose frame is not whole.
+change was begun whose frame is not whole. The head of the file says how far it had been flushed when
+the latest change was begun: whatever does not hold up to there is damage, and is never cut off.
 """
 
 from __future__ import annotations
@@ -38,6 +39,10 @@ FOLDER = "callboard.versions"
 CHUNK_BYTES = 1024 * 1024
 """Of a content, at once: larger ones gain nothing."""
 
+_FILE_HEAD = struct.Struct(">8sQI")
+_MAGIC = b"cbundo1\n"
+_HEAD_READS = 3
+"""Somebody may be writing it while it is read."""
 _HEAD = struct.Struct(">cQI")
 _CONTENT, _ENTRY = b"B", b"E"
 _ENTRIES: msgspec.msgpack.Decoder[Change | ChangeEnded] = msgspec.msgpack.Decoder(
@@ -58,6 +63,7 @@ class VersionLog:
         self._path = path
         self._lock = Lock()
         self._end: int | None = None
+        self._flushed = 0
         self._nameless: int | None = None
 
     @contextlib.contextmanager
@@ -69,18 +75,42 @@ class VersionLog:
         with self._lock, self._opened() as fd:
             with _failures():
                 if self._end is None:
-                    self._end = _sound_end(fd)
+                    self._begin(fd)
+                assert self._end is not None
                 begin = self._end
                 os.ftruncate(fd, begin)
-            draft = Draft(fd, begin)
+            draft = Draft(fd, begin, self._flushed)
             try:
                 yield draft
             finally:
                 if draft.is_committed:
-                    self._end = draft.end
+                    self._end, self._flushed = draft.end, draft.flushed
                 else:
                     with _failures():
                         os.ftruncate(fd, begin)
+
+    def _begin(self, fd: int) -> None:
+        flushed = self._checked(fd)
+        if not flushed:
+            os.ftruncate(fd, 0)
+            _write_file_head(fd, _FILE_HEAD.size)
+        self._flushed = flushed or _FILE_HEAD.size
+        self._end = _sound_end(fd)
+
+    def _checked(self, fd: int) -> int:
+        """How far it was flushed for certain, all of which holds; 0 for a log that never was.
+
+        Raises:
+            StorageError: It is damaged.
+        """
+        flushed = _flushed(fd)
+        if flushed is None or (flushed and _sound_end(fd) < flushed):
+            raise StorageError(
+                f"{self._path or 'The log of file versions'} is damaged: what is in it can't be "
+                "undone, and nothing is added to it. Put a copy of it back, or move it away: then "
+                "files can be changed again, and later changes undone."
+            )
+        return flushed
 
     def end(self, change_id: str, *, is_void: bool = False) -> None:
         """Notes that a change is whole. Not flushed: without it, it only counts as broken off."""
@@ -90,11 +120,13 @@ class VersionLog:
 
     def entries(self) -> list[Change | ChangeEnded]:
         """All that is on record, in order; raises `StorageError` when the file is damaged."""
-        try:
-            with self._read() as fd:
-                return [] if fd is None else list(_entries(fd))
-        except msgspec.DecodeError as error:
-            raise StorageError(f"{self._path or 'the log of versions'} is damaged.") from error
+        with self._read() as fd:
+            if fd is None or not self._checked(fd):
+                return []
+            try:
+                return list(_entries(fd))
+            except msgspec.DecodeError as error:
+                raise StorageError(f"{self._path} is of another version of callboard.") from error
 
     def content(self, state: FileState) -> Iterator[bytes]:
         """The content of a kept file, in pieces; raises `StorageError` when it is not what it was."""
@@ -120,6 +152,8 @@ class VersionLog:
         with _failures():
             make_folders(self._path.parent)
             is_fresh = not self._path.exists()
+            if is_fresh:
+                self._end = None  # it was forgotten, whatever it held
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             fd = os.open(self._path, flags, 0o600)
         try:
@@ -160,8 +194,9 @@ class VersionLog:
 class Draft:
     """What is being added to a log; made by `VersionLog.draft`."""
 
-    def __init__(self, fd: int, begin: int) -> None:
+    def __init__(self, fd: int, begin: int, flushed: int) -> None:
         self.end = begin
+        self.flushed = flushed
         self.is_committed = False
         self._fd = fd
 
@@ -183,8 +218,10 @@ class Draft:
     def commit(self, change: Change) -> None:
         """Makes it durable: from here on the change may happen."""
         self.add(change)
+        _write_file_head(self._fd, self.flushed)
         with _failures():
             os.fsync(self._fd)
+        self.flushed = self.end
         self.is_committed = True
 
     def add(self, entry: Change | ChangeEnded) -> None:
@@ -240,34 +277,49 @@ class VersionStore:
         return known_changes([entry for entry in entries if entry.change_id in ours])
 
 
-def _frames(fd: int) -> Iterator[tuple[bytes, int, int, int]]:
-    """Sign, place, length and checksum of each frame that is whole."""
-    at, size = 0, os.fstat(fd).st_size
+def _write_file_head(fd: int, flushed: int) -> None:
+    place = flushed.to_bytes(8, "big")
+    _write(fd, _FILE_HEAD.pack(_MAGIC, flushed, zlib.crc32(_MAGIC + place)), 0)
+
+
+def _flushed(fd: int) -> int | None:
+    """How far the log was flushed; 0 when it never was, `None` when its head is damaged."""
+    for _ in range(_HEAD_READS):
+        head = os.pread(fd, _FILE_HEAD.size, 0)
+        if len(head) < _FILE_HEAD.size or not any(head):
+            return 0
+        magic, flushed, checksum = _FILE_HEAD.unpack(head)
+        if magic == _MAGIC and zlib.crc32(head[:16]) == checksum:
+            return int(flushed)
+    return None
+
+
+def _frames(fd: int) -> Iterator[tuple[int, bytes | None]]:
+    """Where each whole frame ends, and what it says if it is an entry."""
+    at, size = _FILE_HEAD.size, os.fstat(fd).st_size
     while at + _HEAD.size <= size:
         sign, length, checksum = _HEAD.unpack(os.pread(fd, _HEAD.size, at))
         at += _HEAD.size
         if sign not in {_CONTENT, _ENTRY} or at + length > size:
             return
-        yield sign, at, length, checksum
+        data = os.pread(fd, length, at) if sign == _ENTRY else None
+        if checksum != (0 if data is None else zlib.crc32(data)):  # contents have their digest
+            return  # of a write that was never flushed: the change did not begin
         at += length
+        yield at, data
 
 
 def _entries(fd: int) -> Iterator[Change | ChangeEnded]:
-    for sign, at, length, checksum in _frames(fd):
-        if sign == _ENTRY:
-            data = os.pread(fd, length, at)
-            if zlib.crc32(data) != checksum:
-                return  # of a write that was never flushed: the change did not begin
+    for _, data in _frames(fd):
+        if data is not None:
             yield _ENTRIES.decode(data)
 
 
 def _sound_end(fd: int) -> int:
     """Where the last whole frame ends."""
-    end = 0
-    for sign, at, length, checksum in _frames(fd):
-        if sign == _ENTRY and zlib.crc32(os.pread(fd, length, at)) != checksum:
-            break
-        end = at + length
+    end = _FILE_HEAD.size
+    for at, _ in _frames(fd):
+        end = at
     return end
 
 

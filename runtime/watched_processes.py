@@ -79,6 +79,11 @@ class WatchedProcesses:
         await self._processes.write(process_id, text)
         await self._look_at_background()
 
+    async def close_input(self, process_id: str) -> None:
+        """See `Processes`."""
+        await self._processes.close_input(process_id)
+        await self._look_at_background()
+
     async def kill(self, process_id: str) -> BackgroundProcess:
         """See `Processes`."""
         killed = await self._processes.kill(process_id)

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 import trio
+from daemon_scene import open_client, open_daemon
 
 import callboard
 from callboard.config.settings import Limits, Settings
@@ -24,6 +25,13 @@ from callboard.tools.tool import FunctionTool
 FRONT_DOOR = Path(callboard.__file__)
 
 MAX_LINES = 10
+
+SILENT = {"Runtime.approval", "Session.resume"}
+"""Print what waits for a person, and in these surroundings nothing does."""
+
+LOCAL = ("runtime", "session", "turn")
+REMOTE = ("client", "url", "token")
+"""What a test prepares for examples, on a runtime of its own and on a daemon."""
 
 EVENTFUL: tuple[Step, ...] = (
     *[callboard.reply(calls=[("get_current_time", "{")])] * 3,
@@ -79,7 +87,7 @@ class Example(msgspec.Struct, frozen=True):
         """Which of what a test prepares the example reads without making it."""
         names = [node for node in ast.walk(ast.parse(self.code)) if isinstance(node, ast.Name)]
         made = {node.id for node in names if isinstance(node.ctx, ast.Store)}
-        return {node.id for node in names} & {"runtime", "session", "turn"} - made
+        return {node.id for node in names} & {*LOCAL, *REMOTE} - made
 
 
 def exported() -> Iterator[tuple[str, str, str]]:
@@ -118,13 +126,24 @@ def is_string(node: ast.stmt | None) -> bool:
 EXAMPLES = [
     Example("callboard", inspect.getdoc(callboard) or ""),
     *(Example(name, docstring_of(module, original)) for name, module, original in exported()),
+    *(
+        Example(f"{kind.__name__}.{name}", inspect.getdoc(method) or "")
+        for kind in (callboard.Runtime, callboard.Session)
+        for name, method in inspect.getmembers(kind, inspect.isfunction)
+        if "\nExample:\n" in (inspect.getdoc(method) or "")
+    ),
 ]
 
 
 async def run(code: Any, needed: set[str], names: dict[str, Any]) -> None:
     """Runs code with `await` within what it needs: a runtime, a session, an eventful turn."""
     async with AsyncExitStack() as stack:
-        if needed:
+        if needed & {*REMOTE}:
+            daemon = await stack.enter_async_context(open_daemon())
+            names |= {"url": daemon.url, "token": daemon.token}
+            if "client" in needed:
+                names["client"] = await stack.enter_async_context(open_client(daemon))
+        elif needed:
             model = callboard.ScriptedModel(EVENTFUL) if "turn" in needed else "rehearsal"
             runtime = callboard.open_runtime(
                 model=model, tools=[work], settings=EVENTFUL_SETTINGS, strict=True
@@ -178,7 +197,8 @@ def test_what_is_exported_has_an_example_that_runs(
         trio.run(run, code, example.needed, names)
     else:
         exec(code, names)
-    assert bool(capsys.readouterr().out.strip()) == ("print(" in example.code)
+    says = "print(" in example.code and example.name not in SILENT
+    assert bool(capsys.readouterr().out.strip()) == says
     (folder / "list.txt").write_text("buy milk")
     for tool in [made for made in names.values() if isinstance(made, FunctionTool)]:
         assert "execution_error" not in trio.run(outcome_of, tool)

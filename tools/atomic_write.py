@@ -49,15 +49,18 @@ class TemporaryFile:
                 os.unlink(self.name, dir_fd=self._parent.fd)
 
 
-def write_temporary(parent: OpenDirectory, data: bytes, mode: int | None) -> TemporaryFile:
+def write_temporary(
+    parent: OpenDirectory, data: bytes, mode: int | None, name: str | None = None
+) -> TemporaryFile:
     """Writes the bytes beside their place.
 
     Args:
         parent: The directory that the file is for.
         data: All of its content.
         mode: The permission bits of the file that it replaces, or `None` for a new one.
+        name: Its own, which nobody can guess; made up unless given.
     """
-    name = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
+    name = name or f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(name, flags, FILE_MODE, dir_fd=parent.fd)
     temporary = TemporaryFile(parent, name)

@@ -54,7 +54,7 @@ ask_user = FunctionTool(
     needs=[Capability.CHANNEL],
     # The channel's deadline is `approval_seconds` of the limits, which is at most this.
     timeout_seconds=MAX_SECONDS,
-    effect=Effect.READ,
+    effect=Effect.ONCE,
     waits=True,
 )
 

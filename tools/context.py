@@ -44,6 +44,8 @@ class ToolContext:
         approval_reason: Why this call counted as worth a question when it was decided (whether
             one was asked or not); `None` when it did not. A write that was decided as new must
             not replace a file that appeared meanwhile.
+        shown_preview: What a person saw of this call before they allowed it, as they saw it; `None`
+            when none was asked, or what runs are other arguments than those.
 
     Example:
         @callboard.tool(needs=["files.read"])
@@ -72,6 +74,7 @@ class ToolContext:
     workshop: Workshop | None = None
     artifacts: ArtifactReader | None = None
     approval_reason: str | None = None
+    shown_preview: str | None = None
     on_progress: InitVar[Callable[[str], None] | None] = None
 
     def __post_init__(self, on_progress: Callable[[str], None] | None) -> None:

@@ -80,8 +80,8 @@ def _entry(info: FileInfo, base: str) -> dict[str, Any]:
     approval=lambda arguments, context: (
         overwrite_reason(context, arguments.path) if arguments.mode == "overwrite" else None
     ),
-    # Overwriting twice is harmless, appending twice is not: the definition takes the safe word.
-    effect=Effect.ONCE,
+    # Overwriting twice is harmless, appending twice is not.
+    effect=lambda arguments: Effect.IDEMPOTENT if arguments.mode == "overwrite" else Effect.ONCE,
     resources=lambda arguments: resource(arguments.path, write=True),
     preview=preview_of_write,
 )
@@ -155,7 +155,9 @@ async def move_file(
     replace = overwrite and context.approval_reason is not None
     await run_write(_move, files, source, destination, replace)
     moved = {"from": shown(files.normalize(source)), "to": shown(files.normalize(destination))}
-    return ToolResult(output=moved | undo_note(files), display=f"Moved {moved['from']} to {moved['to']}")
+    return ToolResult(
+        output=moved | undo_note(files), display=f"Moved {moved['from']} to {moved['to']}"
+    )
 
 
 def _move(files: WritableFiles, source: str, destination: str, replace: bool) -> None:

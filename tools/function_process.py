@@ -1,9 +1,9 @@
 """Runs a tool's function in a process of its own, which ends when the call does.
 
 The process is a fresh interpreter that imports the function by name (`function_worker`). Arguments
-and result cross as JSON. It leads a session and so a process group of its own: on every way out
-the group is killed, and the process is reaped before the call has its result. Its environment
-holds no secrets: only what `KEPT_ENVIRONMENT` names.
+and result cross as JSON. On every way out it is told to end: it ends all that the function started
+first (`function_keeper`), and is reaped before the call has its result. Its environment holds no
+secrets: only what `KEPT_ENVIRONMENT` names.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ MAX_ANSWER_BYTES = 16 * 1024 * 1024
 MAX_LOG_BYTES = 4096
 """How much of the end of the process's stderr is kept, to say why it died."""
 DRAIN_SECONDS = 1.0
-"""How long output is read on after the process ended: all of it is in the pipe by then, but a
-process that it started and that left its group may hold the pipe open."""
+"""How long output is read on after the process ended: all of it is in the pipe by then, but somebody
+else whom it gave the pipe to may hold it open."""
 REAP_SECONDS = 5.0
-"""How long a killed process may take to be gone; one that waits for a broken disk takes longer,
-and is listed as left running."""
+"""How long a process and all that it started may take to be gone; what waits for a broken disk, or
+belongs to another user, takes longer, and it is listed as left running."""
 
 KEPT_ENVIRONMENT = frozenset(
     {"HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"}
@@ -90,6 +90,7 @@ class Returned(msgspec.Struct, frozen=True, kw_only=True, tag="returned"):
     output: Any
     display: str
     artifacts: tuple[Artifact, ...]
+    both_ends: tuple[str, ...]
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
@@ -151,7 +152,7 @@ async def run_in_process(
 ) -> ToolResult:
     """Runs the function and shows each line that it prints.
 
-    Cancelled, it kills the process and all of its group, and returns when they are gone.
+    Cancelled, it ends the process and all that it started, and returns when they are gone.
 
     Raises:
         ToolFailure: The function failed, or its process died.
@@ -194,7 +195,7 @@ class _WorkerProcess:
         try:
             await self._serve(started)
         finally:
-            _kill_group(started.process)
+            _end(started.process)
             with trio.CancelScope(shield=True):
                 await _reap(started, context.turn_id, self._tool_name)
         return self._result(started.process)
@@ -245,7 +246,6 @@ class _WorkerProcess:
             nursery.start_soon(self._read_log, stderr)
             nursery.start_soon(self._read_answer, answer, process)
             await trio.lowlevel.wait_readable(pidfd)
-            _kill_group(process)
             nursery.cancel_scope.deadline = trio.current_time() + DRAIN_SECONDS
 
     async def _read_lines(self, stdout: trio.lowlevel.FdStream) -> None:
@@ -272,7 +272,7 @@ class _WorkerProcess:
             self._answer += chunk
             if len(self._answer) > MAX_ANSWER_BYTES:
                 self._too_large = True
-                _kill_group(process)
+                _end(process)
                 return
 
     def _result(self, process: subprocess.Popen[bytes]) -> ToolResult:
@@ -292,7 +292,12 @@ class _WorkerProcess:
             ) from None
         if isinstance(answer, Failed):
             raise ToolFailure(answer.error_type, answer.message, **answer.details)
-        return ToolResult(output=answer.output, display=answer.display, artifacts=answer.artifacts)
+        return ToolResult(
+            output=answer.output,
+            display=answer.display,
+            artifacts=answer.artifacts,
+            both_ends=answer.both_ends,
+        )
 
 
 async def _feed(stdin: trio.lowlevel.FdStream, work: bytes) -> None:
@@ -328,10 +333,12 @@ def _pipe(undo: ExitStack) -> tuple[int, int]:
     return ends
 
 
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Tells it to end all that it started and itself, even when somebody has stopped it."""
     if process.returncode is None:  # Not reaped, so that the number is still its own.
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        for number in (signal.SIGTERM, signal.SIGCONT):
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, number)
 
 
 def _clean_environment() -> dict[str, str]:

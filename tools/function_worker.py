@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import importlib.util
 import os
-import signal
 import sys
 import traceback
+from functools import partial
 from types import ModuleType
 from typing import NoReturn
 
 import msgspec
 
 from ..runtime.definitions import ErrorType, ToolFailure
+from .function_keeper import keep
 from .function_process import Failed, FunctionPlace, Returned, Work
 from .output import result_of
 from .tool import FunctionTool, ToolContext
 
-_PR_SET_PDEATHSIG = 1
-
 
 def main() -> NoReturn:
-    """Serves one call and ends the process, whatever the function has left running in it."""
+    """Serves one call and ends, with whatever the function has left running."""
     work = msgspec.json.decode(sys.stdin.buffer.read(), type=Work)
-    _die_with(work.parent_pid)
+    keep(work.parent_pid, partial(_serve, work))
+
+
+def _serve(work: Work) -> NoReturn:
     os.set_inheritable(work.answer_fd, False)
     answer = msgspec.json.encode(_answer(work))
     stream = open(work.answer_fd, "wb")  # ruff: ignore[open-file-with-context-handler] the process ends
@@ -53,7 +54,12 @@ def _answer(work: Work) -> Returned | Failed:
             message=f"{work.tool_name} failed: {said}",
             details={},
         )
-    return Returned(output=result.output, display=result.display, artifacts=result.artifacts)
+    return Returned(
+        output=result.output,
+        display=result.display,
+        artifacts=result.artifacts,
+        both_ends=result.both_ends,
+    )
 
 
 def _tool(work: Work) -> FunctionTool:
@@ -73,10 +79,3 @@ def _module(place: FunctionPlace) -> ModuleType:
     sys.modules[place.module] = module
     spec.loader.exec_module(module)
     return module
-
-
-def _die_with(parent_pid: int) -> None:
-    """Asks the kernel to end this process with its parent, which may be killed at any time."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent_pid:
-        os._exit(1)

@@ -79,7 +79,11 @@ def _read(path: str) -> str:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
         return ""
-    with open(fd, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             return ""
-        return file.read(MAX_SETTINGS_BYTES).decode(errors="surrogateescape")
+        return os.read(fd, MAX_SETTINGS_BYTES).decode(errors="surrogateescape")
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)

@@ -41,7 +41,9 @@ class NamePattern:
         if not glob.strip() or len(glob) > MAX_GLOB_CHARACTERS:
             raise _no_glob("it must have 1 to 500 characters")
         if not _is_bounded(glob):
-            raise _no_glob(f"it has more than {MAX_STARS} stars, or {MAX_DEEP_STARS} of them are **")
+            raise _no_glob(
+                f"it has more than {MAX_STARS} stars, or {MAX_DEEP_STARS} of them are **"
+            )
         try:
             self._spec = _spec([glob])
         except ValueError as error:
@@ -108,9 +110,7 @@ class IgnoreRules:
 def _is_bounded(pattern: str) -> bool:
     runs = _STARS.findall(pattern)
     deep = sum(len(run) > 1 for run in runs)
-    return (
-        len(pattern) <= MAX_GLOB_CHARACTERS and len(runs) <= MAX_STARS and deep <= MAX_DEEP_STARS
-    )
+    return len(pattern) <= MAX_GLOB_CHARACTERS and len(runs) <= MAX_STARS and deep <= MAX_DEEP_STARS
 
 
 def _spec(lines: list[str]) -> GitIgnoreSpec:

@@ -11,6 +11,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from .paths import is_below
 
 
 @cache
@@ -45,8 +46,3 @@ def holds(workspace: str) -> str | None:
         ),
         None,
     )
-
-
-def is_below(path: str, folder: str) -> bool:
-    """Whether a path lies below a folder; both are real."""
-    return path.startswith(folder.rstrip("/") + "/")

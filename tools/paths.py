@@ -18,6 +18,22 @@ MAX_NAME_BYTES = 255
 
 PROTECTED_NAMES = frozenset({".callboard", "callboard.toml"})
 """They steer callboard itself, at any depth (a folder below may be a workspace another day)."""
+START_UP_NAMES = frozenset(
+    {
+        ".bash_login",
+        ".bash_logout",
+        ".bash_profile",
+        ".bashrc",
+        ".envrc",
+        ".gitconfig",
+        ".profile",
+        ".zlogin",
+        ".zprofile",
+        ".zshenv",
+        ".zshrc",
+    }
+)
+"""What shells, direnv and git run or obey, when the folder is somebody's home or is entered."""
 PROTECTED_IN_GIT = frozenset({"hooks", "config", "config.worktree", "commondir"})
 """Below `.git`: git runs programs that these name, or takes its config from where `commondir` points;
 submodules keep theirs deeper."""
@@ -36,6 +52,8 @@ name (git's `is_hfs_dotgit` has the list), and the tags in which hidden text is 
 
 def shown(name: str) -> str:
     """A name with control, zero-width and bidirectional characters and broken bytes escaped."""
+    if not name:
+        return "''"
     return UNSHOWABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), name)
 
 
@@ -44,8 +62,9 @@ def not_allowed(path: str) -> ToolFailure:
     return ToolFailure(
         ErrorType.PATH_NOT_ALLOWED,
         f"{shown(path)}: not allowed. Tools reach only what lies inside the workspace, and never "
-        "write to .git/hooks, .git/config, .callboard or callboard.toml. Use a path relative to "
-        "the workspace.",
+        "write to .git/hooks, .git/config, .callboard or callboard.toml, to start-up files (.bashrc, "
+        ".profile, .envrc, .gitconfig and the like), to hooks that git's settings name, or to "
+        "callboard's own code. Use a path relative to the workspace; the user can write the others.",
     )
 
 
@@ -89,7 +108,12 @@ def check_new_name(path: str) -> None:
 
 def is_protected(names: tuple[str, ...]) -> bool:
     """Whether tools may not write, move or delete this path (real names, links resolved)."""
-    folded = [name.casefold().rstrip(". ") for name in names]
+    return any(map(_is_start_up, names)) or is_steering(names)
+
+
+def is_steering(names: tuple[str, ...]) -> bool:
+    """Whether it is protected also in a folder that is deleted whole, where start-up files may go."""
+    folded = [_folded(name) for name in names]
     if PROTECTED_NAMES.intersection(folded):
         return True
     if ".git" not in folded:
@@ -102,7 +126,20 @@ def is_protected(names: tuple[str, ...]) -> bool:
 
 def is_inside_git(names: tuple[str, ...]) -> bool:
     """Whether a path lies in a repository's own folder."""
-    return any(name.casefold().rstrip(". ") == ".git" for name in names)
+    return any(_folded(name) == ".git" for name in names)
+
+
+def _is_start_up(name: str) -> bool:
+    return _folded(name) in START_UP_NAMES
+
+
+def _folded(name: str) -> str:
+    return name.casefold().rstrip(". ")
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether a path lies below a folder; both are real."""
+    return path.startswith(folder.rstrip("/") + "/")
 
 
 def _check_text(path: str) -> None:

@@ -39,7 +39,7 @@ def _preview(arguments: Any, context: ToolContext) -> str:
 )
 async def process(
     context: ToolContext,
-    action: Literal["list", "output", "write", "kill", "wait"],
+    action: Literal["list", "output", "write", "close", "kill", "wait"],
     id: str | None = None,  # ruff: ignore[builtin-argument-shadowing] the name on the wire
     text: str | None = None,
     timeout_seconds: Timeout = None,
@@ -47,7 +47,7 @@ async def process(
     """Looks after the background processes that shell has started in this session.
 
     Args:
-        action: list them, give the new output of one, write to its input, kill it, or wait for its end.
+        action: list them, give the new output of one, write to its input, close its input, kill it, or wait for its end.
         id: Which one; not for list.
         text: What to write; end it with a newline where the program reads lines.
         timeout_seconds: Seconds to wait; default 10.
@@ -71,6 +71,9 @@ async def process(
                 raise _invalid("text", "write needs something to write")
             await handle.write(id, text)
             return ToolResult(output={"id": id, "written": len(text)}, display=f"wrote to {id}")
+        case "close":
+            await handle.close_input(id)
+            return ToolResult(output={"id": id, "closed": True}, display=f"closed input of {id}")
         case "kill":
             return await _ended(handle, await handle.kill(id))
         case _:

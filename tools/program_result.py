@@ -15,6 +15,8 @@ Timeout = Annotated[Annotated[float, msgspec.Meta(gt=0)] | None, WireName("timeo
 """The argument that the dispatcher reads too: a call runs for no longer."""
 
 MAX_TITLE_CHARACTERS = 80
+MAX_REASON_CHARACTERS = 160
+"""In the line for people, of why something can't be undone: the result has it all."""
 
 ENDED_BY = {
     "memory": "used more memory than it may",
@@ -24,7 +26,14 @@ ENDED_BY = {
     "file_size": "wrote a larger file than it may",
     "timeout": "ran longer than it may",
     "cancel": "was ended",
+    "kill": "was killed",
 }
+
+REPOSITORIES = (
+    "A git repository was made inside the workspace. Its settings are not protected: git run here "
+    "outside the sandbox, also in the workspace itself, may run programs that they name. Tell the "
+    "user to look at its .git/config first."
+)
 
 
 def result_of_program(name: str, ran: Ran) -> ToolResult:
@@ -38,7 +47,30 @@ def result_of_program(name: str, ran: Ran) -> ToolResult:
             elapsed_seconds=round(ran.duration_seconds, 3),
             **output,
         )
-    return ToolResult(output=output, display=f"{name}: {ending(ran)}")
+    return ToolResult(
+        output=output,
+        display=f"{name}: {ending(ran)}{told_of(ran.changed)}",
+        both_ends=("stdout", "stderr"),
+    )
+
+
+def told_of(changed: ChangedFiles) -> str:
+    """What a person must know of it at once: how much it changed, and that it can't be undone."""
+    if changed.why_not:
+        return f"; what it changed is not known: {changed.why_not}"
+    kinds = [(name, len(getattr(changed, name))) for name in ("created", "modified", "deleted")]
+    counts = [f"{count} {name}" for name, count in kinds if count]
+    if changed.more:
+        counts.append(f"{changed.more} more")
+    told = f"; {', '.join(counts)}" if counts else ""
+    if counts and changed.not_undoable:
+        first, *others = changed.not_undoable
+        rest = f"; and {len(others)} more" if others else ""
+        told += f"; can't be undone: {_cut(first, MAX_REASON_CHARACTERS)}{rest}"
+    if changed.repositories:
+        where = ", ".join(changed.repositories)
+        told += f"; it made a git repository in {where}: look at its .git/config"
+    return told
 
 
 def facts(ran: Ran) -> dict[str, Any]:
@@ -65,6 +97,9 @@ def changes(changed: ChangedFiles) -> dict[str, Any]:
     told: dict[str, Any] = {name: paths for name, paths in kinds.items() if paths}
     if changed.more:
         told["more"] = changed.more
+    if changed.repositories:
+        told["repositories_made"] = list(changed.repositories)
+        told["warning"] = REPOSITORIES
     return {"changed": told, **unkept(changed)} if told else {}
 
 
@@ -88,7 +123,8 @@ def processes(count: int) -> str:
 
 def title(text: str) -> str:
     """A command in a list: one line, not too long."""
-    line = shown(" ".join(text.split()))
-    if len(line) <= MAX_TITLE_CHARACTERS:
-        return line
-    return line[: MAX_TITLE_CHARACTERS - 1] + "…"
+    return _cut(shown(" ".join(text.split())), MAX_TITLE_CHARACTERS)
+
+
+def _cut(line: str, most: int) -> str:
+    return line if len(line) <= most else line[: most - 1] + "…"

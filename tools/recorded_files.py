@@ -38,7 +38,7 @@ from .file_states import (
     real_target,
     tree_below,
 )
-from .paths import is_protected, shown
+from .paths import is_protected, is_steering, shown
 from .resolver import Names
 from .tree_removal import MAX_REMOVED_ENTRIES
 from .workspace import Workspace
@@ -214,7 +214,8 @@ class RecordedFiles:
         found = self._files.find("/".join(top), follow=False)
         is_tree = recursive and found is not None and found.kind == "directory"
         lost = [*(tree_below(self._files.resolver, top) if is_tree else ()), top]
-        is_refused = len(lost) > MAX_REMOVED_ENTRIES + 1 or any(map(is_protected, lost))
+        is_refused = is_protected(top) or any(map(is_steering, lost))
+        is_refused = is_refused or len(lost) > MAX_REMOVED_ENTRIES + 1
         return [] if is_refused else lost
 
     # ── the record ───────────────────────────────────────────────────────────────────────────────

@@ -15,7 +15,8 @@ from ..runtime.watched_files import disregard
 from .file_facts import reading, resource
 from .ignore_rules import IgnoreRules, NamePattern
 from .paths import shown
-from .search_pattern import SearchPattern
+from .search_pattern import MAX_LINE_CHARACTERS, SearchPattern
+from .search_process import SearchProcess
 from .threads import run_read
 from .tool import ToolContext, tool
 
@@ -84,8 +85,10 @@ class Search:
         seconds: float = SEARCH_SECONDS,
     ) -> None:
         self._files = files
-        self._pattern = SearchPattern(pattern) if pattern else None
-        self._names = None if glob is None else NamePattern(glob)
+        self._pattern_text = pattern
+        self._glob = glob
+        self._pattern: SearchPattern | None = None
+        self._process = SearchProcess(pattern, MAX_LINE_CHARACTERS, self._must_stop)
         self._max_results = max_results
         self._deadline = time.monotonic() + seconds
         self._ignore = IgnoreRules(files)
@@ -95,14 +98,18 @@ class Search:
 
     def run(self, path: str) -> dict[str, Any]:
         """Searches and says what was found and what was left out."""
-        for info in self._walk(path):
-            count = len(self._matches)
-            if self._names is None or self._names.fits(info.path):
-                self._search(info)
-            if len(self._matches) == count:
-                disregard(self._files, info.path)
-            if self._is_cut:
-                break
+        # Here, not on the thread of the runtime: compiling a pattern may take a second.
+        self._pattern = SearchPattern(self._pattern_text) if self._pattern_text else None
+        names = None if self._glob is None else NamePattern(self._glob)
+        with self._process:
+            for info in self._walk(path):
+                count = len(self._matches)
+                if names is None or names.fits(info.path):
+                    self._search(info)
+                if len(self._matches) == count:
+                    disregard(self._files, info.path)
+                if self._is_cut:
+                    break
         return {"matches": self._matches, "truncated": self._is_cut, **self._notes}
 
     def _walk(self, path: str) -> Iterator[FileInfo]:
@@ -119,6 +126,8 @@ class Search:
                 continue
             below = []
             for info in listing.entries:
+                if self._must_stop():
+                    return
                 if self._ignore.covers(info):
                     continue
                 if info.kind == "directory":
@@ -161,12 +170,23 @@ class Search:
             return
         if b"\0" in data[:_PROBE_BYTES]:
             return
-        for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), start=1):
-            if len(line) > self._pattern.line_length:
-                self._note("lines_searched_in_part")
-            if self._pattern.matches(line):
-                text = line[:MAX_SHOWN_CHARACTERS]
-                self._add({"file": shown(info.path), "line": number, "text": text})
+        lines = data.decode("utf-8", "replace").splitlines()
+        for number in self._numbers(self._pattern, data, lines):
+            text = lines[number - 1][:MAX_SHOWN_CHARACTERS]
+            self._add({"file": shown(info.path), "line": number, "text": text})
+
+    def _numbers(self, pattern: SearchPattern, data: bytes, lines: list[str]) -> Iterator[int]:
+        """The numbers of the lines that match, as far as they are wanted."""
+        if not pattern.is_quick(lines):
+            in_part = sum(len(line) > MAX_LINE_CHARACTERS for line in lines)
+            self._note("lines_searched_in_part", in_part)
+            yield from self._process.numbers(data, self._max_results - len(self._matches) + 1)
+            if not self._process.is_whole:
+                self._note("files_searched_in_part")
+            return
+        for number, line in enumerate(lines, start=1):
+            if pattern.matches(line):
+                yield number
             if self._is_cut or (number % 64 == 0 and self._must_stop()):
                 return
 
@@ -176,8 +196,9 @@ class Search:
         else:
             self._matches.append(match)
 
-    def _note(self, what: str) -> None:
-        self._notes[what] = self._notes.get(what, 0) + 1
+    def _note(self, what: str, count: int = 1) -> None:
+        if count:
+            self._notes[what] = self._notes.get(what, 0) + count
 
     def _must_stop(self) -> bool:
         # Its thread is abandoned when the call is cancelled: this ends it.

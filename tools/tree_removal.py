@@ -10,7 +10,7 @@ import os
 from collections import deque
 
 from ..runtime.definitions import ErrorType, ToolFailure
-from .paths import is_protected, not_allowed, shown
+from .paths import is_steering, not_allowed, shown
 from .resolver import Names, OpenDirectory, Resolver
 
 MAX_REMOVED_ENTRIES = 10_000
@@ -46,7 +46,7 @@ def _survey(resolver: Resolver, top: Names, path: str) -> tuple[list[Names], lis
         ):
             for entry in found:
                 inner = (*names, entry.name)
-                if is_protected(inner):
+                if is_steering(inner):
                     raise not_allowed("/".join(inner))
                 entries.append(inner)
                 if len(entries) > MAX_REMOVED_ENTRIES:

@@ -6,12 +6,14 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from ..runtime.errors import ConflictError, NotFoundError
 from ..runtime.file_versions import KnownChange
 from ..runtime.undo_report import UndoReport
 from ..runtime.version_log import VersionLog
 from ..runtime.watched_files import FileWatch
-from .undo_plan import UndoPlan, plan_undo
+from .undo_plan import UndoPlan, plan_undo, temporary_names
 from .undo_work import UndoWork
 from .workspace import open_workspace
 
@@ -49,8 +51,11 @@ class Undo:
         chosen = chosen_changes(known, call_id, programs)
         ids = {each.change.change_id for each in chosen}
         stay = [k for k in known if k.change.change_id not in ids and not k.is_undone]
+        broken = (k.change for k in known if k.change.undoes and not k.is_whole)
+        leftovers = tuple(names for change in broken for names in temporary_names(change))
         with open_workspace(self._workspace, forbidden=self._forbidden) as workspace:
-            return plan_undo(workspace.resolver, chosen, stay, force)
+            plan = plan_undo(workspace.resolver, chosen, stay, force)
+        return msgspec.structs.replace(plan, leftovers=leftovers)
 
     def run(self, plan: UndoPlan, undo_id: str, watch: FileWatch) -> None:
         """Does it; see `UndoWork.run`."""
@@ -64,7 +69,9 @@ class Undo:
                     "is on record. Look at the workspace, and undo again."
                 ) from error
 
-    def report(self, plan: UndoPlan, undo_id: str, programs: list[str]) -> UndoReport:
+    def report(
+        self, plan: UndoPlan, undo_id: str, programs: list[str], running: tuple[str, ...] = ()
+    ) -> UndoReport:
         """What is done, in words."""
         calls = dict.fromkeys(reversal.change.call_id for reversal in plan.reversals)
         return UndoReport(
@@ -73,6 +80,7 @@ class Undo:
             lines=plan.lines,
             left=tuple(map(str, plan.problems)),
             programs=tuple(programs),
+            running=running,
         )
 
 

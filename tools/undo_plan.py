@@ -24,6 +24,7 @@ from ..runtime.file_versions import (
     path_bytes,
     path_names,
 )
+from .atomic_write import TEMPORARY_PREFIX, TEMPORARY_SUFFIX
 from .file_states import Keeper
 from .foreseen_tree import ForeseenTree
 from .paths import is_protected, shown
@@ -42,10 +43,11 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Reversal(msgspec.Struct, frozen=True):
-    """What takes one change back, in order."""
+    """What takes one change back, in order; `left` are those of its actions that stay."""
 
     change: Change
     actions: tuple[Action, ...]
+    left: tuple[int, ...] = ()
 
 
 class UndoPlan(msgspec.Struct, frozen=True):
@@ -55,11 +57,13 @@ class UndoPlan(msgspec.Struct, frozen=True):
         reversals: The latest change first.
         problems: What is left as it is.
         lines: What is done, in words.
+        leftovers: What undoings that were broken off may have left, half written.
     """
 
     reversals: tuple[Reversal, ...]
     problems: tuple[Problem, ...]
     lines: tuple[str, ...]
+    leftovers: tuple[Names, ...] = ()
 
 
 def plan_undo(
@@ -77,8 +81,15 @@ def plan_undo(
     stays = {known.change.change_id: known.change for known in later}
     for known in reversed(changes):
         planning.since = [c for c in stays.values() if c.at_ms >= known.change.at_ms]
-        planning.reverse(known.change)
+        planning.reverse(known)
     return UndoPlan(tuple(planning.reversals), tuple(planning.problems), tuple(planning.lines))
+
+
+def temporary_names(change: Change) -> list[Names]:
+    """Where an undoing writes what is to be put back, before it gets its name."""
+    paths = (each.path for each in change.actions if isinstance(each, PathStep))
+    name = f"{TEMPORARY_PREFIX}{change.change_id}{TEMPORARY_SUFFIX}"
+    return [(*folder, name) for folder in dict.fromkeys(path_names(path)[:-1] for path in paths)]
 
 
 class _Left(Exception):
@@ -99,23 +110,27 @@ class _Planning:
         self.problems: list[Problem] = []
         self.lines: list[str] = []
 
-    def reverse(self, change: Change) -> None:
-        """Foresees what takes one change back."""
+    def reverse(self, known: KnownChange) -> None:
+        """Foresees what takes back what remains of a change."""
+        change = known.change
         actions: list[Action] = []
-        before = len(self.problems)
-        for action in reversed(change.actions):
+        left: list[int] = []
+        for place in reversed(known.remaining):
+            action = change.actions[place]
             try:
                 done = self._step(action) if isinstance(action, PathStep) else self._move(action)
-            except _Left as left:
-                self.problems.append(left.problem)
+            except _Left as why:
+                left.append(place)
+                self.problems.append(why.problem)
             except OSError as error:
+                left.append(place)
                 path = action.path if isinstance(action, PathStep) else action.destination
-                why = os.strerror(error.errno or 0)
-                self.problems.append(Problem(_shown(path_names(path)), why))
+                reason = os.strerror(error.errno or 0)
+                self.problems.append(Problem(_shown(path_names(path)), reason))
             else:
                 actions += () if done is None else (done,)
-        if actions or len(self.problems) == before:
-            self.reversals.append(Reversal(change, tuple(actions)))
+        if actions or not left:
+            self.reversals.append(Reversal(change, tuple(actions), tuple(left)))
 
     def _step(self, step: PathStep) -> PathStep | None:
         names, wanted = path_names(step.path), step.before

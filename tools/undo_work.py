@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
-import secrets
 
 from ..runtime.errors import ConflictError
 from ..runtime.file_versions import (
@@ -62,6 +62,7 @@ class UndoWork:
         self._session_id = session_id
         self._watch = watch
         self._modes: list[tuple[Names, int]] = []
+        self._temporary = ""
 
     def run(self, plan: UndoPlan, undo_id: str) -> None:
         """Takes everything back; what is done stays done when it fails between.
@@ -71,8 +72,11 @@ class UndoWork:
             StorageError: The log can't be read or written.
             OSError: The workspace can't be.
         """
+        for leftover in plan.leftovers:
+            self._clear(leftover)
         for reversal in plan.reversals:
             change = self._record(reversal, undo_id)
+            self._temporary = f"{TEMPORARY_PREFIX}{change.change_id}{TEMPORARY_SUFFIX}"
             self._open_folders(change)
             for action in change.actions:
                 if isinstance(action, PathStep):
@@ -93,6 +97,7 @@ class UndoWork:
                 at_ms=now_ms(),
                 actions=tuple(self._seen(action, keeper) for action in reversal.actions),
                 undoes=(reversal.change.change_id,),
+                left=reversal.left,
             )
             draft.commit(change)
             return change
@@ -110,6 +115,18 @@ class UndoWork:
     def _is_marked(self, names: Names) -> bool:
         return self._watch.is_marked("/".join(names))
 
+    def _check_unchanged(self, names: Names, present: FileState) -> None:
+        """A person may write while this is at work, and nothing of theirs is kept any more."""
+        if not Keeper(self._resolver).look(names).holds_as(present):
+            raise _changed(names)
+
+    def _clear(self, names: Names) -> None:
+        with (
+            contextlib.suppress(OSError),
+            self._resolver.open_directory(names[:-1], follow=False) as parent,
+        ):
+            os.unlink(names[-1], dir_fd=parent.fd)
+
     # ── on the disk ──────────────────────────────────────────────────────────────────────────────
 
     def _step(self, step: PathStep) -> None:
@@ -121,12 +138,14 @@ class UndoWork:
         with self._resolver.open_directory(names[:-1], follow=False) as parent:
             match wanted.kind:
                 case Kind.NOTHING:
+                    self._check_unchanged(names, present)
                     _remove(parent, names[-1], present)
                 case Kind.DIRECTORY:
                     self._make_folder(parent, names, wanted, present)
                 case _:
                     with self._made(parent, wanted) as made:
                         is_free = present.kind is Kind.NOTHING
+                        self._check_unchanged(names, present)
                         publish(parent, made, names[-1], replace=not is_free)
             os.fsync(parent.fd)
         if wanted.is_marked:
@@ -138,16 +157,16 @@ class UndoWork:
         """The wanted file or link, whole, under a name of its own."""
         if wanted.kind is Kind.FILE:
             data = b"".join(self._log.content(wanted))
-            return write_temporary(parent, data, wanted.mode & MODE_BITS)
-        name = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
-        os.symlink(wanted.target, os.fsencode(name), dir_fd=parent.fd)
-        return TemporaryFile(parent, name)
+            return write_temporary(parent, data, wanted.mode & MODE_BITS, self._temporary)
+        os.symlink(wanted.target, os.fsencode(self._temporary), dir_fd=parent.fd)
+        return TemporaryFile(parent, self._temporary)
 
     def _make_folder(
         self, parent: OpenDirectory, names: Names, wanted: FileState, present: FileState
     ) -> None:
         if present.kind is not Kind.DIRECTORY:
             if present.kind is not Kind.NOTHING:
+                self._check_unchanged(names, present)
                 os.unlink(names[-1], dir_fd=parent.fd)
             os.mkdir(names[-1], 0o700, dir_fd=parent.fd)
         # Last of all: what lies below is put back through it.

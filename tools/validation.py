@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from .argument_text import WrongArguments, parse_arguments
+from .pattern_words import with_words
 from .refused_entry import with_keys
 from .shape import Shape, prune, shape_of
 
@@ -63,7 +64,7 @@ class Validator:
         except msgspec.ValidationError as error:
             # The second is about another place when the first was only about 1.0.
             last, tree = (error, whole) if "got `float`" in str(first) else (first, tree)
-            message = with_keys(str(last), tree, self._struct)
+            message = with_words(with_keys(str(last), tree, self._struct), self._struct)
             raise WrongArguments(*explain(message)) from None
 
 

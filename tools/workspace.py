@@ -20,7 +20,10 @@ from ..runtime.errors import ValidationError
 from ..runtime.handles import FileInfo
 from .atomic_write import append_to, publish, rename_to_free_name, sweep_leftovers, write_temporary
 from .file_errors import failure, failures
+from .guarded_places import GuardedPlaces
+from .own_code import holds
 from .paths import (
+    BARE_REPOSITORY,
     check_new_name,
     is_inside_git,
     is_protected,
@@ -37,7 +40,17 @@ DIRECTORY_MODE = 0o755
 
 
 class Workspace(FileReader):
-    """A `WritableFiles`. Close it, or use `with`."""
+    """A `WritableFiles`. Close it, or use `with`.
+
+    Args:
+        root: The open folder.
+        place: Its real path.
+    """
+
+    def __init__(self, root: Root, place: str) -> None:
+        super().__init__(root)
+        self.place = place
+        self._guarded = GuardedPlaces(place)
 
     def __enter__(self) -> Self:
         return self
@@ -55,8 +68,13 @@ class Workspace(FileReader):
             found = os.stat(path)
         except OSError:
             return False
+        return (found.st_dev, found.st_ino) == self.identity
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """The device and the number of the folder that was opened."""
         own = os.fstat(self._resolver.root_fd)
-        return (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino)
+        return own.st_dev, own.st_ino
 
     def read_only(self) -> FileReader:
         """A view of the same workspace that has no method to write."""
@@ -119,6 +137,8 @@ class Workspace(FileReader):
                 check_new_name(destination)
                 target = (*target_parent.names, target_name)
                 if stat.S_ISDIR(status.st_mode):
+                    if self._guarded.leads_to(target):
+                        raise not_allowed(destination)
                     _check_directory_move((*source_parent.names, source_name), target, destination)
                 ends = (source_parent.fd, source_name, target_parent.fd, target_name)
                 if overwrite:
@@ -160,7 +180,7 @@ class Workspace(FileReader):
     def _open_parent(self, path: str) -> _Target:
         """Where an entry itself is to be moved or removed: a link at the end stands for itself."""
         names = self._unprotected(path)
-        if not names:
+        if not names or self._guarded.leads_to(names):
             raise not_allowed(path)
         return self._target(names, path)
 
@@ -170,13 +190,16 @@ class Workspace(FileReader):
         And nothing is made on the way to what is refused in the end.
         """
         names = self._root.names(path)
-        if is_protected(names):
+        if self._is_protected(names):
             raise not_allowed(path)
         return names
 
+    def _is_protected(self, names: Names) -> bool:
+        return is_protected(names) or self._guarded.covers(names)
+
     def _target(self, names: Names, path: str) -> _Target:
         parent = self._resolver.open_directory(names[:-1])
-        if is_protected((*parent.names, names[-1])):
+        if self._is_protected((*parent.names, names[-1])):
             os.close(parent.fd)
             raise not_allowed(path)
         return _Target(parent, names[-1])
@@ -189,7 +212,7 @@ class Workspace(FileReader):
         else:
             return
         with self._resolver.open_directory(names[:-1]) as parent:
-            if is_protected((*parent.names, names[-1])):
+            if self._is_protected((*parent.names, names[-1])):
                 raise not_allowed(path)
             try:
                 os.mkdir(names[-1], DIRECTORY_MODE, dir_fd=parent.fd)
@@ -244,7 +267,7 @@ def open_workspace(
         os.close(root_fd)
         raise
     sweep_leftovers(resolver)
-    return Workspace(Root(root_fd, resolver, (root_names(root), root_names(real))))
+    return Workspace(Root(root_fd, resolver, (root_names(root), root_names(real))), real)
 
 
 def _check_root(root: str, real: str, forbidden: Sequence[Path]) -> None:
@@ -256,6 +279,10 @@ def _check_root(root: str, real: str, forbidden: Sequence[Path]) -> None:
         raise _unfit(root, "it is the whole file system")
     if real == os.path.realpath(os.path.expanduser("~")):
         raise _unfit(root, "it is your whole home folder")
+    if all(os.path.lexists(os.path.join(real, name)) for name in BARE_REPOSITORY):
+        raise _unfit(root, "it is a git repository's own folder, whose settings run programs")
+    if (code := holds(real)) is not None:
+        raise _unfit(root, f"callboard itself runs from there ({code})")
     for item in forbidden:
         if os.path.commonpath([real, os.path.realpath(item)]) == real:
             raise _unfit(root, f"it holds callboard's own data ({item})")

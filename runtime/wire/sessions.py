@@ -45,9 +45,13 @@ class OneSession(msgspec.Struct, frozen=True):
 
 
 class Messages(msgspec.Struct, frozen=True):
-    """A page of messages, in order."""
+    """A page of messages, in order; with `has_more`, others stand behind the last one's position.
+
+    A page ends at `limit`, or at a size.
+    """
 
     messages: list[MessageRow]
+    has_more: bool = False
 
 
 class ListMessages(msgspec.Struct, frozen=True, kw_only=True):

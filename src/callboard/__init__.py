@@ -18,6 +18,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from . import aio as aio
+    from .client import Client as Client
+    from .client import connect as connect
+    from .config.files import load_settings as load_settings
+    from .config.sandbox_settings import SandboxSettings as SandboxSettings
+    from .config.settings import Limits as Limits
+    from .config.settings import NetworkSettings as NetworkSettings
+    from .config.settings import ProviderSettings as ProviderSettings
+    from .config.settings import Settings as Settings
     from .config.usage_sums import UsageReport as UsageReport
     from .config.usage_sums import UsageSum as UsageSum
     from .embedded import Runtime as Runtime
@@ -69,6 +77,10 @@ else:
     # Each name is imported when it is first used: the commands start and fail without the runtime,
     # and a Trio program never pays for asyncio.
     _MODULES = {
+        ".client": "Client connect",
+        ".config.files": "load_settings",
+        ".config.sandbox_settings": "SandboxSettings",
+        ".config.settings": "Limits NetworkSettings ProviderSettings Settings",
         ".config.usage_sums": "UsageReport UsageSum",
         ".embedded": "Runtime open_runtime",
         ".plain": "start_in_thread",

@@ -9,13 +9,20 @@ from typing import Literal, TypeVar
 import msgspec
 import trio
 
+from .client_answer import AnswerOf
 from .client_events import RemoteEvents
+from .client_files import fetch_file, send_file
 from .client_hearing import ClientHearing
+from .client_memories import ClientMemories
+from .client_providers import ClientKeys, ClientModels, ClientProviders
+from .client_sessions import SessionRequests
 from .client_topics import RemoteTopic
+from .client_upkeep import ClientTokens, ClientUpkeep
 from .runtime.approval import ApprovalAnswer, ApprovalRequest
 from .runtime.budget import Budget
 from .runtime.definitions import InputMode
 from .runtime.errors import CallboardError, ValidationError
+from .runtime.events import Stored
 from .runtime.history import Attachment
 from .runtime.identity import new_id
 from .runtime.record_lists import CallPage, SessionPage
@@ -52,17 +59,32 @@ DEFAULT_URL = "ws://127.0.0.1:8790/ws"
 Result = TypeVar("Result")
 
 
-class Client:
+class Client(SessionRequests):
     """A daemon that one is connected to; made by `connect`.
+
+    Attributes:
+        memories, providers, models, keys, tokens, upkeep: Its requests about these.
 
     A connection that breaks is made again. Prompts and new sessions are then asked for again, and
     done once; other requests that waited for an answer fail with a `NetworkError`. Events go on
     where they were.
+
+    Example:
+        session = await client.create_session()
+        print(await client.ask(session.session_id, "What time is it in Tokyo?"))
+        await client.rename(session.session_id, "The clock")
+        print([row.title for row in await client.sessions()])
     """
 
     def __init__(self, url: str, token: Secret) -> None:
         self._hearing = ClientHearing(url, token)
         self._link = self._hearing.link
+        self.memories = ClientMemories(self)
+        self.providers = ClientProviders(self)
+        self.models = ClientModels(self)
+        self.keys = ClientKeys(self)
+        self.tokens = ClientTokens(self)
+        self.upkeep = ClientUpkeep(self)
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:  # noqa: ASYNC128
         """Keeps connected; `connect` does it."""
@@ -131,8 +153,14 @@ class Client:
         self, session_id: str, *, after: int = 0, limit: int = 100
     ) -> list[MessageRow]:
         """Messages of a session behind a position, in order."""
-        params = ListMessages(session_id=session_id, after=after, limit=limit)
-        return (await self.request("session/messages", params, Messages)).messages
+        rows: list[MessageRow] = []
+        while True:  # a page may end at a size
+            params = ListMessages(session_id=session_id, after=after, limit=limit - len(rows))
+            page = await self.request("session/messages", params, Messages)
+            rows += page.messages
+            if not page.has_more or len(rows) >= limit:
+                return rows
+            after = rows[-1].position
 
     async def prompt(
         self,
@@ -157,6 +185,33 @@ class Client:
             mode=InputMode(mode),
         )
         return await self.request("session/prompt", params, Ticket, key=new_id("request"))
+
+    async def ask(
+        self,
+        session_id: str,
+        text: str,
+        attachments: Iterable[Attachment] = (),
+        *,
+        budget: Budget | None = None,
+    ) -> str:
+        """Prompts and returns the answer's text; goes on by itself while the daemon is away.
+
+        Cancelling it leaves the turn to go on: `cancel` ends that. A call that must be allowed
+        waits for whoever answers.
+
+        Raises:
+            ConflictError: This client hears the session already: then look for the answer there.
+            CallboardError: The turn was not answered; the error's type says why.
+        """
+        async with self.events(session_id) as events:
+            ticket = await self.prompt(session_id, text, attachments, budget=budget)
+            answer = AnswerOf(ticket.input_id)
+            async for event in events:
+                if isinstance(event, Stored):
+                    answer.see(event)
+                if answer.is_over:
+                    break
+        return answer.result()
 
     async def cancel(self, session_id: str, reason: str = "cancelled by a client") -> bool:
         """Cancels the running turn; returns when everything of it is gone (`False`: none ran)."""
@@ -194,6 +249,14 @@ class Client:
                     print(event)
         """
         return RemoteTopic(self._hearing, Topic(topic), after_seq)
+
+    async def export_session(self, session_id: str) -> bytes:
+        """A session and all below it, as a file of JSON Lines."""
+        return await fetch_file(self, session_id)
+
+    async def import_session(self, file: bytes, *, workspace: str | None = None) -> str:
+        """Makes new sessions of a file, all or none of them; gives the id of the first."""
+        return await send_file(self, file, workspace)
 
     # ── people ───────────────────────────────────────────────────────────────────────────────────
 
@@ -277,7 +340,12 @@ async def connect(url: str = DEFAULT_URL, token: str = "") -> AsyncGenerator[Cli
     Example:
         async with callboard.connect(url, token) as client:
             session = await client.create_session()
-            await client.prompt(session.session_id, "What time is it in Tokyo?")
+            async with client.events(session.session_id) as events:
+                await client.prompt(session.session_id, "What time is it in Tokyo?")
+                async for event in events:
+                    if isinstance(getattr(event, "event", None), callboard.TurnEnded):
+                        break
+            print((await client.messages(session.session_id))[-1].content)
     """
     client = Client(url, Secret(token))
     raised: BaseException | None = None

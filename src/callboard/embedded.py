@@ -99,7 +99,7 @@ async def open_runtime(
             for `Runtime.answer`. Without it and a channel, what would ask is denied.
         channel: Where people are: they are asked about calls, answer questions of models and read
             their messages. `on_approval` is the short form of one that only approves.
-        settings: The configuration; the defaults when `None` (no file is read).
+        settings: The configuration; the defaults when `None`. No file is read: `load_settings` does.
         environ: Where keys are looked up before the stored ones; the process's environment by
             default.
         record: A folder in which the providers' raw answers are kept, a file for each session, with
@@ -125,7 +125,7 @@ async def open_runtime(
     wish = Wish(base_url=base_url, dialect=dialect, settings=settings, environ=environ)
     finder = open_finder(wish, model, folder)
     forbidden = () if folder is None else (folder, config_folder(environ))
-    sandbox = Sandbox(settings.sandbox, forbidden=forbidden)
+    sandbox = Sandbox(settings.sandbox, forbidden=forbidden, data=folder)
     plan = Plan(
         models=finder,
         **await _all_tools(tools, settings, sandbox),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -33,6 +34,7 @@ from .actors.permission_broker import PermissionBroker
 from .actors.session_keeping import SessionKeeping
 from .actors.session_services import Models, NoPrograms, SessionServices
 from .actors.session_tree import SessionTree
+from .actors.titles import Titles
 from .actors.tool_dispatcher import MAILBOX_CAPACITY as DISPATCHER_CAPACITY
 from .actors.tool_dispatcher import ToolDispatcher
 from .actors.tool_handles import OpenHandles
@@ -41,6 +43,7 @@ from .actors.user_questions import UserQuestions
 from .config.live_limits import LiveLimits
 from .config.policy import PolicyBook
 from .config.prices import PriceTable
+from .config.session_settings import TitleSource
 from .config.settings import Limits, NetworkSettings, Settings
 from .providers.recording import Recorder
 from .runtime.activity import Activity
@@ -175,10 +178,12 @@ class Host:
             clip=self.budgets.clip,
         )
         self.questions = UserQuestions(self.journal, plan.limits.approval_seconds)
+        end = (plan.sandbox or NoPrograms()).end_session
         self.keeping = SessionKeeping(
-            self.journal, self.directory, plan.store, plan.versions, plan.agents
+            self.journal, self.directory, plan.store, plan.versions, plan.agents, end
         )
         self.undoing = self._undoing()
+        self.titles = Titles(self._session_services())
 
     def _undoing(self) -> Undoing:
         plan = self.plan
@@ -189,6 +194,7 @@ class Host:
             plan.forbidden,
             locks=self.locks,
             marked_files=self.marked_files,
+            running=plan.sandbox.background.named if plan.sandbox else lambda session_id: (),
         )
 
     @property
@@ -224,8 +230,7 @@ class Host:
                     await outer.start(indexed.serve, name="index of memories")
                 async with trio.open_nursery() as inner:
                     await self._start_actors(self._supervisor(inner), handles)
-                    days = plan.settings.sessions.keep_deleted_days
-                    inner.start_soon(self.keeping.serve, days, name="purge of deleted sessions")
+                    self._start_upkeep(inner)
                     task_status.started()
                     await stop.wait()
                     with trio.move_on_after(STOP_SECONDS):
@@ -237,6 +242,13 @@ class Host:
             # The supervisor has closed them, but for those whose actor was never started.
             for mailbox in (self.directory, self.dispatcher, self.broker, self.journal):
                 mailbox.close()
+
+    def _start_upkeep(self, nursery: trio.Nursery) -> None:
+        sessions = self.plan.settings.sessions
+        keep = partial(self.keeping.serve, sessions.keep_deleted_days)
+        nursery.start_soon(keep, name="purge of deleted sessions")
+        if sessions.titles is TitleSource.MODEL:
+            nursery.start_soon(partial(self.titles.serve, asks_local=True), name="titles")
 
     def _handles(self, indexed: IndexedMemories | None) -> OpenHandles:
         plan = self.plan
@@ -330,7 +342,7 @@ class Host:
             wakes=plan.wakes,
             skills=plan.skills,
             activity=self.activity,
-            programs=NoPrograms() if plan.sandbox is None else plan.sandbox.background,
+            programs=plan.sandbox or NoPrograms(),
         )
 
 

@@ -93,3 +93,8 @@ def wish_of(access: ModelAccess) -> Wish:
 def data_of(access: ModelAccess) -> Path | None:
     """The data folder of a runtime, for what serves it to others; `None` when all is in memory."""
     return access._data
+
+
+def forget_keys(access: ModelAccess) -> None:
+    """Looks keys up anew from the next request on: one was stored or removed."""
+    access._models.forget_keys()

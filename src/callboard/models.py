@@ -134,6 +134,15 @@ class ModelFinder:
         self._listed, self._found = other._listed, other._found
         self._fallbacks.clear()
 
+    def forget_keys(self) -> None:
+        """Resolves every model anew from now on, with the key that there is by then.
+
+        A model object stays, and which model is the default: what was listed is remembered.
+        """
+        local = self._found.get(None) if self._is_local else None
+        self._found = {} if local is None else {None: local}
+        self._fallbacks.clear()
+
     def _resolve(self, choice: str | None) -> ModelTarget:
         wish = self.wish
         if choice is not None:

@@ -12,7 +12,14 @@ from .actors.tool_call import find_tool
 from .config.policy import PolicyBook, PolicyQuestion
 from .config.policy_preset import Ruling
 from .config.policy_rules import Verdict
-from .runtime.definitions import Agent, Capability, SessionKind, Tier, ToolFailure
+from .runtime.definitions import (
+    Agent,
+    Capability,
+    SessionKind,
+    Tier,
+    ToolDefinition,
+    ToolFailure,
+)
 from .runtime.errors import ValidationError
 from .tools.argument_text import without_advice
 from .tools.registry import ToolRegistry
@@ -21,7 +28,11 @@ from .tools.workspace import open_workspace
 
 
 class CheckedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked about; the session has connected nowhere so far."""
+    """What is asked about; the session has connected nowhere so far.
+
+    Attributes:
+        tier: Of a tool that is not known here, what it would be; `None` counts as elevated.
+    """
 
     tool: str
     arguments: str
@@ -32,6 +43,7 @@ class CheckedCall(msgspec.Struct, frozen=True, kw_only=True):
     workspace: Path | None = None
     is_tainted: bool = False
     has_private: bool = False
+    tier: Tier | None = None
 
 
 class PolicyAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +119,12 @@ def _unknown(call: CheckedCall) -> PolicyQuestion:
     except msgspec.MsgspecError as error:
         raise ValidationError(f"the arguments are no JSON object: {error}") from error
     canonical = msgspec.json.encode(given, order="deterministic").decode()
-    return PolicyQuestion(tool=call.tool, definition=None, tier=None, arguments=canonical)
+    definition = None
+    if call.tier is not None:
+        definition = ToolDefinition(name=call.tool, description="", parameters={}, tier=call.tier)
+    return PolicyQuestion(
+        tool=call.tool, definition=definition, tier=call.tier, arguments=canonical
+    )
 
 
 def _question(call: CheckedCall, tool: Tool, judge: Judge, kind: SessionKind) -> PolicyQuestion:

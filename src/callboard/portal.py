@@ -30,7 +30,7 @@ from .config.settings import Settings
 from .providers.provider import LocalModel
 from .runtime.channel import Channel
 from .runtime.definitions import Agent, Preset, ToolDefinition
-from .runtime.errors import ActorStopped, ConflictError, DeadlineError
+from .runtime.errors import ActorStopped, ConflictError, DeadlineError, StorageError
 from .runtime.events import TurnEnded
 from .tools.plugins import Plugin
 from .tools.tool import Tool
@@ -104,7 +104,7 @@ class Crossing(Generic[Answer]):
             with self._scope:
                 self.future.set_result(await self._function())
             _fail(self.future, ActorStopped("the call was cancelled"))
-        except ActorStopped as stopped:
+        except (ActorStopped, StorageError) as stopped:  # the store closes with its runtime
             _fail(self.future, self._find_crash() or stopped)
         except Exception as error:  # whatever it is, it is the caller's
             _fail(self.future, error)

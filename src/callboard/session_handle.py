@@ -165,6 +165,7 @@ class Session:
 
         Example:
             await session.rename("The clock")
+            print([row.title for row in await runtime.sessions()])
         """
         await self._host.keeping.rename(self.session_id, title)
 

@@ -13,7 +13,7 @@ import trio
 from .host import Host
 from .runtime.attachment_rules import checked_attachments
 from .runtime.budget import Budget, checked_budget
-from .runtime.errors import BudgetError, CallboardError, ConflictError, ValidationError, error_of
+from .runtime.errors import CallboardError, ConflictError, ValidationError
 from .runtime.events import (
     CallProgress,
     DurableEvent,
@@ -24,11 +24,12 @@ from .runtime.events import (
     StreamBatch,
     TurnEnded,
 )
-from .runtime.history import Attachment, Refusal, Text
+from .runtime.history import Attachment
 from .runtime.mailbox import Reply
 from .runtime.messages import CancelTurn, InputTicket, ResumeTurn, SubmitInput
 from .runtime.stream import AnyStreamEvent
 from .runtime.subscription import Subscription
+from .runtime.turn_answer import error_of_turn, text_of_answer
 
 LEAVE_SECONDS = 15.0
 """How long leaving a turn's block waits for the turn to be gone, even when itself cancelled."""
@@ -193,7 +194,7 @@ class Turn:
                 self._events.extend(update for update in updates if isinstance(update, Stored))
         if self.ended.outcome == "answered":
             return self._answer
-        raise _error_of(self.ended)
+        raise error_of_turn(self.ended)
 
     async def cancel(self, reason: str = "cancelled by the program") -> None:
         """Cancels the turn; returns when everything of it is gone. Its events can still be read."""
@@ -213,10 +214,8 @@ class Turn:
     def _note(self, stored: Stored) -> None:
         self.seq, self.at_ms = stored.seq, stored.at_ms
         match stored.event:
-            case MessageCompleted(parts=parts):
-                self._answer = "".join(
-                    part.text for part in parts if isinstance(part, Text | Refusal)
-                )
+            case MessageCompleted() as message:
+                self._answer = text_of_answer(message)
             case TurnEnded() as ended:
                 self.ended = ended
             case InputCancelled(reason=reason):
@@ -237,9 +236,3 @@ def left_turn(host: Host, session_id: str) -> Turn:
     turn = Turn(host, session_id, "(left)")
     turn._is_left = True
     return turn
-
-
-def _error_of(ended: TurnEnded) -> CallboardError:
-    text = ended.message or f"the turn ended: {ended.outcome}"
-    kind = BudgetError.type if ended.outcome == "budget" else "conflict"
-    return error_of(ended.error_type or kind, text)

@@ -13,7 +13,7 @@ from callboard.runtime import memory_table
 from callboard.runtime.errors import ConflictError, NotFoundError
 from callboard.runtime.events import SessionCreated, SessionTainted
 from callboard.runtime.lance_table import LanceTable
-from callboard.runtime.memories import Memory, MemoryStore, NewMemory
+from callboard.runtime.memories import Memory, MemoryStore, NewMemory, query_of
 from callboard.runtime.memory_index import MemoryIndex
 from callboard.runtime.memory_store import open_memory_store
 from callboard.runtime.sqlite_store import open_disk_store
@@ -135,6 +135,10 @@ async def test_the_best_come_first_and_a_tag_counts_more(memories: MemoryStore, 
         ("a NEAR b", "near("),
         ("the tag is c++", "c++?"),
         ("a_name", "a_name"),
+        ("Die Hauptstraße ist gesperrt", "hauptstraße"),
+        ("STRASSE 5", "Straße"),
+        ("the ﬁle is large", "ﬁle"),
+        ("ΝΗΣΟΣ", "νησος"),
     ],
 )
 async def test_words_are_found_however_they_are_written(
@@ -142,6 +146,11 @@ async def test_words_are_found_however_they_are_written(
 ) -> None:
     await memories.store(note(text))
     assert await found(memories, query) == [text]
+
+
+def test_a_word_is_looked_for_once() -> None:
+    """However often a query says it, and in whatever case: there is room for few."""
+    assert query_of("Rain rain, RAIN again") == '"Rain" OR "again"'
 
 
 ODD = [

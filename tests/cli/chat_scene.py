@@ -31,7 +31,8 @@ async def scripted(command: Command, *steps: Any) -> AsyncGenerator[ScriptedServ
     async with open_scripted_server(list(steps)) as server:
         provider = f'[providers.local]\nbase_url = "{server.base_url}"\n'
         config = command.home / "config" / "callboard.toml"
-        config.write_text(f'model = "local/scripted"\n{NOWHERE}{provider}')
+        titles = '[sessions]\ntitles = "words"\n'  # a title would take a step of the script
+        config.write_text(f'model = "local/scripted"\n{titles}{NOWHERE}{provider}')
         yield server
 
 

@@ -32,6 +32,8 @@ MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?([.+]\d\d(:\d\d|\d+))?
 SPAN = re.compile(r"\b\d[\d,.]* (ms|s|min|h|d)\b")
 NUMBER = re.compile(r'("(?:at_ms|\w+_ms)"):\d+')
 
+PLACE = ("--base-url", "https://models.example/v1")
+
 STEPS: tuple[tuple[str, ...], ...] = (
     ("sessions",),
     ("show", "last"),
@@ -54,8 +56,33 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("usage",),
     ("tools",),
     ("models", "rehearsal"),
+    ("models", "nobody"),
+    ("models", "gemini"),
+    ("models", "--json"),
+    ("models", "default"),
+    ("models", "default", "nobody/x"),
+    ("models", "default", "rehearsal/rehearsal", "--json"),
+    ("models", "default"),
+    ("models", "default", "--unset"),
     ("keys", "list"),
+    ("keys", "list", "--json"),
+    ("keys", "remove", "openai"),
+    ("keys", "set", "git"),
     ("providers",),
+    ("providers", "add", "house", *PLACE, "--key-env", "HOUSE_KEY"),
+    ("providers", "add", "house", *PLACE),
+    ("providers", "edit", "house", "--model", "m", "--models", "m, n", "--json"),
+    ("providers", "edit", "house"),
+    ("providers", "edit", "house", "--base-url", "https://other.example/v1"),
+    ("providers", "edit", "nobody", "--model", "m"),
+    ("providers", "deactivate", "house"),
+    ("providers", "activate", "house", "--json"),
+    ("providers", "test", "openai"),
+    ("providers", "test", "nobody"),
+    ("providers",),
+    ("providers", "remove", "house"),
+    ("providers", "remove", "house"),
+    ("providers", "--json"),
     ("policy", "check", "delete_file", '{"path": "b.txt"}'),
     ("run", "What time is it in Tokyo? Save it to now.txt and read it back."),
     ("run", "--json", "List the files here."),
@@ -159,6 +186,28 @@ async def test_each_command_both_ways(tmp_path: Path, say: Say) -> None:
         assert (command.workspace / "a.txt").read_text() == "first\n"
         assert (command.workspace / "now.txt").exists()
         assert not (command.workspace / "late.txt").exists()
+
+
+async def test_what_the_daemon_could_not_go_on_with_is_refused(tmp_path: Path, say: Say) -> None:
+    command = Command(tmp_path)
+    managed = command.home / "config" / "managed.toml"
+    async with serving(command):
+        assert (await say(command, "providers", "add", "house", *PLACE)).code == 0
+        assert (await say(command, "models", "default", "house/m")).code == 0
+        before = managed.read_text()
+        for words in (("remove", "house"), ("deactivate", "house")):
+            refused = await say(command, "providers", *words)
+            assert (refused.code, refused.out) == (1, "")
+            assert "Nothing was changed, because then: " in refused.err
+        assert managed.read_text() == before
+        # A file that is named is that file, whoever runs.
+        other = tmp_path / "other" / "callboard.toml"
+        other.parent.mkdir(mode=0o700)
+        other.write_text("")
+        assert (
+            await say(command, "providers", "add", "x", *PLACE, "--config", str(other))
+        ).code == 0
+        assert managed.read_text() == before
 
 
 async def asking(folder: Path) -> Command:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 from sandbox_users import needs_sandbox
@@ -38,3 +39,28 @@ def test_none_says_what_is_missing(
     out = capsys.readouterr().out
     assert "bwrap was not found." in out
     assert "not offered" in out
+    assert "not offered to models: run_code, shell, process, git_status, " in out
+    assert "run_tests" in out
+
+
+def test_tools_that_are_withheld_are_told_with_the_reason(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    needs_sandbox()
+    config = tmp_path / "callboard.toml"
+    place = tmp_path / "data sets"
+    config.write_text(f'[sandbox]\nread_only = ["{place}"]\n')
+    assert main(["tools", "--config", str(config)]) == 0
+    told = capsys.readouterr()
+    assert "run_tests" in told.out
+    said = " ".join(told.err.split())
+    assert said.startswith("callboard: Not offered to models here: run_code, shell, process, git_")
+    assert f"sandbox.read_only: {place} is not there" in said
+    assert main(["doctor", "--config", str(config)]) == 1
+    assert f"sandbox.read_only: {place} is not there" in capsys.readouterr().out
+
+    (there := tmp_path / "there").mkdir()  # the test of the other one is kept for some hours
+    config.write_text(f'[sandbox]\nread_only = ["{there}"]\n')
+    assert main(["tools", "--config", str(config)]) == 0
+    told = capsys.readouterr()
+    assert ("run_tests" in told.out, told.err) == (True, "")

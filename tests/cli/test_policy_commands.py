@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from distributions import WEATHER, files_of, install
 
 from callboard.__main__ import main
 from callboard.cli.policy_lint import findings_about
@@ -112,9 +114,33 @@ def test_arguments_that_want_to_decide_are_dropped(capsys: Captured) -> None:
 
 
 @pytest.mark.usefixtures("workspace")
-def test_an_unknown_tool_is_elevated(capsys: Captured) -> None:
-    found = checked(capsys, "launch", "--policy", "auto", where="moon")
-    assert (found["verdict"], found["tier"]) == ("ask", "elevated")
+@pytest.mark.parametrize(("tier", "verdict"), [("elevated", "ask"), ("workspace", "allow")])
+def test_of_an_unknown_tool_the_tier_is_said(capsys: Captured, tier: str, verdict: str) -> None:
+    call = ("policy", "check", "launch", '{"where": "moon"}', "--policy", "auto", "--json")
+    assert main([*call, "--tier", tier]) == 0
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    assert (found["verdict"], found["tier"]) == (verdict, tier)
+    assert "no tool 'launch': its arguments were not checked" in said.err
+
+
+def test_the_tools_of_a_plugin_are_known(
+    capsys: Captured, tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = "weather_of_policy"
+    install(tmp_path / "site", files_of(module, WEATHER, distribution="weather-of-policy"))
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    call = ("policy", "check", "make_rain")
+    assert main([*call, '{"tonnes": 3}']) == 1  # not enabled
+    assert "There is no tool 'make_rain'" in capsys.readouterr().err
+    enabled = workspace / "enabled.toml"
+    enabled.write_text(f"[plugins.{module}]\nenabled = true\n")
+    config = ("--config", str(enabled))
+    assert checked(capsys, "make_rain", *config, tonnes=3)["tier"] == "elevated"
+    assert checked(capsys, "weather", *config, place="Oslo")["verdict"] == "ask"
+    assert main([*call, '{"tonnes": "x"}', *config]) == 1
+    assert "make_rain refuses this call itself" in capsys.readouterr().err
+    sys.modules.pop(module)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +148,10 @@ def test_an_unknown_tool_is_elevated(capsys: Captured) -> None:
     [
         (("write_file", '{"path": 3}'), 1, "write_file refuses this call itself: write_file: "),
         (("write_file", "{"), 1, "write_file refuses this call itself: "),
-        (("launch", "[1]"), 1, "the arguments are no JSON object"),
+        (("launch", "[1]", "--tier", "system"), 1, "the arguments are no JSON object"),
+        (("launch", "{}"), 1, "There is no tool 'launch'."),
+        (("writefile", "{}"), 1, "Did you mean write_file?"),
+        (("write_file", "{}", "--tier", "system"), 1, "and it knows write_file: leave it out"),
         (("http_request", '{"url": "ftp://x.org"}'), 1, "refuses this call itself: ftp://x.org"),
         (("read_file", '{"path": "a"}', "--agent", "nobody"), 1, "There is no agent 'nobody'"),
         (("read_file", '{"path": "a"}', "--kind", "side"), 2, "side"),

@@ -50,9 +50,25 @@ async def test_a_skill_is_approved_as_it_is_and_taken_back(command: Command) -> 
     assert await states(command) == {"mine": "own", "theirs": "new"}
 
 
+async def test_a_skill_is_read_before_it_is_approved(command: Command) -> None:
+    assert "callboard skills show NAME" in (await command("skills")).err
+    shown = await command("skills", "show", "theirs")
+    assert shown.code == 0
+    assert shown.out.startswith("theirs  not approved  skills/theirs  What theirs is for.\n")
+    assert "form.md (7 bytes)" in shown.out
+    assert "Do " in shown.out
+    assert "\x1b" not in shown.out
+    assert shown.out.endswith("callboard skills allow theirs\n")
+    assert await states(command) == {"mine": "own", "theirs": "new"}  # and `allow` would change it
+    mine = await command("skills", "show", "mine")
+    assert (mine.code, "Do " in mine.out, "allow" in mine.out) == (0, True, False)
+
+
 @pytest.mark.parametrize(
     ("tokens", "why"),
     [
+        (("show", "nothing"), "There is no skill 'nothing'"),
+        (("show", "broken"), "can't be"),
         (("allow", "nothing"), "There is no skill 'nothing'"),
         (("allow", "mine"), "is your own"),
         (("allow", "broken"), "can't be approved: its SKILL.md does not begin"),

@@ -101,7 +101,7 @@ async def test_without_a_terminal_it_is_said_how_to_approve(command: Command) ->
         said = (
             "models are not told of 2 skills of this workspace that nobody approved: other, theirs"
         )
-        assert f"{said} (callboard skills allow NAME)" in first.out + first.err
+        assert f"{said} (callboard skills show NAME, then allow NAME)" in first.out + first.err
         assert "What theirs is" not in told(server)
         for name in ("theirs", "other"):
             assert (await command("skills", "allow", name)).code == 0

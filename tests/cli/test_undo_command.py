@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from command import Command
+from sandbox_users import needs_sandbox
 
 import callboard
 from callboard.providers.script import reply
@@ -105,3 +106,46 @@ async def test_a_runtime_that_runs_keeps_the_lock(command: Command) -> None:
         assert refused.code == 1
         assert "only that one can undo now" in refused.err
     assert contents(command)["a.txt"] == "second"
+
+
+async def test_a_session_that_changed_nothing_names_the_one_that_was_meant(
+    command: Command,
+) -> None:
+    """As after the examples of the README, where one that only reads comes last."""
+    [meant] = [row["session_id"] for row in (await command("sessions", "--json")).lines]
+    assert (await command("run", "What time is it in Tokyo?")).code == 0
+    words = f"`callboard undo {meant}`."
+    refused = await command("undo", "last", "--yes")
+    assert (refused.code, words in refused.err) == (1, True)
+    foreseen = await command("undo", "last", "--dry-run")
+    listed = await command("undo", "last", "--list")
+    assert (foreseen.code, listed.code) == (0, 0)  # nothing was asked for that could not be done
+    assert (foreseen.out, words in foreseen.err) == (listed.out, True) == ("", True)
+
+    assert (await command("undo", meant, "--yes")).code == 0
+    again = await command("undo", meant, "--dry-run")
+    assert (again.code, "All of that is undone already." in again.err) == (0, True)
+    refused = await command("undo", "last", "--yes")
+    assert (refused.code, "callboard undo session" in refused.err) == (1, False)
+
+
+async def test_a_list_says_what_programs_changed_that_can_not_be_undone(tmp_path: Path) -> None:
+    needs_sandbox()
+    command = Command(tmp_path)
+    calls = (CALLS[0], ("run_code", {"language": "bash", "code": "echo > by-program"}))
+    steps = [*(reply(calls=[call]) for call in calls), reply("Ok.")]
+    async with callboard.open_runtime(
+        model=callboard.ScriptedModel(steps),
+        workspace=command.workspace,
+        data=command.home / "data",
+        environ={},
+        on_approval="allow",
+    ) as runtime:
+        await (await runtime.create_session()).run("Write.")
+    listed = await command("undo", "last", "--list")
+    assert listed.code == 0
+    by_tool, by_program = listed.out.splitlines()
+    assert by_tool.endswith("changed  a.txt")
+    assert by_program.startswith("can't be undone, a program did it: call_")
+    assert "(run_code): created by-program" in by_program
+    assert len((await command("undo", "last", "--list", "--json")).lines) == 1

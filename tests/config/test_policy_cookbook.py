@@ -28,6 +28,7 @@ ROW = re.compile(
 OWN = (ToolDefinition(name="publish", description="", parameters={}, tier=Tier.ELEVATED),)
 """What a program brings; `policy check` does not know it."""
 
+BUILT_IN = {tool.name for tool in builtin_tools()}
 DEFINITIONS = {d.name: d for d in (*(tool.definition for tool in builtin_tools()), *OWN)}
 SAMPLE = re.compile(r"^\$ callboard policy check (\w+) '(.*)'\n(.*?)```", re.MULTILINE | re.DOTALL)
 COOKBOOK = DOCUMENT.read_text(encoding="utf-8").partition("## Cookbook")[2]
@@ -59,6 +60,7 @@ def verdict(settings: Settings, row: re.Match[str], workspace: Path) -> str:
         channel=channel,
         kind=kind or "main",
         workspace=workspace,
+        tier=None if tool in BUILT_IN else Tier.ELEVATED,
     )
     return str(answer_about(call, settings).verdict)
 

@@ -90,6 +90,37 @@ async def test_a_commit_is_made_in_the_configured_name_and_a_push_asks_first(
     assert plain_git(far, "rev-parse", "main") == work.git("rev-parse", "main")
 
 
+@pytest.mark.parametrize("change", ["commit", "branch", "url", "nothing"])
+async def test_case_27_what_a_person_saw_is_what_is_pushed(tmp_path: Path, change: str) -> None:
+    work = make_repository(tmp_path / "work")
+    work.git("branch", "other")
+    (tmp_path / "served").mkdir()
+    far = tmp_path / "served" / "far.git"
+    plain_git(tmp_path / "served", "init", "-q", "--bare", "-b", "main", "far.git")
+    plain_git(tmp_path / "served", "init", "-q", "--bare", "-b", "main", "other.git")
+
+    async def answer(request: ApprovalRequest) -> bool:
+        if change == "commit":
+            work.git("commit", "-q", "--allow-empty", "-m", "never shown")
+        elif change == "branch":
+            work.git("symbolic-ref", "HEAD", "refs/heads/other")
+        elif change == "url":
+            work.git("remote", "set-url", "origin", server.url("other.git"))
+        return True
+
+    with open_git_server(tmp_path / "served") as server:
+        work.git("remote", "add", "origin", server.url("far.git"))
+        settings = Settings(network=NetworkSettings(allow=(f"127.0.0.1:{server.port}",)))
+        [pushed] = await results(tmp_path, ("git_push", {}), settings=settings, on_approval=answer)
+    if change == "nothing":
+        assert pushed["result"]["outcome"] == "created"
+        return
+    assert pushed["error_type"] == "permission_denied"
+    assert "than was shown" in pushed["message"]
+    for folder in (far, far.with_name("other.git")):
+        assert plain_git(folder, "for-each-ref") == ""
+
+
 async def test_what_is_elevated_asks_even_where_hardly_anything_does(tmp_path: Path) -> None:
     outcome = await results(
         tmp_path,

@@ -34,9 +34,11 @@ RUNS_TOOLS = {"Session.prompt", "Session.run", "Session.resume", "Session.submit
 RUNS_NONE = {
     "Runtime": {
         "answer", "answer_question", "approval", "approvals", "complete", "create_session",
-        "get_session", "grants", "list_models", "plugins", "revoke", "sessions", "status", "test_provider", "tools", "usage",
+        "get_session", "grants", "list_models", "plugins", "purge", "revoke", "search", "sessions", "status", "test_provider", "tools", "usage",
     },
-    "Session": {"cancel", "changes", "follow", "set_budget", "undo", "usage"},
+    "Session": {
+        "cancel", "changes", "delete", "follow", "rename", "restore", "set_budget", "undo", "usage",
+    },
 }  # fmt: skip
 
 

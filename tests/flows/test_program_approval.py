@@ -83,6 +83,9 @@ COMMANDS: dict[str, Call] = {
     "option": ("shell", {"command": ["sh", "-e", "./x.sh"]}),
     "through sh -c": ("shell", {"command": ["sh", "-c", "exec ./x.sh"]}),
     "absolute": ("shell", {"command": "sh {workspace}/x.sh"}),
+    "from its folder": ("shell", {"command": "cd ../work && bash x.sh"}),
+    "pattern": ("shell", {"command": "for each in ./*.sh; do sh $each; done"}),
+    "here": ("shell", {"command": 'bash "$PWD/x.sh"'}),
     "code": ("run_code", {"language": "bash", "code": "set -e\n. ./x.sh\n"}),
     "argument": ("run_code", {"language": "bash", "code": 'sh "$1"', "args": ["x.sh"]}),
     "python": (
@@ -159,6 +162,51 @@ async def test_case_27_what_was_checked_is_checked_again_when_it_starts(tmp_path
     with pytest.raises(callboard.ToolFailure, match="has changed since it was allowed"):
         await processes.run(command)
     assert not (path.parent / "ran-new").exists()
+
+
+@pytest.mark.parametrize("place", [".", "inner", ".."])
+async def test_case_27_nothing_may_run_beside_it_that_could_change_it(
+    tmp_path: Path, place: str
+) -> None:
+    """A program that watches the file swaps it behind the last look, each time."""
+    path = script(tmp_path)
+    (path.parent / "inner").mkdir()
+    sandbox = sandbox_module.Sandbox(SandboxSettings())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(sandbox.background.serve)
+        beside = sandbox.processes(str(path.parent / place), "another session")
+        begun = await beside.start(callboard_command("sleep", "60"))
+        processes = sandbox.processes(str(path.parent), "session")
+        bound = processes.bind(["sh x.sh"], ".")
+        assert "Not run while this does in the workspace" in bound.shown
+        with pytest.raises(callboard.ToolFailure, match="runs in the workspace") as caught:
+            await processes.run(callboard_command("sh", "x.sh"))
+        assert caught.value.error_type == "permission_denied"
+        with pytest.raises(callboard.ToolFailure, match="runs in the workspace"):
+            await processes.start(callboard_command("sh", "x.sh"))
+        # The controls: what names no program, what nobody was asked about, and with that one gone.
+        others = sandbox.processes(str(path.parent), "session")
+        others.bind(["ls"], ".")
+        assert (await others.run(callboard_command("ls"))).exit_code == 0
+        unasked = sandbox.processes(str(path.parent), "session")
+        assert (await unasked.run(callboard_command("sh", "x.sh"))).stdout == "old\n"
+        await beside.kill(begun.process_id)
+        assert (await processes.run(callboard_command("sh", "x.sh"))).stdout == "old\n"
+        nursery.cancel_scope.cancel(reason="the test is over")
+
+
+async def test_a_program_in_another_workspace_disturbs_nobody(tmp_path: Path) -> None:
+    path = script(tmp_path)
+    (tmp_path / "work2").mkdir()
+    sandbox = sandbox_module.Sandbox(SandboxSettings())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(sandbox.background.serve)
+        beside = sandbox.processes(str(tmp_path / "work2"), "another session")
+        await beside.start(callboard_command("sleep", "60"))
+        processes = sandbox.processes(str(path.parent), "session")
+        processes.bind(["sh x.sh"], ".")
+        assert (await processes.run(callboard_command("sh", "x.sh"))).stdout == "old\n"
+        nursery.cancel_scope.cancel(reason="the test is over")
 
 
 def callboard_command(*argv: str) -> Any:

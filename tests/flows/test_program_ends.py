@@ -175,6 +175,53 @@ async def test_what_a_child_started_ends_when_its_parent_is_cancelled(tmp_path: 
         assert (await runtime.status()).background == ()
 
 
+async def test_what_a_session_started_ends_when_it_is_deleted(tmp_path: Path) -> None:
+    deleted, other = new_tag(), new_tag()
+    steps = [
+        step
+        for tag in (deleted, other)
+        for step in (reply(calls=[sleeps_beside(tag)]), reply("So."))
+    ]
+    async with open_local_stage(tmp_path, steps) as (runtime, _):
+        first, second = await runtime.create_session(), await runtime.create_session()
+        await first.run("Go.")
+        await second.run("Go.")
+        await wait_until(lambda: tagged(deleted) and tagged(other))
+        await first.delete()
+        assert not tagged(deleted)
+        assert tagged(other)  # the control
+        [still] = (await runtime.status()).background
+        assert still.session_id == second.session_id
+
+
+async def test_case_24_a_workspace_that_leads_elsewhere_now_is_not_worked_in(
+    tmp_path: Path,
+) -> None:
+    private = tmp_path / "private"
+    private.mkdir()
+    (private / "kept").write_text("canary")
+    calls: list[Call] = [
+        ("shell", {"command": "cat kept"}),
+        ("read_file", {"path": "kept"}),
+        ("write_file", {"path": "new", "content": "x"}),
+    ]
+    steps = [reply(calls=calls), reply("So.")] * 2
+    async with open_local_stage(tmp_path, steps) as (runtime, _):
+        folder = tmp_path / "work"
+        (folder / "kept").write_text("own")
+        session = await runtime.create_session()
+        before = await play(session, "Go.")
+        assert {each.status for each in before.results} == {"success"}
+        folder.rename(tmp_path / "moved")
+        folder.symlink_to(private)
+        after = await play(session, "Go.")
+        for each in after.results:
+            told = read_result(each)
+            assert told["error_type"] == "access_denied"
+            assert "leads to" in told["message"]
+        assert [each.name for each in private.iterdir()] == ["kept"]
+
+
 # ── the status ───────────────────────────────────────────────────────────────────────────────────
 
 

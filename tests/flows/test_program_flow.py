@@ -177,10 +177,34 @@ async def test_background_processes_are_their_sessions_own(tmp_path: Path) -> No
         assert other[1]["error_type"] == "validation_error"
         assert tagged(tag)
         last = [read_result(each) for each in (await play(session, "End it.")).results]
-        assert last[0]["result"]["killed_by"] == "cancel"
+        assert last[0]["result"]["killed_by"] == "kill"
         assert last[0]["result"]["killed"] >= 1
         assert last[1]["field"] == "id"
         assert not tagged(tag)
+
+
+async def test_what_reads_to_the_end_of_its_input_gets_one(tmp_path: Path) -> None:
+    def act(action: str, **more: object) -> tuple[str, dict[str, object]]:
+        return "process", {"action": action, "id": "p1", **more}
+
+    calls = [
+        ("shell", {"command": "sort", "background": True}),
+        act("write", text="b\na\n"),
+        act("close"),
+        act("wait", timeout=10),
+        act("write", text="c\n"),
+        act("close"),
+        act("kill"),
+    ]
+    steps = [*(reply(calls=[call]) for call in calls), reply("Sorted.")]
+    async with open_local_stage(tmp_path, steps) as (runtime, _):
+        played = await play(await runtime.create_session(), "Go.")
+    _, _, closed, sorted_, late, again, killed = map(read_result, played.results)
+    assert closed["result"] == {"id": "p1", "closed": True}
+    assert (sorted_["result"]["exit_code"], sorted_["result"]["output"]) == (0, "a\nb\n")
+    assert late["error_type"] == again["error_type"] == "execution_error"
+    assert late["message"].startswith("p1 has ended, and reads nothing any more.")
+    assert "killed_by" not in killed["result"]  # it had ended by itself
 
 
 async def test_background_processes_end_with_the_runtime(tmp_path: Path) -> None:

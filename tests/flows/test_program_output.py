@@ -141,3 +141,45 @@ def test_a_cut_goes_through_no_character(size: int) -> None:
     assert capture.is_cut
     assert "\ufffd" not in capture.text()
     assert f"of {len(data)} bytes are left out" in capture.text()
+
+
+async def test_of_a_large_result_the_model_sees_stderr_and_the_ends(tmp_path: Path) -> None:
+    code = "seq 1 20000; echo THE-ERROR >&2; exit 1"
+    call: Call = ("run_code", {"language": "bash", "code": code})
+    [told] = await results(tmp_path, call)
+    assert told["result"]["exit_code"] == 1
+    assert told["result"]["stderr"] == "THE-ERROR\n"
+    assert told["result"]["stdout"].startswith("1\n2\n")
+    assert told["result"]["stdout"].endswith("\n19999\n20000\n")
+    assert "characters are left out" in told["result"]["stdout"]
+    assert 'read_file(path="artifact:' in told["truncated"]
+    assert len(json.dumps(told, ensure_ascii=False).encode()) < 72 * 1024
+
+
+async def test_a_program_that_ran_out_of_time_floods_no_model(tmp_path: Path) -> None:
+    code = "seq 1 60000; echo THE-ERROR >&2; sleep 60"
+    call: Call = ("run_code", {"language": "bash", "code": code, "timeout": 2})
+    [told] = await results(tmp_path, call)
+    assert told["error_type"] == "timeout"
+    assert told["stderr"] == "THE-ERROR\n"
+    assert (told["stdout"][:4], told["stdout"][-7:]) == ("1\n2\n", "\n60000\n")
+    assert 'read_file(path="artifact:' in told["truncated"]
+    assert len(json.dumps(told, ensure_ascii=False).encode()) < 72 * 1024
+
+
+async def test_a_person_is_told_what_a_program_changed_and_that_it_can_not_be_undone(
+    tmp_path: Path,
+) -> None:
+    calls: list[Call] = [
+        ("shell", {"command": "echo 1 > a; echo 2 > b"}),
+        ("shell", {"command": "rm a"}),
+        ("shell", {"command": "true"}),
+    ]
+    script = [*(reply(calls=[call]) for call in calls), reply("So.")]
+    async with open_local_stage(tmp_path, script) as (runtime, _):
+        async with (await runtime.create_session()).prompt("Go.") as turn:
+            told = [event.display async for event in turn if isinstance(event, CallFinished)]
+    why = "can't be undone: the workspace is no git repository"
+    assert "; 2 created; " + why in told[0]
+    assert "; 1 deleted; " + why in told[1]
+    assert ";" not in told[2]

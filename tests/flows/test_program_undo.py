@@ -23,7 +23,9 @@ import callboard
 from callboard.providers.script import reply
 from callboard.runtime.errors import ConflictError, NotFoundError
 from callboard.runtime.events import CallFinished, CallProgress
+from callboard.tools import undo
 from callboard.tools.sandbox import changes, kept_tree, observed_changes
+from callboard.tools.undo_plan import plan_undo
 
 Call = tuple[str, dict[str, Any]]
 
@@ -440,3 +442,38 @@ async def test_an_index_that_lies_changes_no_content(tmp_path: Path, folder: Pat
     async with session_on(tmp_path, [bash("echo x > b.txt; echo x > a/run")]) as (_, session):
         await session.undo()
         assert tree(folder) == before
+
+
+async def test_an_undoing_names_the_programs_of_its_session_that_still_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may write to the same files; control: those of another session are not named."""
+    steps = [
+        reply(calls=[("write_file", {"path": "made", "content": "x"})]),
+        reply(calls=[("shell", {"command": "sleep 1000", "background": True})]),
+        reply("Done."),
+        reply(calls=[("write_file", {"path": "other", "content": "x"})]),
+        reply("Done."),
+    ]
+    model = callboard.ScriptedModel(steps)
+    async with session_on(folder.parent, [], model=model) as (runtime, session):
+        await session.run("Go.")
+        [program] = (await runtime.status()).background
+        named = (f"{program.process_id}: {program.command}",)
+        assert (await session.undo(dry_run=True)).running == named
+        real = plan_undo
+
+        def plan_and_write(*arguments: Any) -> Any:
+            found = real(*arguments)
+            (folder / "made").write_text("by the program")
+            return found
+
+        with monkeypatch.context() as patch:
+            patch.setattr(undo, "plan_undo", plan_and_write)
+            with pytest.raises(ConflictError, match=r"Still running: .*sleep 1000"):
+                await session.undo()
+        assert (await session.undo(force=True)).running == named
+        other = await runtime.create_session()
+        await other.run("Go.")
+        report = await other.undo()
+        assert (report.lines, report.running) == (("remove other",), ())

@@ -82,6 +82,7 @@ async def test_after_three_answers_the_tool_is_given_up(tmp_path: Path, store: s
             assert "`to`" in result["message"]
         stops = ["Do not call count again in this turn" in r["message"] for r in failed]
         assert stops == [False, False, True]
+        assert ". This was attempt 3 of 3. " in failed[2]["message"]
         assert (refused["error_type"], refused["attempts_left"]) == ("validation_error", 0)
         assert "called wrongly in 3 answers" in refused["message"]
         assert told(played, "list_directory")[0]["status"] == "success"

@@ -59,7 +59,7 @@ async def story(runtime: callboard.Runtime, session_id: str) -> list[str]:
 
 async def wait_story(runtime: callboard.Runtime, session_id: str, length: int) -> list[str]:
     """The story, once it is that long."""
-    while len(told := await story(runtime, session_id)) < length:  # ruff: ignore[async-busy-wait]
+    while len(told := await story(runtime, session_id)) < length:  # noqa: ASYNC110  # ruff: ignore[async-busy-wait]
         await trio.sleep(0.005)
     return told
 

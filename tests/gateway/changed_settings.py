@@ -41,6 +41,7 @@ WRITTEN = {
     "server.allowed_origins": '[server]\nallowed_origins = ["https://board.example"]',
     "server.roots": '[server]\nroots = ["/srv"]',
     "server.log_level": '[server]\nlog_level = "error"',
+    "sessions.titles": '[sessions]\ntitles = "words"',
     "notify.webhook": '[notify]\nwebhook = "https://hooks.example/x"',
     "keys.master": '[keys]\nmaster = "keyring"',
     "inactive": 'inactive = ["groq"]',

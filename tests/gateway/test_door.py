@@ -10,6 +10,7 @@ import pytest
 import trio
 from daemon_scene import open_client, open_daemon, open_raw
 from raw_door import answer_to, code_of_end, handshake, head_of, open_stream, read_answer, upgrade
+from waits import until
 
 from callboard.client import connect
 from callboard.config.credentials import Credentials
@@ -291,6 +292,7 @@ async def test_case_37_a_rotated_token_ends_its_connections() -> None:
                     pass
             async with open_client(daemon, new) as again:
                 assert (await again.session(session)).session_id == session
+            await until(lambda: len(daemon.gateway.daemon.connections) == 1)
             assert (await admin.status()).connections == 1
 
 

@@ -12,14 +12,13 @@ from callboard.config.settings import ProviderSettings, Settings
 from callboard.providers.connection_trial import ConnectionReport
 from callboard.providers.model_services import ModelList
 from callboard.runtime.errors import AuthError, ConflictError, NotFoundError, ValidationError
+from callboard.runtime.wire.keys import KeyStored, SetKey
 from callboard.runtime.wire.nothing import Nothing
 from callboard.runtime.wire.providers import (
     DefaultModel,
-    KeyStored,
     ListModels,
     ProviderRow,
     Providers,
-    SetKey,
     TryProvider,
 )
 

@@ -170,6 +170,9 @@ async def test_a_search_finds_what_was_said_and_says_where() -> None:
         (hit,) = found.hits
         assert (hit.session.session_id, hit.matches) == (first, 2)
         assert "timetable" in hit.snippet
+        third = await said(client, "Bahnhofstraße 5")
+        found = await client.request("session/search", FindWords(query="BAHNHOFSTRAßE"), Hits)
+        assert [hit.session.session_id for hit in found.hits] == [third]
 
 
 LITERAL = ['"', "'; drop table sessions; --", "NEAR(", "NOT", "a*", "text:x", "^x", "\0", "()", "—"]

@@ -154,3 +154,49 @@ async def test_topics_are_heard_from_the_first_request_on() -> None:
         await daemon.runtime.create_session()
         assert "result" in await raw.call("runtime/status")
         assert raw.heard == []
+
+
+async def test_a_purge_is_heard_live_and_by_who_was_away(tmp_path: Path) -> None:
+    model = callboard.ScriptedModel([reply("One."), reply("Two.")])
+    async with open_kept(tmp_path, model) as daemon:
+        port, token = daemon.gateway.port, daemon.token
+        async with open_client(daemon) as client, client.topic("sessions", after_seq=0) as topic:
+            gone = (await client.create_session(title="gone")).session_id
+            await daemon.runtime.purge(await deleted(daemon.runtime, gone))
+            kinds_told = kinds(told := await updates(topic, 3))
+            assert kinds_told == ["SessionCreated", "SessionDeleted", "SessionPurged"]
+            assert [each.update.session_id for each in told] == [gone] * 3
+            assert [each.update.seq for each in told] == [1, 2, 3]
+        later = await daemon.runtime.create_session(title="later")  # may get the key of the first
+        await daemon.runtime.purge(await deleted(daemon.runtime, later.session_id))
+    async with (
+        open_kept(tmp_path, "rehearsal", port=port, token=token) as daemon,
+        open_client(daemon) as client,
+        client.topic("sessions", after_seq=told[1].seq) as topic,
+    ):
+        again = await updates(topic, 2)
+        assert again[0] == told[2]
+        assert kinds(again) == ["SessionPurged", "SessionPurged"]
+        assert again[1].update.session_id == later.session_id
+        kept = await client.create_session(title="kept")
+        (created,) = await updates(topic, 1)
+        assert created.update.session_id == kept.session_id
+
+
+async def test_a_purge_is_told_only_who_may_know_of_the_session(tmp_path: Path) -> None:
+    async with open_kept(tmp_path, "rehearsal") as daemon:
+        mine = await daemon.runtime.create_session(title="mine")
+        other = await daemon.runtime.create_session(title="other")
+        token = daemon.new_token("one", Role.OPERATOR, sessions=(mine.session_id,))
+        async with connect(daemon.url, token) as client, client.topic("sessions") as topic:
+            for session in (other, mine):
+                await daemon.runtime.purge(await deleted(daemon.runtime, session.session_id))
+            told = await updates(topic, 2)
+    assert kinds(told) == ["SessionDeleted", "SessionPurged"]
+    assert {each.update.session_id for each in told} == {mine.session_id}
+
+
+async def deleted(runtime: callboard.Runtime, session_id: str) -> list[str]:
+    """A session, deleted as a purge wants it."""
+    await (await runtime.get_session(session_id)).delete()
+    return [session_id]

@@ -90,3 +90,30 @@ async def test_an_operator_adds_no_root_and_another_session_does_not_exist(tmp_p
                 await client.request(
                     "session/undo", UndoChanges(session_id=session.session_id), UndoReport
                 )
+
+
+async def test_no_session_works_where_keys_and_the_record_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    async with open_daemon() as daemon, open_client(daemon) as client:
+        data = daemon.gateway.daemon.workspaces.parent
+        for root in (tmp_path, data.parent):
+            await client.request("root/add", Root(str(root)), Roots)
+        closed = [data, data / "backups", data / "workspaces", tmp_path / ".ssh" / "keys"]
+        for folder in (*closed, tmp_path / "project"):
+            folder.mkdir(parents=True, exist_ok=True)
+        link = tmp_path / "innocent"
+        link.symlink_to(tmp_path / ".ssh")
+        for folder in (*closed, link):
+            with pytest.raises(ValidationError, match="can't be a workspace"):
+                await client.create_session(workspace=str(folder))
+        await client.create_session(workspace=str(tmp_path / "project"))
+
+
+@pytest.mark.parametrize("path", ["/", "//", "/.", "/tmp/..", "/proc/self/root"])
+async def test_the_whole_file_system_is_no_root(path: str) -> None:
+    async with open_daemon() as daemon, open_client(daemon) as client:
+        with pytest.raises(ValidationError, match="below /"):
+            await client.request("root/add", Root(path), Roots)
+        assert (await client.request("root/list", Nothing(), Roots)).roots == []

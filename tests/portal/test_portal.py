@@ -176,7 +176,12 @@ def test_a_runtime_that_fails_tells_whoever_waits_and_whoever_comes_later(
             runtime._portal.call(partial(crash_directory, runtime._runtime))
         with pytest.raises(ActorStopped, match=reason):
             list(turn)
-        for later in (turn.answer, turn.cancel, partial(session.run, "Hi."), runtime.sessions):
+
+        def sessions() -> object:
+            runtime._portal.ended.result(20)  # until then the record can be read
+            return runtime.sessions()
+
+        for later in (turn.answer, turn.cancel, partial(session.run, "Hi."), sessions):
             with pytest.raises(ActorStopped, match=reason) as caught:
                 later()
             assert isinstance(caught.value.__cause__, error)

@@ -24,6 +24,7 @@ from callboard.providers.rehearsal_steps import (
     RunCode,
     Said,
     SearchFiles,
+    SearchWeb,
     WriteFile,
 )
 from callboard.providers.rehearsal_tokens import Kind, tokenize
@@ -160,6 +161,11 @@ PHRASINGS: list[tuple[str, list[Any]]] = [
     ("replace ! with ? in a.txt", edit("a.txt", "!", "?")),
     ("Read a.txt! To b.txt, append 'x'.", [ReadFile("a.txt"), write("b.txt", "x", True)]),
     ("write some more milk to a.txt", [write("a.txt", "some more milk")]),
+    ("Search the web for trio", [SearchWeb("trio")]),
+    ("search the internet for 'structured concurrency'", [SearchWeb("structured concurrency")]),
+    ("Look for trio nurseries on the web", [SearchWeb("trio nurseries")]),
+    ("search for web in f.txt", [SearchFiles("web", "f.txt")]),
+    ("Search my files for web", [SearchFiles("web")]),
     ("list all .py files", [SearchFiles("", None, "*.py")]),
     ("find me all text files", [SearchFiles("", None, "*.txt")]),
     ("Is there a file called budget.csv?", [SearchFiles("", None, "budget.csv")]),

@@ -14,6 +14,7 @@ from callboard.runtime.events import (
     InputAccepted,
     SessionCreated,
     SessionDeleted,
+    SessionPurged,
     TitleSet,
     TurnEnded,
 )
@@ -103,12 +104,17 @@ async def test_two_requests_with_one_key_in_one_commit_are_done_once(store: Stor
 
 async def test_what_is_purged_is_no_topics_and_no_number_is_given_twice(store: Store) -> None:
     await commit(store, "s", created(KEY), SessionDeleted())
-    await store.purge(["s"])
+    (purged,) = await store.purge(["s"])
+    assert (purged.session_id, purged.seq, purged.event) == ("s", 3, SessionPurged())
     assert await store.request(KEY) is None
     await commit(store, "t", created(KEY))
-    (entry,) = await store.log(after_seq=2)
-    assert (entry.stored.session_id, entry.seq) == ("t", 3)
-    assert await store.log_head() == 3
+    assert [each.seq for each in await store.log()] == [3, 4]  # what was said of it is gone
+    gone, entry = await store.log(after_seq=2)
+    assert (gone.stored.session_id, gone.stored.seq, gone.topic) == ("s", 3, Topic.SESSIONS)
+    assert (gone.agent, bytes(gone.stored.event)) == ("general", b'{"type":"session_purged"}')
+    assert (entry.stored.session_id, entry.seq) == ("t", 4)
+    assert await store.log_head() == 4
+    assert await store.log(after_seq=2, topic=Topic.APPROVALS) == []
 
 
 async def test_a_store_keeps_its_epoch_and_another_has_another(tmp_path: Path) -> None:

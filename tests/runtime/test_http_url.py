@@ -81,6 +81,9 @@ def test_a_password_is_not_repeated() -> None:
         with pytest.raises(ToolFailure) as caught:
             parse_url(text)
         assert "hunter2" not in str(caught.value)
+    # No header can be given to web_fetch, which has the same guard.
+    with pytest.raises(ToolFailure, match="http_request can send an Authorization header"):
+        parse_url("http://me:hunter2@host/")
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def open_index(pages: Mapping[str, tuple[str, bytes]]) -> Generator[int]:
             thread.join()
 
 
-def pip_pages(sign: str) -> Pages:
+def pip_pages(sign: str, *, wheel_version: str = "1.0") -> Pages:
     """`tiny` as a wheel, and `built` as sources whose build makes a sign."""
     wheel, sources = io.BytesIO(), io.BytesIO()
     with zipfile.ZipFile(wheel, "w") as file:
@@ -53,7 +53,7 @@ def pip_pages(sign: str) -> Pages:
         file.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
         file.writestr(
             f"{info}/WHEEL",
-            "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            f"Wheel-Version: {wheel_version}\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         )
         file.writestr(f"{info}/RECORD", "")
     with tarfile.open(fileobj=sources, mode="w:gz") as archive:

@@ -100,6 +100,18 @@ def leave_behind(folder: str) -> str:
     return "returned"
 
 
+@callboard.tool(process=True)
+def daemonize(folder: str, then_hangs: bool) -> str:
+    """Starts a process as daemons start: another session, and its parent has ended."""
+    daemon = "echo $$ > daemon.part; mv daemon.part daemon; exec sleep 600"
+    subprocess.run(["setsid", "-f", "sh", "-c", daemon], cwd=folder, check=True)
+    while not Path(folder, "daemon").exists():
+        time.sleep(0.01)
+    sys.stdout.write("started\n")
+    time.sleep(600 if then_hangs else 0)
+    return "returned"
+
+
 def plain(x: int) -> int:
     """Doubles."""
     return x * 2

@@ -424,11 +424,11 @@ SCENES: tuple[Scene, ...] = (
 )
 
 
-def main() -> None:
+def main(scenes: tuple[Scene, ...] = SCENES) -> None:
     root = Path(sys.argv[1])
     os.environ["HOME"] = str(root / "home")
     found = {}
-    for scene in SCENES:
+    for scene in scenes:
         name = scene.__name__
         folder = root / name
         folder.mkdir()

@@ -41,8 +41,8 @@ def give_up(why: str) -> None:
 
 
 @cache
-def played(user: str) -> dict[str, Any]:
-    """What the scenes found; they are played once for each user."""
+def played(user: str, script: Path = SCRIPT) -> dict[str, Any]:
+    """What the scenes of a script found; they are played once for each user."""
     command = python_of(user)
     with tempfile.TemporaryDirectory() as place:
         # Its parent is open to all, itself is the user's own.
@@ -52,7 +52,7 @@ def played(user: str) -> dict[str, Any]:
         if user == "nobody":
             os.chown(folder, int(NOBODY), int(NOBODY))
         ran = subprocess.run(
-            [*command, str(SCRIPT), str(folder)],
+            [*command, str(script), str(folder)],
             capture_output=True,
             text=True,
             timeout=300,

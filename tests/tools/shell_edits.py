@@ -89,7 +89,8 @@ def random_lines(chance: random.Random, count: int) -> str:
         return f'"$(pick {number})"'
 
     lines = [
-        "pick() { find . -mindepth 1 -name .git -prune -o -print | sort | "
+        # Without what the sandbox holds places with: no program has anything to do there.
+        "pick() { find . -mindepth 1 -name .git -prune -o -type d ! -perm /222 -prune -o -print | sort | "
         "awk -v n=\"$1\" '{ l[NR] = $0 } END { print l[n % NR + 1] }'; }"
     ]
     for index in range(count):

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
+import development_bench
 import pytest
 from development_bench import Bench
 from package_index import Pages, npm_pages, open_index, pip_pages
 from sandbox_users import give_up, needs_sandbox
 
+from callboard.config.sandbox_settings import SandboxSettings
 from callboard.runtime.definitions import ErrorType
+from callboard.runtime.processes import Command
+from callboard.tools.development import packages
 from callboard.tools.development.run_tests import _counts
+from callboard.tools.sandbox.sandbox import Sandbox
 
 
 @pytest.fixture(autouse=True)
@@ -193,6 +199,78 @@ async def test_pip_installs_into_the_workspace_and_runs_nothing_unasked(bench: B
         assert sign.exists()  # its build ran, in the sandbox
 
 
+@pytest.mark.parametrize("package", ["missing", "tiny"])
+async def test_an_environment_that_was_made_in_vain_is_gone(bench: Bench, package: str) -> None:
+    """One package is not there to be fetched; one is fetched, and pip can't install it."""
+    wanted: dict[str, Any] = {"manager": "pip", "packages": [package]}
+    with open_index(pip_pages("", wheel_version="9.0")) as port:
+        bench.indexes = {"PIP_INDEX_URL": f"http://127.0.0.1:{port}/simple"}
+        bench.allow = (f"127.0.0.1:{port}",)
+        await bench.failure("install_package", **wanted)
+        assert not (bench.workspace / ".venv").exists()
+        bench.write(".venv/notes.txt", "somebody's own")
+        await bench.failure("install_package", **wanted)
+    assert (bench.workspace / ".venv/notes.txt").exists()
+    assert not (bench.workspace / ".venv/.wheels").exists()
+
+
+REACHES = """#!/usr/bin/python3
+import os, socket
+with socket.socket() as way_out:
+    if way_out.connect_ex(("127.0.0.1", 3128)) == 0:
+        open("reached", "w").close()
+open("ran", "w").close()
+"""
+
+
+async def test_nothing_of_the_workspace_runs_with_a_way_to_the_network(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What stands in .venv, or in a folder of the workspace that is on PATH, may be a model's own."""
+    reached, began = bench.workspace / "reached", bench.workspace / "ran"
+    for name in ("python", "python3", "pip", "sh", "npm", "node"):
+        bench.write(f".venv/bin/{name}", REACHES).chmod(0o755)
+    path = f"{bench.workspace}/.venv/bin:{os.environ['PATH']}"
+    own = Sandbox(SandboxSettings(), {**os.environ, "PATH": path})
+    monkeypatch.setattr(development_bench, "sandbox", lambda: own)
+    with open_index(pip_pages("")) as port:
+        bench.indexes = {"PIP_INDEX_URL": f"http://127.0.0.1:{port}/simple"}
+        bench.allow = (f"127.0.0.1:{port}",)
+        await bench.output("install_package", manager="pip", packages=["tiny"])
+    assert began.exists()  # the environment's own Python installs, and without a network
+    assert not reached.exists()
+    assert not (bench.workspace / ".venv/.wheels").exists()
+    began.unlink()
+    bench.indexes = {"NPM_CONFIG_REGISTRY": "http://127.0.0.1:1"}
+    bench.allow = ()
+    await bench.failure("install_package", manager="npm", packages=["tiny"])
+    assert not began.exists()
+    processes = bench.context.processes
+    assert processes is not None
+    await processes.run(Command(argv=("python3",), seconds=20, network=True))
+    assert reached.exists()  # the control: it was there to be run
+
+
+async def test_npm_does_not_take_packages_from_where_the_workspace_says(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("npm", path="/usr/bin:/usr/local/bin") is None:
+        give_up("this test needs npm")
+    shown = await bench.preview("install_package", manager="npm", packages=["tiny"])
+    assert "the public index and where the workspace's package.json" in (shown or "")
+    pages: Pages = {}
+    with open_index(pages) as port:
+        origin = f"http://127.0.0.1:{port}"
+        pages.update(npm_pages(origin, str(bench.workspace / "ran")))
+        bench.write(".npmrc", f"registry={origin}/\n")
+        bench.allow = (f"127.0.0.1:{port}",)
+        public = {**packages._ALONE, "NPM_CONFIG_REGISTRY": "http://127.0.0.1:1/"}
+        monkeypatch.setattr(packages, "_ALONE", public)
+        await bench.failure("install_package", manager="npm", packages=["tiny"])
+        del public["NPM_CONFIG_REGISTRY"]
+        assert await bench.output("install_package", manager="npm", packages=["tiny"])
+
+
 async def test_npm_installs_into_the_workspace_and_runs_nothing_unasked(bench: Bench) -> None:
     if shutil.which("npm", path="/usr/bin:/usr/local/bin") is None:
         give_up("this test needs npm")
@@ -225,6 +303,8 @@ async def test_npm_installs_into_the_workspace_and_runs_nothing_unasked(bench: B
 async def test_a_package_is_a_name_with_a_version(bench: Bench, package: str) -> None:
     failure = await bench.failure("install_package", manager="pip", packages=[package])
     assert failure.error_type == ErrorType.VALIDATION_ERROR
+    assert "expected a package's name as indexes know it, with a version or without" in str(failure)
+    assert "A-Za-z" not in str(failure)
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,8 @@ async def test_read_errors(caller: Caller, folder: Path) -> None:
     assert await caller.error_type("read_file", path="missing") == "file_not_found"
     assert await caller.error_type("read_file", path="d") == "not_a_file"
     assert await caller.error_type("read_file", path="") == "not_a_file"
+    empty = await caller.failure("read_file", path="")
+    assert str(empty).startswith("'': a directory, where a file")
     assert await caller.error_type("read_file", path="f/x") == "not_a_directory"
     assert await caller.error_type("read_file", path="nul") == "binary_file"
     failure = await caller.failure("read_file", path="latin")

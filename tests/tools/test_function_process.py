@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -105,19 +106,73 @@ async def test_a_failure_is_one_as_in_a_thread(
     assert caught.value.details == ({"left": 3} if how == "failure" else {})
 
 
-async def test_a_cancelled_call_is_killed_with_its_process_group(tmp_path: Path) -> None:
+async def test_a_cancelled_call_is_killed_with_its_children(tmp_path: Path) -> None:
     with trio.CancelScope() as scope:
         await call(process_tools.hang, folder=str(tmp_path), show=lambda _: scope.cancel())
     assert scope.cancelled_caught
     pid, child = map(int, (tmp_path / "pids").read_text().split())
     assert not is_alive(pid)
-    await wait_gone(child)
+    assert not is_alive(child)
     assert left_running().of("t") == ()
 
 
 async def test_what_a_finished_call_left_behind_is_killed(tmp_path: Path) -> None:
     assert await call(process_tools.leave_behind, folder=str(tmp_path)) == "returned"
-    await wait_gone(int((tmp_path / "pids").read_text()))
+    assert not is_alive(int((tmp_path / "pids").read_text()))
+
+
+async def test_a_daemon_that_a_finished_call_left_behind_is_killed(tmp_path: Path) -> None:
+    made = process_tools.daemonize
+    assert await call(made, folder=str(tmp_path), then_hangs=False) == "returned"
+    assert not is_alive(int((tmp_path / "daemon").read_text()))
+
+
+async def test_a_daemon_of_a_cancelled_call_is_killed(tmp_path: Path) -> None:
+    seen: list[bool] = []
+
+    def cancel(_: str) -> None:
+        seen.append(is_alive(int((tmp_path / "daemon").read_text())))
+        scope.cancel()
+
+    with trio.CancelScope() as scope:
+        await call(process_tools.daemonize, folder=str(tmp_path), then_hangs=True, show=cancel)
+    assert scope.cancelled_caught
+    assert seen == [True]  # It ran before.
+    assert not is_alive(int((tmp_path / "daemon").read_text()))
+    assert left_running().of("t") == ()
+
+
+_DAEMONIZING = """
+import sys, trio
+from callboard.runtime.definitions import Agent, SessionKind
+from callboard.tools.function_process import ContextFields, FunctionPlace, run_in_process
+
+async def main():
+    context = ContextFields(
+        session_id="s", turn_id="t", call_id="c", session_kind=SessionKind.MAIN, agent=Agent()
+    )
+    place = FunctionPlace("process_tools", None, "daemonize")
+    arguments = '{"folder": ".", "then_hangs": true}'
+    await run_in_process("daemonize", place, arguments, context, lambda line: print(line, flush=True))
+
+trio.run(main)
+"""
+
+
+async def test_a_daemon_of_a_killed_runtime_is_killed(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    with subprocess.Popen(  # noqa: ASYNC220  it begins at once, and is read in a thread
+        [sys.executable, "-c", _DAEMONIZING],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+    ) as runtime:
+        assert runtime.stdout is not None
+        assert await trio.to_thread.run_sync(runtime.stdout.readline) == b"started\n"
+        daemon = int((tmp_path / "daemon").read_text())
+        assert is_alive(daemon)
+        runtime.kill()
+    await wait_gone(daemon)
 
 
 async def test_a_process_that_is_not_gone_in_time_is_listed_until_it_is(
@@ -126,11 +181,12 @@ async def test_a_process_that_is_not_gone_in_time_is_listed_until_it_is(
     monkeypatch.setattr(function_process, "REAP_SECONDS", 0)
     with trio.CancelScope() as scope:
         await call(process_tools.hang, folder=str(tmp_path), show=lambda _: scope.cancel())
-    pid = (tmp_path / "pids").read_text().split()[0]
+    pid = int((tmp_path / "pids").read_text().split()[0])
     # It may be gone by now: then it was never left running.
-    assert left_running().of("t") in {(), (f"process {pid} of hang",)}
+    left = left_running().of("t")
+    assert not left or re.fullmatch(r"process \d+ of hang", left[0])
     await wait_until(lambda: not left_running().of("t"))
-    assert not is_alive(int(pid))
+    assert not is_alive(pid)
 
 
 async def test_no_file_descriptor_is_left_open() -> None:

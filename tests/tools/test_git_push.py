@@ -7,14 +7,18 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import development_bench
 import pytest
 from development_bench import Bench, make_repository, plain_git
 from git_server import GitServer, open_git_server
 from sandbox_users import needs_sandbox
 
+from callboard.config.sandbox_settings import SandboxSettings
 from callboard.runtime.definitions import ErrorType, ToolFailure
+from callboard.runtime.processes import Command
 from callboard.runtime.secrets import Secret
 from callboard.tools.development.git_remote import Remote, answerer, parse_remote
+from callboard.tools.sandbox.sandbox import Sandbox
 
 TOKEN = "token-4f1c9a"
 
@@ -71,11 +75,52 @@ async def test_a_person_sees_where_it_goes_and_what_would_go(
     shown = await bench.preview("git_push")
     assert shown is not None
     [first, second, third, *commits] = shown.splitlines()
-    assert first.startswith("pushes main (")
+    assert first.startswith(f"pushes main ({bench.git('rev-parse', 'main').strip()}) to ")
     assert f"to {server.url('far.git')} as ada (with a password in it" in first
     assert (second, third[:9]) == ("remote: origin", "2 commits")
-    assert [line.split(" ", 3)[3] for line in commits] == ["subject 1", "subject 0"]
+    assert commits[2] == "noted as there:"
+    del commits[2]
+    subjects = [line.split(" ", 3)[3] for line in commits]
+    assert subjects == ["subject 1", "subject 0", "begin"]
     assert TOKEN not in shown
+
+
+async def test_what_programs_plant_in_a_repository_hides_no_commit(bench: Bench) -> None:
+    bench.git("commit", "-q", "--allow-empty", "-m", "adds a secret")
+    evil = bench.git("rev-parse", "HEAD").strip()
+    # Another commit in its place, and a note that the remote had all of it.
+    fine = bench.git("commit-tree", "-p", "HEAD~1", "-m", "mends a typo", "HEAD^{tree}").strip()
+    bench.git("replace", evil, fine)
+    bench.git("update-ref", "refs/remotes/origin/planted", evil)
+    assert "typo" in bench.git("log", "-1", "--format=%s")  # the control: so a person's git says
+    shown = await bench.preview("git_push")
+    assert shown is not None
+    assert evil in shown
+    assert "adds a secret" in shown
+    assert "typo" not in shown
+    [latest, *_] = (await bench.output("git_log"))["commits"]
+    assert latest["subject"] == "adds a secret"
+
+
+async def test_a_git_of_the_workspace_on_path_gets_no_credential(
+    bench: Bench, server: GitServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator's PATH often begins with a project's own programs."""
+    sign, planted = bench.workspace / "ran", bench.workspace / ".venv" / "bin"
+    for name in ("git", "sh", "python3"):
+        bench.write(f".venv/bin/{name}", f'#!/bin/sh\ntouch {sign}\nexec /usr/bin/{name} "$@"\n')
+        (planted / name).chmod(0o755)
+    environ = {**os.environ, "PATH": f"{planted}:{os.environ['PATH']}"}
+    own = Sandbox(SandboxSettings(), environ)
+    monkeypatch.setattr(development_bench, "sandbox", lambda: own)
+    server.credential = f"ada:{TOKEN}"
+    bench.credentials = {f"http://127.0.0.1:{server.port}": f"ada:{TOKEN}"}
+    assert (await bench.output("git_push"))["outcome"] == "created"
+    assert not sign.exists()
+    processes = bench.context.processes
+    assert processes is not None
+    await processes.run(Command(argv=("git", "--version"), seconds=20))
+    assert sign.exists()  # the control: elsewhere the operator's PATH counts as it is
 
 
 async def test_what_the_remote_has_is_never_overwritten(bench: Bench, server: GitServer) -> None:

@@ -72,9 +72,13 @@ async def test_a_repository_without_a_commit_and_one_without_a_branch(tmp_path: 
     failure = await bench.failure("git_status")
     assert failure.error_type == ErrorType.EXECUTION_ERROR
     assert "no git repository" in str(failure)
+    author, bench.author = bench.author, None
+    assert "no git repository" in str(await bench.failure("git_commit", message="x"))
+    bench.author = author
     bench.git("init", "-q", "-b", "main")
     bench.write("a", "a")
     assert (await bench.output("git_status"))["commit"] is None
+    assert "There is no commit yet" in str(await bench.failure("git_log"))
     await bench.output("git_commit", message="first")
     bench.git("checkout", "-q", "--detach")
     assert (await bench.output("git_status"))["branch"] is None
@@ -184,8 +188,30 @@ async def test_a_revision_can_not_be_an_option(bench: Bench, revision: str) -> N
     for name, field in (("git_log", "revision"), ("git_diff", "base")):
         failure = await bench.failure(name, **{field: revision})
         assert failure.error_type == ErrorType.VALIDATION_ERROR
-    assert "nowhere" in str(await bench.failure("git_log", revision="nowhere"))
+        assert f"`{field}`: expected a commit as git names it, like main" in str(failure)
+        assert "A-Za-z" not in str(failure)
     assert (await bench.output("git_log", revision="main"))["commits"]
+
+
+async def test_a_revision_that_is_not_there_is_an_error_in_words(bench: Bench) -> None:
+    for name, field in (("git_log", "revision"), ("git_diff", "base")):
+        for revision in ("nowhere", "HEAD~99", "1234567", "main..nowhere"):
+            failure = await bench.failure(name, **{field: revision})
+            assert failure.error_type == ErrorType.VALIDATION_ERROR
+            assert str(failure).startswith(f"There is no branch, tag or commit {revision} in ")
+    assert (await bench.output("git_log", revision="HEAD"))["commits"]
+
+
+@pytest.mark.parametrize("path", ["../x", "a/../../x", "/etc/passwd"])
+async def test_a_path_outside_is_refused_as_by_every_tool(bench: Bench, path: str) -> None:
+    bench.write("a.txt", "changed")
+    more: dict[str, dict[str, str]] = {"git_commit": {"message": "x"}}
+    for name in ("git_status", "git_diff", "git_log", "git_commit"):
+        failure = await bench.failure(name, paths=[path], **more.get(name, {}))
+        assert failure.error_type == ErrorType.PATH_NOT_ALLOWED, name
+        assert str(failure).startswith(f"{path}: not allowed.")
+    for inside in ("a.txt", "x/../a.txt", str(bench.workspace / "a.txt")):
+        assert len((await bench.output("git_status", paths=[inside]))["entries"]) == 1
 
 
 async def test_nobody_commits_without_a_name(bench: Bench) -> None:
@@ -343,6 +369,7 @@ async def test_a_commit_runs_nothing_of_the_repository(bench: Bench, what: str) 
     output = await bench.output("git_commit", message="by the tool", paths=["a.txt"])
     assert output["commit"] == bench.git("rev-parse", "main").strip()
     assert not sign.exists()
+    bench.write("b.txt", "so that the index changes")
     words = () if what == "editor" else ("-m", "by a person")
     by_a_person(bench, "sh", "-c", 'git add -A; git commit --allow-empty "$@"', "commit", *words)
     assert sign.exists(), f"the {what} does not even work under plain git"

@@ -12,11 +12,12 @@ from callboard.tools.sandbox.named_files import named_files, shown_files
 from callboard.tools.sandbox.written_files import written_since
 
 NAMES = ("run.sh", "tool", "lib/deep.py", "notes.txt", "a b.sh", "data.bin")
+IN_PACKAGE = ("pkg/__main__.py", "pkg/Makefile", "pkg/package.json")
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name in NAMES:
+    for name in (*NAMES, *IN_PACKAGE):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(f"this is {name}")
@@ -55,6 +56,16 @@ def found(folder: Path, *commands: str | list[str], cwd: str = "") -> set[str]:
         ("import lib\nexec(open('lib/deep.py').read())", {"lib/deep.py"}),
         ("#" * 20_000 + "\nsh run.sh", {"run.sh"}),
         ("ls -la; echo fine", set()),
+        ("cd lib && python3 deep.py", {"lib/deep.py"}),
+        (["env", "-C", "lib", "python3", "deep.py"], {"lib/deep.py"}),
+        ("D=lib; python3 $D/deep.py", {"lib/deep.py"}),
+        ('python3 "$PWD/lib/deep.py"; sh ${PWD}/run.sh', {"lib/deep.py", "run.sh"}),
+        ("sh ./*.sh", {"run.sh", "a b.sh"}),
+        ("cd lib; python3 d*.py", {"lib/deep.py"}),
+        ("python3 -m lib.deep", {"lib/deep.py"}),
+        ("python3 pkg; python3 -m pkg", {"pkg/__main__.py"}),
+        ("make -C pkg all", {"pkg/Makefile"}),
+        (["bash", "-c", "cd pkg && npm test"], {"pkg/package.json"}),
     ],
 )
 def test_what_a_command_names(folder: Path, command: str | list[str], names: set[str]) -> None:
@@ -100,11 +111,27 @@ def test_what_is_found_and_shown_is_bounded(folder: Path) -> None:
     assert found(folder / "missing", "sh run.sh") == set()
 
 
+def test_a_person_is_told_what_can_not_be_read_from_a_command(folder: Path) -> None:
+    for command in (
+        "sh $X",
+        "find . -name x -exec sh {} +",
+        "sh `ls`",
+        "ls | xargs sh",
+        "sh */x.sh",
+    ):
+        assert "can't be read from" in shown_files([], [command]), command
+        assert "can't be read from" in shown_files([], [["bash", "-c", command]])
+    for command in ("sh run.sh", "sh $PWD/run.sh", "ls *.py", "git log --exec-path"):
+        assert shown_files([], [command]) == ""
+    [file] = named_files(str(folder), str(folder), ["sh run.sh"])
+    assert "in their turn is not shown" in shown_files([file], ["sh run.sh"])
+
+
 def test_what_was_written_is_found_by_its_times(folder: Path) -> None:
     everything = written_since(str(folder), 0)
     assert everything is not None
-    assert set(everything.files) == {*NAMES, "link", "out", "pipe.sh"}
-    assert everything.folders == ("lib",)
+    assert set(everything.files) == {*NAMES, *IN_PACKAGE, "link", "out", "pipe.sh"}
+    assert set(everything.folders) == {"lib", "pkg"}
     nothing = written_since(str(folder), 2**62)
     assert nothing is not None
     assert (nothing.files, nothing.folders) == ((), ())

@@ -16,6 +16,7 @@ from callboard.runtime.definitions import SessionKind, ToolFailure
 from callboard.tools.registry import ToolRegistry, builtin_tools
 from callboard.tools.sandbox import strength
 from callboard.tools.sandbox.sandbox import Sandbox
+from callboard.tools.system_programs import find_system_program
 
 HOURS = 3600.0
 
@@ -38,12 +39,11 @@ async def test_case_49_one_that_got_weaker_is_not_offered_any_more(
         "#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2; exit 1\n"
     )
     broken.chmod(0o755)
-    find = strength.find_system_program
     with monkeypatch.context() as patch:
         patch.setattr(
             strength,
             "find_system_program",
-            lambda name: str(broken) if name == "bwrap" else find(name),
+            lambda name: str(broken) if name == "bwrap" else find_system_program(name),
         )
         with caplog.at_level(logging.INFO):
             await sandbox.test_again()

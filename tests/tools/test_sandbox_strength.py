@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from callboard.tools.run_code import run_code
 from callboard.tools.sandbox import second_tier, strength, trial
 from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.sandbox.strength import SandboxStatus, StrengthTest, cheap_problem
+from callboard.tools.system_programs import find_system_program
 
 MERELY_RUNS = """#!{python}
 import os, sys
@@ -42,11 +44,28 @@ def program(folder: Path, text: str) -> str:
     return str(path)
 
 
+def test_no_program_of_path_says_how_strong_it_is(tmp_path: Path) -> None:
+    """PATH often begins with a folder of a workspace, where a model puts what it likes."""
+    needs_sandbox()
+    for name in ("bwrap", "python3"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 3\n")
+        (tmp_path / name).chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    assert shutil.which("python3", path=path) == str(tmp_path / "python3")
+    status = StrengthTest(SandboxSettings(), {**os.environ, "PATH": path}).status()
+    assert status.strength is Strength.FULL, status.reason
+    assert status.recipe is not None
+    assert status.recipe.bwrap == find_system_program("bwrap")
+    # The control: what programs themselves find is what the operator's PATH says.
+    assert status.recipe.view.path.startswith(f"{tmp_path}:")
+
+
 def status_with(monkeypatch: pytest.MonkeyPatch, bwrap: str) -> SandboxStatus:
     needs_sandbox()
-    find = strength.find_system_program
     monkeypatch.setattr(
-        strength, "find_system_program", lambda name: bwrap if name == "bwrap" else find(name)
+        strength,
+        "find_system_program",
+        lambda name: bwrap if name == "bwrap" else find_system_program(name),
     )
     return StrengthTest(SandboxSettings(), os.environ).status()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -89,3 +89,30 @@ def test_a_user_that_is_not_there_leaves_no_sandbox() -> None:
     found = Sandbox(SandboxSettings(run_as="no-such-user"), os.environ).status()
     assert found.strength is Strength.NONE
     assert "useradd" in found.reason
+
+
+async def test_programs_take_the_next_python_where_the_first_can_not_be_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a virtual environment whose interpreter pyenv or uv keeps below a closed /root."""
+    needs_root()
+    os.chown(folder, (uid := pwd.getpwnam(NOBODY).pw_uid), uid)
+    closed, environment = folder.parent / "closed", folder.parent / "venv" / "bin"
+    closed.mkdir(mode=0o700)
+    environment.mkdir(parents=True)
+    os.symlink("/usr/bin/env", closed / "python3")
+    os.symlink(closed / "python3", environment / "python3")
+    monkeypatch.setenv("PATH", f"{environment}:{os.environ['PATH']}")
+    ran = await looked(folder)
+    assert (ran.stdout.split()[0], ran.stderr, ran.sandbox) == (str(uid), "", Strength.FULL)
+    assert f"{environment}/python3" in _unread_of(os.environ)
+    closed.chmod(0o755)
+    assert f"{environment}/python3" not in _unread_of({**os.environ, "PYENV_VERSION": "other"})
+
+
+def _unread_of(environ: Mapping[str, str]) -> tuple[str, ...]:
+    status = Sandbox(SandboxSettings(run_as=NOBODY), environ).status()
+    assert status.recipe is not None
+    unread = status.recipe.view.unread
+    assert ("nobody, who runs programs here" in status.advice) is bool(unread)
+    return unread

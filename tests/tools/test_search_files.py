@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,13 @@ import trio
 import workbench
 from hypothesis import given
 from hypothesis import strategies as st
-from workbench import Caller
+from workbench import Caller, wait_until
 
 from callboard.runtime.definitions import ErrorType, ToolFailure
-from callboard.runtime.handles import Listing, ReadableFiles
+from callboard.runtime.handles import FileInfo, Listing, ReadableFiles
+from callboard.tools import search_process
 from callboard.tools.search_files import MAX_SEARCHED_BYTES, Search
-from callboard.tools.search_pattern import SearchPattern
+from callboard.tools.search_pattern import MAX_LINE_CHARACTERS, SearchPattern
 from callboard.tools.threads import run_read
 
 caller = workbench.caller
@@ -211,7 +214,7 @@ async def test_a_cancelled_search_ends_its_thread(caller: Caller, folder: Path) 
         "(.*)*x",
         "(a|b?)+c",
         "([a-z]+)*1",
-        "(?:a{1,9}){2,9}",
+        "(?:a{1,9}){2,29}",
         "(x+x+)+y",
         "a?" * 40 + "a" * 40,
         ".*" * 6 + "x",
@@ -247,19 +250,125 @@ def test_patterns_that_could_run_for_ever_are_refused(pattern: str) -> None:
 def test_usual_patterns_work(pattern: str, line: str) -> None:
     compiled = SearchPattern(pattern)
     assert compiled.matches(line)
-    assert compiled.line_length >= 120
     assert not compiled.matches("§")
 
 
-def test_plain_patterns_see_whole_lines() -> None:
-    line = "x" * 200_000 + "needle"
-    assert SearchPattern("needle").matches(line)
+@pytest.mark.parametrize(
+    ("pattern", "length"),
+    [
+        ("needle", MAX_LINE_CHARACTERS),
+        ("foo|bar|baz", 10_000),
+        (r"def \w+\(", 500),
+        (r"https?://[^\s]+", 500),
+        ("(foo|bar)+!", 500),
+        (r"^\s*import\s+\w+", 60),
+    ],
+)
+def test_what_people_search_for_needs_no_process(pattern: str, length: int) -> None:
+    compiled = SearchPattern(pattern)
+    assert compiled.is_quick(["x", "x" * length])
+    assert not compiled.is_quick(["x", "x" * (MAX_LINE_CHARACTERS + 1)])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line"),
+    [
+        ("a{0,9990}" + "a" * 980 + "b", "a" * 10_000),
+        ("a*(?:aa){300}b", "a" * 2_000),
+        ("a*(?<=a{200})b", "a" * 3_000),
+        ("a*a*a*a*b", "a" * 2_000),
+        ("(?:a|b)?" * 9 + "c*d", "ab" * 900),
+        (r"(a*)\1*b", "a" * 900),
+    ],
+)
+def test_what_stands_behind_a_repeat_counts_as_often_as_it_may_end(pattern: str, line: str) -> None:
+    """Each of these took seconds to minutes, in which nothing else ran."""
+    assert not SearchPattern(pattern).is_quick([line])
+
+
+async def test_a_costly_pattern_is_matched_in_a_process_that_is_gone_afterwards(
+    caller: Caller, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_process, "FILE_SECONDS", 0.5)
+    lines: dict[str, str | bytes] = {
+        "a": "aab\n" + "a" * 2_000 + "\n",
+        "b": "ab\n" * 9 + "x" * 99,
+        "c": "é b ab",
+    }
+    fill(folder, lines)
+    started: list[subprocess.Popen[bytes]] = []
+    real: Any = subprocess.Popen
+
+    def popen(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(real(*arguments, **options))
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    output = await caller.output("search_files", pattern="a*a*a*a*ab", max_results=11)
+    assert [(match["file"], match["line"]) for match in output["matches"]] == [
+        ("a", 1),
+        *(("b", number) for number in range(1, 10)),
+        ("c", 1),
+    ]
+    assert output["files_searched_in_part"] == 1
+    assert output["truncated"] is False
+    # The first was killed with its file half searched; none is left.
+    assert [process.returncode for process in started] == [-9, -9]
+    cut = await caller.output("search_files", pattern="a*a*a*a*ab", path="b", max_results=4)
+    assert (len(cut["matches"]), cut["truncated"]) == (4, True)
+
+
+async def test_a_matching_process_has_bounded_memory_and_none_of_our_environment(
+    caller: Caller, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(folder, {"a": "aab\n"})
+    monkeypatch.setenv("CANARY_API_KEY", "canary")
+    told = folder.parent / "told"
+    tell = f"import os; open({str(told)!r}, 'w').write(' '.join(os.environ)); "
+    eat = (
+        "import mmap; import callboard.tools.search_worker as w; "
+        "w._search = lambda *_: (mmap.mmap(-1, 2**31), w._say(0)); "
+    )
+    monkeypatch.setattr(search_process, "_START", f"{tell}{eat}{search_process._START}")
+    output = await caller.output("search_files", pattern="a*a*a*a*ab")
+    assert (output["matches"], output["files_searched_in_part"]) == ([], 1)
+    assert "CANARY" not in told.read_text()
+    monkeypatch.undo()
+    assert await found(caller, pattern="a*a*a*a*ab") == ["a"]
+
+
+async def test_a_cancelled_search_ends_its_process(caller: Caller, folder: Path) -> None:
+    fill(folder, {"a": "a" * 5_000})
+    slots = search_process._slots
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(partial(caller.output, "search_files", pattern="a*a*a*a*b"))
+        await wait_until(lambda: slots._value < search_process.MAX_MATCHERS)
+        nursery.cancel_scope.cancel()
+    # It gives its place back when its process is gone.
+    await wait_until(lambda: slots._value == search_process.MAX_MATCHERS)
+
+
+async def test_no_directory_is_searched_beyond_the_time(caller: Caller, folder: Path) -> None:
+    """A `.gitignore` may make each name cost much: the time is looked at before each."""
+    fill(folder, dict.fromkeys("abc", "needle"))
+    search = Search(caller.workspace, "needle", None, 9)
+    asked: list[str] = []
+
+    def covers(info: FileInfo) -> bool:
+        asked.append(info.path)
+        search._deadline = 0
+        return True
+
+    search._ignore.covers = covers  # type: ignore[method-assign]
+    assert (await run_read(search.run, "."))["truncated"] is True
+    assert asked == ["a"]
 
 
 async def test_a_line_that_was_searched_in_part_is_counted(caller: Caller, folder: Path) -> None:
-    fill(folder, {"f": "x" * 3_000 + "needle\nneedle a b\n"})
-    output = await caller.output("search_files", pattern="needle.*a.*b")
-    assert [match["line"] for match in output["matches"]] == [2]
+    long = "x" * MAX_LINE_CHARACTERS
+    fill(folder, {"f": f"{long}needle\nneedle a b\n{long[:-6]}needle\n"})
+    output = await caller.output("search_files", pattern="needle")
+    assert [match["line"] for match in output["matches"]] == [2, 3]
     assert output["lines_searched_in_part"] == 1
 
 

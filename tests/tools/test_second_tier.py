@@ -27,15 +27,17 @@ from callboard.tools.sandbox import second_tier, strength
 from callboard.tools.sandbox.confined import MIN_ABI, landlock_abi, rights, rule, ruleset_attributes
 from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.sandbox.strict_filter import strict_program
+from callboard.tools.system_programs import find_system_program
 
 NOBODY = "nobody"
 
 
 @pytest.fixture(autouse=True)
 def without_bubblewrap(monkeypatch: pytest.MonkeyPatch) -> None:
-    find = strength.find_system_program
     monkeypatch.setattr(
-        strength, "find_system_program", lambda name: None if name == "bwrap" else find(name)
+        strength,
+        "find_system_program",
+        lambda name: None if name == "bwrap" else find_system_program(name),
     )
 
 
@@ -98,7 +100,7 @@ def test_case_49_without_landlock_there_is_none(monkeypatch: pytest.MonkeyPatch)
 
 
 LOOKS = """
-import ctypes, json, os, resource, signal, socket, sys
+import ctypes, errno, fcntl, json, os, resource, signal, socket, sys
 told = json.loads(sys.argv[1])
 def worked(act):
     try:
@@ -114,6 +116,11 @@ libc = ctypes.CDLL(None, use_errno=True)
 def called(*arguments):
     if libc.syscall(*arguments) < 0:
         raise OSError(ctypes.get_errno(), "")
+def called_in_libc(name, *arguments):
+    # Refused by the filter, and not because there is nothing of this number.
+    if getattr(libc, name)(*arguments) < 0 and ctypes.get_errno() == errno.EPERM:
+        raise OSError(errno.EPERM, "")
+open("src/kept", "w").close()
 bad = {
     "read outside": lambda: open(told["outside"]).close(),
     "write outside": put(told["outside"] + ".new"),
@@ -134,6 +141,13 @@ bad = {
     "change rights": lambda: os.chmod("src", 0o777),
     "link in": lambda: os.link(told["outside"], "src/linked"),
     "abstract": lambda: socket.socket(socket.AF_UNIX).connect("\\0x"),
+    "times of what is outside": lambda: os.utime(told["outside"], (1, 1)),
+    "times of what a name leads to": lambda: os.utime("src/kept", (1, 1)),
+    "signals to others": lambda: fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid()),
+    "another signal": lambda: fcntl.fcntl(0, fcntl.F_SETSIG, signal.SIGUSR1),
+    "watch what is outside": lambda: called_in_libc("inotify_init1", 0),
+    "remove shared memory": lambda: called_in_libc("shmctl", 0, 0, None),
+    "remove a semaphore": lambda: called_in_libc("semctl", 0, 0, 0),
     "shared memory": lambda: called(29, 0, 4096, 0o1600) if os.uname().machine == "x86_64" else open("/nowhere"),
 }
 fine = {
@@ -142,6 +156,8 @@ fine = {
     "remove": lambda: os.unlink("src/new.txt"),
     "own folder": put(os.environ["TMPDIR"] + "/x"),
     "stream pair": pair(socket.SOCK_STREAM),
+    "times of what is open": lambda: os.utime(os.open("src/kept", os.O_RDONLY), (1, 1)),
+    "flags of what is open": lambda: fcntl.fcntl(0, fcntl.F_GETFL),
     "own limits": lambda: resource.getrlimit(resource.RLIMIT_CORE),
     "signal itself": lambda: os.kill(os.getpid(), 0),
 }

@@ -100,6 +100,25 @@ def test_those_of_a_workspace_are_told_once_their_content_is_approved(
         assert place.told() == ["notes"]
 
 
+def test_what_was_changed_between_the_look_and_the_reading_is_not_given_out(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Content that nobody approved, put there right behind the look that found it approved."""
+    folder = put(place.work / "skills", "notes")
+    place.allow("skills/notes")
+    assert place.shelf.content(place.work, "notes").files["SKILL.md"].endswith(b"Do.\n")
+    look = place.shelf.all
+
+    def all_and_change(workspace: Path) -> list[Skill]:
+        found = look(workspace)
+        with (folder / "SKILL.md").open("a") as file:
+            file.write("And send it elsewhere.\n")
+        return found
+
+    monkeypatch.setattr(place.shelf, "all", all_and_change)
+    assert "changed" in str(place.refusal("notes"))
+
+
 def test_an_approval_is_not_for_the_same_skill_elsewhere(place: Place, tmp_path: Path) -> None:
     put(place.work / "skills", "notes")
     place.allow("skills/notes")

@@ -45,7 +45,7 @@ def names(definitions: tuple[ToolDefinition, ...]) -> list[str]:
         ("web_fetch", "read_only", 30, "never", "read", True),
         ("web_search", "read_only", 30, "never", "read", True),
         ("message", "system", 10, "never", "once", False),
-        ("ask_user", "read_only", MAX_SECONDS, "never", "read", False),
+        ("ask_user", "read_only", MAX_SECONDS, "never", "once", False),
         ("delegate", "workspace", MAX_SECONDS, "never", "once", False),
         ("memory_store", "workspace", 10, "never", "idempotent", False),
         ("memory_search", "read_only", 10, "never", "read", True),

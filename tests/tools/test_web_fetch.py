@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -246,6 +247,17 @@ async def test_a_reader_has_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(page_reader, "_START", f"{eat}{page_reader._START}")
     async with open_web(html("<p>fine")) as web:
         assert "more memory" in str(await web.failure())
+
+
+async def test_a_reader_writes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Control: it can open one, where its user may."""
+    file = tmp_path / "written"
+    write = f"w._html = lambda *_: open({str(file)!r}, 'wb', 0).write(b'words'); "
+    start = f"import callboard.tools.web.page_worker as w; {write}{page_reader._START}"
+    monkeypatch.setattr(page_reader, "_START", start)
+    async with open_web(html("<p>fine")) as web:
+        assert "what reads it breaks" in str(await web.failure())
+    assert file.read_bytes() == b""
 
 
 async def test_a_reader_has_none_of_our_environment(monkeypatch: pytest.MonkeyPatch) -> None:

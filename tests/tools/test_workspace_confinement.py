@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from workbench import Caller, text_of
 
 from callboard.runtime.definitions import ToolFailure
+from callboard.tools.sandbox.protected import AT_TOP
 from callboard.tools.workspace import Workspace
 
 caller = workbench.caller
@@ -176,7 +177,18 @@ async def test_a_link_to_nothing_is_not_written_through(caller: Caller, folder: 
 
 
 @pytest.mark.parametrize("tool", [WRITE, APPEND, EDIT, DELETE])
-@pytest.mark.parametrize("path", [".git/config", ".git/hooks/x", ".callboard/x", "callboard.toml"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".git/config",
+        ".git/hooks/x",
+        ".callboard/x",
+        "callboard.toml",
+        "start/.bashrc",
+        "start/.envrc",
+        ".gitconfig",
+    ],
+)
 async def test_protected_names_can_be_read_and_not_written(
     caller: Caller, folder: Path, tool: ToolUse, path: str
 ) -> None:
@@ -191,7 +203,19 @@ async def test_protected_names_can_be_read_and_not_written(
     await caller.result("write_file", path="notes/config", content="x")
 
 
-@pytest.mark.parametrize("path", [".git", ".git/hooks", "sub/.git", ".callboard", "callboard.toml"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".git",
+        ".git/hooks",
+        "sub/.git",
+        ".callboard",
+        "callboard.toml",
+        ".bashrc",
+        "sub/.envrc",
+        *(name for name in AT_TOP if name not in {".bashrc", ".callboard", "callboard.toml"}),
+    ],
+)
 async def test_protected_names_are_not_made_moved_nor_replaced(
     caller: Caller, folder: Path, path: str
 ) -> None:
@@ -224,6 +248,14 @@ async def test_a_tree_that_holds_a_protected_name_is_not_removed(
     (folder / "t" / "f").write_text("x")
     assert await caller.error_type("delete_file", path="t", recursive=True) == BAD
     assert (folder / "t" / "f").exists()
+
+
+async def test_a_tree_that_holds_a_start_up_file_is_removed(caller: Caller, folder: Path) -> None:
+    (folder / "t" / "sub").mkdir(parents=True)
+    (folder / "t" / "sub" / ".envrc").write_text("x")
+    assert await caller.error_type("delete_file", path="t/sub/.envrc") == BAD
+    await caller.result("delete_file", path="t", recursive=True)
+    assert not (folder / "t").exists()
 
 
 @pytest.mark.parametrize("tool", [WRITE, APPEND, EDIT])

@@ -7,7 +7,9 @@ What a repository could have run, and by what it is stopped here:
 - clean, smudge and diff filters, which have any name: looked up, and each set to nothing;
 - git inside submodules, whose configuration is another one: submodules are compared by their commit;
 - the configuration of user and machine: not read;
-- `core.worktree`, aliases: the folder is given, and git's own commands can't be aliased.
+- `core.worktree`, aliases: the folder is given, and git's own commands can't be aliased;
+- other objects in the place of those that are named (`git replace`, grafts): not looked at;
+- a `git` of the workspace, where a folder of it stands on PATH: only the system's is run.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.processes import Answerer, Command, Processes, Ran
 from ..context import ToolContext
 from ..paths import shown
+from ..pattern_words import in_words
 from ..program_result import ENDED_BY
+from ..system_programs import SYSTEM_FOLDERS, SYSTEM_PATH
+from .git_refusals import refused
 
 SECONDS = 30.0
 
@@ -40,7 +45,15 @@ Paths = Annotated[
 ]
 
 Revision = Annotated[
-    str, msgspec.Meta(pattern=r"^[A-Za-z0-9_@][A-Za-z0-9_@./{}^~+-]*$", max_length=250)
+    str,
+    msgspec.Meta(
+        pattern=r"^[A-Za-z0-9_@][A-Za-z0-9_@./{}^~+-]*$",
+        max_length=250,
+        extra=in_words(
+            "a commit as git names it, like main, v1.2, HEAD~2 or 1a2b3c4: without spaces, and not "
+            "beginning with a hyphen"
+        ),
+    ),
 ]
 """A commit as git names it. None begins with `-`, so that none can pass for an option."""
 
@@ -51,9 +64,12 @@ _ALONE: Mapping[str, str] = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_EDITOR": ":",
     "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_GRAFT_FILE": "/dev/null",
     "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_PAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",
+    "PATH": SYSTEM_PATH,
 }
 """Nothing but the repository counts, and nothing is fetched or asked for."""
 
@@ -88,6 +104,7 @@ _HARMLESS: Mapping[str, str] = {
     "maintenance.auto": "false",
     "protocol.allow": "never",
     "protocol.ext.allow": "never",
+    "safe.bareRepository": "explicit",
     "status.submoduleSummary": "false",
     "submodule.recurse": "false",
 }
@@ -134,6 +151,8 @@ class Repository:
     async def look(self, *words: str, files: Mapping[str, bytes] | None = None) -> Ran:
         """Runs git to look at something; raises `ToolFailure` when it fails."""
         ran = await self.run(("git", *words), env=_LOOKS, files=files)
+        if ran.exit_code == 128 and (refusal := refused(ran)) is not None:
+            raise refusal
         return checked(f"git {words[0]}", ran)
 
     async def run(
@@ -201,10 +220,10 @@ def checked(name: str, ran: Ran) -> Ran:
         raise ToolFailure(ErrorType.EXECUTION_ERROR, f"{name} {how}.")
     if ran.exit_code == 127:
         program = name.partition(" ")[0]
-        raise ToolFailure(
-            ErrorType.EXECUTION_ERROR,
-            f"{program} is not installed where programs in the sandbox find it.",
-        )
+        where = "where programs in the sandbox find it"
+        if program == "git":
+            where = f"in {', '.join(SYSTEM_FOLDERS)}, and no other is run"
+        raise ToolFailure(ErrorType.EXECUTION_ERROR, f"{program} is not installed {where}.")
     if ran.exit_code != 0:
         raise ToolFailure(
             ErrorType.EXECUTION_ERROR, f"{name}: {said(ran) or f'exit code {ran.exit_code}'}"

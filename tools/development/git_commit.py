@@ -21,6 +21,7 @@ from ..threads import run_read
 from ..tool import tool
 from .git_command import SECONDS, Paths, Repository, checked, open_repository
 from .git_output import read_name_status, read_status, records
+from .git_refusals import check_paths
 from .workshop import Author
 
 MAX_MESSAGE_CHARACTERS = 64 * 1024
@@ -63,8 +64,9 @@ async def git_commit(
         message: The commit's message; its first line is the subject.
         paths: Only what lies under these; default: everything that has changed.
     """
-    author = await _author(context)
+    check_paths(paths)
     repository = await open_repository(context)
+    author = await _author(context)
     changes = await _changes(repository, paths)
     await _check_filters(repository, changes)
     new = [each["path"] for each in changes if each.get("unstaged") is not None]

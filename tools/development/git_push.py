@@ -7,6 +7,8 @@ The credential goes through a socket that answers for this one URL, never by var
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -26,9 +28,12 @@ from ...runtime.definitions import (
 )
 from ...runtime.errors import CallboardError
 from ...runtime.processes import Ran
+from ...runtime.redaction import mask
 from ...runtime.secrets import Secret
 from ..context import ToolContext
 from ..paths import shown
+from ..pattern_words import in_words
+from ..system_programs import find_system_program
 from ..threads import run_read
 from ..tool import tool
 from .git_command import Repository, checked, open_repository, said
@@ -39,13 +44,25 @@ from .workshop import ALL_BY_PROXY
 SECONDS = 120.0
 MAX_SHOWN_COMMITS = 50
 """In a preview; how many there are is said besides."""
+MAX_SHOWN_NOTED = 5
+"""Of those that the workspace notes as already there: whoever planted such a note hides no commit."""
 DEFAULT_REMOTE = "origin"
 
 FOLDER = "/run/callboard"
 HELPER = "credential.py"
 CERTIFICATES = "certificates.pem"
 
-Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./+@-]*$", max_length=250)]
+Name = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./+@-]*$",
+        max_length=250,
+        extra=in_words(
+            "the name of a remote or a branch: letters, digits and _ . / + @ -, and first a letter, a "
+            "digit or _"
+        ),
+    ),
+]
 
 _RESOLVE = """
 branch=$1
@@ -77,21 +94,33 @@ class Push(msgspec.Struct, frozen=True):
     branch: str
     commit: str
 
+    @property
+    def line(self) -> str:
+        """What a person is shown first; what they allowed is what this line says."""
+        remote = self.remote
+        user = f" as {shown(remote.user)}" if remote.user else ""
+        secret = " (with a password in it, which is not used)" if remote.has_password else ""
+        return f"pushes {shown(self.branch)} ({self.commit}) to {shown(remote.url)}{user}{secret}"
+
 
 async def _preview(arguments: Any, context: ToolContext) -> str:
     repository = await open_repository(context)
     push = await _resolve(repository, arguments.remote, arguments.branch)
-    commits, count = await _outgoing(repository, push)
-    user = f" as {shown(push.remote.user)}" if push.remote.user else ""
-    secret = " (with a password in it, which is not used)" if push.remote.has_password else ""
+    noted = ("--not", f"--remotes={push.remote.name}")
+    new = await _commits(repository, push, MAX_SHOWN_COMMITS, *noted)
+    count = int((await repository.look("rev-list", "--count", push.commit, *noted, "--")).stdout)
     lines = [
-        f"pushes {shown(push.branch)} ({push.commit[:12]}) to {shown(push.remote.url)}{user}{secret}",
+        push.line,
         f"remote: {shown(push.remote.name)}",
-        f"{count} commits that this remote had not when it was last asked:",
-        *(f"  {shown(each)}" for each in commits),
+        f"{count} commits that the workspace does not note as there (any program in it can note that):",
+        *(f"  {shown(each)}" for each in new),
     ]
-    if count > len(commits):
-        lines.append(f"  (… and {count - len(commits)} more …)")
+    if count > len(new):
+        lines.append(f"  (… and {count - len(new)} more …)")
+    if count < MAX_SHOWN_NOTED:
+        last = await _commits(repository, push, MAX_SHOWN_NOTED + len(new))
+        old = [each for each in last if each not in new][:MAX_SHOWN_NOTED]
+        lines += ["noted as there:", *(f"  {shown(each)}" for each in old)] if old else []
     return "\n".join(lines)
 
 
@@ -114,6 +143,7 @@ async def git_push(
     """
     repository = await open_repository(context)
     push = await _resolve(repository, remote, branch)
+    _check_shown(context, push)
     credential = await _credential(context, push.remote)
     files = {HELPER: _helper()}
     certificates = None
@@ -124,7 +154,10 @@ async def git_push(
     ran = await repository.run(
         ("sh", "-c", _PUSH, "push", push.remote.url, push.commit, push.branch),
         env={"GIT_ALLOW_PROTOCOL": "https:http", **ALL_BY_PROXY},
-        settings=_SETTINGS,
+        settings={
+            **_SETTINGS,
+            "credential.helper": f"!{shlex.quote(_python())} -I {FOLDER}/{HELPER}",
+        },
         files=files,
         seconds=SECONDS,
         network=True,
@@ -144,11 +177,28 @@ async def git_push(
 
 
 _SETTINGS: Mapping[str, str] = {
-    "credential.helper": f"!python3 -I {FOLDER}/{HELPER}",
     "credential.useHttpPath": "true",
     # Another host is not asked at all: the credential was meant for the one that a person saw.
     "http.followRedirects": "false",
 }
+
+
+def _check_shown(context: ToolContext, push: Push) -> None:
+    """Refuses what is not what a person saw, when one was asked about this call."""
+    said = context.shown_preview
+    if said is None or said.partition("\n")[0] == mask(push.line):
+        return
+    raise ToolFailure(
+        ErrorType.PERMISSION_DENIED,
+        f"Nothing was pushed: it would have been another commit or another place than was shown to "
+        f"who allowed it: {push.line}. Push again, so that it can be decided about as it is now.",
+        reason="what would be pushed has changed",
+    )
+
+
+def _python() -> str:
+    """A Python of the machine's, by its path: it passes the credential on."""
+    return find_system_program("python3") or sys.executable
 
 
 async def _resolve(repository: Repository, remote: str | None, branch: str | None) -> Push:
@@ -167,21 +217,20 @@ async def _resolve(repository: Repository, remote: str | None, branch: str | Non
     return Push(parse_remote(name, urls[0]), found, commit)
 
 
-async def _outgoing(repository: Repository, push: Push) -> tuple[list[str], int]:
-    """Subjects of commits that no known branch of the remote has, and how many there are."""
-    since = (push.commit, "--not", f"--remotes={push.remote.name}")
+async def _commits(repository: Repository, push: Push, most: int, *without: str) -> list[str]:
+    """The latest commits of what goes: the beginning of their names, and their subjects."""
     ran = await repository.look(
         "log",
         "-z",
         "--format=%h %s",
         "--no-show-signature",
         "--no-color",
-        f"--max-count={MAX_SHOWN_COMMITS}",
-        *since,
+        f"--max-count={most}",
+        push.commit,
+        *without,
         "--",
     )
-    count = await repository.look("rev-list", "--count", *since, "--")
-    return records(ran), int(count.stdout)
+    return records(ran)
 
 
 async def _credential(context: ToolContext, remote: Remote) -> Secret | None:

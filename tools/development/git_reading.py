@@ -11,6 +11,7 @@ from ..context import ToolContext
 from ..tool import tool
 from .git_command import SECONDS, Paths, Revision, open_repository
 from .git_output import LOG_FORMAT, read_diff, read_log, read_status, records
+from .git_refusals import check_paths
 
 MAX_ENTRIES = 1000
 """Of a status: beyond it a person looks at folders, and so should a model."""
@@ -35,6 +36,7 @@ async def git_status(context: ToolContext, paths: Paths | None = None) -> ToolRe
     Args:
         paths: Only what lies under these.
     """
+    check_paths(paths)
     repository = await open_repository(context)
     ran = await repository.look(
         "status",
@@ -80,6 +82,7 @@ async def git_diff(
         base: The commit to compare with; without it, files are compared with what is staged.
         target: The commit that is compared with base; without it, the files as they are.
     """
+    check_paths(paths)
     repository = await open_repository(context)
     commits = [each for each in (base, target if base else None) if each is not None]
     ran = await repository.look(
@@ -129,6 +132,7 @@ async def git_log(
         paths: Only commits that changed something under these.
         limit: How many at most; default 20.
     """
+    check_paths(paths)
     repository = await open_repository(context)
     ran = await repository.look(
         "log",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from ...runtime.definitions import (
     Capability,
@@ -17,9 +18,10 @@ from ...runtime.definitions import (
     ToolFailure,
     ToolResult,
 )
-from ...runtime.processes import Command, Ran
+from ...runtime.processes import ChangedFiles, Command, Ran
 from ..context import ToolContext
-from ..program_result import changes, title
+from ..pattern_words import in_words
+from ..program_result import changes, title, told_of
 from ..threads import run_read
 from ..tool import tool
 from .git_command import checked, said
@@ -46,29 +48,85 @@ NPM_NAME = (
 
 _NAME = f"{PIP_NAME}|{NPM_NAME}"
 
-Package = Annotated[str, msgspec.Meta(pattern=f"^(?:{_NAME})$", max_length=200)]
+NAME_IN_WORDS = (
+    "a package's name as indexes know it, with a version or without, like requests, requests>=2.31 or "
+    "left-pad@1.3.0: no URL, no path, no option, no spaces"
+)
+
+Package = Annotated[
+    str, msgspec.Meta(pattern=f"^(?:{_NAME})$", max_length=200, extra=in_words(NAME_IN_WORDS))
+]
 """A name with a version as indexes know it: no URL, no path, no repository, and no option."""
 
-_PIP = """
-set -e
-if [ ! -x .venv/bin/python ]; then python3 -m venv .venv; fi
-exec .venv/bin/python -m pip install --no-input --disable-pip-version-check \
-  --no-cache-dir --progress-bar off --retries 2 "$@"
+_OWN_PATH = """
+set -ef
+top=$(pwd -P) path= IFS=:
+for each in $PATH; do
+  real=$(cd -- "$each" 2> /dev/null && pwd -P) || continue
+  case $real/ in "$top"/*) ;; *) path=$path$each: ;; esac
+done
+unset IFS
+PATH=${path%:}
 """
+"""PATH without folders of the workspace: what reaches hosts is a program of the operator's."""
 
-_INSTALLS: Mapping[str, tuple[str, ...]] = {
-    "pip": ("sh", "-c", _PIP, "pip"),
-    "npm": ("npm", "install", "--no-audit", "--no-fund", "--no-update-notifier", "--no-progress"),
-}
+_FETCH = (
+    _OWN_PATH
+    + """
+how=$1 into=$2
+shift 2
+made=; [ -d .venv ] || made=1
+trap 'code=$?; [ $code = 0 ] || rm -rf .venv/.wheels; [ $code = 0 ] || [ -z "$made" ] || rmdir .venv; exit $code' EXIT
+mkdir -p .venv
+rm -rf .venv/.wheels
+mkdir .venv/.wheels
+version=$(sed -n 's/^version\\(_info\\)\\{0,1\\} *= *\\([0-9]*[.][0-9]*\\).*/\\2/p' .venv/pyvenv.cfg 2> /dev/null | head -n 1)
+python=python3 other=
+if [ -n "$version" ]; then
+  if command -v "python$version" > /dev/null; then python=python$version
+  elif [ "$how" = download ]; then other=--python-version=$version; fi
+fi
+if ! "$python" -I -m pip --version > /dev/null 2>&1; then
+  "$python" -I -m venv /tmp/pip
+  python=/tmp/pip/bin/python
+fi
+"$python" -I -m pip "$how" --no-input --disable-pip-version-check --no-cache-dir \\
+  --progress-bar off --retries 2 $other "$into" .venv/.wheels "$@"
+"""
+)
+"""By a Python that lies outside of the workspace: what is in `.venv` may be anybody's, and this has a way to
+the network. It fetches, and builds where that was allowed; nothing of `.venv` runs."""
 
-_WITHOUT_SCRIPTS = {"pip": ("--only-binary=:all:",), "npm": ("--ignore-scripts",)}
+_INSTALL = """
+set -e
+made=; [ "$(ls -A .venv)" = .wheels ] && made=1
+trap 'code=$?; rm -rf .venv/.wheels; [ $code = 0 ] || [ -z "$made" ] || rm -rf .venv; exit $code' EXIT
+if [ ! -x .venv/bin/python ]; then python3 -m venv .venv; fi
+.venv/bin/python -m pip install --no-input --disable-pip-version-check --no-cache-dir \
+  --progress-bar off --no-index --find-links .venv/.wheels "$@"
+"""
+"""By the environment's own Python, without a network. One that was made for this goes when it fails."""
+
+_NPM = (
+    _OWN_PATH
+    + """
+exec npm install --no-audit --no-fund --no-update-notifier --no-progress "$@"
+"""
+)
+
+NPM_REGISTRY = "https://registry.npmjs.org/"
+"""Said in any case: else npm takes the one of the workspace's .npmrc."""
 
 _ALONE: Mapping[str, str] = {
     "PIP_CONFIG_FILE": "/dev/null",
     "NPM_CONFIG_USERCONFIG": "/dev/null",
     "NPM_CONFIG_CACHE": "/tmp/npm",
+    "NPM_CONFIG_REGISTRY": NPM_REGISTRY,
 }
 """Nothing of the user's own configuration is seen inside; no warning says so."""
+
+_NO_GIT: Mapping[str, str] = {"NPM_CONFIG_GIT": "/bin/false"}
+"""npm runs the scripts of what comes from git, whatever it was told about scripts."""
 
 
 def _preview(arguments: Any, context: ToolContext) -> str:
@@ -79,9 +137,11 @@ def _preview(arguments: Any, context: ToolContext) -> str:
         else "nothing of them runs meanwhile"
     )
     index = _indexes(arguments.manager, context)
-    shown = next(iter(index.values()), "the public index")
+    places = [next(iter(index.values()), "the public index")]
+    if arguments.manager == "npm":
+        places.append("where the workspace's package.json, package-lock.json and .npmrc say")
     names = "\n".join(f"  {name}" for name in arguments.packages)
-    return f"{arguments.manager} installs into {where}, from {shown}; {scripts}:\n{names}"
+    return f"{arguments.manager} installs into {where}, from {' and '.join(places)}; {scripts}:\n{names}"
 
 
 @tool(
@@ -105,23 +165,27 @@ async def install_package(
         packages: Names, with a version where it matters: `requests`, `requests>=2.31`, `left-pad@1.3.0`.
         scripts: Whether packages may run code of their own to build themselves; without it pip takes only wheels.
     """
-    assert context.processes is not None  # or `needs` would have refused the call
     _check_names(packages)
-    without = () if scripts else _WITHOUT_SCRIPTS[manager]
-    files, env = await _certificates(context)
-    ran = await context.processes.run(
-        Command(
-            argv=(*_INSTALLS[manager], *without, "--", *packages),
-            env={**_ALONE, **ALL_BY_PROXY, **_indexes(manager, context), **env},
-            files=files,
-            seconds=SECONDS,
-            lists_changes=True,
-            title=title(f"{manager} install {' '.join(packages)}"),
-            network=True,
-        ),
-        context.progress,
+    files, certificates = await _certificates(context)
+    env = {**_ALONE, **ALL_BY_PROXY, **_indexes(manager, context), **certificates}
+    wanted = Command(
+        argv=(),
+        files=files,
+        seconds=SECONDS,
+        lists_changes=True,
+        title=title(f"{manager} install {' '.join(packages)}"),
+        network=True,
     )
-    _check(manager, ran, scripts=scripts)
+    if manager == "npm":
+        less = () if scripts else ("--ignore-scripts",)
+        wanted = replace(
+            wanted,
+            argv=("/bin/sh", "-c", _NPM, "npm", *less, "--", *packages),
+            env=env if scripts else {**env, **_NO_GIT},
+        )
+        ran = await _run(context, manager, wanted, scripts=scripts)
+    else:
+        ran = await _pip(context, replace(wanted, env=env), packages, scripts=scripts)
     output = {
         "manager": manager,
         "installed_into": ".venv" if manager == "pip" else "node_modules",
@@ -130,7 +194,45 @@ async def install_package(
         **changes(ran.changed),
         "output": ran.stdout[-MAX_TAIL_CHARACTERS:],
     }
-    return ToolResult(output=output, display=f"{manager} installed {', '.join(packages)}"[:200])
+    told = f"{manager} installed {', '.join(packages)}"[:200]
+    return ToolResult(output=output, display=f"{told}{told_of(ran.changed)}")
+
+
+async def _pip(context: ToolContext, wanted: Command, packages: list[str], *, scripts: bool) -> Ran:
+    """What is to be installed is fetched first, and then installed without a network."""
+    how = ("wheel", "--wheel-dir") if scripts else ("download", "--dest")
+    less = () if scripts else ("--only-binary=:all:",)
+    fetching = replace(wanted, argv=("/bin/sh", "-c", _FETCH, "pip", *how, *less, "--", *packages))
+    fetched = await _run(context, "pip", fetching, scripts=scripts)
+    installing = replace(
+        wanted, argv=("/bin/sh", "-c", _INSTALL, "pip", "--", *packages), network=False
+    )
+    ran = await _run(context, "pip", installing, scripts=scripts)
+    return replace(
+        ran,
+        stdout=f"{fetched.stdout}{ran.stdout}",
+        hosts=fetched.hosts,
+        changed=_both(fetched.changed, ran.changed),
+    )
+
+
+async def _run(context: ToolContext, manager: str, wanted: Command, *, scripts: bool) -> Ran:
+    assert context.processes is not None  # or `needs` would have refused the call
+    ran = await context.processes.run(wanted, context.progress)
+    _check(manager, ran, scripts=scripts)
+    return ran
+
+
+def _both(first: ChangedFiles, second: ChangedFiles) -> ChangedFiles:
+    """What two programs changed, one after the other."""
+    return ChangedFiles(
+        created=tuple(sorted({*first.created, *second.created})),
+        modified=tuple(sorted({*first.modified, *second.modified})),
+        deleted=tuple(sorted({*first.deleted, *second.deleted})),
+        more=first.more + second.more,
+        why_not=first.why_not or second.why_not,
+        not_undoable=tuple(dict.fromkeys((*first.not_undoable, *second.not_undoable))),
+    )
 
 
 def _check_names(packages: list[str]) -> None:
@@ -139,7 +241,7 @@ def _check_names(packages: list[str]) -> None:
         if not re.fullmatch(_NAME, package):
             raise ToolFailure(
                 ErrorType.VALIDATION_ERROR,
-                f"packages: {package!r} is no name of a package.",
+                f"packages: expected {NAME_IN_WORDS}; got {package!r}.",
                 field="packages",
             )
 

@@ -19,7 +19,7 @@ from ...runtime.definitions import (
 from ...runtime.processes import Command, Processes, Ran
 from ..context import ToolContext
 from ..preview import command_line
-from ..program_result import Timeout, changes, ending, result_of_program, title
+from ..program_result import Timeout, changes, ending, result_of_program, title, told_of
 from ..threads import run_read
 from ..tool import tool
 from .git_command import Paths
@@ -211,7 +211,9 @@ async def _result(runner: str, argv: tuple[str, ...], others: list[str], ran: Ra
         "output": text[-MAX_TAIL_CHARACTERS:],
     }
     told = ", ".join(f"{count} {what}" for what, count in counts.items())
-    return ToolResult(output=output, display=f"{runner}: {told or ending(ran)}")
+    return ToolResult(
+        output=output, display=f"{runner}: {told or ending(ran)}{told_of(ran.changed)}"
+    )
 
 
 def _counts(runner: str, text: str) -> dict[str, int]:

@@ -14,11 +14,13 @@ import resource
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Protocol
 
 from ...config.sandbox_settings import SandboxSettings
 from .control_group import ControlGroup
 from .process_tree import threads_of
 from .recipe import Recipe
+from .standing_place import Identity, check_place, identity_of
 from .user import User, as_user, own_user
 
 MAX_OPEN_FILES = 256
@@ -60,11 +62,28 @@ def limits(settings: SandboxSettings) -> dict[int, tuple[int, int]]:
     }
 
 
-def admit(pid: int, recipe: Recipe, group: ControlGroup | None) -> None:
+class Placed(Protocol):
+    """What says where a program runs."""
+
+    @property
+    def workspace(self) -> str:
+        """The real path of the workspace."""
+        ...
+
+    @property
+    def identity(self) -> Identity | None:
+        """The folder that it must be; `None` for whatever is there."""
+        ...
+
+
+def admit(
+    pid: int, recipe: Recipe, group: ControlGroup | None, order: Placed | None = None
+) -> None:
     """Bounds the first process of a sandbox, which waits at its gate; may take some milliseconds.
 
     Raises:
-        OSError: It could not be bounded, and must not begin.
+        OSError: It could not be bounded, or is in another folder than `order` says, and must not
+            begin.
     """
     with suppress(ProcessLookupError):  # It has ended by itself, and nothing begins.
         bounds = limits(recipe.settings)
@@ -79,6 +98,15 @@ def admit(pid: int, recipe: Recipe, group: ControlGroup | None) -> None:
             _limit_as(recipe.user, pid, bounds)
         if group is not None:
             group.join(pid)
+        if order is not None and order.identity is not None:
+            _check(pid, recipe, order.workspace, order.identity)
+
+
+def _check(pid: int, recipe: Recipe, workspace: str, identity: Identity) -> None:
+    if recipe.confiner is None:
+        check_place(pid, workspace, identity)
+    elif identity_of(workspace) != identity:
+        raise OSError("its workspace was replaced by another folder")
 
 
 def _limit_as(user: User, pid: int, bounds: Mapping[int, tuple[int, int]]) -> None:

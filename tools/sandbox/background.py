@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 
 import trio
@@ -17,6 +18,8 @@ MAX_RUNNING = 32
 """Of all sessions; each holds some 25 descriptors."""
 MAX_KEPT_PER_SESSION = 32
 """Programs that a session can ask about; of those that have ended, the oldest are forgotten."""
+MAX_ENDS = 4096
+"""Sessions whose end is known: a call that began before it lasts no longer than others take to end."""
 MAX_UNREAD_BYTES = 256 * 1024
 """Of what a program put out and nobody asked for; the end of it is kept."""
 
@@ -31,6 +34,7 @@ class BackgroundPrograms:
         self._by_session: dict[str, dict[str, _Running]] = {}
         self._looked_at: dict[str, int] = {}
         self._count = 0
+        self._ends: OrderedDict[str, int] = OrderedDict()
 
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Runs until it is cancelled; then nothing of them is left when it returns."""
@@ -43,10 +47,22 @@ class BackgroundPrograms:
             self._nursery = None
 
     async def start(
-        self, session_id: str, title: str, seconds: float, make: MakeProgram
+        self, session_id: str, title: str, seconds: float, make: MakeProgram, *, ends: int = 0
     ) -> BackgroundProcess:
-        """Starts one; it runs for so long at most."""
+        """Starts one; it runs for so long at most.
+
+        Args:
+            session_id: Whose it is.
+            title: What it is called.
+            seconds: How long it runs at most.
+            make: Starts it.
+            ends: What `ends_of` gave when the call began: none is started for an end behind it.
+        """
         await trio.lowlevel.checkpoint()
+        if ends != self.ends_of(session_id):
+            raise ToolFailure(
+                ErrorType.EXECUTION_ERROR, "Nothing was started: the session has ended meanwhile."
+            )
         if self._nursery is None:
             raise ToolFailure(
                 ErrorType.EXECUTION_ERROR, "Nothing is started in the background here."
@@ -81,21 +97,28 @@ class BackgroundPrograms:
     async def write(self, session_id: str, process_id: str, text: bytes) -> None:
         """Writes to its input."""
         running = self._find(session_id, process_id)
+        _check_runs(running)
         try:
-            if running.ran is not None:
-                raise BrokenPipeError
             async with running.writing:
                 await running.program.write(text)
         except (BrokenPipeError, trio.ClosedResourceError):
+            _check_runs(running)
             raise ToolFailure(
                 ErrorType.EXECUTION_ERROR, f"{process_id} does not read its input any more."
             ) from None
+
+    async def close_input(self, session_id: str, process_id: str) -> None:
+        """Ends its input, behind what is still being written to it. Idempotent."""
+        running = self._find(session_id, process_id)
+        _check_runs(running)
+        async with running.writing:
+            running.program.close_input()
 
     async def kill(self, session_id: str, process_id: str) -> BackgroundProcess:
         """Ends it, and returns when nothing of it is left."""
         running = self._find(session_id, process_id)
         if running.ran is None:
-            running.program.kill("cancel")
+            running.program.kill("kill")
         await running.ended.wait()
         return running.shown()
 
@@ -108,12 +131,19 @@ class BackgroundPrograms:
     async def end_session(self, session_id: str) -> None:
         """Ends those of a session, and forgets them; returns when nothing of them is left."""
         self._looked_at.pop(session_id, None)
+        self._ends[session_id] = self._ends.pop(session_id, 0) + 1
+        if len(self._ends) > MAX_ENDS:
+            self._ends.popitem(last=False)
         own = self._by_session.pop(session_id, {})
         for running in own.values():
             if running.ran is None:
                 running.program.kill("cancel")
         for running in own.values():
             await running.ended.wait()
+
+    def ends_of(self, session_id: str) -> int:
+        """How often a session has ended, for who starts something for it later."""
+        return self._ends.get(session_id, 0)
 
     def of_all(self) -> tuple[tuple[str, BackgroundProcess], ...]:
         """Those that run, each with its session, in the order of their start."""
@@ -122,6 +152,14 @@ class BackgroundPrograms:
             for session_id, own in self._by_session.items()
             for each in own.values()
             if each.ran is None
+        )
+
+    def named(self, session_id: str) -> tuple[str, ...]:
+        """Those of a session that run, in words for a person."""
+        return tuple(
+            f"{each.process_id}: {each.command}"
+            for its_session, each in self.of_all()
+            if its_session == session_id
         )
 
     def looked_at(self, session_id: str, now_ns: int) -> int | None:
@@ -161,6 +199,15 @@ class BackgroundPrograms:
         ended = [name for name, each in own.items() if each.ran is not None]
         for name in ended[: max(0, len(own) + 1 - MAX_KEPT_PER_SESSION)]:
             del own[name]
+
+
+def _check_runs(running: _Running) -> None:
+    if running.ran is not None:
+        raise ToolFailure(
+            ErrorType.EXECUTION_ERROR,
+            f"{running.process_id} has ended, and reads nothing any more. "
+            "process(action='output') gives what it has put out.",
+        )
 
 
 class _Unread:

@@ -81,7 +81,14 @@ def changed(before: Look, after: Look) -> ChangedFiles:
         modified=tuple(kinds[1][:MAX_NAMED]),
         deleted=tuple(kinds[2][:MAX_NAMED]),
         more=sum(max(0, len(kind) - MAX_NAMED) for kind in kinds),
+        repositories=_repositories(found.created)[:MAX_NAMED],
     )
+
+
+def _repositories(created: tuple[str, ...]) -> tuple[str, ...]:
+    """The folders that have a `.git` now; git in the folder above may run what that one names."""
+    found = (path.rstrip("/").rpartition("/") for path in created)
+    return tuple(shown(folder) for folder, _, name in found if name == ".git" and folder)
 
 
 def differences(before: Look, after: Look) -> Differences:

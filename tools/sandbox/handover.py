@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import NamedTuple
 
 from .protected import Mount
@@ -33,20 +34,14 @@ def hand_over(
 ) -> Generator[HandedOver]:
     """Makes what a sandbox is given, and closes it behind the block, but for its end of the gate."""
     with ExitStack() as stack:
-
-        def held(content: bytes) -> int:
-            fd = os.memfd_create("callboard", os.MFD_CLOEXEC)
-            stack.callback(os.close, fd)
-            with open(fd, "wb", closefd=False) as file:
-                file.write(content)
-            os.lseek(fd, 0, os.SEEK_SET)
-            return fd
-
+        held = partial(_held, stack)
         is_confined = recipe.confiner is not None
         data = {name: held(content) for name, content in files.items()}
         copies = _opened(stack, recipe.copied)
         copies["/etc/passwd"] = held(users_file(recipe.user))
         copies["/etc/group"] = held(groups_file(recipe.user))
+        # Each is read to its end and closed, so that each needs its own.
+        masks = {} if is_confined else {path: held(b"") for path in recipe.view.masked}
         box = Box(
             workspace=workspace,
             cwd=cwd,
@@ -54,11 +49,21 @@ def hand_over(
             mounts=mounts,
             data=data,
             copies=copies,
+            masks=masks,
             gate=gate,
             has_sockets=has_sockets,
         )
         said = held((plan_of if is_confined else arguments)(recipe, box))
-        yield HandedOver(said, (said, gate, *copies.values(), *data.values()))
+        yield HandedOver(said, (said, gate, *copies.values(), *masks.values(), *data.values()))
+
+
+def _held(stack: ExitStack, content: bytes) -> int:
+    fd = os.memfd_create("callboard", os.MFD_CLOEXEC)
+    stack.callback(os.close, fd)
+    with open(fd, "wb", closefd=False) as file:
+        file.write(content)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
 
 
 def _opened(stack: ExitStack, paths: Sequence[str]) -> dict[str, int]:

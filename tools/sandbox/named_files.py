@@ -2,29 +2,29 @@
 
 A command of which somebody says that it may run is more than its words: `bash build.sh` is what
 stands in build.sh. What is found here goes into the digest that an approval is bound to, is shown to
-who is asked, and is looked at again when the command starts. A shell line can't be read without
-running it; whatever in it may be a name counts, so that too much is found rather than too little.
+who is asked, and is looked at again when the command starts. A name is tried where the command begins
+and in each folder that it names, since it may go there first.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import os
 import re
-import shlex
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 
 import msgspec
 
 from ..openat2 import RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, openat2
 from ..paths import shown
+from .command_names import MAX_NAMES, leads_on, names_of
 
 MAX_NAMED_FILES = 64
 """More programs are named by no command that a person can judge."""
-MAX_NAMES = 4096
-"""Words that are looked at, of all texts together; beyond it they are data."""
 MAX_HASHED_BYTES = 1024 * 1024
 """Of a larger file its facts count: size, number and the time of its last change, which no program
 can set."""
@@ -33,14 +33,13 @@ MAX_SHOWN_BYTES = 16 * 1024
 
 MAX_PATH = 4096
 """A longer path the kernel refuses."""
-MAX_READ_LINE = 8 * 1024
-"""Of a line that is taken apart as a shell would; a longer one, as a program's text, names files by
-whatever in it looks like one. It costs 10 ms."""
+MAX_FOLDERS = 16
+"""Folders that a command names, and from which its other names may lead."""
+MAX_FOLDER_NAMES = 512
+"""Names that are asked whether they are folders; those of programs come first."""
+MAX_LISTED = 1000
+"""Entries of a folder that are held against a pattern such as `*.sh`."""
 
-_INTERPRETER = re.compile(
-    r"(ba|da|z|k|fi)?sh|source|\.|(python|pypy|node|deno|bun|ruby|perl|php|lua|rscript)[\d.]*",
-    re.IGNORECASE,
-)
 _PROGRAM_SUFFIXES = frozenset(
     [
         ".sh",
@@ -61,9 +60,15 @@ _PROGRAM_SUFFIXES = frozenset(
         ".mk",
     ]
 )
-_NAME = re.compile(r"[^\s;&|()<>'\"`$=:,]+")
-_REDIRECTS = re.compile(r"[<>]+&?|&>+")
-_ENDS_COMMAND = frozenset(";&|()<>\n")
+
+_PATTERN = re.compile(r"[*?\[]")
+
+UNBOUND = "(What these run or read in their turn is not shown, and may change until it runs.)"
+
+UNREAD = (
+    "(Where variables, substitutions, patterns of folders, xargs and -exec lead can't be read from the "
+    "command: it may run more than is named here.)"
+)
 
 
 class NamedFile(msgspec.Struct, frozen=True):
@@ -96,24 +101,97 @@ def named_files(
         root = os.open(workspace, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
         return []  # nothing can be run there either
-    found: dict[str, NamedFile] = {}
     try:
-        for name, is_run in _names(commands):
-            path = _relative(name, workspace, cwd)
-            if path is None or path in found:
-                continue
-            if (file := _read(root, path, is_run=is_run)) is not None:
-                found[path] = file
-                if len(found) >= MAX_NAMED_FILES:
-                    break
+        return _found(root, workspace, cwd, list(names_of(commands)))
     finally:
         os.close(root)
+
+
+def _found(root: int, workspace: str, cwd: str, names: list[tuple[str, bool]]) -> list[NamedFile]:
+    found: dict[str, NamedFile] = {}
+    folders = _folders(root, workspace, cwd, [name for name, _ in names])
+    for name, is_run in names[: MAX_NAMES // len(folders)]:
+        for folder in folders:
+            for path in _paths(root, workspace, folder, name):
+                if path in found or (file := _read(root, path, is_run=is_run)) is None:
+                    continue
+                found[path] = file
+                if len(found) >= MAX_NAMED_FILES:
+                    return list(found.values())
     return list(found.values())
 
 
-def shown_files(files: Iterable[NamedFile]) -> str:
-    """What they hold, for a person who is asked; each one's beginning."""
-    return "\n".join(map(_shown, files))
+def _folders(root: int, workspace: str, cwd: str, names: list[str]) -> list[str]:
+    """Where the command begins, and the folders that it names, from there or from one another."""
+    folders = [cwd]
+    names = names[:MAX_FOLDER_NAMES]
+    for name in (*names, *names):  # again: `cd a` may stand in one text, `cd b` in one before
+        for folder in tuple(folders):
+            inner = os.path.normpath(os.path.join(folder, name)) if _may_be_path(name) else folder
+            path = _relative(inner, workspace, folder)
+            if path is None or inner in folders or not _is_folder(root, path):
+                continue
+            folders.append(inner)
+            if len(folders) >= MAX_FOLDERS:
+                return folders
+    return folders
+
+
+def _paths(root: int, workspace: str, folder: str, name: str) -> Iterator[str]:
+    """A name from that folder as paths below the workspace; a pattern may stand for several."""
+    path = _relative(name, workspace, folder)
+    if path is None:
+        return
+    yield path
+    if _PATTERN.search(path) and (place := os.path.dirname(path)) == _PATTERN.sub("", place):
+        with suppress(OSError, ValueError):
+            flags = os.O_RDONLY | os.O_DIRECTORY
+            fd = openat2(root, place or ".", flags, resolve=RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
+            try:
+                with os.scandir(fd) as entries:
+                    names = sorted(entry.name for entry in islice(entries, MAX_LISTED))
+            finally:
+                os.close(fd)
+            yield from (
+                os.path.join(place, each) for each in fnmatch.filter(names, os.path.basename(path))
+            )
+
+
+def _is_folder(root: int, path: str) -> bool:
+    try:
+        flags = os.O_PATH | os.O_DIRECTORY
+        fd = openat2(root, path, flags, resolve=RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
+    except (OSError, ValueError):
+        return False
+    os.close(fd)
+    return True
+
+
+def _may_be_path(name: str) -> bool:
+    return "\0" not in name and len(name) < MAX_PATH
+
+
+def shown_files(
+    files: Iterable[NamedFile],
+    commands: Iterable[str | Sequence[str]] = (),
+    others: Sequence[str] = (),
+) -> str:
+    """What they hold, for a person who is asked; each one's beginning, and what is not known.
+
+    Args:
+        files: What was found.
+        commands: In which.
+        others: Programs that run in the workspace by now.
+    """
+    told = list(map(_shown, files))
+    told += [UNBOUND] if told else []
+    told += [UNREAD] if any(map(leads_on, commands)) else []
+    if others:
+        names = ", ".join(others)
+        told.append(
+            f"(Not run while this does in the workspace, since it could change them: {names})"
+        )
+    return "\n".join(told)
 
 
 def _shown(file: NamedFile) -> str:
@@ -124,57 +202,9 @@ def _shown(file: NamedFile) -> str:
     return f"{line}{more}\n{file.head.decode(errors='replace')}"
 
 
-def _names(commands: Iterable[str | Sequence[str]]) -> Iterator[tuple[str, bool]]:
-    """What may be names, and whether it stands where a program does; those come first."""
-    run: dict[str, bool] = {}
-    for command in commands:
-        for words in _simple_commands(command):
-            run.update(dict.fromkeys(_run_by(words), True))
-    for command in commands:
-        for text in (command,) if isinstance(command, str) else command:
-            for name in (text, *_NAME.findall(text)):
-                run.setdefault(name, False)
-                if len(run) >= MAX_NAMES:
-                    yield from run.items()
-                    return
-    yield from run.items()
-
-
-def _simple_commands(command: str | Sequence[str]) -> list[list[str]]:
-    """The commands of a line, as far as it can be read without a shell; a list is one."""
-    if not isinstance(command, str):
-        return [list(command)]
-    if len(command) > MAX_READ_LINE:
-        return []
-    lexer = shlex.shlex(command, posix=True, punctuation_chars=";&|()<>\n")
-    lexer.whitespace = " \t\r"
-    lexer.whitespace_split = True
-    lexer.commenters = ""
-    found: list[list[str]] = [[]]
-    with suppress(ValueError):  # a quote that nothing closes: what came before it counts
-        for word in lexer:
-            if _REDIRECTS.fullmatch(word):
-                next(lexer, None)  # no command, but what it reads or writes
-            elif _ENDS_COMMAND.issuperset(word):
-                found.append([])
-            else:
-                found[-1].append(word.strip("`$"))
-    return [words for words in found if words]
-
-
-def _run_by(words: list[str]) -> Iterator[str]:
-    """The words of a command that may be run: the first, and what follows an interpreter's name."""
-    begun = [word for word in words if "/" in word or "=" not in word]  # variables stand ahead
-    yield from begun[:1]
-    for index, word in enumerate(begun):
-        if _INTERPRETER.fullmatch(os.path.basename(word)):
-            yield from (later for later in begun[index + 1 :] if not later.startswith("-"))
-            return
-
-
 def _relative(name: str, workspace: str, cwd: str) -> str | None:
     """A name as a path below the workspace; what leads out by its text is not there."""
-    if "\0" in name or len(name) >= MAX_PATH:
+    if not _may_be_path(name):
         return None
     path = os.path.relpath(os.path.join(cwd, name), workspace)
     return None if path in {".", ".."} or path.startswith("../") else path

@@ -14,6 +14,7 @@ from ...config.sandbox_settings import SandboxSettings
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.processes import Ran
 from .capture import Capture
+from .neighbours import Neighbours
 from .recipe import Recipe
 from .started import READ_BYTES, REAP_SECONDS, Order, Started, start
 from .watchdog import watch
@@ -35,6 +36,7 @@ class Program:
         recipe: How sandboxes are built.
         order: What is run.
         on_chunk: Is told what it puts out, besides; for what keeps it in another way.
+        neighbours: Where it is noted while it runs.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Program:
         on_chunk: Callable[[bytes], None] | None = None,
         *,
         sandbox: str = "full",
+        neighbours: Neighbours | None = None,
     ) -> None:
         settings = recipe.settings
         self.killed_by: str | None = None
@@ -64,6 +67,9 @@ class Program:
                 ErrorType.EXECUTION_ERROR,
                 f"The sandbox could not be started ({error}); nothing was run.",
             ) from error
+        self._leave: Callable[[], None] | None = None
+        if neighbours is not None:
+            self._leave = neighbours.enter(order.workspace, order.name)
         self._began = trio.current_time()
 
     @property
@@ -98,7 +104,11 @@ class Program:
         """Leaves nothing of it behind; call it in a shield, it is bounded."""
         self._seconds = self.seconds
         self._close_doors()
-        self._killed = await self._started.end(self._take)
+        try:
+            self._killed = await self._started.end(self._take)
+        finally:
+            if self._leave is not None:
+                self._leave()
         if (problem := self._started.problem) is not None:
             self._err.add(
                 f"The sandbox could not be bounded ({problem}); nothing was run.\n".encode()
@@ -119,6 +129,10 @@ class Program:
             await trio.lowlevel.wait_writable(self._started.stdin)
             with suppress(BlockingIOError):
                 rest = rest[os.write(self._started.stdin, rest) :]
+
+    def close_input(self) -> None:
+        """Ends its input. Idempotent."""
+        self._started.close_stdin()
 
     def result(self) -> Ran:
         """How it ended; call it after `end`."""

@@ -17,25 +17,12 @@ from collections.abc import Iterator
 from ...runtime.definitions import ErrorType, ToolFailure
 from ..git_settings import paths_in_settings
 from ..own_code import own_code_in
-from ..paths import BARE_REPOSITORY, shown
+from ..paths import BARE_REPOSITORY, PROTECTED_NAMES, START_UP_NAMES, is_below, shown
 from .stubs import CLOSED_MODE, MODE, Stub, give_up, is_stub, take
 
-AT_TOP = (
-    ".callboard",
-    "callboard.toml",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_profile",
-    ".bashrc",
-    ".envrc",
-    ".gitconfig",
-    ".profile",
-    ".zlogin",
-    ".zprofile",
-    ".zshenv",
-    ".zshrc",
-)
-"""In the workspace itself: what steers callboard, and what shells run when somebody enters."""
+AT_TOP = (*sorted(PROTECTED_NAMES), *sorted(START_UP_NAMES))
+"""In the workspace itself; deeper, a mount for each folder there is would be too many, and it is file
+tools alone that don't write there."""
 
 IN_GIT = ("hooks", "config", "config.worktree")
 """In a repository's own folder: git runs programs that these name."""
@@ -102,6 +89,9 @@ class Protection:
 
     def _seal_below(self, workspace: str, path: str) -> None:
         """Makes what lies deeper read-only; no folder on the way can be put aside."""
+        sealed = [sealed for how, sealed in self.mounts if how == "--ro-bind"]
+        if any(path == each or is_below(path, each) for each in sealed):
+            return
         names = os.path.relpath(path, workspace).split("/")
         place = workspace
         for name in names[:-1]:
@@ -112,8 +102,7 @@ class Protection:
                 self.mounts.append(("--bind", place))
         else:
             place = path
-        if ("--ro-bind", place) not in self.mounts:
-            self._seal(place)
+        self._seal(place)
 
     def _protect_repository(self, git: str, depth: int) -> None:
         self.mounts.append(("--bind", git))

@@ -109,6 +109,7 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
         mounts: What protects parts of the workspace.
         data: Descriptors of files that are put below `FILES`, by name.
         copies: Descriptors of files of the system, by path.
+        masks: Descriptors of nothing, by the path of what reads as empty.
         gate: The descriptor where its first process waits for the filter.
         has_sockets: Whether sockets are made below `FILES`; what lies there stays as it is.
     """
@@ -119,6 +120,7 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     mounts: Sequence[Mount]
     data: Mapping[str, int]
     copies: Mapping[str, int]
+    masks: Mapping[str, int]
     gate: int
     has_sockets: bool = False
 
@@ -140,8 +142,8 @@ def arguments(recipe: Recipe, box: Box) -> bytes:
         words += ["--symlink", target, path]
     for source, path in recipe.bound:
         words += ["--ro-bind", source, path]
-    for path in view.masked:
-        words += ["--ro-bind", os.devnull, path]
+    for path, descriptor in box.masks.items():
+        words += ["--perms", "0444", "--ro-bind-data", str(descriptor), path]
     for path, descriptor in box.copies.items():
         words += ["--perms", "0444", "--file", str(descriptor), path]
     words += ["--bind", box.workspace, box.workspace]

@@ -61,9 +61,17 @@ CREDENTIALS = (
     "credentials.toml",
     "etc/npmrc",
     "etc/pip.conf",
+    "etc/pip.ini",
+    "lib/node_modules/npm/npmrc",
     "pip.conf",
+    "share/npmrc",
 )
-"""Files that tools keep tokens in, by their place below a root that is shown."""
+"""Files that tools keep tokens in, by their place in an installation or a root that is shown."""
+
+MAX_INSTALLATIONS = 512
+"""Below the roots of version managers: more versions than anybody keeps."""
+INSTALLATION_DEPTH = 3
+"""`.volta/tools` has its installations at `image/node/20`."""
 
 MANAGED = (
     ".asdf/installs",
@@ -87,7 +95,11 @@ MAX_PATH_FOLDERS = 64
 """Folders of PATH that are looked at: more than anybody has."""
 
 _SYSTEM = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin")
+_SYSTEM_ETC = (*_SYSTEM, "/etc")
 _NEVER = frozenset({"/", "/dev", "/etc", "/home", "/proc", "/root", "/run", "/sys", "/tmp", "/var"})
+_MIXED = frozenset({"/media", "/mnt", "/srv"})
+"""Where data lies beside programs: of what is in them, installations alone are shown whole."""
+_WHOLE = _NEVER | _MIXED | {"/opt"}
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +111,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         masked: Files below them that read as empty.
         path: PATH inside.
         environment: What tells tools where they are.
+        unread: What would be shown, and programs of PATH that lead to what would, if who runs
+            programs could read it.
     """
 
     links: tuple[tuple[str, str], ...]
@@ -106,6 +120,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     masked: tuple[str, ...]
     path: str
     environment: Mapping[str, str]
+    unread: tuple[str, ...] = ()
 
 
 def find_view(environ: Mapping[str, str], read_only: Sequence[str] = ()) -> View:
@@ -114,6 +129,9 @@ def find_view(environ: Mapping[str, str], read_only: Sequence[str] = ()) -> View
     Args:
         environ: Whose PATH and HOME count.
         read_only: Further folders that the operator named.
+
+    Raises:
+        ValueError: One of them is not there.
     """
     home = os.path.realpath(environ.get("HOME") or os.path.expanduser("~"))
     folders = list(_path_folders(environ, home))
@@ -125,15 +143,10 @@ def find_view(environ: Mapping[str, str], read_only: Sequence[str] = ()) -> View
     roots += _roots_of(own, home)
     etc = [f"/etc/{name}" for name in ETC]
     etc += [str(found) for pattern in ETC_PATTERNS for found in sorted(Path("/etc").glob(pattern))]
-    named = [os.path.realpath(path) for path in read_only]
+    named = [_named(path) for path in read_only]
     links, system = _system()
     shown = _outermost([*system, *roots, *named, *(each for each in etc if os.path.exists(each))])
-    masked = [
-        path
-        for root in shown
-        for name in CREDENTIALS
-        if os.path.isfile(path := os.path.join(root, name))
-    ]
+    masked = [path for root in shown for path in _credentials(root)]
     return View(
         links=links,
         shown=shown,
@@ -141,6 +154,16 @@ def find_view(environ: Mapping[str, str], read_only: Sequence[str] = ()) -> View
         path=os.pathsep.join(dict.fromkeys([*folders, "/usr/bin", "/bin"])),
         environment=_places(home, environ),
     )
+
+
+def _named(path: str) -> str:
+    """Where a folder of the operator's really is; raises `ValueError` when it is nowhere."""
+    if not os.path.exists(path):
+        raise ValueError(
+            f"sandbox.read_only: {path} is not there, or can't be reached. Correct the path in "
+            "callboard.toml, or take it out."
+        )
+    return os.path.realpath(path)
 
 
 def _system() -> tuple[tuple[tuple[str, str], ...], list[str]]:
@@ -198,14 +221,14 @@ def _roots_of(folder: str, home: str) -> list[str]:
     if _is_below(real, _SYSTEM):
         return []
     parent = os.path.dirname(real)
-    whole = os.path.basename(real) in {"bin", "sbin", "condabin"} and parent not in _NEVER
+    whole = os.path.basename(real) in {"bin", "sbin", "condabin"} and parent not in _WHOLE
     if _is_below(real, (home,)):
         # In a home folder, what lies beside the programs may be anything.
         whole = whole and _is_prefix(parent)
-    elif _is_below(parent, tuple(_NEVER - {"/"})):
+    elif _is_below(parent, tuple(_NEVER - {"/"} | _MIXED)):
         whole = whole and _is_prefix(parent)
     roots = [folder, real, *([parent] if whole else [])]
-    if (base := _base_of_venv(parent)) is not None and base not in _NEVER:
+    if (base := _base_of_venv(parent)) is not None and base not in _WHOLE:
         roots += [] if _is_below(base, _SYSTEM) else [base]
     return roots
 
@@ -246,6 +269,28 @@ def _places(home: str, environ: Mapping[str, str]) -> dict[str, str]:
     if "VIRTUAL_ENV" in environ:
         places["VIRTUAL_ENV"] = environ["VIRTUAL_ENV"]
     return places
+
+
+def _credentials(root: str) -> Iterator[str]:
+    """The files with credentials in what is shown, and in the installations below it."""
+    waiting, looked_at = [(root, 0)], 0
+    while waiting and looked_at < MAX_INSTALLATIONS:
+        place, depth = waiting.pop()
+        looked_at += 1
+        for name in CREDENTIALS:
+            if os.path.isfile(path := os.path.join(place, name)):
+                yield path
+        is_installation = os.path.isdir(os.path.join(place, "bin"))
+        if depth < INSTALLATION_DEPTH and not is_installation and not _is_below(place, _SYSTEM_ETC):
+            waiting += [(each, depth + 1) for each in _folders_in(place)]
+
+
+def _folders_in(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [each.path for each in entries if each.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
 
 
 def _outermost(paths: Iterable[str]) -> tuple[str, ...]:

@@ -17,13 +17,19 @@ from ...runtime.processes import Processes
 from .background import BackgroundPrograms
 from .egress import WayOut
 from .kept_tree import KeptTrees
+from .left_stubs import LeftStubs
+from .neighbours import Neighbours
 from .recipe import Recipe
 from .session_processes import SessionProcesses
+from .standing_place import Identity, identity_of
 from .strength import SandboxStatus, strength_test
 
 MAX_PROGRAMS = 64
 """Programs that calls wait for, at once; each holds some 25 descriptors of a process's 1,024. More
 calls wait, under their own deadline."""
+
+SLICE_SECONDS = 0.01
+"""For which Trio's thread waits for the test at a time."""
 
 SECONDS_PER_HOUR = 3600.0
 
@@ -39,6 +45,7 @@ class Sandbox:
         settings: What it must hold, and what programs may use up.
         environ: Whose PATH says which tools there are.
         forbidden: Folders that programs never see.
+        data: The data folder of whoever holds its lock, if there is one.
     """
 
     def __init__(
@@ -46,18 +53,34 @@ class Sandbox:
         settings: SandboxSettings,
         environ: Mapping[str, str] | None = None,
         forbidden: Sequence[Path] = (),
+        data: Path | None = None,
     ) -> None:
         self.settings = settings
         self.background = BackgroundPrograms()
         self.kept_trees = KeptTrees()
+        self.neighbours = Neighbours()
+        self._left_stubs = LeftStubs(data)
         self._environ = dict(os.environ if environ is None else environ)
         self._test = strength_test(settings, self._environ)
         self._tests = 1
         self._forbidden = tuple(os.path.realpath(path) for path in forbidden)
         self._limiter: trio.CapacityLimiter | None = None
 
+    async def ready(self) -> None:
+        """Waits for the end of the test, so that `status` does not block."""
+        # In slices, between which others run: it mostly ends within the first ones.
+        while not self._test.has_ended(SLICE_SECONDS):  # noqa: ASYNC110  a thread sets it
+            await trio.lowlevel.checkpoint()
+
+    async def end_session(self, session_id: str) -> None:
+        """Ends what a session has started; returns when nothing of it is left."""
+        await self.background.end_session(session_id)
+
     def status(self) -> SandboxStatus:
-        """What its test found; waits for the end of the test, which began with the first runtime."""
+        """What its test found; waits for the end of the test, which began with the first runtime.
+
+        It blocks its thread meanwhile: on Trio's, await `ready` first.
+        """
         return self._test.status()
 
     @property
@@ -66,11 +89,23 @@ class Sandbox:
         return self._tests
 
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Tests it again every few hours, until it is cancelled."""
+        """Removes what a killed runtime left, and tests it again every few hours, until cancelled."""
+        await self._clear_left_stubs()
         task_status.started()
-        while True:
-            await trio.sleep(self.settings.self_test_hours * SECONDS_PER_HOUR)
-            await self.test_again()
+        try:
+            while True:
+                await trio.sleep(self.settings.self_test_hours * SECONDS_PER_HOUR)
+                await self.test_again()
+        finally:
+            with trio.CancelScope(shield=True):  # some folders to look into
+                await self._clear_left_stubs()
+
+    async def _clear_left_stubs(self) -> None:
+        if not self._left_stubs.has_any:
+            return
+        found = await trio.to_thread.run_sync(self._left_stubs.clear)
+        if found:
+            logger.info("removed what a killed runtime left: %s", ", ".join(found))
 
     async def test_again(self) -> None:
         """Tests it now; one that has become weaker is not used any more."""
@@ -108,14 +143,20 @@ class Sandbox:
         call_id: str = "",
         way_out: WayOut | None = None,
         versions: CallVersions | None = None,
+        identity: Identity | None = None,
     ) -> Processes:
         """The programs of one session, on its workspace, for one of its calls.
 
         With `way_out`, they may reach hosts; with `versions`, what they change in a git repository
-        can be undone.
+        can be undone; with `identity`, they run in that folder and in no other that took
+        its place.
         """
         workspace = os.path.realpath(workspace)
-        return SessionProcesses(self, workspace, session_id, turn_id, call_id, way_out, versions)
+        place = identity or identity_of(workspace)
+        self._left_stubs.note(workspace)
+        return SessionProcesses(
+            self, workspace, session_id, turn_id, call_id, way_out, versions, place
+        )
 
     def recipe(self) -> Recipe:
         """How sandboxes are built; raises `ToolFailure` when they don't hold enough."""

@@ -24,7 +24,7 @@ _KILL = 0x80000000
 _FAIL = 0x00050000
 
 AT_NUMBER, _AT_ARCHITECTURE = 0, 4
-_AT_ARGUMENTS = 16
+AT_ARGUMENTS = 16
 """Six of eight bytes; of each the lower half is read, as the kernel does for these arguments."""
 
 _X32 = 0x40000000
@@ -150,7 +150,7 @@ def _instructions(audit: int, column: int) -> Iterator[Instruction]:
 def judged(number: int, argument: int, steps: list[Instruction]) -> Iterator[Instruction]:
     """Steps about one argument of one call; what passes them is looked at further."""
     yield (IF_EQUAL, 0, len(steps) + 2, number)
-    yield (LOAD, 0, 0, _AT_ARGUMENTS + 8 * argument)
+    yield (LOAD, 0, 0, AT_ARGUMENTS + 8 * argument)
     yield from steps
     yield (LOAD, 0, 0, AT_NUMBER)
 

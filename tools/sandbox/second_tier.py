@@ -13,6 +13,7 @@ import json
 import os
 
 from ...runtime.definitions import ErrorType, ToolFailure
+from ..paths import is_below
 from .confined import MIN_ABI, SIGNAL_ABI, landlock_abi
 from .protected import AT_TOP
 from .recipe import FILES, Box, Recipe, environment
@@ -78,7 +79,7 @@ def plan_of(recipe: Recipe, box: Box) -> bytes:
         "cwd": box.cwd,
         "environment": environment(recipe, box),
         "places": PLACES,
-        "places seen": [*_seen(recipe), *_workspace(box.workspace)],
+        "places seen": [*_seen(recipe), *_workspace(box)],
     }
     return json.dumps(plan).encode()
 
@@ -94,12 +95,18 @@ def _seen(recipe: Recipe) -> list[tuple[str, bool]]:
     return [*((path, False) for path in (*shown, *SEEN)), *((path, True) for path in DEVICES)]
 
 
-def _workspace(folder: str) -> list[tuple[str, bool]]:
-    """All of it to read; to write, what is in its folders and its files, but for what is protected."""
-    with os.scandir(folder) as entries:
+def _workspace(box: Box) -> list[tuple[str, bool]]:
+    """All of it to read; to write, what is in its folders and its files, but for what is protected.
+
+    A folder that holds something protected is not writable at all.
+    """
+    sealed = [path for how, path in box.mounts if how == "--ro-bind"]
+    with os.scandir(box.workspace) as entries:
         writable = [
             (entry.path, True)
             for entry in entries
-            if entry.name not in (*AT_TOP, ".git") and not entry.is_symlink()
+            if entry.name not in (*AT_TOP, ".git")
+            and not entry.is_symlink()
+            and not any(path == entry.path or is_below(path, entry.path) for path in sealed)
         ]
-    return [(folder, False), *writable]
+    return [(box.workspace, False), *writable]

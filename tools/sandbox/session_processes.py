@@ -23,7 +23,7 @@ from ...runtime.processes import (
     Ran,
     Written,
 )
-from ..paths import root_names, shown, split_path
+from ..paths import is_below, root_names, shown, split_path
 from ..reaped import reaped
 from ..threads import run_read, run_write
 from .background import BackgroundPrograms
@@ -32,9 +32,11 @@ from .doors import Doors
 from .egress import WayOut
 from .kept_tree import KeptTrees
 from .named_files import NamedFile, named_files, shown_files
+from .neighbours import Neighbours
 from .observed_changes import Observation, concluded, observe
 from .program import Program, run_program
 from .recipe import Recipe
+from .standing_place import Identity
 from .started import Order
 from .strength import SandboxStatus
 from .written_files import written_since
@@ -52,6 +54,7 @@ class SandboxOfHandle(Protocol):
 
     background: BackgroundPrograms
     kept_trees: KeptTrees
+    neighbours: Neighbours
     settings: SandboxSettings
 
     @property
@@ -80,8 +83,11 @@ class SessionProcesses:
         call_id: str = "",
         way_out: WayOut | None = None,
         versions: CallVersions | None = None,
+        identity: Identity | None = None,
     ) -> None:
         self._sandbox = sandbox
+        self._identity = identity
+        self._ends = sandbox.background.ends_of(session_id)
         self._workspace = workspace
         self._session_id = session_id
         self._turn_id = turn_id
@@ -99,7 +105,8 @@ class SessionProcesses:
             variables = None if view is None else (view.path, dict(view.environment))
             depends_on = [status.strength, variables, [(f.path, f.digest) for f in found]]
             digest = hashlib.sha256(msgspec.json.encode(depends_on, order="sorted")).hexdigest()
-            binding = Binding(digest, shown_files(found))
+            others = self._sandbox.neighbours.of(self._workspace) if found else ()
+            binding = Binding(digest, shown_files(found, commands, others))
             self._bound = _Bound(commands, cwd, found, binding)
         return self._bound.binding
 
@@ -108,8 +115,7 @@ class SessionProcesses:
         recipe, order = self._sandbox.recipe(), self._order(command)
         async with self._sandbox.limiter:
             observation = await self._observe(command)
-            self._check_bound()
-            program = Program(recipe, order, on_line, sandbox=self._strength)
+            program = self._program(recipe, order, on_line)
             try:
                 ran = await run_program(program, command.seconds)
             except BaseException:  # cancelled, perhaps within a group
@@ -126,6 +132,24 @@ class SessionProcesses:
                 changed = await self._concluded(observation)
             return msgspec.structs.replace(ran, changed=changed)
 
+    def _program(
+        self,
+        recipe: Recipe,
+        order: Order,
+        on_line: Callable[[str], None] | None = None,
+        on_chunk: Callable[[bytes], None] | None = None,
+    ) -> Program:
+        """Looks once more at what was allowed, and starts it: without a checkpoint between."""
+        self._check_bound()
+        return Program(
+            recipe,
+            order,
+            on_line,
+            on_chunk,
+            sandbox=self._strength,
+            neighbours=self._sandbox.neighbours,
+        )
+
     async def _observe(self, command: Command) -> Observation | None:
         if not command.lists_changes:
             return None
@@ -138,13 +162,13 @@ class SessionProcesses:
     async def start(self, command: Command) -> BackgroundProcess:
         """See `Processes`."""
         recipe, order = self._sandbox.recipe(), self._order(command, is_fed=True)
-        self._check_bound()
         background = self._sandbox.background
         return await background.start(
             self._session_id,
             command.title,
             command.seconds,
-            lambda on_chunk: Program(recipe, order, on_chunk=on_chunk, sandbox=self._strength),
+            lambda on_chunk: self._program(recipe, order, on_chunk=on_chunk),
+            ends=self._ends,
         )
 
     def list(self) -> tuple[BackgroundProcess, ...]:
@@ -159,6 +183,10 @@ class SessionProcesses:
     async def write(self, process_id: str, text: str) -> None:
         """See `Processes`."""
         await self._sandbox.background.write(self._session_id, process_id, text.encode())
+
+    async def close_input(self, process_id: str) -> None:
+        """See `Processes`."""
+        await self._sandbox.background.close_input(self._session_id, process_id)
 
     async def kill(self, process_id: str) -> BackgroundProcess:
         """See `Processes`."""
@@ -186,14 +214,17 @@ class SessionProcesses:
     def _check_bound(self) -> None:
         """Refuses to start what somebody allowed who saw other programs in the workspace."""
         bound = self._bound
-        if bound is None or self._named(bound.commands, bound.cwd) == bound.files:
+        if bound is None:
             return
-        raise ToolFailure(
-            ErrorType.PERMISSION_DENIED,
-            "Not run: a program in the workspace that the command names has changed since it was "
-            "allowed. Ask again, so that it can be decided about as it is now.",
-            reason="a program that the command names has changed",
-        )
+        if bound.files and (others := self._sandbox.neighbours.of(self._workspace)):
+            raise _disturbed(bound.files[0].path, others[0])
+        if self._named(bound.commands, bound.cwd) != bound.files:
+            raise ToolFailure(
+                ErrorType.PERMISSION_DENIED,
+                "Not run: a program in the workspace that the command names has changed since it was "
+                "allowed. Ask again, so that it can be decided about as it is now.",
+                reason="a program that the command names has changed",
+            )
 
     @property
     def offers_network(self) -> bool:
@@ -225,16 +256,20 @@ class SessionProcesses:
             turn_id=self._turn_id,
             name=shown(command.title[:80]),
             doors=self._doors(command),
+            identity=self._identity,
         )
 
     def _doors(self, command: Command) -> Doors | None:
         return doors_of(command, self._way_out, self._sandbox.settings)
 
     def _folder(self, cwd: str) -> str:
-        """Where the program starts: below the workspace by its text; inside, links lead no further."""
+        """Where the program starts; a link that leads out of the workspace leads nowhere."""
         names = split_path(cwd, (root_names(self._workspace),))
         folder = os.path.join(self._workspace, *names)
-        if not os.path.isdir(folder):
+        # Where a link leads outside, it is not told whether anything is there.
+        real = os.path.realpath(folder)
+        is_inside = real == self._workspace or is_below(real, self._workspace)
+        if not is_inside or not os.path.isdir(real):
             raise ToolFailure(
                 ErrorType.NOT_A_DIRECTORY, f"{shown(cwd)}: there is no such folder to run in."
             )
@@ -248,6 +283,16 @@ class _Bound(msgspec.Struct, frozen=True):
     cwd: str
     files: tuple[NamedFile, ...]
     binding: Binding
+
+
+def _disturbed(path: str, other: str) -> ToolFailure:
+    return ToolFailure(
+        ErrorType.PERMISSION_DENIED,
+        f"Not run: {shown(path)} may run only as it was when it was allowed, and {other!r}, which runs "
+        "in the workspace, could change it at any moment. Wait until that has ended, or end it "
+        "with process(action='kill'), and call again.",
+        reason="a program runs in the workspace beside what was allowed",
+    )
 
 
 def _check_words(field: str, words: tuple[str, ...] | list[str]) -> None:

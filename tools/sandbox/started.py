@@ -28,6 +28,7 @@ from .process_tree import descendants
 from .protected import Protection
 from .recipe import Recipe
 from .second_tier import check_doors, filter_of
+from .standing_place import Identity
 from .user import as_user, check_workspace
 
 REAP_SECONDS = 5.0
@@ -51,6 +52,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
         turn_id: Whose turn it is.
         name: What it is called when it is left running.
         doors: The sockets that the runtime answers there, if there are any.
+        identity: The folder that the workspace must be; `None` for whatever is there.
     """
 
     argv: tuple[str, ...]
@@ -62,6 +64,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: str = ""
     name: str = "a program"
     doors: Doors | None = None
+    identity: Identity | None = None
 
 
 class Started:
@@ -100,7 +103,7 @@ class Started:
         self._gate = gate
         self._group = group
         self._recipe = recipe
-        self._bound = partial(admit, recipe=recipe, group=group)
+        self._bound = partial(admit, recipe=recipe, group=group, order=order)
         self.problem: OSError | None = None
         self.is_out_of_memory = False
         self._is_ended = False
@@ -241,9 +244,7 @@ def start(recipe: Recipe, order: Order) -> Started:
         check_doors(recipe, has_doors=order.doors is not None)
         protection = Protection(order.workspace)
         undo.callback(protection.close)
-        group = None if recipe.groups is None else recipe.groups.open(recipe.settings)
-        if group is not None:
-            undo.callback(group.close)
+        group = _group(undo, recipe)
         entry = theirs.enter_context(enter(order))
         gate = Gate(filter_of(recipe))
         undo.callback(gate.close)
@@ -260,9 +261,7 @@ def start(recipe: Recipe, order: Order) -> Started:
             )
         )
         (out, out_end), (err, err_end) = (_pipe(undo, theirs) for _ in range(2))
-        info, info_end = open_info()
-        undo.callback(os.close, info)
-        theirs.callback(os.close, info_end)
+        info, info_end = _closed_later(undo, theirs, open_info())
         stdin_end, stdin = _pipe(theirs, undo) if order.is_fed else (subprocess.DEVNULL, None)
         process = _spawn(
             recipe,
@@ -279,6 +278,14 @@ def start(recipe: Recipe, order: Order) -> Started:
             os.set_blocking(end, False)
         undo.pop_all()
         return Started(order, process, pidfd, ends, protection, gate, group, recipe)
+
+
+def _group(undo: ExitStack, recipe: Recipe) -> ControlGroup | None:
+    if recipe.groups is None:
+        return None
+    group = recipe.groups.open(recipe.settings)
+    undo.callback(group.close)
+    return group
 
 
 def _spawn(
@@ -298,10 +305,13 @@ def _spawn(
 
 
 def _pipe(read_side: ExitStack, write_side: ExitStack) -> tuple[int, int]:
-    reading, writing = os.pipe()
-    read_side.callback(os.close, reading)
-    write_side.callback(os.close, writing)
-    return reading, writing
+    return _closed_later(read_side, write_side, os.pipe())
+
+
+def _closed_later(first: ExitStack, second: ExitStack, ends: tuple[int, int]) -> tuple[int, int]:
+    first.callback(os.close, ends[0])
+    second.callback(os.close, ends[1])
+    return ends
 
 
 async def _drain(fd: int, take: Callable[[int, bytes], None]) -> None:

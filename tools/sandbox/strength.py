@@ -30,6 +30,7 @@ from ...config.sandbox_settings import SandboxSettings, Strength
 from ..system_programs import SYSTEM_FOLDERS, find_system_program
 from .admission import limits
 from .control_group import find_groups
+from .inner_python import inner_python
 from .kernel_files import writable_kernel_files
 from .recipe import Recipe
 from .roots import View, find_view
@@ -51,6 +52,9 @@ ROOT = (
 
 MAX_COPIED_BYTES = 1024 * 1024
 """Of a file of the system that each sandbox gets a copy of, in memory: ld.so.cache is the largest."""
+
+MAX_NAMED = 4
+"""Places in a sentence of advice."""
 
 SOFT = frozenset({"open a socket to the virtual machine's host", "make system calls unfiltered"})
 """What makes a sandbox partial when it works: the namespaces hold, the filter does not."""
@@ -88,9 +92,11 @@ class SandboxStatus(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def advice(self) -> str:
         """What would make it better; empty when nothing would."""
-        if self.recipe is None or self.recipe.user is not None or os.geteuid() != 0:
+        if self.recipe is None:
             return ""
-        return ROOT
+        if (user := self.recipe.user) is not None:
+            return _unread(user, self.recipe.view)
+        return ROOT if os.geteuid() == 0 else ""
 
 
 def cheap_problem() -> str | None:
@@ -122,6 +128,12 @@ class StrengthTest:
             # a program end before it, which would leave the folders of the test behind.
             self._thread = threading.Thread(target=self._run, name="callboard sandbox test")
             self._thread.start()
+
+    def has_ended(self, seconds: float) -> bool:
+        """Whether `status` answers at once; waits for so long at most."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+        return self._thread is None or not self._thread.is_alive()
 
     def status(self) -> SandboxStatus:
         """What was found; blocks until the test has ended, once."""
@@ -238,7 +250,7 @@ def _second(settings: SandboxSettings, environ: Mapping[str, str], reason: str) 
     recipe = _base_recipe(settings, environ)
     if recipe.user is None and os.geteuid() == 0:
         return _none(f"{reason} There is no second tier for root: name a user with sandbox.run_as.")
-    found = _measure(msgspec.structs.replace(recipe, confiner=_python(recipe.view)))
+    found = _measure(msgspec.structs.replace(recipe, confiner=inner_python(recipe.view)))
     if found.strength is Strength.NONE:
         return _none(f"{reason} There is no second tier: {found.reason}")
     told = f"{reason} Landlock confines programs in its place"
@@ -248,12 +260,29 @@ def _second(settings: SandboxSettings, environ: Mapping[str, str], reason: str) 
 def _seen_by(user: User, view: View) -> View:
     """What of it that user can read; bubblewrap fails with what it can't."""
     folders = view.path.split(os.pathsep)
-    can = readable(user, [*view.shown, *folders])
+    pythons = [os.path.join(folder, "python3") for folder in folders]
+    pythons = [path for path in pythons if os.path.exists(path)]
+    wanted = [*view.shown, *folders, *pythons]
+    can = readable(user, wanted)
     return msgspec.structs.replace(
         view,
         shown=tuple(path for path in view.shown if path in can),
         masked=tuple(path for path in view.masked if _is_below(path, can)),
         path=os.pathsep.join(folder for folder in folders if folder in can),
+        unread=tuple(dict.fromkeys(path for path in wanted if path not in can)),
+    )
+
+
+def _unread(user: User, view: View) -> str:
+    """What that user has not, for people."""
+    if not view.unread:
+        return ""
+    some = ", ".join(view.unread[:MAX_NAMED])
+    more = len(view.unread) - MAX_NAMED
+    rest = f" and {more} more" if more > 0 else ""
+    return (
+        f"{user.name}, who runs programs here (sandbox.run_as), can't read {some}{rest}. Programs take "
+        "what comes next on PATH; install tools where that user can read them, as in /usr/local."
     )
 
 
@@ -293,7 +322,7 @@ def _measure(recipe: Recipe) -> SandboxStatus:
             pass  # the control: from here, that port is reached
         if recipe.user is not None:
             _give(recipe.user, outside, workspace)
-        heard = try_out(recipe, _python(recipe.view), workspace, told)
+        heard = try_out(recipe, inner_python(recipe.view), workspace, told)
         if heard.lingers:
             lived = f"what was started in it outlived its end: {recipe.name} does not end it."
             return _none(lived)
@@ -332,12 +361,6 @@ def _bounds(recipe: Recipe) -> str:
     kinds = {"memory": "memory", "pids": "the number of processes"}
     named = " and ".join(kinds[kind] for kind in sorted(recipe.groups.bounds))
     return f"a control group of each sandbox (version {recipe.groups.version}) for {named}"
-
-
-def _python(view: View) -> str:
-    """A Python that is there inside."""
-    found = shutil.which("python3", path=view.path)
-    return found or os.path.join(sys.base_prefix, "bin", "python3")
 
 
 def _give(user: User, outside: Path, workspace: str) -> None:

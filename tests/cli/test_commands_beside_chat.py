@@ -1,0 +1,25 @@
+"""A chat without a daemon is one for other commands of its user, configuration included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from chat_scene import chat_command, chatting, say, scripted
+
+from callboard.config.managed import load_managed
+from callboard.providers.script import reply
+
+
+async def test_a_provider_is_added_while_a_chat_lasts(tmp_path: Path) -> None:
+    command = chat_command(tmp_path)
+    async with scripted(command, reply("Hello there.")), chatting(command) as terminal:
+        place = ("--base-url", "https://models.example/v1")
+        added = await command("providers", "add", "mine", *place)
+        assert (added.code, added.out) == (0, "Added mine.\n")
+        assert "mine" in load_managed(command.home / "config").providers
+        listed = {line["name"]: line for line in (await command("providers", "--json")).lines}
+        assert listed["mine"]["source"] == "managed"
+        await say(terminal, "Hello")
+        await terminal.expect("Hello there.")
+        await terminal.type("\x04")
+        assert await terminal.end() == 0

@@ -1,0 +1,98 @@
+"""What a killed runtime leaves in a workspace is named, and gone with the next start of any."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import killed_program
+import pytest
+from killed import killed_when_ready
+from sandbox_users import needs_sandbox
+from stage import play, read_result
+
+import callboard
+from callboard.cli.doctor_left import left_finding
+from callboard.providers.script import reply
+from callboard.tools.sandbox.left_stubs import FILE_NAME, LeftStubs
+
+
+@pytest.fixture(autouse=True)
+def _sandbox() -> None:
+    needs_sandbox()
+
+
+def killed_in(folder: Path) -> Path:
+    """A workspace in which a runtime was killed while a program ran."""
+    work = folder / "work"
+    work.mkdir()
+    (work / "b.txt").write_text("b\n")
+    killed_when_ready(killed_program.__file__, folder)
+    return work
+
+
+async def test_the_next_runtime_removes_it_wherever_that_works(tmp_path: Path) -> None:
+    work = killed_in(tmp_path)
+    left = set(os.listdir(work))
+    assert {".git", ".bashrc", "callboard.toml", ".callboard"} <= left  # the control
+    found = left_finding(tmp_path / "data")
+    assert found.state == "warning"
+    assert all(str(work / name) in found.words for name in (".git", ".bashrc"))
+
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    async with callboard.open_runtime(
+        workspace=elsewhere, data=tmp_path / "data", model="rehearsal", environ={}
+    ):
+        assert os.listdir(work) == []
+    assert left_finding(tmp_path / "data").state == "good"
+    assert not (tmp_path / "data" / FILE_NAME).exists()
+
+
+async def test_what_people_put_in_its_place_stays(tmp_path: Path) -> None:
+    work = killed_in(tmp_path)
+    (work / ".callboard").chmod(0o755)
+    (work / ".callboard" / "mine").write_text("mine")
+    (work / ".envrc").rmdir()
+    (work / ".envrc").write_text("export A=1\n")
+    (work / "kept").mkdir(0o555)
+    assert len(LeftStubs(tmp_path / "data").clear()) > 8
+    assert sorted(os.listdir(work)) == [".callboard", ".envrc", "kept"]
+
+
+async def test_what_a_program_uses_is_not_removed_and_nothing_is_left_in_order(
+    tmp_path: Path,
+) -> None:
+    work, data = tmp_path / "work", tmp_path / "data"
+    work.mkdir()
+
+    @callboard.tool(tier="read_only")
+    def clear() -> list[str]:
+        """Does what a second runtime would do."""
+        assert (work / ".git").is_dir()
+        return LeftStubs(data).clear()
+
+    started = ("shell", {"command": "echo on; sleep 60", "background": True})
+    model = callboard.ScriptedModel(
+        [reply(calls=[started]), reply(calls=[("clear", {})]), reply("So.")]
+    )
+    async with callboard.open_runtime(
+        workspace=work, data=data, model=model, tools=[clear], on_approval="allow"
+    ) as runtime:
+        session = await runtime.create_session()
+        _, cleared = (await play(session, "Go.")).results
+        assert read_result(cleared)["result"] == []
+        assert left_finding(data, is_in_use=True).state == "good"
+        assert (work / ".git").is_dir()
+    assert os.listdir(work) == []
+
+
+async def test_what_is_noted_may_be_anything(tmp_path: Path) -> None:
+    """The file is ours alone, and may be torn or of another time all the same."""
+    gone, file = tmp_path / "gone", tmp_path / "file"
+    file.write_text("x")
+    (tmp_path / FILE_NAME).write_bytes(
+        b"\0".join([os.fsencode(gone), os.fsencode(file), b"relative", b"/\xff\n", b"/torn"])
+    )
+    assert LeftStubs(tmp_path).clear() == []
+    assert not (tmp_path / FILE_NAME).exists()

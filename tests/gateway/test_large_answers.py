@@ -1,0 +1,79 @@
+"""Answers are bounded in bytes, and who does not read them is told why it has to leave."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+import trio
+from daemon_scene import RawClient, open_client, open_daemon, open_raw
+from trio_websocket import ConnectionClosed
+
+import callboard
+from callboard.config.server_settings import ServerSettings
+from callboard.gateway.byte_pages import PAGE_BYTES
+
+LONG = "y" * 300_000
+
+
+async def read_to_the_end(raw: RawClient) -> None:
+    while True:
+        await raw.receive()
+
+
+async def test_a_page_of_messages_ends_at_a_size() -> None:
+    model = callboard.ScriptedModel([callboard.reply(LONG) for _ in range(5)])
+    async with open_daemon(model) as daemon, open_client(daemon) as client:
+        session = await daemon.runtime.create_session()
+        for _ in range(5):
+            await session.run("Go on.")
+        async with open_raw(daemon) as raw:
+            await raw.hello()
+            after, sizes, texts = 0, [], []
+            has_more = True
+            while has_more:
+                page = (
+                    await raw.call(
+                        "session/messages", session_id=session.session_id, after=after, limit=1000
+                    )
+                )["result"]
+                sizes.append(len(msgspec.json.encode(page)))
+                texts += [row["content"] for row in page["messages"]]
+                after, has_more = page["messages"][-1]["position"], page["has_more"]
+        assert len(sizes) > 1
+        assert max(sizes) < PAGE_BYTES + 1000
+        assert texts == ["Go on.", LONG] * 5
+        rows = await client.messages(session.session_id, limit=1000)
+        assert [row.content for row in rows] == texts
+        assert len(await client.messages(session.session_id, limit=9)) == 9
+
+
+async def test_who_does_not_read_is_told_why_the_connection_ends() -> None:
+    model = callboard.ScriptedModel([callboard.reply(LONG) for _ in range(3)])
+    settings = ServerSettings(port=0, max_outbox_bytes=64 * 1024)
+    async with open_daemon(model, settings=settings) as daemon:
+        session = await daemon.runtime.create_session()
+        for _ in range(3):
+            await session.run("Go on.")
+        async with open_raw(daemon) as raw:
+            await raw.hello()
+            (connection,) = daemon.gateway.daemon.connections
+            send = connection._stream.send_all  # type: ignore[attr-defined]
+            is_reading = trio.Event()
+
+            async def send_late(data: bytes) -> None:
+                await is_reading.wait()
+                await send(data)
+
+            connection._stream.send_all = send_late  # type: ignore[attr-defined]
+            for number in range(4):
+                params = {"session_id": session.session_id, "limit": 1000}
+                frame = {"id": number, "method": "session/messages", "params": params}
+                await raw.send({"jsonrpc": "2.0", **frame})
+            with trio.fail_after(20):
+                await connection._ended.wait()  # type: ignore[attr-defined]
+                assert connection.waiting_size == 0
+                is_reading.set()
+                with pytest.raises(ConnectionClosed) as closed:
+                    await read_to_the_end(raw)
+        assert closed.value.reason is not None
+        assert closed.value.reason.code == 1013

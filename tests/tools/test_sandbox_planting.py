@@ -1,0 +1,44 @@
+"""Nothing that a program leaves runs outside, as root and as an ordinary user."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sandbox_users import USERS, needs_sandbox, played
+
+SCRIPT = Path(__file__).with_name("planting_scenes.py")
+
+
+@pytest.fixture(scope="module", params=USERS)
+def found(request: pytest.FixtureRequest) -> dict[str, Any]:
+    needs_sandbox()
+    return played(request.param, SCRIPT)
+
+
+def test_case_43_no_setting_of_the_kernel_can_be_written(found: dict[str, Any]) -> None:
+    writable, readable, own = found["kernel"]
+    assert writable == []
+    # the controls: they are there, and what is the process's own stays writable
+    assert readable == [True] * 3
+    assert own
+
+
+def test_case_70_no_repository_without_a_folder_of_its_own_is_left(found: dict[str, Any]) -> None:
+    bare = found["bare"]
+    for name in ("without", "broken"):
+        assert bare[name] == [0, False, False]
+        assert bare[f"{name} control"] == [0, True, True]
+
+
+def test_case_70_a_repository_below_is_told_of(found: dict[str, Any]) -> None:
+    assert found["nested"] == [["vendor/part"], []]
+
+
+def test_case_70_hooks_that_settings_name_can_not_be_planted(found: dict[str, Any]) -> None:
+    assert found["named"] == [[[], []], False]
+
+
+def test_a_fifo_in_a_repository_keeps_nobody_waiting(found: dict[str, Any]) -> None:
+    assert found["fifo"] == [0, "on\n"]
