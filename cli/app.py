@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import sys
 from collections.abc import Callable, Sequence
@@ -30,6 +29,7 @@ from . import (
 )
 from .complaint import complain
 from .exit_codes import ANSWERED, USAGE
+from .likeness import closest
 from .manner import Manner
 from .parameters import Config, Data, Json, data_path
 from .tuning import Tuning
@@ -89,9 +89,6 @@ KEY_ELSEWHERE = (
     "there is one name, and options; a key is stored with `callboard keys set`, and never given "
     "on the command line"
 )
-
-MIN_LIKENESS = 0.7
-"""Of a mistyped option and the one that is suggested: two letters may be wrong, not half of them."""
 
 MAX_PROMPT_BYTES = 4 * 1024 * 1024
 """Of a prompt from stdin: more than any model's window."""
@@ -388,17 +385,11 @@ def _unknown_option(tokens: Sequence[str]) -> str | None:
     else:
         return None
     message = f'Unknown option: "{name}".'
-    if close := _closest(name, known):
+    if close := closest(name, known):
         return f'{message} Did you mean "{close}"?'
     if tokens[0] in {"run", "record"}:
         return f"{message} A prompt that begins with a hyphen stands behind --."
     return message
-
-
-def _closest(name: str, known: Sequence[str]) -> str | None:
-    if len(name) == 2:  # one letter: the option that begins with it
-        return next((option for option in known if option.startswith(f"-{name}")), None)
-    return next(iter(difflib.get_close_matches(name, known, 1, MIN_LIKENESS)), None)
 
 
 def _wrong_usage(message: str, command: str) -> int:

@@ -356,6 +356,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     session_budget: Budget | None = None
 
     def __post_init__(self) -> None:
+        # A plain text is equal to its preset, but not the same: rules look for the latter.
+        msgspec.structs.force_setattr(self, "policy", Preset(self.policy))
         if isinstance(self.fallbacks, str):
             raise ValueError(f"fallbacks: {self.fallbacks!r} is one text, and not several")
         for choice in self.fallbacks:

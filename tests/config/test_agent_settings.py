@@ -8,7 +8,7 @@ import pytest
 
 from callboard.config.files import parse_settings
 from callboard.runtime.budget import Budget
-from callboard.runtime.definitions import Agent, ThinkingEffort
+from callboard.runtime.definitions import Agent, Preset, ThinkingEffort
 from callboard.runtime.errors import ValidationError
 
 
@@ -75,3 +75,9 @@ def test_budgets_of_an_agent() -> None:
 def test_a_wrong_budget_names_its_field(line: str, problem: str) -> None:
     with pytest.raises(ValidationError, match=problem):
         parse_settings(f"[agents.a]\n{line}\n", Path("callboard.toml"))
+
+
+def test_a_preset_in_words_is_the_preset() -> None:
+    assert Agent(policy="strict").policy is Preset.STRICT  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="lenient"):
+        Agent(policy="lenient")  # type: ignore[arg-type]

@@ -200,7 +200,7 @@ async def test_a_killed_runtime_takes_its_processes_along(tmp_path: Path) -> Non
     session_id = await trio.to_thread.run_sync(run_and_kill)
     pid, child = map(int, (tmp_path / "pids").read_text().split())
     await wait_until(lambda: is_gone(pid))
-    os.kill(child, signal.SIGKILL)  # what a worker started itself, the kernel leaves alone
+    await wait_until(lambda: is_gone(child))  # what a worker started goes with it
     async with callboard.open_runtime(
         model=callboard.ScriptedModel([reply("Here I am.")]), workspace=work,
         data=tmp_path / "data", environ={}, tools=[end], strict=True,
