@@ -127,7 +127,7 @@ class Following:
 
     async def __aexit__(self, *_: object) -> None:
         with suppress(ActorStopped):  # with its runtime, it is gone too
-            await cross(self._portal, partial(self._following.__aexit__, None, None, None))
+            await cross(self._portal, partial(self._following.__aexit__, None, None, None))  # noqa: ASYNC102  an event loop has no scopes
 
     def __aiter__(self) -> Self:
         return self
@@ -151,7 +151,7 @@ class Turn(TurnHandle):
             raise  # entered before: whoever did so leaves it
         except BaseException:
             # Cancelled in the moment in which it was entered, it has nobody else to leave it.
-            await self._leave()
+            await self._leave()  # noqa: ASYNC102  an event loop has no scopes
             raise
         return self
 
@@ -161,7 +161,7 @@ class Turn(TurnHandle):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._leave()
+        await self._leave()  # noqa: ASYNC102  an event loop has no scopes
 
     def __aiter__(self) -> Self:
         return self
