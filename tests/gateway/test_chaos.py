@@ -161,7 +161,7 @@ def _has_said(crowd: Crowd, count: int) -> bool:
 
 
 async def _keep(url: str, token: str, *, task_status: trio.TaskStatus[Any]) -> None:
-    while True:  # the very first connection may be cut like any other
+    while True:  # the very first connection may be cut like any other  # noqa: ASYNC913
         try:
             async with connect(url, token) as client:
                 task_status.started(client)

@@ -27,7 +27,7 @@ async def asked(daemon: Daemon, session_id: str) -> str:
     store = daemon.runtime.store
     with trio.fail_after(20):
         # ruff: ignore[async-busy-wait] nothing tells of it
-        while not (rows := await store.approvals(session_id=session_id, state="waiting")):
+        while not (rows := await store.approvals(session_id=session_id, state="waiting")):  # noqa: ASYNC110
             await trio.sleep(0.01)
     return rows[0].approval_id
 
@@ -128,7 +128,7 @@ async def test_a_session_that_gets_another_agent_is_heard_no_more() -> None:
             await whole.call("session/set_agent", session_ids=[session_id], agent="other")
             await whole.call("session/prompt", session_id=session_id, content="Between us.")
             heard = limited.heard
-            with trio.fail_after(20):
+            with trio.fail_after(20):  # noqa: ASYNC912
                 while not heard or heard[-1]["method"] != "session/lost":
                     heard.append(await limited.receive())
                 frames = whole.heard

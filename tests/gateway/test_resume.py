@@ -218,7 +218,7 @@ async def test_another_store_voids_what_a_client_has_seen(tmp_path: Path) -> Non
     async with trio.open_nursery() as nursery:
         async with open_kept(tmp_path, "rehearsal") as daemon:
             port, token = daemon.gateway.port, daemon.token
-            client = await nursery.start(_keep, daemon.url, token)
+            client = await nursery.start(_keep, daemon.url, token)  # noqa: ASYNC111
             session = await client.create_session()
             events = await client.events(session.session_id, after_seq=0).__aenter__()
             topic = await client.topic("sessions", after_seq=0).__aenter__()

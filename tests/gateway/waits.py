@@ -9,5 +9,5 @@ import trio
 
 async def until(condition: Callable[[], object]) -> None:
     """Waits until something is so."""
-    while not condition():  # ruff: ignore[async-busy-wait] nothing tells of it
+    while not condition():  # ruff: ignore[async-busy-wait] nothing tells of it  # noqa: ASYNC110
         await trio.sleep(0.003)
