@@ -81,25 +81,13 @@ async def open_desk(store: Store, services: BrokerServices) -> AsyncGenerator[De
     What an earlier process left open is closed or suspended first, as a runtime does it. An
     exception of the block comes out as it is.
     """
-    journal: Mailbox[JournalMessage] = Mailbox("journal", JOURNAL_CAPACITY)
     broker: Mailbox[BrokerMessage] = Mailbox("permission broker", BROKER_CAPACITY)
-    inboxes = EventInboxes()
-    raised: BaseException | None = None
-    async with trio.open_nursery() as nursery:
-        supervisor = Supervisor(nursery)
-        await supervisor.start("journal", lambda: Journal(journal, store, inboxes), journal)
+    async with _open_journal(store) as (journal, nursery):
         await close_all_left_open(store, journal)
-        await supervisor.start(
+        await Supervisor(nursery).start(
             "permission broker", lambda: PermissionBroker(broker, journal, services), broker
         )
-        try:
-            yield Desk(broker)
-        except BaseException as error:  # noqa: ASYNC103  raised again below
-            raised = error
-        finally:
-            nursery.cancel_scope.cancel(reason="the desk closed")
-    if raised is not None:
-        raise raised
+        yield Desk(broker)
 
 
 @asynccontextmanager
@@ -111,24 +99,12 @@ async def open_memories(
     With an index it is filled meanwhile, and closed at the end. An exception of the block comes out
     as it is.
     """
-    journal: Mailbox[JournalMessage] = Mailbox("journal", JOURNAL_CAPACITY)
-    inboxes = EventInboxes()
-    raised: BaseException | None = None
-    async with trio.open_nursery() as nursery:
-        supervisor = Supervisor(nursery)
-        await supervisor.start("journal", lambda: Journal(journal, store, inboxes), journal)
-        try:
-            memories: MemoryStore = JournaledMemories(journal, store)
-            if index is not None:
-                memories = indexed = IndexedMemories(memories, store, index)
-                await nursery.start(indexed.serve, name="index of memories")
-            yield memories
-        except BaseException as error:  # noqa: ASYNC103  raised again below
-            raised = error
-        finally:
-            nursery.cancel_scope.cancel(reason="the desk closed")
-    if raised is not None:
-        raise raised
+    async with _open_journal(store) as (journal, nursery):
+        memories: MemoryStore = JournaledMemories(journal, store)
+        if index is not None:
+            memories = indexed = IndexedMemories(memories, store, index)
+            await nursery.start(indexed.serve, name="index of memories")
+        yield memories
 
 
 @asynccontextmanager
@@ -140,23 +116,34 @@ async def open_undoing(
     What an earlier process left open is closed or suspended first. An exception of the block comes
     out as it is.
     """
-    journal: Mailbox[JournalMessage] = Mailbox("journal", JOURNAL_CAPACITY)
-    inboxes, marked_files = EventInboxes(), MarkedFiles()
-    raised: BaseException | None = None
-    async with trio.open_nursery() as nursery:
-        supervisor = Supervisor(nursery)
-        await supervisor.start("journal", lambda: Journal(journal, store, inboxes), journal)
+    marked_files = MarkedFiles()
+    async with _open_journal(store) as (journal, _):
         await close_all_left_open(store, journal)
         marked_files.load(await store.marked_files())
+        yield Undoing(
+            journal,
+            store,
+            VersionStore(data),
+            forbidden,
+            locks=WorkspaceLocks(),
+            marked_files=marked_files,
+        )
+
+
+@asynccontextmanager
+async def _open_journal(
+    store: Store,
+) -> AsyncGenerator[tuple[Mailbox[JournalMessage], trio.Nursery]]:
+    """A journal around the block, and where others run beside it; ends them all with the block."""
+    journal: Mailbox[JournalMessage] = Mailbox("journal", JOURNAL_CAPACITY)
+    inboxes = EventInboxes()
+    raised: BaseException | None = None
+    async with trio.open_nursery() as nursery:
+        await Supervisor(nursery).start(
+            "journal", lambda: Journal(journal, store, inboxes), journal
+        )
         try:
-            yield Undoing(
-                journal,
-                store,
-                VersionStore(data),
-                forbidden,
-                locks=WorkspaceLocks(),
-                marked_files=marked_files,
-            )
+            yield journal, nursery
         except BaseException as error:  # noqa: ASYNC103  raised again below
             raised = error
         finally:

@@ -22,14 +22,16 @@ MAX_DIFF_CHARACTERS = 256 * 1024
 MAX_COMMITS = 200
 DEFAULT_COMMITS = 20
 
-
-@tool(
+_reading_tool = tool(
     tier=Tier.READ_ONLY,
     needs=[Capability.PROCESSES],
     timeout_seconds=SECONDS,
     effect=Effect.READ,
     resources=lambda arguments: [Resource("", write=False)],
 )
+
+
+@_reading_tool
 async def git_status(context: ToolContext, paths: Paths | None = None) -> ToolResult:
     """Shows the branch of the workspace's git repository and what has changed since its last commit.
 
@@ -60,13 +62,7 @@ async def git_status(context: ToolContext, paths: Paths | None = None) -> ToolRe
     return ToolResult(output=output, display=f"on {where}: {len(entries)} changed")
 
 
-@tool(
-    tier=Tier.READ_ONLY,
-    needs=[Capability.PROCESSES],
-    timeout_seconds=SECONDS,
-    effect=Effect.READ,
-    resources=lambda arguments: [Resource("", write=False)],
-)
+@_reading_tool
 async def git_diff(
     context: ToolContext,
     paths: Paths | None = None,
@@ -112,13 +108,7 @@ async def git_diff(
     return ToolResult(output=output, display=f"{len(files)} files differ")
 
 
-@tool(
-    tier=Tier.READ_ONLY,
-    needs=[Capability.PROCESSES],
-    timeout_seconds=SECONDS,
-    effect=Effect.READ,
-    resources=lambda arguments: [Resource("", write=False)],
-)
+@_reading_tool
 async def git_log(
     context: ToolContext,
     revision: Revision | None = None,
