@@ -98,6 +98,16 @@ def _no_home_of_a_person(
     monkeypatch.delenv("CALLBOARD_HOME", raising=False)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _warm_process_ends() -> Iterator[None]:
+    """What the tests of the command line have started for all of them (tests/cli)."""
+    yield
+    if "warm_process" in sys.modules:
+        from warm_process import end_warm
+
+        end_warm()
+
+
 @pytest.fixture(autouse=True)
 def _own_secrets() -> Iterator[None]:
     """A key that a test opens is masked in the records of that test, not in those of later ones."""

@@ -6,7 +6,6 @@ puts the servers that callboard looks for where nothing listens.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import pty
@@ -23,6 +22,7 @@ from typing import Any
 
 import msgspec
 import trio
+from warm_process import WarmProcess, can_be_warm, run_warm, start_warm
 
 from callboard.runtime.events import TurnEnded
 from callboard.runtime.sqlite_store import open_reader
@@ -85,15 +85,19 @@ class Command:
         self, *tokens: str, stdin: bytes = b"", environ: Mapping[str, str] | None = None
     ) -> Finished:
         """Runs it to its end, without a terminal."""
+        whole = {**self.environ, **(environ or {})}
         with trio.fail_after(PATIENCE_SECONDS):
+            if can_be_warm(whole):
+                code, out, err = await run_warm(tokens, stdin, self.workspace, whole)
+                return Finished(code, out.decode(), err.decode())
             process = await trio.run_process(
-                [sys.executable, "-m", "callboard", *tokens],
+                self.line(*tokens),
                 stdin=stdin,
                 capture_stdout=True,
                 capture_stderr=True,
                 check=False,
                 cwd=self.workspace,
-                env={**self.environ, **(environ or {})},
+                env=whole,
             )
         return Finished(process.returncode, process.stdout.decode(), process.stderr.decode())
 
@@ -105,7 +109,7 @@ class Command:
                 process = await nursery.start(
                     partial(
                         trio.run_process,
-                        [sys.executable, "-m", "callboard", *tokens],
+                        self.line(*tokens),
                         stdout=subprocess.PIPE,
                         check=False,
                         cwd=self.workspace,
@@ -141,17 +145,10 @@ class Command:
 
     def _open_terminal(self, tokens: tuple[str, ...]) -> Terminal:
         master, slave = pty.openpty()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "callboard", *tokens],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            cwd=self.workspace,
-            env=self.environ,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY),
-        )
-        os.close(slave)
+        try:
+            process = start_warm(tokens, (slave, slave, slave), self.workspace, self.environ, True)
+        finally:
+            os.close(slave)
         return Terminal(process, master)
 
 
@@ -162,7 +159,7 @@ class Terminal:
         seen: Everything that was shown so far.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], master: int) -> None:
+    def __init__(self, process: WarmProcess, master: int) -> None:
         self.process = process
         self.seen = ""
         self._expected_until = 0
