@@ -13,6 +13,7 @@ from ..runtime.events import (
     LiveEvent,
     Stored,
     TurnEnded,
+    TurnSetAside,
     TurnStarted,
     TurnSuspended,
 )
@@ -85,7 +86,7 @@ class Audience:
         if isinstance(event, InputAccepted | InputCancelled):
             self._tell((event.input_id,), stored)
         else:
-            if isinstance(event, TurnStarted):
+            if isinstance(event, TurnSetAside | TurnStarted):
                 self._hearing = event.input_ids
             elif isinstance(event, InputDelivered):
                 self._hearing += (event.input_id,)

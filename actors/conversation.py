@@ -45,6 +45,7 @@ from ..runtime.events import (
     ToolGivenUp,
     TurnEnded,
     TurnResumed,
+    TurnSetAside,
     TurnStarted,
     TurnSuspended,
 )
@@ -54,9 +55,11 @@ from ..runtime.plan_events import PlanItem, plan_lines
 from .compaction import held_inputs
 from .deferral import DeferredCalls
 from .given_budgets import GivenBudgets
+from .given_options import GivenOptions
 from .input_queue import queued
 from .retries import Retries
 from .session_marks import connected, joined, learned, mark_of
+from .turn_beginning import TurnBeginning
 
 Ignored = (
     ApprovalAsked
@@ -107,11 +110,12 @@ class Conversation:
         message_id: The latest answer's.
         open_calls: Its calls without a result, in their order; `started_calls` are those whose
             effect had begun.
-        budgets: What it was given to use.
+        budgets: What it was given to use; `options` are what its turns were given.
         waiting_inputs: Accepted inputs whose turn has not started, in their order;
             `waiting_modes` says what they are to a turn that runs.
         is_deleted: Whether it is hidden, and takes no inputs.
         is_interrupted: Whether an input interrupts the turn that has not ended.
+        last_turn: Where the latest turn began, and how it ended.
         retries: How often the latest turn called tools wrongly.
         deferred: Calls that wait for a person without holding a turn up.
         call_ids: Every call id ever used, since the next must differ.
@@ -141,8 +145,10 @@ class Conversation:
         self.deferred = DeferredCalls()
         self.call_ids: set[str] = set()
         self.asked: tuple[Input, ...] = ()
+        self.last_turn = TurnBeginning()
         self.retries = Retries()
         self.budgets = GivenBudgets()
+        self.options = GivenOptions()
         self._proposed_unexposed: frozenset[str] = frozenset()
         self._rounds: list[Round] = []
         self._tail: list[Item] = []
@@ -190,11 +196,10 @@ class Conversation:
                 self._fold_input(event)
             case TurnStarted():
                 self._fold_turn(event)
+            case TurnSetAside():
+                self._fold_set_aside(event)
             case TurnEnded():
-                self.deferred.forget(self.turn_inputs)
-                self.turn_id, self.asked = None, ()
-                self.waiting_modes = queued(self.waiting_modes)
-                self._repair()
+                self._fold_end(event)
             case (
                 SessionBudgetSet()
                 | SessionCreated()
@@ -212,6 +217,7 @@ class Conversation:
         match event:
             case InputAccepted():
                 self.budgets.fold(event)
+                self.options.fold(event)
                 text = self.deferred.accept(event)
                 self.waiting_inputs[input_id] = Input(text, event.attachments)
                 self.waiting_modes[input_id] = event.mode
@@ -257,12 +263,27 @@ class Conversation:
 
     def _fold_turn(self, event: TurnStarted) -> None:
         self.budgets.fold(event)
+        self.options.fold(event)
+        self.last_turn.begin(event.turn_id, self._rounds, self._tail)
         self.turn_id, self.turn_inputs = event.turn_id, event.input_ids
         self.retries = Retries()
         self.is_interrupted, self.asked = False, ()
         for input_id in event.input_ids:
             self._ask(input_id)
         self.open_calls.update(self.deferred.due(event.input_ids))
+
+    def _fold_set_aside(self, event: TurnSetAside) -> None:
+        """The history is what it was before the turn, whose inputs wait once more.
+
+        What the turn did stays done: what the session has read, its plan, its files.
+        """
+        again = self.last_turn.inputs(event)
+        self.budgets.fold(event)
+        self.options.fold(event)
+        self._rounds, self._tail = self.last_turn.history(self._rounds)
+        self._results.clear()
+        self.waiting_inputs.update(again)
+        self.waiting_modes.update(dict.fromkeys(again, InputMode.QUEUE))
 
     def _ask(self, input_id: str) -> None:
         """An input that waited is part of the turn from here on."""
@@ -281,6 +302,7 @@ class Conversation:
             said += [PLAN_HEADING, "\n".join(plan_lines(self.plan))]
         summary = Input("\n\n".join(said))
         first = [summary, *held_inputs(self._rounds[: event.rounds], self.asked)]
+        self.last_turn.compact(self._rounds)
         del self._rounds[: event.rounds]
         if self._rounds:
             self._rounds[0] = Round([*first, *self._rounds[0].items])
@@ -292,6 +314,7 @@ class Conversation:
         self._results.clear()
         self.started_calls.clear()
         self.message_id = event.message_id
+        self.last_turn.messages.add(event.message_id)
         dialect, _, place = event.dialect.partition("@")
         answer = Answer(
             event.parts,
@@ -360,8 +383,12 @@ class Conversation:
         self._rounds.append(Round(self._tail))
         self._tail = []
 
-    def _repair(self) -> None:
+    def _fold_end(self, event: TurnEnded) -> None:
         """A turn that ended badly may leave an answer without all of its results."""
+        self.last_turn.end(event.outcome, self.asked)
+        self.deferred.forget(self.turn_inputs)
+        self.turn_id, self.asked = None, ()
+        self.waiting_modes = queued(self.waiting_modes)
         self.open_calls.clear()
         if any(isinstance(item, Answer) for item in self._tail):
             self._rounds.append(Round(repair_history([*self._tail, *self._results.values()])))

@@ -6,7 +6,7 @@ from typing import assert_never
 
 import trio
 
-from ..runtime.errors import ActorStopped, CallboardError
+from ..runtime.errors import ActorStopped, CallboardError, StorageError
 from ..runtime.identity import new_id
 from ..runtime.mailbox import Mailbox
 from ..runtime.messages import (
@@ -17,6 +17,7 @@ from ..runtime.messages import (
     FollowSession,
     PurgeRecords,
     PurgeSessions,
+    RerunTurn,
     ResumeTurn,
     SessionMessage,
     StopSession,
@@ -29,6 +30,7 @@ from ..runtime.supervisor import Supervisor
 from .session import MAILBOX_CAPACITY as SESSION_CAPACITY
 from .session import Session
 from .session_services import SessionServices
+from .waking import Waking
 
 logger = redacting_logger(__name__)
 
@@ -37,7 +39,7 @@ MAILBOX_CAPACITY = 1024
 IDLE_SECONDS = 600.0
 """How often idle sessions are unloaded: loading one again costs milliseconds."""
 
-Routed = SubmitInput | ResumeTurn | FollowSession | WakeSession | CancelTurn
+Routed = SubmitInput | RerunTurn | ResumeTurn | FollowSession | WakeSession | CancelTurn
 """What is meant for one session."""
 
 LiveSessions = dict[str, Mailbox[SessionMessage]]
@@ -47,8 +49,8 @@ LiveSessions = dict[str, Mailbox[SessionMessage]]
 class Directory:
     """Routes what is meant for a session to it, loading it when it is not live.
 
-    Receives: `CreateSession`, `SubmitInput`, `ResumeTurn`, `FollowSession`, `WakeSession`,
-        `CancelTurn`, `PurgeSessions`, `StopSessions`.
+    Receives: `CreateSession`, `SubmitInput`, `RerunTurn`, `ResumeTurn`, `FollowSession`,
+        `WakeSession`, `CancelTurn`, `PurgeSessions`, `StopSessions`.
     Sends: what is meant for sessions, and `StopSession`, to sessions; `AppendEvents` and
         `PurgeRecords` to the journal.
     Owns: which sessions are live. As the only sender to their mailboxes it unloads without losing
@@ -68,12 +70,16 @@ class Directory:
         self._supervisor = supervisor
         self._live = live
         self._unloading: dict[str, list[Routed]] = {}
+        self._waking = Waking(self._load_woken, services.activity)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves until cancelled."""
         with self._mailbox.open() as messages:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._unload_idle, name="unload idle sessions")
+                nursery.start_soon(self._waking.serve, name="wake sessions")
+                if self._live and self._services.wakes:  # its predecessor has crashed
+                    nursery.start_soon(self._take_over, name="take over what was to be woken")
                 tree = self._services.tree
                 nursery.start_soon(tree.detached.take_up, name="take up detached sessions")
                 task_status.started()
@@ -87,6 +93,7 @@ class Directory:
                             nursery.start_soon(self._stop_all, message, name="stop sessions")
                         case (
                             SubmitInput()
+                            | RerunTurn()
                             | ResumeTurn()
                             | FollowSession()
                             | WakeSession()
@@ -95,6 +102,14 @@ class Directory:
                             self._route(message)
                         case _:
                             assert_never(message)
+
+    async def _take_over(self) -> None:
+        """What a predecessor was to wake is on record."""
+        try:
+            for session_id in await self._services.store.waking_sessions():
+                self._waking.add(session_id)
+        except StorageError as error:
+            logger.error("sessions with inputs that wait are not woken: %s", error)
 
     async def _create(self, message: CreateSession) -> None:
         with message.reply:
@@ -116,19 +131,28 @@ class Directory:
         if isinstance(message, CancelTurn) and not (is_live or message.loads):
             message.reply.send(False)
             return
-        wakes = self._services.wakes or is_live
-        if isinstance(message, WakeSession) and not wakes:
-            return  # the input waits on record until somebody goes on with the session
+        if isinstance(message, WakeSession) and not is_live:
+            message.abandon()  # nobody waits for this one
+            if self._services.wakes:  # else the input waits on record until somebody goes on
+                self._waking.add(message.session_id)
+            return
+        self._deliver(message)
+
+    def _deliver(self, message: Routed) -> None:
         try:
             self._find(message.session_id).tell_nowait(message)
         except CallboardError as error:
-            # Who overflows its mailbox finds its inputs by itself.
-            if not isinstance(message, WakeSession):
-                message.reply.fail(error)
+            message.reply.fail(error)
             message.abandon()
         except BaseException:
             message.abandon()
             raise
+
+    def _load_woken(self, message: WakeSession) -> None:
+        if (held := self._unloading.get(message.session_id)) is not None:
+            held.append(message)
+        else:
+            self._deliver(message)
 
     def _find(self, session_id: str) -> Mailbox[SessionMessage]:
         """The mailbox of a live session; one that isn't live is loaded, its mail waits."""
@@ -149,6 +173,7 @@ class Directory:
                 await self._stop_one(session_id, "idle", only_idle=True)
 
     async def _stop_all(self, message: StopSessions) -> None:
+        self._waking.clear()
         with message.reply:
             async with trio.open_nursery() as nursery:
                 for session_id in list(self._live):

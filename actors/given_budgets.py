@@ -8,6 +8,7 @@ from ..runtime.events import (
     InputAccepted,
     SessionBudgetSet,
     SessionCreated,
+    TurnSetAside,
     TurnStarted,
 )
 
@@ -36,6 +37,9 @@ class GivenBudgets:
             case TurnStarted():
                 given = [self._of_inputs.pop(name, None) for name in event.input_ids]
                 self.turn = next(filter(None, given), None)
+            case TurnSetAside():
+                if self.turn is not None and event.input_ids:
+                    self._of_inputs[event.input_ids[0]] = self.turn
             case SessionCreated():
                 self.session, self.parent_id = event.budget, event.parent_id
             case SessionBudgetSet():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from ..runtime.errors import CallboardError, StorageFull
+from ..runtime.errors import CallboardError, StorageFull, ValidationError
 from ..runtime.inbox import EventInboxes
 from ..runtime.mailbox import Mailbox
 from ..runtime.messages import (
@@ -90,8 +90,8 @@ class Journal:
             logger.error("nothing of %d appends was stored: %s", len(group), error)
             for request in group:
                 request.reply.fail(error)
-            if isinstance(error, StorageFull):
-                return  # space may come back
+            if isinstance(error, StorageFull | ValidationError):
+                return  # space may come back, and what can't be stored says nothing of the disk
             raise  # a failing disk or a corrupt file: given up when it does not pass
         except BaseException:
             for request in group:

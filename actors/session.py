@@ -9,11 +9,7 @@ from typing import assert_never
 import trio
 
 from ..runtime.definitions import InputMode
-from ..runtime.errors import (
-    CallboardError,
-    ConflictError,
-    OverloadedError,
-)
+from ..runtime.errors import CallboardError, ConflictError, OverloadedError
 from ..runtime.events import InputAccepted
 from ..runtime.identity import new_id
 from ..runtime.mailbox import Mailbox, Reply
@@ -22,6 +18,7 @@ from ..runtime.messages import (
     Followed,
     FollowSession,
     InputTicket,
+    RerunTurn,
     ResumeTurn,
     SessionMessage,
     StopSession,
@@ -31,15 +28,16 @@ from ..runtime.messages import (
 from ..runtime.redaction import redacting_logger
 from ..runtime.store import OpenTurn
 from ..runtime.supervisor import Supervisor
+from .given_options import Given, given_with
 from .left_open import close_left_open, late_answers, left_open
 from .model_stream import MAILBOX_CAPACITY as MODEL_STREAM_CAPACITY
 from .model_stream import StartModelCall
 from .session_record import SessionRecord
-from .session_refusal import refuse_all
+from .session_refusal import refuse, refuse_all
 from .session_services import SessionServices
 from .turn import Turn
 from .turn_maker import make_turn
-from .turn_record import cancelled_input
+from .turn_record import accepted_input, cancelled_input
 
 logger = redacting_logger(__name__)
 
@@ -57,8 +55,8 @@ DELETED = "the session was deleted"
 class Session(SessionRecord):
     """One conversation.
 
-    Receives: `SubmitInput`, `ResumeTurn`, `FollowSession`, `WakeSession`, `CancelTurn`,
-        `StopSession`.
+    Receives: `SubmitInput`, `RerunTurn`, `ResumeTurn`, `FollowSession`, `WakeSession`,
+        `CancelTurn`, `StopSession`.
     Sends: `AppendEvents` to the journal, `StartModelCall` to its model stream, `RunCalls` to the
         dispatcher; updates into subscriptions, without waiting.
     Owns: the conversation, the turn, the queue of inputs, its subscriptions.
@@ -137,6 +135,8 @@ class Session(SessionRecord):
         match message:
             case SubmitInput():
                 await self._submit(message, nursery)
+            case RerunTurn():
+                await self._rerun(message, nursery)
             case ResumeTurn():
                 self._listen(message)
             case FollowSession():
@@ -145,7 +145,9 @@ class Session(SessionRecord):
                     Followed(self.conversation.head_seq, self._audience.live.snapshot())
                 )
             case WakeSession():
-                await self._go_on(nursery)
+                with message.reply:
+                    await self._go_on(nursery)
+                    message.reply.send(None)
             case CancelTurn():
                 await self._cancel(message)
             case StopSession():
@@ -224,24 +226,30 @@ class Session(SessionRecord):
             try:
                 self.fold_committed()  # it may be deleted by now
                 await self._begin_waiting(nursery)
-                ticket = await self._accept(
-                    InputAccepted(
-                        input_id=input_id,
-                        text=message.text,
-                        attachments=message.attachments,
-                        budget=message.budget,
-                        mode=message.mode,
-                        request=message.request,
-                    )
-                )
+                ticket = await self._accept(accepted_input(input_id, message))
             except CallboardError as error:
                 self._audience.remove(input_id)
-                if message.subscription is not None:
-                    message.subscription.close(error)
-                message.reply.fail(error)
+                refuse(message, error)
                 return
             message.reply.send(ticket)
         # The turn that ran may have ended during the commit, and found no input behind it.
+        await self._go_on(nursery)
+
+    async def _rerun(self, message: RerunTurn, nursery: trio.Nursery) -> None:
+        """Runs the last turn again: it is set aside, and the next begins in the same commit."""
+        with message.reply:
+            try:
+                await self._services.programs.ready()
+                await self._begin_waiting(nursery)
+                if self._turn is None:
+                    await self._close_left_open()
+                is_busy = self._turn is not None or bool(self._queue)
+                turn, ticket = await self.begin_again(message, self._make_turn, is_busy)
+            except CallboardError as error:
+                refuse(message, error)
+                return
+            self._turn = turn
+            message.reply.send(ticket)
         await self._go_on(nursery)
 
     async def _begin_waiting(self, nursery: trio.Nursery) -> None:
@@ -275,7 +283,7 @@ class Session(SessionRecord):
             if accepted.mode is InputMode.INTERRUPT and self._turn is not None:
                 self._turn.cancel(INTERRUPTED)
             return InputTicket(accepted.input_id, stored.seq)
-        turn = self._make_turn(accepted.input_id)
+        turn = self._make_turn(accepted.input_id, given=given_with(accepted))
         stored, _ = await self.append(accepted, turn.started())
         self._turn = turn
         return InputTicket(accepted.input_id, stored.seq, turn.turn_id)
@@ -376,6 +384,8 @@ class Session(SessionRecord):
             raise
         return turn
 
-    def _make_turn(self, input_id: str, suspended: OpenTurn | None = None) -> Turn:
+    def _make_turn(
+        self, input_id: str, left: OpenTurn | None = None, given: Given | None = None
+    ) -> Turn:
         pacer = self._audience.get(input_id)
-        return make_turn(self, self._services, self._model_stream, input_id, pacer, suspended)
+        return make_turn(self, self._services, self._model_stream, input_id, pacer, left, given)

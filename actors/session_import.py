@@ -21,6 +21,7 @@ from ..runtime.events import (
     SessionTainted,
     Stored,
     TurnEnded,
+    TurnSetAside,
 )
 from ..runtime.history import LOST
 from ..runtime.identity import new_id
@@ -84,7 +85,9 @@ def _own(event: DurableEvent, names: dict[str, str], workspace: str) -> DurableE
             event, workspace=workspace, parent_id=parent_id, is_detached=False, request=None
         )
     if isinstance(event, InputAccepted):
-        return replace(event, child_id="", request=None)
+        return replace(event, child_id="", request=None, may_widen=False)
+    if isinstance(event, TurnSetAside):
+        return replace(event, request=None)
     return event
 
 

@@ -2,7 +2,7 @@
 
 A session and all below it are deleted, restored and purged together. Deleting hides, ends what runs,
 and can be taken back; purging removes what was deleted for good, with its questions, grants, memories,
-usage and the file versions that its calls left.
+usage, the file versions that its calls left, and the folder that was made for it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,13 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
 import trio
 
-from ..runtime.errors import CallboardError, ConflictError, NotFoundError, ValidationError
+from ..runtime.errors import (
+    CallboardError,
+    ConflictError,
+    NotFoundError,
+    StorageError,
+    ValidationError,
+)
 from ..runtime.events import (
     AgentSwitched,
     DurableEvent,
@@ -31,7 +37,8 @@ from ..runtime.messages import (
     PurgeSessions,
     WakeSession,
 )
-from ..runtime.record_lists import Hit, Search
+from ..runtime.own_folders import OwnFolders
+from ..runtime.record_lists import Hit, Search, SessionFilter
 from ..runtime.redaction import redacting_logger
 from ..runtime.session_file import event_line, head_line, read_sessions
 from ..runtime.store import SessionRow, Store
@@ -49,6 +56,16 @@ LOOK_SECONDS = 3600.0
 DAY_MS = 24 * 3600 * 1000
 
 
+def checked_title(title: str) -> str:
+    """A title that a session can have, or none; raises `ValidationError`."""
+    if len(title) > MAX_TITLE_CHARS:
+        raise ValidationError(
+            f"a title has at most {MAX_TITLE_CHARS} characters; this one has {len(title)}",
+            field="title",
+        )
+    return title
+
+
 class SessionKeeping:
     """Does it for one runtime.
 
@@ -57,6 +74,7 @@ class SessionKeeping:
         directory: Where the sessions are that are live.
         store: Where all are.
         versions: What their calls left of files.
+        folders: Those that were made for them.
         agents: Those that there are, by name.
     """
 
@@ -66,6 +84,7 @@ class SessionKeeping:
         directory: Mailbox[DirectoryMessage],
         store: Store,
         versions: VersionStore,
+        folders: OwnFolders,
         agents: Collection[str],
         end_programs: Callable[[str], Awaitable[None]],
     ) -> None:
@@ -73,16 +92,16 @@ class SessionKeeping:
         self._directory = directory
         self._store = store
         self._versions = versions
+        self._folders = folders
         self._agents = agents
         self._end_programs = end_programs
 
     async def rename(self, session_id: str, title: str) -> None:
         """Gives a title, which no model replaces."""
-        title = " ".join(title.split())
-        if not 0 < len(title) <= MAX_TITLE_CHARS:
+        title = checked_title(" ".join(title.split()))
+        if not title:
             raise ValidationError(
-                f"a title has 1 to {MAX_TITLE_CHARS} characters; this one has {len(title)}",
-                field="title",
+                f"a title has 1 to {MAX_TITLE_CHARS} characters; this one has none", field="title"
             )
         await self._append(session_id, TitleSet(title=title))
 
@@ -139,8 +158,21 @@ class SessionKeeping:
         if names:
             # First: whoever is killed in between finds the session still there, and purges again.
             await trio.to_thread.run_sync(self._versions.forget, names)
+            for folder in {row.workspace for row in rows if self._folders.holds(row.workspace)}:
+                await self._remove(folder, names)
             await self._directory.ask(PurgeSessions(session_ids=names))
         return list(names)
+
+    async def _remove(self, folder: str, names: Collection[str]) -> None:
+        """Removes the folder that was made for these sessions, unless others work there, too."""
+        wanted = SessionFilter(workspace=folder, deleted="also", limit=len(names) + 1)
+        page = await self._store.session_page(wanted)
+        if any(row.session_id not in names for row in page.sessions):
+            return
+        try:
+            await trio.to_thread.run_sync(self._folders.remove, folder)
+        except StorageError as error:
+            logger.warning("%s", error)  # it keeps no session from being forgotten
 
     async def search(self, search: Search) -> list[Hit]:
         """Sessions in which words were said, the best first.

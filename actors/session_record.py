@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import msgspec
 import trio
 
 from ..runtime.definitions import SessionKind
 from ..runtime.errors import CallboardError, NotFoundError
 from ..runtime.events import DurableEvent, InputDelivered, LiveEvent, Stored
 from ..runtime.inbox import EventInbox
-from ..runtime.messages import Ancestor, AppendEvents
+from ..runtime.messages import Ancestor, AppendEvents, InputTicket, RerunTurn
 from .audience import Audience
 from .conversation import Conversation
 from .input_queue import InputQueue
+from .rerun import set_aside
 from .session_services import SessionServices
+from .turn import Turn
 
 
 class SessionRecord:
@@ -49,6 +54,28 @@ class SessionRecord:
         if self.conversation.kind is not SessionKind.MAIN:
             await self._services.programs.end_session(self.session_id)
         return await self.append(*events)
+
+    async def begin_again(
+        self, message: RerunTurn, make_turn: Callable[..., Turn], is_busy: bool
+    ) -> tuple[Turn, InputTicket]:
+        """Sets the last turn aside and begins another for its inputs, in one commit.
+
+        Raises:
+            CallboardError: That can't be; nothing is changed.
+        """
+        self.fold_committed()
+        aside = set_aside(self.conversation, message, is_busy=is_busy)
+        first = aside.input_ids[0]
+        if message.subscription is not None:
+            self._audience.add(first, message.subscription)
+        try:
+            turn = make_turn(first, given=self.conversation.options.again)
+            started = msgspec.structs.replace(turn.started(), input_ids=aside.input_ids)
+            stored, _ = await self.append(aside, started)
+        except BaseException:
+            self._audience.remove(first)
+            raise
+        return turn, InputTicket(first, stored.seq, turn.turn_id)
 
     async def deliver_steering(self, turn_id: str) -> None:
         """Makes the inputs that steer part of the running turn; what can't be stored waits again.

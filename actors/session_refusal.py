@@ -1,4 +1,4 @@
-"""What becomes of requests to a session that can't be loaded."""
+"""What becomes of requests that a session refuses, or that find none."""
 
 from __future__ import annotations
 
@@ -8,8 +8,15 @@ import trio
 
 from ..runtime.errors import CallboardError
 from ..runtime.mailbox import Mailbox
-from ..runtime.messages import SessionMessage, WakeSession
+from ..runtime.messages import RerunTurn, SessionMessage, SubmitInput
 from ..runtime.subscription import Subscription
+
+
+def refuse(message: SubmitInput | RerunTurn, error: CallboardError) -> None:
+    """Tells who asked for a turn why there is none."""
+    if message.subscription is not None:
+        message.subscription.close(error)
+    message.reply.fail(error)
 
 
 def refuse_all(mailbox: Mailbox[SessionMessage], error: CallboardError) -> None:
@@ -17,8 +24,6 @@ def refuse_all(mailbox: Mailbox[SessionMessage], error: CallboardError) -> None:
     with mailbox.open() as messages, suppress(trio.WouldBlock):
         while True:
             message = messages.receive_nowait()
-            if isinstance(message, WakeSession):
-                continue
             subscription: Subscription | None = getattr(message, "subscription", None)
             if subscription is not None:
                 subscription.close(error)

@@ -171,6 +171,7 @@ class _Below:
                 session_id=child_id,
                 text=delegation.task,
                 subscription=subscription if delegation.wait else None,
+                options=self._place.options,
             )
         )
         return ticket

@@ -323,6 +323,7 @@ class Turn:
             channel=self._channel,
             lineage=self._host.lineage,
             task=conversation.task,
+            options=given.options if (given := conversation.options.turn) else None,
         )
 
     def _has_run(self, call_id: str) -> bool:

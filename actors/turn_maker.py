@@ -10,6 +10,8 @@ from ..runtime.mailbox import Mailbox
 from ..runtime.store import OpenTurn
 from ..runtime.subscription import Subscription
 from ..tools.skill_tool import told_skills
+from .conversation import Conversation
+from .given_options import Given
 from .lineage import agent_named, narrowed, under
 from .model_caller import ModelCaller
 from .model_choice import ModelChoice
@@ -25,14 +27,19 @@ def make_turn(
     input_id: str,
     pacer: Subscription | None,
     suspended: OpenTurn | None,
+    given: Given | None,
 ) -> Turn:
-    """A turn for an input, or the one that was suspended; raises `NotFoundError`."""
+    """A turn for an input, or the one that was suspended; raises `NotFoundError`.
+
+    `given` are the options of an input that is not on record yet.
+    """
     conversation = host.conversation
     agent = under(
         narrowed(agent_named(services.agents, conversation.agent), conversation.tools),
         host.lineage,
     )
-    choice = _choice(services, conversation.model, agent)
+    agent, model = _tuned(agent, conversation, given or _given(conversation, input_id, suspended))
+    choice = _choice(services, model, agent)
     tools = services.tools.definitions(agent.tools, conversation.kind)
     return Turn(
         host,
@@ -57,6 +64,21 @@ def make_turn(
         limits=services.limits,
         suspended=suspended,
     )
+
+
+def _given(conversation: Conversation, input_id: str, suspended: OpenTurn | None) -> Given | None:
+    """What the turn was given, by the record."""
+    options = conversation.options
+    return options.of(input_id) if suspended is None else options.turn
+
+
+def _tuned(
+    agent: Agent, conversation: Conversation, given: Given | None
+) -> tuple[Agent, str | None]:
+    """The agent of the turn, and the model that was chosen for it or for its session."""
+    if given is None:
+        return agent, conversation.model
+    return given.applied(agent), given.options.model or conversation.model
 
 
 def _choice(services: SessionServices, model: str | None, agent: Agent) -> ModelChoice:

@@ -11,12 +11,14 @@ from ..runtime.events import (
     CallFinished,
     CallProposed,
     DurableEvent,
+    InputAccepted,
     InputCancelled,
     MessageCompleted,
     TurnSuspended,
 )
 from ..runtime.history import Call
 from ..runtime.identity import new_id, now_ms
+from ..runtime.messages import SubmitInput
 from ..runtime.recovery import closing_events
 from ..runtime.store import OpenTurn
 from ..tools.program_result import processes
@@ -181,6 +183,20 @@ class TurnRecord:
             display=display,
             duration_ms=round(duration * 1000),
         )
+
+
+def accepted_input(input_id: str, message: SubmitInput) -> InputAccepted:
+    """An input as it is stored."""
+    return InputAccepted(
+        input_id=input_id,
+        text=message.text,
+        attachments=message.attachments,
+        budget=message.budget,
+        mode=message.mode,
+        request=message.request,
+        options=message.options,
+        may_widen=message.may_widen,
+    )
 
 
 def cancelled_input(host: RecordHost, input_id: str, why: str) -> list[DurableEvent]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -34,74 +33,16 @@ from callboard.runtime.events import StreamBatch
 from callboard.runtime.stream import Done, StopReason, TextDelta
 from callboard.runtime.wire.roles import Role
 
+READERS = Path(__file__).with_name("gateway_readers.py")
 ROWS = ("memory", "events-1", "events-many", "latency", "resume", "connections")
 END = b'"type":"turn_ended"'
 CAUGHT_UP = b'"method":"session/snapshot"'
-STAMP = re.compile(rb"@(\d+)@")
 WORD = "twenty characters, so "
 PAUSE_SECONDS = 0.002
 """Between two deltas whose latency is measured: a fast model's pace."""
 
 
-# ── the clients, in a process of their own ───────────────────────────────────────────────────────
-
-
-async def read_all(port: int, token: str, count: int, subscribe: dict[str, Any], end: str) -> None:
-    """Opens so many websockets, says `ready`, and tells when each has read the end."""
-    stamps: list[float] = []
-    opened = trio.CapacityLimiter(64)
-    left, is_ready, started = count, trio.Event(), 0.0
-
-    async def one() -> None:
-        nonlocal left, started
-        async with opened:
-            stream = await trio.open_tcp_stream("127.0.0.1", port)
-            await stream.send_all(_handshake(port, token))
-            head = b""
-            while b"\r\n\r\n" not in head:
-                head += await stream.receive_some()
-            if b" 101 " not in head:
-                raise SystemExit(head.decode())
-            if token:
-                hello = {"protocol": {"min": 1, "max": 1}}
-                await stream.send_all(_request("initialize", hello))
-                await stream.receive_some()
-        left -= 1
-        if not left:
-            started = time.perf_counter()
-            print("ready", flush=True)
-            is_ready.set()
-        await is_ready.wait()
-        if subscribe:
-            await stream.send_all(_request("session/subscribe", subscribe))
-        tail = b""
-        while data := bytes(await stream.receive_some(1 << 16)):
-            now = time.monotonic_ns()
-            stamps.extend((now - int(each)) / 1e6 for each in STAMP.findall(data))
-            if end.encode() in tail + data:
-                return
-            tail = data[-len(end) :]
-        raise SystemExit(f"cut off behind {tail!r}")
-
-    async with trio.open_nursery() as nursery:
-        for _ in range(count):
-            nursery.start_soon(one)
-    print(json.dumps([stamps, time.perf_counter() - started]), flush=True)
-
-
-def _handshake(port: int, token: str) -> bytes:
-    lines = [
-        "GET /ws HTTP/1.1", f"Host: 127.0.0.1:{port}", "Connection: Upgrade", "Upgrade: websocket",
-        "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: c2l4dGVlbiBieXRlcy4uLg==",
-        f"Authorization: Bearer {token}", "", "",
-    ]  # fmt: skip
-    return "\r\n".join(lines).encode()
-
-
-def _request(method: str, params: dict[str, Any]) -> bytes:
-    text = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-    text = text.ljust(126)  # so that the length of the frame has two bytes
-    return bytes((0x81, 0x80 | 126)) + len(text).to_bytes(2) + bytes(4) + text
+# ── the clients ──────────────────────────────────────────────────────────────────────────────────
 
 
 class Readers:
@@ -110,9 +51,9 @@ class Readers:
     def __init__(self, port: int, token: str, count: int, subscribe: object, end: bytes) -> None:
         self.seconds = 0.0
         """From `ready` to the end, by their own clock."""
-        args = ["--read", json.dumps([port, token, count, subscribe, end.decode()])]
+        args = json.dumps([port, token, count, subscribe, end.decode()])
         self._process = subprocess.Popen(
-            [sys.executable, __file__, *args], stdout=subprocess.PIPE, text=True
+            [sys.executable, str(READERS), args], stdout=subprocess.PIPE, text=True
         )
 
     async def ready(self) -> None:
@@ -335,11 +276,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=10_000, metavar="N")
     parser.add_argument("--subscribers", type=int, default=100, metavar="N")
     parser.add_argument("--only", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW")
-    parser.add_argument("--read", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.read:
-        trio.run(read_all, *json.loads(args.read))
-        return
     if min(args.events, args.subscribers) < 1:
         parser.error("--events and --subscribers are at least 1")
     trio.run(run, args.only, args.events, args.subscribers)

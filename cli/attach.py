@@ -155,7 +155,9 @@ class _Attached:
         if self._until_idle and await _is_idle(reader, row):
             self._view.notice(f"nothing goes on in {row.session_id}")
             return
-        async with client.events(row.session_id, after_seq=after_seq) as events:
+        async with client.events(
+            row.session_id, after_seq=after_seq, epoch=client.welcome.epoch
+        ) as events:
             async for event in events:
                 if isinstance(event, Stored):
                     people.see(event)

@@ -13,6 +13,7 @@ from ..runtime.definitions import SessionKind
 from ..runtime.errors import NotFoundError, ValidationError
 from ..runtime.plan_events import plan_lines
 from ..runtime.store import SessionRow
+from ..runtime.turn_events import RerunWay
 from ..runtime.undo_report import UndoReport
 from ..runtime.wire.agents import Agents
 from ..runtime.wire.nothing import Nothing
@@ -62,6 +63,10 @@ class Chat(Protocol):
 
     async def send(self, text: str, mode: str) -> None:
         """Gives the session an input."""
+        ...
+
+    async def again(self, why: RerunWay) -> None:
+        """Runs the last turn again."""
         ...
 
     async def cancel(self) -> None:
@@ -285,6 +290,18 @@ async def _interrupt(chat: Chat, argument: str) -> None:
     await chat.send(argument, "interrupt")
 
 
+async def _retry(chat: Chat, argument: str) -> None:
+    _session_of(chat)
+    _require(chat, "session/retry")
+    await chat.again("retry")
+
+
+async def _regenerate(chat: Chat, argument: str) -> None:
+    _session_of(chat)
+    _require(chat, "session/regenerate")
+    await chat.again("regenerate")
+
+
 async def _undo(chat: Chat, argument: str) -> None:
     view = _session_of(chat)
     _require(chat, "session/undo")
@@ -358,6 +375,8 @@ COMMANDS: dict[str, Command] = {
     "steer": Command("/steer TEXT", "tell the running turn something", _steer),
     "now": Command("/now TEXT", "cancel the running turn, and do this", _interrupt),
     "cancel": Command("/cancel", "cancel the running turn", _cancel),
+    "retry": Command("/retry", "run the last turn again, which was not answered", _retry),
+    "regenerate": Command("/regenerate", "have the last turn answered anew", _regenerate),
     "approvals": Command("/approvals [ID]", "what waits for people, or answer one", _approvals),
     "undo": Command("/undo [CALL]", "take back what calls changed in files", _undo),
     "plan": Command("/plan", "what the model means to do", _plan),

@@ -16,6 +16,7 @@ from ..runtime.errors import (
 )
 from ..runtime.events import InputAccepted, Stored, TurnEnded
 from ..runtime.store import SessionRow
+from ..runtime.turn_events import RerunWay
 from ..runtime.wire.updates import Snapshot
 from .chat_commands import run_command
 from .chat_markdown import MarkdownRows
@@ -163,7 +164,9 @@ class Talk:
                     self._set_view(None)
 
     async def _follow_session(self, view: ChatView) -> None:
-        async with self.client.events(view.session_id, after_seq=view.seq) as events:
+        epoch = view.epoch or self.client.welcome.epoch
+        async with self.client.events(view.session_id, after_seq=view.seq, epoch=epoch) as events:
+            view.epoch = epoch
             async for event in events:
                 if isinstance(event, Stored):
                     if self._skips and not isinstance(event.event, InputAccepted):
@@ -322,7 +325,18 @@ class Talk:
         view = self.view
         assert view is not None
         ticket = await self.client.prompt(view.session_id, text, mode=InputMode(mode))
-        while view.seq < ticket.seq and view is self.view:
+        await self._wait_shown(view, ticket.seq)
+
+    async def again(self, why: RerunWay) -> None:
+        """Runs the last turn of the session again."""
+        view = self.view
+        assert view is not None
+        rerun = self.client.retry if why == "retry" else self.client.regenerate
+        ticket = await rerun(view.session_id)
+        await self._wait_shown(view, ticket.seq + 1)  # the turn's beginning stands behind it
+
+    async def _wait_shown(self, view: ChatView, seq: int) -> None:
+        while view.seq < seq and view is self.view:
             await self._changed.wait()
 
     async def cancel(self) -> None:

@@ -77,6 +77,7 @@ class ChatView:
 
     Attributes:
         seq: Of the last event on record that was shown.
+        epoch: The store in which that counts; empty before anything was heard.
         is_running: Whether a turn is under way.
         outcome: How the last turn ended.
         plan: What the model means to do.
@@ -95,6 +96,7 @@ class ChatView:
     ) -> None:
         self.session_id = session_id
         self.seq = 0
+        self.epoch = ""
         self.is_running = False
         self.outcome = ""
         self.model = ""

@@ -49,13 +49,16 @@ def serve(
 
     Ctrl-C or SIGTERM ends it in order, a second one at once. SIGHUP reads the configuration anew.
     """
-    from .serve import ServeOptions
-    from .serve import serve as run_daemon
+    from .early_hangup import EarlyHangup
 
-    options = ServeOptions(
-        host=host, port=port, roots=roots, is_exposed=expose, log_format=log_format, model=model
-    )
-    return run_daemon(options, config, data_path(data))
+    with EarlyHangup() as hangup:  # first: what is imported for a daemon takes a while
+        from .serve import ServeOptions
+        from .serve import serve as run_daemon
+
+        options = ServeOptions(
+            host=host, port=port, roots=roots, is_exposed=expose, log_format=log_format, model=model
+        )
+        return run_daemon(options, config, data_path(data), hangup)
 
 
 def status(*, json: Json = False, data: Data = None) -> int:
@@ -90,6 +93,10 @@ System = Annotated[
     bool,
     Parameter(help="Of the machine, and not of your login; needs root.", negative=()),
 ]
+User = Annotated[
+    str | None,
+    Parameter(help="The account that --system runs it as; by default yours, who said sudo."),
+]
 NoStart = Annotated[bool, Parameter(help="Write the unit, and start nothing.", negative=())]
 
 
@@ -97,6 +104,7 @@ NoStart = Annotated[bool, Parameter(help="Write the unit, and start nothing.", n
 def install(
     *,
     system: System = False,
+    user: User = None,
     no_start: NoStart = False,
     roots: Roots = (),
     config: Config = None,
@@ -106,7 +114,7 @@ def install(
     from .service import install_service
 
     return install_service(
-        is_system=system, data=data_path(data), config=config, roots=roots, starts=not no_start
+        is_system=system, user=user, data=data, config=config, roots=roots, starts=not no_start
     )
 
 

@@ -14,6 +14,7 @@ from ..config.daemon_file import RunningDaemon, find_daemon
 from ..config.files import config_file, load_settings
 from ..config.server_settings import ServerSettings
 from ..config.settings import Settings
+from ..gateway.descriptors import RESERVED, room_after_raising
 from ..models import open_finder
 from ..providers.catalog import Wish
 from ..providers.provider import Endpoint
@@ -47,7 +48,21 @@ async def reach_findings(settings: Settings, data: Path) -> list[Finding]:
         findings.append(await trio.to_thread.run_sync(_port, settings.server))
     else:
         findings.append(await _daemon(daemon))
+    findings.append(_connections(settings.server))
     return findings
+
+
+def _connections(settings: ServerSettings) -> Finding:
+    """Whether a daemon may open as many files as its connections need."""
+    wanted = settings.max_connections
+    room = room_after_raising(wanted)
+    if room >= wanted:
+        return good("connections", f"there is room for {wanted}")
+    return warning(
+        "connections",
+        f"[server] max_connections is {wanted}; a process may open so few files that {room} fit",
+        f"`ulimit -n {wanted + RESERVED}`, or LimitNOFILE={wanted + RESERVED} of its service",
+    )
 
 
 async def _model(settings: Settings, data: Path) -> list[Finding]:

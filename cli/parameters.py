@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,8 +17,8 @@ DialectOption = Annotated[
 Data = Annotated[Path | None, Parameter(help="The data folder; by default the user's own.")]
 
 
-def data_path(data: Path | None) -> Path:
-    """The data folder that the option names, else the user's own."""
+def data_path(data: Path | None, environ: Mapping[str, str] | None = None) -> Path:
+    """The data folder that the option names, else the user's own, by another environment if given."""
     from ..config.files import data_folder
 
-    return (data or data_folder()).expanduser().absolute()
+    return (data or data_folder(environ)).expanduser().absolute()

@@ -17,12 +17,14 @@ from ..runtime.errors import ConflictError, ValidationError
 from ..runtime.events import Stored
 from ..runtime.history import Attachment
 from ..runtime.store import SessionRow, StoreReader
+from ..runtime.turn_options import TurnOptions
 from ..runtime.wire.nothing import Nothing
 from ..runtime.wire.providers import DefaultModel
 from ..runtime.wire.usage import SetBudget
 from ..runtime.wire.workspaces import Root, Roots
 from .choice import Choice, RunOptions
 from .reading import open_record
+from .remote_options import check_options, turn_options
 from .remote_people import RemotePeople
 from .remote_turn import RemoteTurn
 from .run_opening import Meeting
@@ -41,7 +43,8 @@ async def open_remote_place(
     Raises:
         ConflictError: An option is about the runtime itself, which is the daemon's.
     """
-    check_options(options, choice.session)
+    check_options(options)
+    wanted = turn_options(options, choice.session)
     async with (
         open_record(data) as reader,
         connect(daemon.url, daemon.token.reveal()) as client,
@@ -53,37 +56,13 @@ async def open_remote_place(
         async with trio.open_nursery() as nursery:
             people = RemotePeople(client, meeting.channel, nursery, meeting.notice)
             try:
-                yield RemotePlace(client, reader, people, options, default, meeting)
+                yield RemotePlace(client, reader, people, options, default, meeting, wanted)
             except BaseException as error:  # noqa: ASYNC103  raised again below
                 raised = error
             finally:
                 nursery.cancel_scope.cancel(reason="the run is over")
         if raised is not None:
             raise raised
-
-
-def check_options(options: RunOptions, session: SessionRow | None) -> None:
-    """Raises `ConflictError` for what a run can't choose of a runtime that is there already."""
-    tuning = options.tuning
-    given = {
-        "--base-url": options.base_url is not None,
-        "--policy": options.policy is not None,
-        "--fallback": bool(tuning.fallback),
-        "--thinking": tuning.thinking is not None,
-        "--temperature": tuning.temperature is not None,
-        "--max-tokens": tuning.max_tokens is not None,
-        "callboard record": options.is_recorded,
-        "--model for a session that was begun without it": session is not None
-        and options.model is not None
-        and options.model != session.model,
-    }
-    for name, is_given in given.items():
-        if is_given:
-            raise ConflictError(
-                f"{name} is not for a run in the daemon, which has models and agents of its own: "
-                "leave it out (an [agents.NAME] of callboard.toml says the same for good), stop the "
-                "daemon with `callboard stop`, or use another data folder with --data."
-            )
 
 
 class RemotePlace:
@@ -97,6 +76,7 @@ class RemotePlace:
         options: RunOptions,
         model: DefaultModel,
         meeting: Meeting,
+        wanted: TurnOptions | None,
     ) -> None:
         self.store = reader
         self.model = model.model
@@ -105,6 +85,7 @@ class RemotePlace:
         self._people = people
         self._options = options
         self._meeting = meeting
+        self._wanted = wanted
 
     async def create_session(self, *, agent: str, budget: Budget | None) -> RemoteSession:
         """Begins a session in the folder of the command; asks for one that is below no root."""
@@ -147,16 +128,22 @@ class RemotePlace:
         await self._client.request("root/add", Root(str(folder)), Roots)
 
     def _session(self, session_id: str) -> RemoteSession:
-        return RemoteSession(self._client, self.store, self._people, session_id)
+        return RemoteSession(self._client, self.store, self._people, session_id, self._wanted)
 
 
 class RemoteSession:
     """A `RunSession` in the daemon."""
 
     def __init__(
-        self, client: Client, reader: StoreReader, people: RemotePeople, session_id: str
+        self,
+        client: Client,
+        reader: StoreReader,
+        people: RemotePeople,
+        session_id: str,
+        wanted: TurnOptions | None,
     ) -> None:
         self.session_id = session_id
+        self._wanted = wanted
         self._client = client
         self._reader = reader
         self._people = people
@@ -165,7 +152,7 @@ class RemoteSession:
         self, text: str, attachments: Iterable[Attachment] = (), *, budget: Budget | None = None
     ) -> RemoteTurn:
         """A turn for this input."""
-        return self._turn().of_prompt(text, attachments, budget)
+        return self._turn().of_prompt(text, attachments, budget, self._wanted)
 
     async def resume(self) -> RemoteTurn | None:
         """The turn that runs or waits, which goes on by being heard; or that of a waiting input."""

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import trio
 
@@ -23,6 +23,7 @@ from ..runtime.events import (
     TurnStarted,
 )
 from ..runtime.history import Attachment
+from ..runtime.turn_options import TurnOptions
 from ..runtime.wire.sessions import Cancel, Cancelled
 from .live_pieces import LivePieces
 from .remote_people import RemotePeople
@@ -30,6 +31,13 @@ from .transcript import TurnEvent
 
 LEAVE_SECONDS = 15.0
 """How long leaving a turn of one's own waits for it to be gone, even when cancelled itself."""
+
+
+class _Prompt(NamedTuple):
+    text: str
+    attachments: tuple[Attachment, ...]
+    budget: Budget | None
+    options: TurnOptions | None
 
 
 class RemoteTurn:
@@ -50,7 +58,7 @@ class RemoteTurn:
         self._client = client
         self._people = people
         self._session_id = session_id
-        self._prompt: tuple[str, tuple[Attachment, ...], Budget | None] | None = None
+        self._prompt: _Prompt | None = None
         self._after_seq: int | None = None
         self._turn_id = ""
         self._input_id = ""
@@ -62,10 +70,14 @@ class RemoteTurn:
         self.ended: TurnEnded | None = None
 
     def of_prompt(
-        self, text: str, attachments: Iterable[Attachment], budget: Budget | None
+        self,
+        text: str,
+        attachments: Iterable[Attachment],
+        budget: Budget | None,
+        options: TurnOptions | None = None,
     ) -> Self:
         """The turn of an input that is given when it is entered."""
-        self._prompt = (text, tuple(attachments), budget)
+        self._prompt = _Prompt(text, tuple(attachments), budget, options)
         return self
 
     def behind(self, after_seq: int, *, turn_id: str = "", input_id: str = "") -> Self:
@@ -75,13 +87,15 @@ class RemoteTurn:
 
     async def __aenter__(self) -> Self:
         # Heard first, so that the answer is seen from its first word.
-        events = self._client.events(self._session_id, after_seq=self._after_seq)
+        events = self._client.events(
+            self._session_id, after_seq=self._after_seq, epoch=self._client.welcome.epoch
+        )
         self._events = await events.__aenter__()
         if self._prompt is not None:
-            text, attachments, budget = self._prompt
+            text, attachments, budget, options = self._prompt
             try:
                 ticket = await self._client.prompt(
-                    self._session_id, text, attachments, budget=budget
+                    self._session_id, text, attachments, budget=budget, options=options
                 )
             except BaseException:
                 with trio.move_on_after(LEAVE_SECONDS, shield=True):

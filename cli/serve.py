@@ -21,12 +21,13 @@ from ..gateway.life import DaemonPlan, live
 from ..providers.provider_book import ProviderBook
 from ..runtime.core_dumps import forbid_core_dumps
 from ..runtime.errors import ConflictError, ValidationError
+from .early_hangup import EarlyHangup
 from .exit_codes import ANSWERED
 from .log_file import LOG_NAME
 from .serve_log import LogFormat, serve_log
 
 OWNER = "owner"
-"""The name of the token that the first start makes."""
+"""The name of the token that the first start makes, when a person sees what it prints."""
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -41,7 +42,7 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
 
 
-def serve(options: ServeOptions, config: Path | None, data: Path) -> int:
+def serve(options: ServeOptions, config: Path | None, data: Path, hangup: EarlyHangup) -> int:
     """Runs the daemon until it is told to end."""
     forbid_core_dumps()
 
@@ -60,6 +61,7 @@ def serve(options: ServeOptions, config: Path | None, data: Path) -> int:
             ProviderBook(config, data, os.environ),
         ),
         tell_ready=_Welcome(data, file, settings.server),
+        had_hangup=lambda: hangup.has_come,
     )
     with serve_log(data, options.log_format):
         trio.run(live, plan)
@@ -137,8 +139,11 @@ class _Welcome:
         credentials = Credentials(self._data)
         if credentials.list():
             return []
-        if os.environ.get("JOURNAL_STREAM"):
-            return ["  token:         none yet; `callboard token create` makes one"]
+        if not sys.stdout.isatty():  # a file, a pipe or a journal keeps what is printed
+            return [
+                f"  token:         none yet; `callboard token create {OWNER} --role admin` makes one",
+                "                 and shows it at your terminal, not in this log.",
+            ]
         try:
             token = credentials.create(OWNER, Role.ADMIN)
         except ConflictError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
 import subprocess
 import sys
@@ -12,6 +11,8 @@ from pathlib import Path
 from ..config.files import config_folder
 from ..runtime.errors import ConflictError, NotFoundError, StorageError, ValidationError
 from .exit_codes import ANSWERED, FAILED
+from .parameters import data_path
+from .service_account import Account, account_of, prepare_folder
 from .service_unit import LABEL, ServicePlan, launchd_plist, shown, systemd_unit
 
 SYSTEM_FOLDER = Path("/etc/systemd/system")
@@ -21,19 +22,37 @@ COMMAND_SECONDS = 60.0
 
 
 def install_service(
-    *, is_system: bool, data: Path, config: Path | None, roots: tuple[Path, ...], starts: bool
+    *,
+    is_system: bool,
+    user: str | None,
+    data: Path | None,
+    config: Path | None,
+    roots: tuple[Path, ...],
+    starts: bool,
 ) -> int:
     """Writes the unit, and starts it.
 
+    A unit of the machine runs as an account, with the folders of that account.
+
     Raises:
         ConflictError: There is another unit of that name, which this did not write.
-        ValidationError: A system unit is wanted by somebody else than root.
+        ValidationError: A system unit is wanted by somebody else than root, or its account can't use
+            its data folder.
     """
-    plan = _plan(is_system=is_system, data=data, config=config, roots=roots)
+    _check_rights(is_system=is_system)
+    if user is not None and not is_system:
+        raise ValidationError("--user is for --system: without that it is your own login's")
+    account = account_of(user) if is_system else None
+    folder = data_path(data, None if account is None else account.environ)
+    plan = _plan(account, data=folder, config=config, roots=roots)
+    if account is not None:
+        prepare_folder(account, folder)
     path = unit_path(is_system=is_system)
     text = launchd_plist(plan) if sys.platform == "darwin" else systemd_unit(plan)
     _write(path, text)
     sys.stdout.write(f"Written: {path}\n  runs: {shown(plan.command)}\n")
+    if account is not None:
+        sys.stdout.write(f"  as:   {account.name}, with the data in {folder}\n")
     if sys.platform == "darwin":
         sys.stdout.write("  This has not been tried on macOS.\n")
     commands = start_commands(path, is_system=is_system)
@@ -82,9 +101,8 @@ def stop_commands(path: Path, *, is_system: bool) -> list[tuple[str, ...]]:
 
 
 def _plan(
-    *, is_system: bool, data: Path, config: Path | None, roots: tuple[Path, ...]
+    account: Account | None, *, data: Path, config: Path | None, roots: tuple[Path, ...]
 ) -> ServicePlan:
-    _check_rights(is_system=is_system)
     command = [sys.executable, "-m", "callboard", "serve", "--data", str(data)]
     file = config if config is not None else config_folder() / "callboard.toml"
     if config is not None or os.environ.get("CALLBOARD_HOME"):
@@ -93,11 +111,10 @@ def _plan(
     for root in whole:
         command += ["--root", str(root)]
     home = os.environ.get("CALLBOARD_HOME")
-    user = os.environ.get("SUDO_USER") or pwd.getpwuid(os.geteuid()).pw_name
     return ServicePlan(
         command=tuple(command),
-        is_system=is_system,
-        user=user,
+        is_system=account is not None,
+        user="" if account is None else account.name,
         data=data,
         roots=whole,
         environment=(("CALLBOARD_HOME", home),) if home else (),

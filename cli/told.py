@@ -7,7 +7,7 @@ from typing import assert_never
 from ..runtime.call_events import CallDeferred, ToolGivenUp
 from ..runtime.channel_events import ChildAsks, MessageSent, QuestionAnswered, QuestionAsked
 from ..runtime.definitions import InputSource
-from ..runtime.events import InputAccepted, TurnResumed, TurnSuspended
+from ..runtime.events import InputAccepted, TurnResumed, TurnSetAside, TurnSuspended
 from ..runtime.memory_events import MemoryForgotten
 from ..runtime.permission_events import (
     ApprovalAnswered,
@@ -40,6 +40,7 @@ Told = (
     | SessionTainted
     | ToolGivenUp
     | TurnResumed
+    | TurnSetAside
     | TurnSuspended
 )
 
@@ -76,6 +77,9 @@ def told(event: Told) -> str:
         case TurnResumed():
             count = len(event.approval_ids)  # a question of a branch is none of its own
             return "the turn goes on" + (f"; {counted(count, 'question')} open" if count else "")
+        case TurnSetAside(why=why):
+            what = "is tried again" if why == "retry" else "is answered anew"
+            return f"the turn {what}: what came of it before is set aside, and nothing is undone"
         case InputAccepted():
             return f"{_late(event)}: {event.text}"
         case PlanSet(items=items):

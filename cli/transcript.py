@@ -34,6 +34,7 @@ from ..runtime.events import (
     ToolGivenUp,
     TurnEnded,
     TurnResumed,
+    TurnSetAside,
     TurnSuspended,
 )
 from ..runtime.history import Call, Part, Refusal, Text
@@ -163,6 +164,8 @@ class Transcript:
                     self._note(f"  {line}")
             case PrivateDataRead() if self._is_tainted:  # most sessions do, which means little
                 self._note(told(event))
+            case TurnSetAside():
+                self.notice(told(event))
             case GrantGiven() | GrantRevoked() | TurnSuspended() | TurnResumed():
                 self._note(told(event))
             case _:

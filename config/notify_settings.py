@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from ..runtime.address_guard import HERE
+
 MAX_URL_CHARS = 2048
 """Longer ones are no addresses of services."""
 
@@ -15,8 +17,9 @@ class NotifySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Where the daemon says that something waits for a person.
 
     Attributes:
-        webhook: A URL that is posted to; `https`, or `http` on this machine. Whoever has it may be
-            able to post there, too: it is shown nowhere but by its host.
+        webhook: A URL that is posted to; `https`, or `http` on this machine. A name that leads to an
+            address which is not public has to stand in `[network] allow`, too. Whoever has the URL
+            may be able to post there: it is shown nowhere but by its host.
     """
 
     webhook: str | None = None
@@ -52,8 +55,14 @@ def _problem(url: str) -> str:
     return ""
 
 
-def _is_here(host: str) -> bool:
+def is_address(host: str) -> bool:
+    """Whether it says by itself where it is, and is no name."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        ipaddress.ip_address(host)
     except ValueError:
-        return host == "localhost"
+        return False
+    return True
+
+
+def _is_here(host: str) -> bool:
+    return ipaddress.ip_address(host).is_loopback if is_address(host) else host == HERE

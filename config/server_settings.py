@@ -28,7 +28,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         roots: Folders below which a client may choose workspaces, as absolute paths. Without one, each
             session gets a folder of its own in the data folder.
         max_connections: At once. 2,000: as many descriptors are left for the rest where a process
-            may have 4,096.
+            may have 4,096. Where it may have too few, fewer are let in.
         max_peer_connections: At once from one address. 1,000: all clients of one machine.
         max_frame_bytes: Of one message of a client. 24 MiB: the attachments of an input.
         max_outbox_bytes: That wait for a slow client. 4 MiB: some seconds of a busy session.

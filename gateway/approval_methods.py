@@ -18,6 +18,7 @@ from ..runtime.wire.approvals import (
     Resolve,
 )
 from ..runtime.wire.roles import Role
+from .byte_pages import byte_page
 from .caller import Caller
 from .methods import MethodTable, Nothing
 from .session_methods import page
@@ -41,14 +42,19 @@ async def _approval(caller: Caller, approval_id: str) -> ApprovalRow:
 
 @methods.add("approval/list", Role.OBSERVER)
 async def list_approvals(caller: Caller, params: ListApprovals) -> Approvals:
-    """Questions about calls, the latest first."""
-    rows = await caller.runtime.store.approvals(
-        session_id=params.session_id,
-        state=params.state,
-        within=caller.limits,
-        limit=page(params.limit),
-    )
-    return Approvals(rows)
+    """Questions about calls, the latest first, by page."""
+
+    async def read(last: ApprovalRow | None, count: int) -> list[ApprovalRow]:
+        return await caller.runtime.store.approvals(
+            session_id=params.session_id,
+            state=params.state,
+            before=params.before if last is None else last.approval_id,
+            within=caller.limits,
+            limit=count,
+        )
+
+    rows, has_more = await byte_page(read, page(params.limit))
+    return Approvals(rows, has_more)
 
 
 @methods.add("approval/get", Role.OBSERVER, is_slow=True)

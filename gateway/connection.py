@@ -211,7 +211,7 @@ class Connection:
     ) -> None:
         request_id = request.id
         try:
-            key = request_key(method, self.credential, request.params, params)
+            key = await request_key(method, self.credential, request.params, params)
             caller = Caller(self._daemon, self.credential, hearing, key)
             result = await call_once(method, caller, params)
         except CallboardError as error:

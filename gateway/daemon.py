@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Protocol
 
 import trio
@@ -13,6 +12,7 @@ from ..config.credentials import Credential, Credentials, is_token_of
 from ..config.server_settings import ServerSettings
 from ..embedded import Runtime
 from ..runtime.errors import OverloadedError
+from ..runtime.own_folders import OwnFolders
 from .configuration import Configuration
 from .event_counts import EventCounts
 from .heartbeat import Heartbeat
@@ -58,7 +58,7 @@ class Daemon:
         repeats: Requests that may come twice.
         uploads: Files that clients send in parts.
         connections: Those that are open.
-        workspaces: Where sessions get a folder of their own, when no workspace was named.
+        folders: Where sessions get a folder of their own, when no workspace was named.
         is_stopping: Whether new connections and inputs are refused.
         counts: What has happened since.
         heartbeat, loop_watch: Whether it lives, where it is a process of its own.
@@ -74,7 +74,7 @@ class Daemon:
         credentials: Credentials,
         feeds: SessionFeeds,
         topics: TopicFeed,
-        workspaces: Path,
+        folders: OwnFolders,
         stop: Callable[[], None],
         local: Credential | None = None,
         epoch: str = "",
@@ -84,7 +84,7 @@ class Daemon:
         self.credentials = credentials
         self.feeds = feeds
         self.topics = topics
-        self.workspaces = workspaces
+        self.folders = folders
         self.connections: set[OpenConnection] = set()
         self.is_stopping = False
         self.started_at = time.monotonic()

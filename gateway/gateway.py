@@ -19,6 +19,7 @@ from ..config.credentials import Credential, Credentials
 from ..config.server_settings import ServerSettings
 from ..embedded import Runtime, directory_of, host_of, inboxes_of
 from ..runtime.errors import ConflictError, ValidationError
+from ..runtime.own_folders import OwnFolders
 from .credential_watch import watch_credentials
 from .daemon import Daemon
 from .door_rules import LOCAL_NAMES, DoorRules, door_rules
@@ -122,7 +123,7 @@ async def _daemon(
         Credentials(data),
         SessionFeeds(directory_of(runtime), feeds),
         TopicFeed(runtime.store, inboxes_of(runtime), feeds),
-        data / "workspaces",
+        OwnFolders(data),
         stopped.set,
         local,
         await runtime.store.epoch(),

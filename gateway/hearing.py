@@ -14,6 +14,7 @@ from ..runtime.store import StoreReader
 from ..runtime.topics import LogEntry, Topic
 from .daemon import Daemon
 from .outbox import Outbox
+from .session_feed import SessionFeed
 from .shared_frame import notification
 
 MAX_SUBSCRIPTIONS = 1024
@@ -76,7 +77,7 @@ class Hearing:
             raise OverloadedError(f"one connection hears {MAX_SUBSCRIPTIONS} sessions at most")
 
         def begin() -> None:
-            self._start(subscriber, lost, session_id)
+            self._start(subscriber, lost, subscriber.feed)
 
         def lost(error: CallboardError) -> None:
             self.unsubscribe(session_id)
@@ -138,28 +139,35 @@ class Hearing:
         self,
         hearer: Hearer,
         lost: Callable[[CallboardError], None],
-        session_id: str | None = None,
+        feed: SessionFeed | None = None,
     ) -> None:
         if not (hearer.is_ended or self._is_ended):
-            self._nursery.start_soon(self._bring_up, hearer, lost, session_id, name="catch up")
+            self._nursery.start_soon(self._bring_up, hearer, lost, feed, name="catch up")
 
-    async def _judge(self, session_id: str) -> None:
-        """Raises `NotFoundError` when it may not know of a session: another agent may have it."""
-        row = await self._daemon.runtime.store.session(session_id)
-        if row is None or not self._credential.sees(session_id, row.agent):
-            raise NotFoundError(f"there is no session {session_id}")
+    async def _may_hear(self, feed: SessionFeed) -> bool:
+        """Whether all that the feed has heard may be told; `False` when that is to be asked again.
+
+        Raises:
+            NotFoundError: It may not know of the session: another agent may have it.
+        """
+        if self._credential.agents is None:
+            return True
+        changes = feed.agent_changes
+        row = await self._daemon.runtime.store.session(feed.session_id)
+        if row is None or not self._credential.sees(feed.session_id, row.agent):
+            raise NotFoundError(f"there is no session {feed.session_id}")
+        return changes == feed.agent_changes  # or the row may be older than what was heard
 
     async def _bring_up(
-        self, hearer: Hearer, lost: Callable[[CallboardError], None], session_id: str | None
+        self, hearer: Hearer, lost: Callable[[CallboardError], None], feed: SessionFeed | None
     ) -> None:
         try:
             while not hearer.is_ended and not hearer.is_live:
                 await hearer.joined()
                 async with self._catching_up:
                     await self._outbox.wait_room()
-                    if session_id is not None and self._credential.agents is not None:
-                        await self._judge(session_id)
-                    if not hearer.is_ended:
+                    may_hear = feed is None or await self._may_hear(feed)
+                    if may_hear and not hearer.is_ended:
                         await hearer.catch_up(self._daemon.runtime.store)
         except CallboardError as error:
             if not hearer.is_ended:

@@ -6,12 +6,14 @@ import hashlib
 from typing import Any
 
 import msgspec
+import trio
 
 from ..config.credentials import Credential
 from ..runtime.errors import ValidationError
 from ..runtime.request_key import MAX_KEY_LENGTH, RequestKey
 from ..runtime.wire.roles import Role
 from .caller import Caller
+from .incoming import LARGE_FRAME
 from .methods import Method
 from .repeats import check_digest
 
@@ -20,7 +22,7 @@ class _Keyed(msgspec.Struct):
     idempotency_key: str | None = None
 
 
-def request_key(
+async def request_key(
     method: Method, credential: Credential, raw: msgspec.Raw, params: msgspec.Struct
 ) -> RequestKey | None:
     """The key of a request that changes something, which is what observers may not.
@@ -28,7 +30,18 @@ def request_key(
     Raises:
         ValidationError: It is none.
     """
-    if method.role is Role.OBSERVER or b"idempotency_key" not in bytes(raw):
+    # A large one is searched and summed up in a thread: nobody waits for that.
+    if method.role is Role.OBSERVER:
+        return None
+    if len(memoryview(raw)) <= LARGE_FRAME:
+        return _key(method, credential, raw, params)
+    return await trio.to_thread.run_sync(_key, method, credential, raw, params)
+
+
+def _key(
+    method: Method, credential: Credential, raw: msgspec.Raw, params: msgspec.Struct
+) -> RequestKey | None:
+    if b"idempotency_key" not in bytes(raw):
         return None
     try:
         key = msgspec.json.decode(raw, type=_Keyed).idempotency_key
@@ -62,4 +75,5 @@ async def call_once(method: Method, caller: Caller, params: msgspec.Struct) -> A
         request,
         lambda: method.call(caller, params),
         None if method.recall is None else recalled,
+        is_told_once=method.is_told_once,
     )

@@ -26,6 +26,7 @@ from ..embedded import Runtime
 from ..runtime.errors import CallboardError, ConflictError
 from ..runtime.redaction import redacting_logger, redactor
 from .configuration import Configuration, set_log_level
+from .descriptors import raise_limit
 from .drain import STOP_SECONDS, drain
 from .gateway import FAREWELL_SECONDS, Gateway, listen, open_gateway
 from .heartbeat import Heartbeat
@@ -52,6 +53,7 @@ class DaemonPlan(msgspec.Struct, frozen=True, kw_only=True):
         open_runtime: Opens what it serves.
         configuration: What is read again on SIGHUP and when its files change.
         tell_ready: Told its websocket's URL when clients may come.
+        had_hangup: Whether SIGHUP came before the daemon listened for it.
     """
 
     settings: ServerSettings
@@ -59,6 +61,7 @@ class DaemonPlan(msgspec.Struct, frozen=True, kw_only=True):
     open_runtime: Callable[[], AbstractAsyncContextManager[Runtime]]
     configuration: Configuration
     tell_ready: Callable[[str], None]
+    had_hangup: Callable[[], bool] = lambda: False
 
 
 async def live(plan: DaemonPlan) -> None:
@@ -69,6 +72,7 @@ async def live(plan: DaemonPlan) -> None:
         CallboardError: The runtime can't be opened.
     """
     check_alone(plan.data)
+    raise_limit(plan.settings.max_connections)
     listeners = await listen(plan.settings)
     port = listeners[0].socket.getsockname()[1]
     local, token = local_credential()
@@ -120,6 +124,8 @@ class _Life:
         self._hurry = trio.Event()
         self._supervisor = Supervisor()
         self._reload_wanted = trio.Event()
+        if plan.had_hangup():
+            self._reload_wanted.set()
         daemon = self._daemon = gateway.daemon
         daemon.configuration = plan.configuration
         daemon.heartbeat = self._heartbeat = Heartbeat(runtime, self._supervisor)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 
+import trio
+
 from ..embedded import host_of
 from ..status import actors_of
 from .daemon import Daemon
@@ -87,6 +89,8 @@ def _add_actors(page: Page, daemon: Daemon) -> None:
 
 def _add_vitals(page: Page, daemon: Daemon) -> None:
     heart, loop = daemon.heartbeat, daemon.loop_watch
+    tasks = trio.lowlevel.current_statistics().tasks_living
+    page.one("tasks", "gauge", "that live: some for each connection, session and turn", tasks)
     if heart is not None and heart.journal_seconds is not None:
         page.one(
             "journal_seconds", "gauge", "the latest round trip to the disk", heart.journal_seconds

@@ -8,13 +8,14 @@ the same.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 import msgspec
 import trio
 
-from ..config.notify_settings import NotifySettings
+from ..config.notify_settings import NotifySettings, is_address
 from ..embedded import Runtime, host_of, inboxes_of
-from ..runtime.address_guard import AddressGuard, normalize_host
+from ..runtime.address_guard import HERE, AddressGuard, AddressRefused, Endpoint, normalize_host
 from ..runtime.definitions import Tier
 from ..runtime.errors import CallboardError
 from ..runtime.events import ApprovalAsked, QuestionAsked, Stored
@@ -123,7 +124,13 @@ class Notices:
             if attempt:
                 await trio.sleep(AGAIN_SECONDS)
             try:
-                status = await _posted(url, endpoint, msgspec.json.encode(notice))
+                status = await self._posted(url, endpoint, msgspec.json.encode(notice))
+            except AddressRefused:
+                problem = (
+                    "it leads to an address that is not public; name its host and port in "
+                    "[network] allow if that is meant"
+                )
+                break
             except (CallboardError, trio.TooSlowError) as error:
                 problem = type(error).__name__
                 continue
@@ -136,12 +143,22 @@ class Notices:
             "the webhook at %s was not told of %s: %s", host, notice.question_id, problem
         )
 
+    async def _posted(self, url: str, endpoint: tuple[str, int], body: bytes) -> int:
+        """Posts to this one endpoint; a redirect is not followed."""
+        guard = webhook_guard(endpoint, host_of(self._runtime).settings.network.endpoints)
+        headers = {"content-type": "application/json", "user-agent": "callboard"}
+        with trio.fail_after(POST_SECONDS):
+            async with open_http_client(connect=guard.connect) as http:
+                async with http.stream_post(url, headers, body) as answer:
+                    return answer.status
 
-async def _posted(url: str, endpoint: tuple[str, int], body: bytes) -> int:
-    """Posts to this one endpoint, whatever its name leads to; a redirect is not followed."""
-    guard = AddressGuard([(normalize_host(endpoint[0]), endpoint[1])])
-    headers = {"content-type": "application/json", "user-agent": "callboard"}
-    with trio.fail_after(POST_SECONDS):
-        async with open_http_client(connect=guard.connect) as http:
-            async with http.stream_post(url, headers, body) as answer:
-                return answer.status
+
+def webhook_guard(endpoint: Endpoint, listed: Iterable[Endpoint]) -> AddressGuard:
+    """Lets the host of a webhook be connected where it is public, or is named as what it is.
+
+    An address in the URL says where it is, and `localhost` too. Another name may lead elsewhere by the
+    time that it is asked for: then it has to stand in `[network] allow`.
+    """
+    host, port = endpoint
+    own = [(normalize_host(host), port)] if is_address(host) or host == HERE else []
+    return AddressGuard([*listed, *own], ports={port})

@@ -39,10 +39,15 @@ class Repeats:
 
     def __init__(self) -> None:
         self._running: dict[Place, _Running] = {}
-        self._answers: OrderedDict[Place, tuple[str, msgspec.Raw]] = OrderedDict()
+        self._answers: OrderedDict[Place, tuple[str, msgspec.Raw | None]] = OrderedDict()
 
     async def once(
-        self, request: RequestKey, do: Callable[[], Awaitable[Any]], known: Known | None
+        self,
+        request: RequestKey,
+        do: Callable[[], Awaitable[Any]],
+        known: Known | None,
+        *,
+        is_told_once: bool = False,
     ) -> Any:
         """Does a request, or gives what it came to; one that is being done is waited for.
 
@@ -52,9 +57,10 @@ class Repeats:
             request: Which.
             do: Does it.
             known: For requests whose effect is an event.
+            is_told_once: Whether the answer is a secret: that it was done is remembered, and no more.
 
         Raises:
-            ConflictError: The key was used with other parameters.
+            ConflictError: The key was used with other parameters, or for what is told once.
         """
         place = (request.sender, request.method, request.key)
         while (running := self._running.get(place)) is not None:
@@ -62,20 +68,26 @@ class Repeats:
             await running.ended.wait()
         if (answer := self._answers.get(place)) is not None:
             check_digest(request, answer[0])
+            if answer[1] is None:
+                raise ConflictError(
+                    f"{request.method} was done for this key already. What it made is told once and "
+                    "kept nowhere: if that was lost, token/rotate makes another.",
+                    kind="told",
+                )
             return answer[1]
         own = self._running[place] = _Running(request.digest)
         try:
             if known is not None:
                 return await _recorded(do, known)
             result = msgspec.Raw(msgspec.json.encode(await do()))
-            self._remember(place, request.digest, result)
+            self._remember(place, request.digest, None if is_told_once else result)
             return result
         finally:
             del self._running[place]
             own.ended.set()
 
-    def _remember(self, place: Place, digest: str, answer: msgspec.Raw) -> None:
-        if len(bytes(answer)) > MAX_ANSWER_BYTES:
+    def _remember(self, place: Place, digest: str, answer: msgspec.Raw | None) -> None:
+        if answer is not None and len(bytes(answer)) > MAX_ANSWER_BYTES:
             return
         self._answers[place] = digest, answer
         if len(self._answers) > MAX_ANSWERS:

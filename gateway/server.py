@@ -17,6 +17,7 @@ from ..runtime.redaction import redacting_logger
 from .admission import Admission
 from .connection import GOING_AWAY, Connection
 from .daemon import Daemon
+from .descriptors import connections_with_room
 from .door_rules import DoorRules
 from .frame_budget import BudgetedStream
 from .handshake import agreed_subprotocol, check_handshake
@@ -59,13 +60,15 @@ class Server:
         self._rules = rules
         self._routes = routes
         settings = daemon.settings
-        self._peers = Peers(settings.max_connections, settings.max_peer_connections)
+        room = connections_with_room(settings.max_connections)
+        self._peers = Peers(room, settings.max_peer_connections)
         self._admission = Admission(daemon, self._peers)
 
     def take_settings(self, settings: ServerSettings, rules: DoorRules) -> None:
         """Lets in by other rules from now on; who is in stays."""
         self._rules = rules
-        self._peers.set_limits(settings.max_connections, settings.max_peer_connections)
+        room = connections_with_room(settings.max_connections)
+        self._peers.set_limits(room, settings.max_peer_connections)
 
     async def handle(self, stream: trio.SocketStream) -> None:
         """Serves one TCP connection to its end."""

@@ -20,7 +20,7 @@ from ..runtime.redaction import redacting_logger
 from ..runtime.store import StoreReader
 from ..runtime.subscription import Subscription
 from .outbox import Outbox
-from .shared_frame import SharedFrame, snapshot_frame, update_frame
+from .shared_frame import LARGE_EVENT, SharedFrame, is_large, snapshot_frame, update_frame
 
 logger = redacting_logger(__name__)
 
@@ -100,7 +100,13 @@ class Subscriber:
             for stored in page:
                 if stored.seq > head_seq or not self.outbox.has_room or self._is_ended:
                     break
-                self.outbox.add(update_frame(feed.session_id, stored))
+                if len(bytes(stored.event)) > LARGE_EVENT:
+                    frame = await trio.to_thread.run_sync(update_frame, feed.session_id, stored)
+                    if self._is_ended:
+                        break
+                else:
+                    frame = update_frame(feed.session_id, stored)
+                self.outbox.add(frame)
                 self.position = stored.seq
         elif feed.joined.is_set():
             under_way = feed.live.snapshot()
@@ -115,6 +121,7 @@ class SessionFeed:
         session_id: Which.
         head_seq: The last event on record that it has heard of.
         live: What is under way.
+        agent_changes: How often it may have got another agent: who hears it is judged again then.
         joined: Set while it hears the session, and when it never will.
         failure: Why it never will.
     """
@@ -123,6 +130,7 @@ class SessionFeed:
         self.session_id = session_id
         self.head_seq = 0
         self.live = LiveState()
+        self.agent_changes = 0
         self.joined = trio.Event()
         self.failure: CallboardError | None = None
         self._directory = directory
@@ -170,6 +178,7 @@ class SessionFeed:
             FollowSession(session_id=self.session_id, subscription=subscription)
         )
         self.head_seq = followed.head_seq
+        self.agent_changes += 1  # what happened meanwhile was not heard
         self.live = LiveState(followed.under_way)
         self.joined.set()
 
@@ -195,7 +204,10 @@ class SessionFeed:
             self.head_seq = update.seq
             self.live.fold_stored(update.event)
             if isinstance(update.event, AgentSwitched):
+                self.agent_changes += 1
                 self._leave_live()  # whether they may know of it is judged again
+            elif is_large(update.event):
+                self._leave_live()  # it is read of the record, and framed in a thread
         elif not isinstance(update, StreamBatch) or update.events:
             self.live.fold(update)
         frame = SharedFrame(self.session_id, update)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import trio
 
 from ..embedded import host_of
 from ..runtime.errors import ConflictError
@@ -73,7 +74,8 @@ async def import_sessions(caller: Caller, params: ImportSessions) -> ImportedSes
     size = uploads.add(sender, params.upload_id, params.part, params.text)
     if not params.is_last:
         return ImportedSessions(received_bytes=size)
-    lines = uploads.take(sender, params.upload_id).splitlines()
-    folder = await chosen_workspace(caller.daemon, params.workspace)
-    session_id = await host_of(caller.runtime).keeping.import_lines(lines, str(folder))
+    # A large file takes as long to be cut into lines as some hundred requests.
+    lines = await trio.to_thread.run_sync(uploads.take(sender, params.upload_id).lines)
+    async with chosen_workspace(caller.daemon, params.workspace) as folder:
+        session_id = await host_of(caller.runtime).keeping.import_lines(lines, str(folder))
     return ImportedSessions(received_bytes=size, session_id=session_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..runtime.errors import ConflictError, OverloadedError, ValidationError
-from ..runtime.events import InputAccepted, TurnStarted
+from ..runtime.events import InputAccepted, TurnSetAside, TurnStarted
 from ..runtime.feed_reader import DoneRequest
 from ..runtime.store import MessageRow, SessionRow
 from ..runtime.wire.roles import Role
@@ -22,6 +22,7 @@ from ..runtime.wire.sessions import (
 from .byte_pages import byte_page
 from .caller import Caller
 from .methods import MethodTable, Nothing
+from .prompt_options import submit_with
 from .topic_methods import check_epoch
 from .workspaces import chosen_workspace
 
@@ -50,15 +51,15 @@ async def new_session(caller: Caller, params: NewSession) -> SessionRow:
         raise ConflictError("this token is for certain sessions: it can't begin others")
     if limits.agents is not None and params.agent not in limits.agents:
         raise ValidationError(f"this token is not for the agent {params.agent!r}", field="agent")
-    folder = await chosen_workspace(caller.daemon, params.workspace)
-    session = await caller.runtime.create_session(
-        agent=params.agent,
-        workspace=folder,
-        model=params.model,
-        title=params.title,
-        budget=params.budget,
-        request=caller.request,
-    )
+    async with chosen_workspace(caller.daemon, params.workspace) as folder:
+        session = await caller.runtime.create_session(
+            agent=params.agent,
+            workspace=folder,
+            model=params.model,
+            title=params.title,
+            budget=params.budget,
+            request=caller.request,
+        )
     return await caller.session(session.session_id)
 
 
@@ -82,24 +83,32 @@ async def list_messages(caller: Caller, params: ListMessages) -> Messages:
     return Messages(rows, has_more)
 
 
-async def _prompted(caller: Caller, done: DoneRequest) -> Ticket:
+async def prompted(caller: Caller, done: DoneRequest) -> Ticket:
+    """The ticket of a request that has its effect on record: an input, or a turn run again."""
     await caller.session(done.session_id)
     stored, *behind = await caller.runtime.store.events(
         done.session_id, after_seq=done.seq - 1, limit=2
     )
-    accepted, turn_id = stored.event, None
-    assert isinstance(accepted, InputAccepted)
+    event, turn_id = stored.event, None
+    assert isinstance(event, InputAccepted | TurnSetAside)
+    input_id = event.input_id if isinstance(event, InputAccepted) else event.input_ids[0]
     if behind and isinstance(started := behind[0].event, TurnStarted):  # of the same commit
-        turn_id = started.turn_id if accepted.input_id in started.input_ids else None
-    return Ticket(accepted.input_id, stored.seq, turn_id)
+        turn_id = started.turn_id if input_id in started.input_ids else None
+    return Ticket(input_id, stored.seq, turn_id)
 
 
-@methods.add("session/prompt", Role.OPERATOR, recall=_prompted)
+@methods.add("session/prompt", Role.OPERATOR, recall=prompted)
 async def prompt(caller: Caller, params: Prompt) -> Ticket:
     """Gives a session an input; on record when this answers."""
     if caller.daemon.is_stopping:
-        raise OverloadedError("the server is stopping: nothing new begins")
-    await caller.session(params.session_id)
+        raise OverloadedError(
+            "the daemon is stopping: nothing new begins. Ask again when it is back.",
+            kind="stopping",
+        )
+    row = await caller.session(params.session_id)
+    if params.options is not None:
+        ticket = await submit_with(caller, row, params)
+        return Ticket(ticket.input_id, ticket.seq, ticket.turn_id)
     session = await caller.runtime.get_session(params.session_id)
     ticket = await session.submit(
         params.content,

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from ..runtime.events import CallProgress, LiveEvent, Stored, StreamBatch
+from ..runtime.events import (
+    CallFinished,
+    CallProgress,
+    DurableEvent,
+    InputAccepted,
+    LiveEvent,
+    Stored,
+    StreamBatch,
+)
 from ..runtime.live_state import UnderWay, joined
 from ..runtime.rpc import RpcAnswer, RpcNotification
 from ..runtime.topics import LogEntry, StoredBytes, Topic
@@ -10,6 +18,19 @@ from ..runtime.wire.topics import TopicCurrent
 from ..runtime.wire.updates import Snapshot
 from .text_frame import text_frame
 from .wire_json import wire_json
+
+LARGE_EVENT = 256 * 1024
+"""Bytes of an event that are made into a frame in a thread, from the record: nobody waits for that."""
+
+
+def is_large(event: DurableEvent) -> bool:
+    """Whether it is about as large as `LARGE_EVENT`, by the parts that can be."""
+    size = 0
+    if isinstance(event, InputAccepted):
+        size = len(event.text) + sum(len(file.data) for file in event.attachments)
+    elif isinstance(event, CallFinished):
+        size = len(event.full_output or "")
+    return size > LARGE_EVENT
 
 
 class SharedFrame:

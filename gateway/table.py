@@ -12,6 +12,7 @@ from . import (
     policy_methods,
     provider_methods,
     question_methods,
+    rerun_methods,
     runtime_methods,
     session_file_methods,
     session_list_methods,
@@ -26,6 +27,7 @@ from .methods import MethodTable
 
 _TABLES = (
     session_methods.methods,
+    rerun_methods.methods,
     session_list_methods.methods,
     session_file_methods.methods,
     topic_methods.methods,

@@ -33,7 +33,7 @@ async def list_tokens(caller: Caller, params: Nothing) -> Tokens:
     )
 
 
-@methods.add("token/create", Role.ADMIN)
+@methods.add("token/create", Role.ADMIN, is_told_once=True)
 async def create_token(caller: Caller, params: NewToken) -> TokenText:
     """Makes a token, and tells it this once."""
     credentials, by = caller.daemon.credentials, _asking(caller)
@@ -50,7 +50,7 @@ async def create_token(caller: Caller, params: NewToken) -> TokenText:
     return TokenText(params.name, await trio.to_thread.run_sync(create))
 
 
-@methods.add("token/rotate", Role.ADMIN)
+@methods.add("token/rotate", Role.ADMIN, is_told_once=True)
 async def rotate_token(caller: Caller, params: NamedToken) -> TokenText:
     """Makes a new token in the place of one, and ends the connections of the old one."""
     credentials, by = caller.daemon.credentials, _asking(caller)

@@ -14,18 +14,24 @@ IDLE_SECONDS = 60.0
 """After which a file whose next part did not come makes room for another."""
 
 
-class _Upload:
+class Upload:
+    """A file as far as it has come."""
+
     def __init__(self) -> None:
         self.parts: list[bytes] = []
         self.size = 0
         self.touched_at = trio.current_time()
+
+    def lines(self) -> list[bytes]:
+        """What has come, by line; takes long."""
+        return b"".join(self.parts).splitlines()
 
 
 class Uploads:
     """The files that are not whole yet."""
 
     def __init__(self) -> None:
-        self._uploads: dict[tuple[str, str], _Upload] = {}
+        self._uploads: dict[tuple[str, str], Upload] = {}
 
     def add(self, sender: str, upload_id: str, part: int, text: str) -> int:
         """Takes the next part; gives how many bytes there are.
@@ -58,9 +64,9 @@ class Uploads:
         upload.touched_at = trio.current_time()
         return upload.size
 
-    def take(self, sender: str, upload_id: str) -> bytes:
+    def take(self, sender: str, upload_id: str) -> Upload:
         """The whole file, which is forgotten here."""
-        return b"".join(self._uploads.pop((sender, upload_id)).parts)
+        return self._uploads.pop((sender, upload_id))
 
     def _begin(self, key: tuple[str, str]) -> None:
         self._uploads.pop(key, None)
@@ -70,4 +76,4 @@ class Uploads:
                 del self._uploads[other]
         if len(self._uploads) >= MAX_UPLOADS:
             raise OverloadedError(f"{MAX_UPLOADS} files are being sent already; try again soon")
-        self._uploads[key] = _Upload()
+        self._uploads[key] = Upload()

@@ -3,49 +3,60 @@
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import trio
 
+from ..config.server_settings import MAX_PATH_BYTES
 from ..embedded import host_of
-from ..runtime.errors import StorageError, ValidationError
-from ..runtime.identity import new_id
+from ..runtime.errors import CallboardError, ValidationError
 from .daemon import Daemon
 
 SECRET_FOLDERS = (".ssh", ".gnupg", ".aws", ".kube", ".docker", ".password-store")
 """Of a home, where programs keep keys: no workspace lies in them, whatever the roots are."""
 
 
-async def chosen_workspace(daemon: Daemon, wanted: str | None) -> Path:
-    """The folder that a client named, or a new one.
+@asynccontextmanager
+async def chosen_workspace(daemon: Daemon, wanted: str | None) -> AsyncGenerator[Path]:
+    """The folder that a client named, or a new one, around what begins a session in it.
+
+    Of a session that is refused no new folder stays.
 
     Raises:
         ValidationError: It lies below none of the roots, or where keys or callboard's data are.
     """
-    return await trio.to_thread.run_sync(_chosen, daemon, wanted)
+    folder = await trio.to_thread.run_sync(_chosen, daemon, wanted)
+    try:
+        yield folder
+    except CallboardError:
+        # Refused, and on record nowhere; whoever is cancelled instead may have been heard.
+        if wanted is None:
+            with trio.CancelScope(shield=True):  # one look at the disk
+                await trio.to_thread.run_sync(daemon.folders.take_back, folder)
+        raise
 
 
 def _chosen(daemon: Daemon, wanted: str | None) -> Path:
     if wanted is None:
-        folder = daemon.workspaces / new_id("workspace")
-        try:
-            folder.mkdir(parents=True, mode=0o700)
-        except OSError as error:
-            raise StorageError(
-                f"no workspace can be made in {daemon.workspaces}: {error}"
-            ) from error
-        return folder
+        return daemon.folders.make()
+    if "\0" in wanted or len(wanted.encode(errors="replace")) > MAX_PATH_BYTES:
+        raise ValidationError(
+            f"a workspace is a path of at most {MAX_PATH_BYTES} bytes, without a NUL",
+            field="workspace",
+        )
     real = os.path.realpath(wanted)
     roots = [real_root for root in daemon.roots if (real_root := os.path.realpath(root)) != "/"]
-    own = os.path.realpath(daemon.workspaces)
+    is_own = daemon.folders.holds(real)
     is_below = any(os.path.commonpath([real, root]) == root for root in roots)
-    if not os.path.isabs(wanted) or not (is_below or os.path.dirname(real) == own):
+    if not os.path.isabs(wanted) or not (is_below or is_own):
         raise ValidationError(
             f"{wanted!r} is not below a root of this server. Start it with `callboard serve --root "
             "FOLDER`, or leave the workspace out to get a new folder.",
             field="workspace",
         )
-    if os.path.dirname(real) != own:
+    if not is_own:
         _check_open(daemon, wanted, real)
     return Path(real)
 
@@ -53,7 +64,7 @@ def _chosen(daemon: Daemon, wanted: str | None) -> Path:
 def _check_open(daemon: Daemon, wanted: str, real: str) -> None:
     """Raises `ValidationError` for a folder in which tools would find keys, tokens or the record."""
     home = Path.home()
-    own = (daemon.workspaces.parent, *host_of(daemon.runtime).plan.forbidden)
+    own = (*filter(None, [daemon.folders.data]), *host_of(daemon.runtime).plan.forbidden)
     for closed in (*own, *(home / name for name in SECRET_FOLDERS)):
         folder = os.path.realpath(closed)
         if os.path.commonpath([real, folder]) == folder:

@@ -77,6 +77,10 @@ class Activity:
         await trio.lowlevel.checkpoint()
         return False
 
+    def is_busy(self, session_id: str) -> bool:
+        """Whether a turn of a session runs."""
+        return any(its_session == session_id for its_session, _ in self._turns)
+
     def turns(self) -> tuple[RunningTurn, ...]:
         """Those that run, in the order of their start."""
         now = trio.current_time()

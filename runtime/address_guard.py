@@ -25,6 +25,9 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Endpoint = tuple[str, int]
 """A host as `normalize_host` writes it, and a port; `.example.org` is every name below that."""
 
+HERE = "localhost"
+"""A name that means this machine and nothing else (RFC 6761), whatever a name server says."""
+
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 OPEN_PORTS = frozenset(DEFAULT_PORTS.values())
@@ -149,9 +152,17 @@ class AddressGuard:
             or with `.example.org` every name below it, at any depth, but not itself.
         refuse: What this process itself listens on: refused by name and by address even when it
             is allowed.
+        ports: Of public addresses, those that may be connected.
     """
 
-    def __init__(self, allow: Iterable[Endpoint] = (), refuse: Iterable[Endpoint] = ()) -> None:
+    def __init__(
+        self,
+        allow: Iterable[Endpoint] = (),
+        refuse: Iterable[Endpoint] = (),
+        *,
+        ports: Collection[int] = OPEN_PORTS,
+    ) -> None:
+        self._ports = ports
         self._allow = frozenset((normalize_host(host), port) for host, port in allow)
         self._refuse = frozenset((normalize_host(host), port) for host, port in refuse)
 
@@ -173,14 +184,15 @@ class AddressGuard:
         """
         endpoint = normalize_host(host), port
         is_listed = self._is_listed(*endpoint)
-        if endpoint in self._refuse or not (is_listed or port in OPEN_PORTS):
+        if endpoint in self._refuse or not (is_listed or port in self._ports):
             raise _refused(host, port)
         # As bytes: of a str, Python's own codec would make another name than ours.
         found = await trio.socket.getaddrinfo(
             endpoint[0].encode("ascii"), port, type=socket.SOCK_STREAM
         )
         for _, _, _, _, address in found:
-            if not self._may_reach(str(address[0]), port, is_listed=is_listed):
+            is_lie = endpoint[0] == HERE and not _unmapped(str(address[0])).is_loopback
+            if is_lie or not self._may_reach(str(address[0]), port, is_listed=is_listed):
                 raise _refused(host, port)
         return await _connect_first(found[:MAX_ADDRESSES])
 

@@ -1,7 +1,7 @@
 """A store in one file, apart: written while others write to the store, and put back in its place.
 
-A backup is a store file without a log beside it. It holds sessions, with all that was said in them;
-it holds no keys, no tokens and no configuration. A store that was put back has another epoch, by
+A backup is a store file without a log beside it. It holds sessions, with all that was said in them, and
+what files were before their calls changed them; it holds no keys, no tokens and no configuration. A store that was put back has another epoch, by
 which clients know that what they have heard of the one before counts no longer.
 
 All of this blocks and belongs into a worker thread of Trio, whose cancellation it heeds.
@@ -19,10 +19,11 @@ from urllib.parse import quote
 import apsw
 import trio
 
+from .backup_versions import add_versions, forget_restored, put_versions, take_out_versions
 from .data_lock import DataLock
 from .errors import ConflictError, NotFoundError, StorageError
 from .ledger import storage_error
-from .migrations import check_version, migrate
+from .migrations import NEW_EPOCH, check_version, migrate
 from .store_file import DATABASE_NAME, make_folder, open_reading, open_writer
 
 PAGES = 2000
@@ -34,8 +35,6 @@ NEW_NAME = "callboard.restored.db"
 """A store that is about to be put in place."""
 
 _SIDE_FILES = ("-wal", "-shm")
-
-_NEW_EPOCH = "update meta set value = lower(hex(randomblob(16))) where key = 'epoch'"
 
 
 def write_backup(folder: Path, target: Path) -> int:
@@ -55,6 +54,7 @@ def write_backup(folder: Path, target: Path) -> int:
             source.execute("begin")
             source.execute("select count(*) from sqlite_schema").fetchall()
             _copy(source, partial, "delete")
+            _add_versions(folder, partial)
             _check(partial, "quick_check")
     except apsw.Error as error:
         raise storage_error(str(target), error) from error
@@ -105,7 +105,8 @@ def _restore(folder: Path, backup: Path) -> Path | None:
         connection = apsw.Connection(os.fspath(new), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             migrate(connection, str(new))
-            connection.execute(_NEW_EPOCH)
+            versions = take_out_versions(connection, folder)
+            connection.execute(NEW_EPOCH)
             connection.pragma("journal_mode", "wal")
         finally:
             connection.close()
@@ -115,8 +116,19 @@ def _restore(folder: Path, backup: Path) -> Path | None:
         _sync(folder)
     except BaseException:
         _forget(new)
+        forget_restored(folder)
         raise
+    if versions is not None:
+        put_versions(folder, versions, kept)
     return kept
+
+
+def _add_versions(folder: Path, backup: Path) -> None:
+    connection = apsw.Connection(os.fspath(backup), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        add_versions(connection, folder)
+    finally:
+        connection.close()
 
 
 def _set_aside(folder: Path, path: Path) -> Path | None:

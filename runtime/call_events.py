@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .definitions import Artifact, CallStatus
 from .durable_event import Event
+from .integers import StoredInteger
 
 
 class CallProposed(Event, frozen=True, kw_only=True, tag="call_proposed"):
@@ -18,7 +19,7 @@ class CallProposed(Event, frozen=True, kw_only=True, tag="call_proposed"):
     turn_id: str
     message_id: str
     call_id: str
-    index: int
+    index: StoredInteger
     name: str
     arguments: str
 
@@ -71,9 +72,9 @@ class CallFinished(Event, frozen=True, kw_only=True, tag="call_finished"):
     display: str = ""
     artifacts: tuple[Artifact, ...] = ()
     full_output: str | None = None
-    duration_ms: int = 0
+    duration_ms: StoredInteger = 0
     hosts: tuple[str, ...] = ()
-    attempts_left: int | None = None
+    attempts_left: StoredInteger | None = None
 
 
 class CallDeferred(Event, frozen=True, kw_only=True, tag="call_deferred"):
@@ -119,6 +120,6 @@ class ToolGivenUp(Event, frozen=True, kw_only=True, tag="tool_given_up"):
 
     turn_id: str
     name: str
-    attempts: int
+    attempts: StoredInteger
     message: str
     child_id: str = ""

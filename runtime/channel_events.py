@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .durable_event import Event
+from .integers import StoredInteger
 
 
 class QuestionAsked(Event, frozen=True, kw_only=True, tag="question_asked"):
@@ -19,7 +20,7 @@ class QuestionAsked(Event, frozen=True, kw_only=True, tag="question_asked"):
     call_id: str
     question: str
     options: tuple[str, ...] = ()
-    expires_at_ms: int = 0
+    expires_at_ms: StoredInteger = 0
 
 
 class QuestionAnswered(Event, frozen=True, kw_only=True, tag="question_answered"):

@@ -10,6 +10,7 @@ import msgspec
 
 from .budget import Budget
 from .errors import ToolError, ValidationError
+from .integers import StoredInteger
 from .resource import Resource as Resource
 
 
@@ -279,7 +280,7 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: str
     id: str
-    size_bytes: int
+    size_bytes: StoredInteger
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):

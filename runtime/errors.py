@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 NetworkStage = Literal["name", "connect", "tls", "http"]
-ConflictKind = Literal["answered", "expired", "grant", "scope", "seq", "key"]
+OverloadKind = Literal["stopping"]
+ConflictKind = Literal["answered", "expired", "grant", "scope", "seq", "key", "told", "state"]
 
 
 class CallboardError(Exception):
@@ -144,7 +145,9 @@ class ConflictError(CallboardError):
         kind: Of an answer to a question, why it does not count: `answered` (it does not wait any
             more), `expired`, `grant` (the remembered answer that gives it does not hold there) or
             `scope` (it can't be remembered for that). Of a request over the wire, `seq` (it is of
-            another store: start over) or `key` (it was used for another request). Else `None`.
+            another store: start over), `key` (it was used for another request) or `told` (it was done,
+            and what it made is told once). Of a turn that shall
+            be run again, `state`: there is nothing to run again. Else `None`.
     """
 
     type = "conflict"
@@ -155,10 +158,18 @@ class ConflictError(CallboardError):
 
 
 class OverloadedError(CallboardError):
-    """A bound was reached; the same request may succeed a little later."""
+    """A bound was reached; the same request may succeed a little later.
+
+    Attributes:
+        kind: `stopping` when the daemon ends, and takes it when it is back; else `None`.
+    """
 
     type = "overloaded"
     retryable = True
+
+    def __init__(self, message: str = "", *, kind: OverloadKind | None = None) -> None:
+        super().__init__(message)
+        self.kind: OverloadKind | None = kind
 
 
 class InternalError(CallboardError):

@@ -25,6 +25,7 @@ from .history import Part
 from .input_events import InputAccepted as InputAccepted
 from .input_events import InputCancelled as InputCancelled
 from .input_events import InputDelivered as InputDelivered
+from .integers import StoredInteger
 from .memory_events import MemoryForgotten as MemoryForgotten
 from .memory_events import MemoryStored as MemoryStored
 from .permission_events import ApprovalAnswered as ApprovalAnswered
@@ -37,6 +38,7 @@ from .permission_events import SessionTainted as SessionTainted
 from .plan_events import PlanSet as PlanSet
 from .request_key import RequestKey
 from .stream import AnyStreamEvent, Usage
+from .turn_events import TurnSetAside as TurnSetAside
 from .undo_events import ChangesUndone as ChangesUndone
 
 
@@ -96,7 +98,7 @@ class MessageCompleted(Event, frozen=True, kw_only=True, tag="message_completed"
     dialect: str = ""
     stop_reason: str = ""
     usage: Usage | None = None
-    duration_ms: int = 0
+    duration_ms: StoredInteger = 0
     incomplete: bool = False
     estimate: Usage | None = None
 
@@ -121,7 +123,7 @@ class AttemptFailed(Event, frozen=True, kw_only=True, tag="attempt_failed"):
     turn_id: str
     provider: str
     model: str
-    attempt: int
+    attempt: StoredInteger
     error_type: str
     message: str
     wait_seconds: float
@@ -191,7 +193,7 @@ class HistoryCompacted(Event, frozen=True, kw_only=True, tag="history_compacted"
     """
 
     turn_id: str
-    rounds: int
+    rounds: StoredInteger
     summary: str
     provider: str
     model: str
@@ -221,7 +223,7 @@ class TurnEnded(Event, frozen=True, kw_only=True, tag="turn_ended"):
     error_type: str = ""
     message: str = ""
     unreaped: tuple[str, ...] = ()
-    duration_ms: int = 0
+    duration_ms: StoredInteger = 0
 
 
 class TurnSuspended(Event, frozen=True, kw_only=True, tag="turn_suspended"):
@@ -313,6 +315,7 @@ DurableEvent = (
     | TurnSuspended
     | TurnResumed
     | TurnEnded
+    | TurnSetAside
     | AgentSwitched
     | TitleSet
     | SessionDeleted
@@ -328,8 +331,8 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
     """
 
     session_id: str
-    seq: int
-    at_ms: int
+    seq: StoredInteger
+    at_ms: StoredInteger
     event: DurableEvent
 
 

@@ -7,6 +7,7 @@ from .definitions import InputMode, InputSource
 from .durable_event import Event
 from .history import Attachment
 from .request_key import RequestKey
+from .turn_options import TurnOptions
 
 
 class InputAccepted(Event, frozen=True, kw_only=True, tag="input_accepted"):
@@ -20,6 +21,8 @@ class InputAccepted(Event, frozen=True, kw_only=True, tag="input_accepted"):
         child_id: The session whose answer it brings, when that was delegated.
         mode: What it is to a turn that runs.
         request: The request of a client that it comes of, if that had a key.
+        options: What its turn has in the place of the agent's own; with `may_widen`, also a preset
+            under which more runs without asking.
     """
 
     input_id: str
@@ -32,6 +35,8 @@ class InputAccepted(Event, frozen=True, kw_only=True, tag="input_accepted"):
     child_id: str = ""
     mode: InputMode = InputMode.QUEUE
     request: RequestKey | None = None
+    options: TurnOptions | None = None
+    may_widen: bool = False
 
 
 class InputDelivered(Event, frozen=True, kw_only=True, tag="input_delivered"):

@@ -16,14 +16,11 @@ import msgspec
 from .errors import ConflictError, NotFoundError, StorageError, StorageFull, ValidationError
 from .event_codec import encode_event
 from .events import (
-    CallFinished,
     CallStarted,
     DurableEvent,
-    HistoryCompacted,
     InputAccepted,
     MemoryForgotten,
     MemoryStored,
-    MessageCompleted,
     SessionCreated,
     Stored,
     TitleSet,
@@ -35,13 +32,6 @@ from .projection import Projection
 from .purge_table import purge_sessions
 from .request_table import duplicate, request_of
 from .store import Append, CommitResult
-from .stream import Usage
-
-MAX_INTEGER = 2**63 - 1
-"""What a column of SQLite takes."""
-
-COUNTING = frozenset({CallFinished, HistoryCompacted, MessageCompleted})
-"""Events with numbers that get columns."""
 
 Done = TypeVar("Done")
 
@@ -96,6 +86,11 @@ def storage_error(name: str, error: apsw.Error | msgspec.MsgspecError) -> Storag
     return StorageError(f"{name} failed: {error}")
 
 
+def too_large(error: OverflowError) -> ValidationError:
+    """What the refusal of a number by SQLite means for whoever gave it."""
+    return ValidationError(f"A number is beyond 64 bits, which is all that can be stored: {error}.")
+
+
 class Ledger:
     """The one writer of a migrated database.
 
@@ -121,11 +116,16 @@ class Ledger:
         return self.record(prepare(appends, self._now_ms()))
 
     def record(self, entries: Sequence[Entry | ValidationError]) -> list[CommitResult]:
-        """Stores what was prepared in one transaction; what was refused passes through."""
+        """Stores what was prepared in one transaction; what was refused passes through.
+
+        Raises `ValidationError` for a number that no column takes; nothing is stored then.
+        """
         try:
             return self._transact(entries)
         except apsw.Error as error:
             raise storage_error(self._name, error) from error
+        except OverflowError as error:
+            raise too_large(error) from error
 
     def bring_in(self, events: Sequence[Stored]) -> list[Stored]:
         """See `RecordUpkeep.bring_in`."""
@@ -236,17 +236,7 @@ def _prepare(append: Append, at_ms: int) -> Entry | ValidationError:
         return ValidationError("A session id must be valid Unicode.", field="session_id")
     except ValidationError as error:
         return error
-    is_guarded = False
-    for event in append.events:
-        kind = type(event)
-        if kind in COUNTING:
-            if not _fits(event):
-                return ValidationError(
-                    f"An event of session {session_id} can't be stored: it holds an integer beyond "
-                    "64 bits."
-                )
-        elif kind in GUARDED or _depends_on_rows(event):
-            is_guarded = True
+    is_guarded = any(type(event) in GUARDED or _depends_on_rows(event) for event in append.events)
     return Entry(session_id, at_ms, events, is_guarded)
 
 
@@ -267,13 +257,3 @@ def _depends_on_rows(event: DurableEvent) -> bool:
         case TitleSet():
             return event.is_by_model
     return False
-
-
-def _fits(event: DurableEvent) -> bool:
-    """Whether the numbers that get columns fit into them."""
-    usage: Usage | None = getattr(event, "usage", None)
-    numbers = () if usage is None else msgspec.structs.astuple(usage)
-    for number in (getattr(event, "duration_ms", 0), *numbers):
-        if number is not None and abs(number) > MAX_INTEGER:
-            return False
-    return True

@@ -40,6 +40,7 @@ def session_condition(wanted: SessionFilter) -> Query:
     words = wanted.words.casefold()
     where = (
         "(? is null or s.last_event < ?) and (? is null or s.agent = ?)"
+        " and (? is null or s.workspace = ?)"
         " and (? = 'also' or (s.deleted_at_ms is not null) = (? = 'only'))"
         " and (? or s.parent_id is null)"
         " and (? = '' or instr(lower(s.title), ?) or instr(lower(s.last_message_preview), ?)"
@@ -47,6 +48,7 @@ def session_condition(wanted: SessionFilter) -> Query:
     )
     values = (
         *(wanted.before, wanted.before, wanted.agent, wanted.agent),
+        *(wanted.workspace, wanted.workspace),
         *(wanted.deleted, wanted.deleted, wanted.include_children),
         *(words, words, words, words),
         *limits(wanted.agents, wanted.session_ids),

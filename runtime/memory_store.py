@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import cache
 
 import apsw
 
@@ -13,7 +15,7 @@ from .events import Stored
 from .feed_reader import DoneRequest
 from .ledger import Ledger, wall_clock_ms
 from .memories import Memory
-from .migrations import migrate
+from .migrations import NEW_EPOCH, migrate
 from .queries import Queries
 from .record_lists import (
     NO_LIMITS,
@@ -54,15 +56,32 @@ def open_memory_store(*, now_ms: Callable[[], int] = wall_clock_ms) -> Store:
     return _MemoryStore(now_ms)
 
 
+@cache
+def _empty_store() -> bytes:
+    """An empty store as SQLite would write it: its tables are made once in a process."""
+    with closing(apsw.Connection(":memory:")) as connection:
+        migrate(connection, _NAME)
+        return connection.serialize("main")
+
+
+def _fill(connection: apsw.Connection) -> None:
+    # Copied page by page: a database that lives in the bytes themselves can't grow beyond a bound.
+    with closing(apsw.Connection(":memory:")) as source:
+        source.deserialize("main", _empty_store())
+        with connection.backup("main", source, "main") as copying:
+            copying.step(-1)
+    connection.execute(NEW_EPOCH)
+
+
 class _MemoryStore:
     # The protocol is asynchronous because a disk blocks. Memory does not: nothing is awaited here.
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         connection = apsw.Connection(":memory:")
+        _fill(connection)
         connection.pragma("foreign_keys", True)
         # A rollback must work, but nobody reads this journal after a crash.
         connection.pragma("journal_mode", "memory")
-        migrate(connection, _NAME)
         self._connection = connection
         self._backlog = Backlog(Ledger(connection, _NAME, now_ms), now_ms)
         self._queries: Queries | None = Queries(connection, _NAME)
@@ -149,10 +168,11 @@ class _MemoryStore:
         session_id: str | None = None,
         approval_id: str | None = None,
         state: str | None = None,
+        before: str | None = None,
         within: Limits = NO_LIMITS,
         limit: int = 100,
     ) -> list[ApprovalRow]:
-        return self._settled().approvals(session_id, approval_id, state, within, limit)
+        return self._settled().approvals(session_id, approval_id, state, before, within, limit)
 
     async def grants(
         self, *, grant_id: str | None = None, include_ended: bool = False, limit: int | None = None

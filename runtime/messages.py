@@ -23,6 +23,10 @@ from .mailbox import Message, Request
 from .request_key import RequestKey
 from .store import ApprovalRow
 from .subscription import Subscription
+from .turn_messages import InputTicket as InputTicket
+from .turn_messages import RerunTurn as RerunTurn
+from .turn_messages import ResumeTurn as ResumeTurn
+from .turn_options import TurnOptions
 
 # ── journal ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -67,6 +71,7 @@ class CallPlace(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         channel: Where the session's own people are; a branch and a worker have none.
         lineage: Who delegated to it, the parent first.
         task: What it was delegated, in short; empty for a main session.
+        options: What the turn was given, and what it delegates gets too.
     """
 
     session_id: str
@@ -77,6 +82,7 @@ class CallPlace(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     channel: str | None = None
     lineage: tuple[Ancestor, ...] = ()
     task: str = ""
+    options: TurnOptions | None = None
 
 
 class SessionMarks(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -262,14 +268,6 @@ DispatcherMessage = RunCalls
 # ── session and directory ────────────────────────────────────────────────────────────────────────
 
 
-class InputTicket(msgspec.Struct, frozen=True):
-    """An input is stored under this id, with this `seq`; `turn_id` is the turn that it began at once."""
-
-    input_id: str
-    seq: int
-    turn_id: str | None = None
-
-
 class CreateSession(Request[str], frozen=True, kw_only=True, tag="create_session"):
     """Begin a session; answered with its id once that is stored.
 
@@ -293,6 +291,8 @@ class SubmitInput(Request[InputTicket], frozen=True, kw_only=True, tag="submit_i
     mode: InputMode = InputMode.QUEUE
     subscription: Subscription | None = None
     request: RequestKey | None = None
+    options: TurnOptions | None = None
+    may_widen: bool = False
 
     def abandon(self) -> None:
         """Ends the subscription too: nothing will come."""
@@ -301,23 +301,11 @@ class SubmitInput(Request[InputTicket], frozen=True, kw_only=True, tag="submit_i
         self.reply.abandon()
 
 
-class ResumeTurn(Request[InputTicket], frozen=True, kw_only=True, tag="resume_turn"):
-    """Load the session, whose suspended turn goes on by that, and listen to it.
+class WakeSession(Request[None], frozen=True, kw_only=True, tag="wake_session"):
+    """Load the session, if need be, and begin the turn of an input that others gave it on record.
 
-    Answered with the ticket of the turn's input; `ConflictError` when no turn of it was suspended.
+    Answered when that has begun, if there is one.
     """
-
-    session_id: str
-    subscription: Subscription
-
-    def abandon(self) -> None:
-        """Ends the subscription too: nothing will come."""
-        self.subscription.close()
-        self.reply.abandon()
-
-
-class WakeSession(Message, frozen=True, kw_only=True, tag="wake_session"):
-    """Load the session, if need be, and begin the turn of an input that others gave it on record."""
 
     session_id: str
 
@@ -366,7 +354,9 @@ class StopSession(Request[bool], frozen=True, kw_only=True, tag="stop_session"):
     suspends: bool = False
 
 
-SessionMessage = SubmitInput | ResumeTurn | FollowSession | WakeSession | CancelTurn | StopSession
+SessionMessage = (
+    SubmitInput | RerunTurn | ResumeTurn | FollowSession | WakeSession | CancelTurn | StopSession
+)
 
 
 class StopSessions(Request[None], frozen=True, kw_only=True, tag="stop_sessions"):
@@ -385,6 +375,7 @@ DirectoryMessage = (
     CreateSession
     | PurgeSessions
     | SubmitInput
+    | RerunTurn
     | ResumeTurn
     | FollowSession
     | WakeSession

@@ -24,6 +24,9 @@ from .errors import StorageError
 APPLICATION_ID = 0x63616C6C
 """`call` in ASCII: what `file` and others see in the header of a store file."""
 
+NEW_EPOCH = "update meta set value = lower(hex(randomblob(16))) where key = 'epoch'"
+"""For a copy of a store: clients that know the one it was copied from must not take it for that."""
+
 _FIRST = """
 create table sessions (
   id integer primary key,
@@ -239,6 +242,10 @@ create table purged (
 ) strict;
 """
 
+_SET_ASIDE = """
+alter table messages add column is_set_aside integer not null default 0;
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     _FIRST,
     _CACHE_WRITES,
@@ -248,6 +255,7 @@ MIGRATIONS: tuple[str, ...] = (
     _WIRE,
     _SEARCH,
     _PURGED,
+    _SET_ASIDE,
 )
 """Step N brings a file from version N-1 to N."""
 

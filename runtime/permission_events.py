@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .definitions import Binding, Tier
 from .durable_event import Event
+from .integers import StoredInteger
 
 
 class ApprovalAsked(Event, frozen=True, kw_only=True, tag="approval_asked"):
@@ -31,7 +32,7 @@ class ApprovalAsked(Event, frozen=True, kw_only=True, tag="approval_asked"):
     arguments: str
     digest: str
     preview: str = ""
-    expires_at_ms: int = 0
+    expires_at_ms: StoredInteger = 0
     policy_version: str = ""
     same_as: str = ""
     is_deferred: bool = False

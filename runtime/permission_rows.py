@@ -18,6 +18,9 @@ join events asked on asked.session = a.session and asked.seq = a.asked_seq
 left join events answered on answered.session = a.session and answered.seq = a.answered_seq
 """
 
+ASKED_BEFORE = " and (? is null or a.id < (select b.id from approvals b where b.approval_id = ?))"
+"""A condition on the question that stands behind in the list; an unknown one has none before it."""
+
 SELECT_GRANTS = """
 select s.session_id, given.at_ms, given.event, g.revoked_at_ms
 from grants g

@@ -42,6 +42,7 @@ from .events import (
     TitleSet,
     TurnEnded,
     TurnResumed,
+    TurnSetAside,
     TurnStarted,
     TurnSuspended,
 )
@@ -55,6 +56,7 @@ from .permission_table import NEVER_RAN, PermissionEvent, PermissionRows
 from .rare_events import Ignored, Rare
 from .request_table import keep_request
 from .session_table import INSERT_MESSAGE, insert_session, is_delivered, set_title
+from .set_aside_table import set_aside
 from .stream import Usage
 from .topic_table import log_event
 from .topics import TOPIC_OF
@@ -232,6 +234,9 @@ class Projection:
             case AgentSwitched():
                 self.agent = event.agent
                 self._message(f"agent:{self.head_seq + 1}", "system", f"Agent: {event.agent}")
+            case TurnSetAside():
+                set_aside(self._connection, self.key, event)
+                keep_request(self._connection, self.key, self.head_seq + 1, event.request)
             case SessionDeleted() | SessionRestored():
                 self.deleted_at_ms = self.now_ms if type(event) is SessionDeleted else None
             case _:

@@ -13,12 +13,13 @@ from .event_codec import decode_event
 from .events import CallFinished, Stored
 from .feed_reader import DoneRequest
 from .input_table import LATE_CALLS, LATE_QUESTIONS, SELECT_INPUTS, WAKING
-from .ledger import storage_error
+from .ledger import storage_error, too_large
 from .ledger_clock import SEEN_AT_MS
 from .list_table import LIMITS, TREE, call_condition, limits, names, session_condition
 from .memories import Memory, query_of
 from .memory_table import SEARCH_MEMORIES, SELECT_MEMORIES, memory_of
 from .permission_rows import (
+    ASKED_BEFORE,
     GRANT_HOLDS,
     SELECT_APPROVALS,
     SELECT_GRANTS,
@@ -47,7 +48,7 @@ from .usage_table import select_usage
 Row = TypeVar("Row", SessionRow, MessageRow, CallRow, UsageRow, InputRow)
 _Made = TypeVar("_Made", ApprovalRow, GrantRow)
 
-_BOOLEANS = frozenset({"is_active", "is_tainted", "has_private", "is_detached"})
+_BOOLEANS = frozenset({"is_active", "is_tainted", "has_private", "is_detached", "is_set_aside"})
 
 _SESSION_COLUMNS = (
     "session_id, title, agent, kind, workspace, model, parent_id, message_count,"
@@ -75,7 +76,7 @@ select m.message_id, s.session_id, m.position, m.type,
   iif(m.type = 'tool_call', c.arguments, null),
   iif(m.type = 'tool_result', c.result, null),
   c.status, c.duration_ms,
-  m.input_tokens, m.output_tokens, m.model, m.provider, m.duration_ms
+  m.input_tokens, m.output_tokens, m.model, m.provider, m.duration_ms, m.is_set_aside
 from messages m
 join sessions s on s.id = m.session
 left join tool_calls c on m.call_id is not null and c.session = m.session and c.call_id = m.call_id
@@ -236,6 +237,7 @@ class Queries:
         session_id: str | None,
         approval_id: str | None,
         state: str | None,
+        before: str | None,
         within: Limits,
         limit: int,
     ) -> list[ApprovalRow]:
@@ -243,8 +245,8 @@ class Queries:
         where, values = _filtered(
             {"s.session_id": session_id, "a.approval_id": approval_id, "a.state": state}
         )
-        sql = f"{SELECT_APPROVALS} where {where}{LIMITS} order by a.id desc limit ?"
-        bound = (*values, *limits(within.agents, within.session_ids), _bound(limit))
+        sql = f"{SELECT_APPROVALS} where {where}{ASKED_BEFORE}{LIMITS} order by a.id desc limit ?"
+        bound = (*values, before, before, *limits(within.agents, within.session_ids), _bound(limit))
         return self._decoded(approval_row, self._rows(sql, bound))
 
     def grants(
@@ -381,6 +383,8 @@ class Queries:
             return self._connection.execute(sql, values).fetchall()
         except apsw.Error as error:
             raise storage_error(self._name, error) from error
+        except OverflowError as error:
+            raise too_large(error) from error
         except UnicodeEncodeError:
             return []  # a lone surrogate (an argument that is not UTF-8) names nothing stored
 

@@ -26,6 +26,7 @@ from .events import (
     SessionPurged,
     SessionRestored,
     ToolGivenUp,
+    TurnSetAside,
 )
 
 Ignored = (
@@ -56,6 +57,7 @@ Rare = (
     | SessionBudgetSet
     | SessionDeleted
     | SessionRestored
+    | TurnSetAside
     | Ignored
 )
 """What happens once in a while."""

@@ -28,6 +28,7 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         before: Behind which place of the list; `SessionPage.next_before` of the page before it.
         agent: Of this agent.
+        workspace: That work in this folder.
         words: A text that title, preview or id hold, whatever its case; no sign in it counts.
         deleted: Whether deleted ones are left out, are among them, or are all.
         include_children: Those that sessions gave tasks to, too.
@@ -37,6 +38,7 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 100
     before: int | None = None
     agent: str | None = None
+    workspace: str | None = None
     words: str = ""
     deleted: Literal["no", "also", "only"] = "no"
     include_children: bool = True

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import apsw
 
 from .errors import ConflictError
-from .events import DurableEvent, InputAccepted, SessionCreated
+from .events import DurableEvent, InputAccepted, SessionCreated, TurnSetAside
 from .request_key import RequestKey
 
 MAX_REQUESTS = 100_000
@@ -24,7 +24,9 @@ SELECT_REQUEST = (
 
 def request_of(event: DurableEvent) -> RequestKey | None:
     """The request that an event comes of, if that had a key."""
-    return event.request if isinstance(event, InputAccepted | SessionCreated) else None
+    if isinstance(event, InputAccepted | SessionCreated | TurnSetAside):
+        return event.request
+    return None
 
 
 def request_problem(connection: apsw.Connection, events: Iterable[DurableEvent]) -> str | None:

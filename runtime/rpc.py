@@ -119,6 +119,8 @@ RETRY_AFTER_MS = 1000
 def rpc_error(error: CallboardError) -> RpcError:
     """How an error of ours goes over the wire."""
     code = next((code for kind, code in _CODES if isinstance(error, kind)), INVALID_STATE)
+    if isinstance(error, ConflictError) and error.kind == "state":
+        code = INVALID_STATE
     return RpcError(
         code,
         str(error),
@@ -139,4 +141,6 @@ def error_from(error: RpcError) -> CallboardError:
         return ValidationError(error.message, field=data.field)
     if data.type == ConflictError.type:
         return ConflictError(error.message, kind=data.kind)  # type: ignore[arg-type]
+    if data.type == OverloadedError.type:
+        return OverloadedError(error.message, kind=data.kind)  # type: ignore[arg-type]
     return error_of(data.type, error.message)

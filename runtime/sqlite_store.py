@@ -212,11 +212,12 @@ class _DiskReader:
         session_id: str | None = None,
         approval_id: str | None = None,
         state: str | None = None,
+        before: str | None = None,
         within: Limits = NO_LIMITS,
         limit: int = 100,
     ) -> list[ApprovalRow]:
         return await self._read(
-            lambda queries: queries.approvals(session_id, approval_id, state, within, limit)
+            lambda queries: queries.approvals(session_id, approval_id, state, before, within, limit)
         )
 
     async def grants(

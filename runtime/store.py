@@ -34,7 +34,8 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True):
     """A message of a session, with the columns of RFC-000.
 
     `type` is `user`, `assistant`, `tool_call`, `tool_result`, `error` or `system`; `position` orders
-    the messages of a session.
+    the messages of a session. `is_set_aside` says that the model reads it no more, since its turn was
+    run again.
     """
 
     message_id: str
@@ -56,6 +57,7 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     provider: str | None = None
     duration_ms: int | None = None
+    is_set_aside: bool = False
 
 
 class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -254,10 +256,11 @@ class StoreReader(FeedReader, RecordReader, Protocol):
         session_id: str | None = None,
         approval_id: str | None = None,
         state: str | None = None,
+        before: str | None = None,
         within: Limits = NO_LIMITS,
         limit: int = 100,
     ) -> list[ApprovalRow]:
-        """Questions to a person, the latest first."""
+        """Questions to a person, the latest first; those asked before the one named `before`."""
         ...
 
     async def grants(

@@ -11,6 +11,8 @@ import enum
 
 import msgspec
 
+from .integers import StoredInteger
+
 MAX_ARGUMENT_BYTES = 1024 * 1024
 """Of one call's arguments, in UTF-8. A decoder passes on at most one character past it and drops
 the rest, so that such a call is known by its length and refused alone: its siblings run."""
@@ -113,11 +115,11 @@ class Usage(StreamEvent, frozen=True, tag="usage", gc=False):
     of `input_tokens`, `reasoning_tokens` part of `output_tokens`.
     """
 
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    cache_write_tokens: int | None = None
+    input_tokens: StoredInteger | None = None
+    output_tokens: StoredInteger | None = None
+    cached_tokens: StoredInteger | None = None
+    reasoning_tokens: StoredInteger | None = None
+    cache_write_tokens: StoredInteger | None = None
 
 
 class StreamError(StreamEvent, frozen=True, tag="error", kw_only=True):

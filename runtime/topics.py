@@ -25,6 +25,7 @@ from .events import (
     TitleSet,
     TurnEnded,
     TurnResumed,
+    TurnSetAside,
     TurnStarted,
     TurnSuspended,
 )
@@ -62,6 +63,7 @@ TOPIC_OF: dict[type[Event], Topic] = {
             SessionDeleted,
             SessionRestored,
             SessionPurged,
+            TurnSetAside,
             TurnStarted,
             TurnSuspended,
             TurnResumed,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .durable_event import Event
+from .integers import StoredInteger
 
 
 class ChangesUndone(Event, frozen=True, kw_only=True, tag="changes_undone"):
@@ -19,7 +20,7 @@ class ChangesUndone(Event, frozen=True, kw_only=True, tag="changes_undone"):
 
     undo_id: str
     call_ids: tuple[str, ...]
-    paths: int
-    left: int = 0
+    paths: StoredInteger
+    left: StoredInteger = 0
     undone_by: str = ""
     is_forced: bool = False

@@ -282,6 +282,15 @@ def _write_file_head(fd: int, flushed: int) -> None:
     _write(fd, _FILE_HEAD.pack(_MAGIC, flushed, zlib.crc32(_MAGIC + place)), 0)
 
 
+def has_whole_head(data: bytes) -> bool:
+    """Whether a log begins with a head that was read, and not half of one and half of another."""
+    head = data[: _FILE_HEAD.size]
+    if len(head) < _FILE_HEAD.size or not any(head):
+        return True
+    magic, _, checksum = _FILE_HEAD.unpack(head)
+    return bool(magic == _MAGIC and zlib.crc32(head[:16]) == checksum)
+
+
 def _flushed(fd: int) -> int | None:
     """How far the log was flushed; 0 when it never was, `None` when its head is damaged."""
     for _ in range(_HEAD_READS):

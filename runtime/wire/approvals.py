@@ -6,21 +6,30 @@ from typing import Literal
 
 import msgspec
 
+from ..integers import WireInteger
 from ..store import ApprovalRow, GrantRow
 
 
 class ListApprovals(msgspec.Struct, frozen=True, kw_only=True):
-    """Questions of a session, or of all; by default those that wait."""
+    """Questions of a session, or of all; by default those that wait.
+
+    Those that were asked before the question `before`.
+    """
 
     session_id: str | None = None
     state: str | None = "waiting"
-    limit: int = 100
+    before: str | None = None
+    limit: WireInteger = 100
 
 
 class Approvals(msgspec.Struct, frozen=True):
-    """Questions, the latest first."""
+    """Questions, the latest first; with `has_more`, others were asked before the last one.
+
+    A page ends at `limit`, or at a size.
+    """
 
     approvals: list[ApprovalRow]
+    has_more: bool = False
 
 
 class OneApproval(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,4 +73,4 @@ class AnswerQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     question_id: str
     text: str = ""
-    option: int | None = None
+    option: WireInteger | None = None

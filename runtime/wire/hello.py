@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
+from ..integers import WireInteger
 from ..topics import Topic
 
 
 class Versions(msgspec.Struct, frozen=True):
     """The versions that a client speaks, both ends included."""
 
-    min: int
-    max: int
+    min: WireInteger
+    max: WireInteger
 
 
 class Client(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ..integers import WireInteger
 from ..memories import Memory
 
 
@@ -12,7 +13,7 @@ class ListMemories(msgspec.Struct, frozen=True, kw_only=True):
 
     agent: str | None = None
     before: str | None = None
-    limit: int = 100
+    limit: WireInteger = 100
 
 
 class SearchMemories(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,7 +21,7 @@ class SearchMemories(msgspec.Struct, frozen=True, kw_only=True):
 
     query: str
     agent: str = "general"
-    limit: int = 20
+    limit: WireInteger = 20
 
 
 class Memories(msgspec.Struct, frozen=True):

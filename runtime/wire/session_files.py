@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
+from ..integers import WireInteger
+
 
 class ExportSession(msgspec.Struct, frozen=True, kw_only=True):
     """The next lines of a session's events, behind an event and so many characters of the next line."""
 
     session_id: str
-    after_seq: int = 0
-    offset: int = 0
+    after_seq: WireInteger = 0
+    offset: WireInteger = 0
 
 
 class ExportedPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +37,7 @@ class ImportSessions(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     upload_id: str
-    part: int
+    part: WireInteger
     text: str
     is_last: bool = False
     workspace: str | None = None

@@ -9,8 +9,10 @@ import msgspec
 from ..budget import Budget
 from ..definitions import InputMode
 from ..history import Attachment
+from ..integers import WireInteger
 from ..record_lists import Hit
 from ..store import MessageRow
+from ..turn_options import TurnOptions
 
 
 class NewSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,8 +32,8 @@ class ListSessions(msgspec.Struct, frozen=True, kw_only=True):
     `deleted` says whether deleted ones are left out, are among them, or are all.
     """
 
-    limit: int = 100
-    before: int | None = None
+    limit: WireInteger = 100
+    before: WireInteger | None = None
     agent: str | None = None
     query: str = ""
     deleted: Literal["no", "also", "only"] = "no"
@@ -58,18 +60,22 @@ class ListMessages(msgspec.Struct, frozen=True, kw_only=True):
     """Messages of a session behind the position `after`."""
 
     session_id: str
-    after: int = 0
-    limit: int = 100
+    after: WireInteger = 0
+    limit: WireInteger = 100
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
-    """An input for a session; `mode` is what it is to a turn that runs."""
+    """An input for a session; `mode` is what it is to a turn that runs.
+
+    `options` are for its turn; a preset under which more runs without asking takes an administrator.
+    """
 
     session_id: str
     content: str
     attachments: tuple[Attachment, ...] = ()
     budget: Budget | None = None
     mode: InputMode = InputMode.QUEUE
+    options: TurnOptions | None = None
 
 
 class Ticket(msgspec.Struct, frozen=True):
@@ -81,6 +87,13 @@ class Ticket(msgspec.Struct, frozen=True):
     input_id: str
     seq: int
     turn_id: str | None = None
+
+
+class RunAgain(msgspec.Struct, frozen=True, kw_only=True):
+    """The last turn of a session, by its inputs; with `message_id`, when that is one of its messages."""
+
+    session_id: str
+    message_id: str | None = None
 
 
 class Cancel(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,7 +117,7 @@ class Subscribe(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     session_id: str
-    after_seq: int | None = None
+    after_seq: WireInteger | None = None
     epoch: str | None = None
 
 
@@ -138,7 +151,7 @@ class FindWords(msgspec.Struct, frozen=True, kw_only=True):
     """Words of which each is in one message; no other sign counts."""
 
     query: str
-    limit: int = 20
+    limit: WireInteger = 20
 
 
 class Hits(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ..definitions import CallStatus, ToolDefinition
+from ..integers import WireInteger
 from ..runtime_status import ActorStatus, RuntimeStatus
 from .configuration import ConfigState
 
@@ -62,7 +63,7 @@ class ListCalls(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     name: str | None = None
     status: CallStatus | None = None
-    since_ms: int | None = None
-    until_ms: int | None = None
-    before: int | None = None
-    limit: int = 100
+    since_ms: WireInteger | None = None
+    until_ms: WireInteger | None = None
+    before: WireInteger | None = None
+    limit: WireInteger = 100

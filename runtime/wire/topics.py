@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ..events import Stored
+from ..integers import WireInteger
 from ..topics import Topic
 
 
@@ -15,7 +16,7 @@ class SubscribeTopic(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     topic: Topic
-    after_seq: int | None = None
+    after_seq: WireInteger | None = None
     epoch: str | None = None
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from ..budget import Budget
+from ..integers import WireInteger
 
 
 class GetUsage(msgspec.Struct, frozen=True, kw_only=True):
@@ -14,7 +15,7 @@ class GetUsage(msgspec.Struct, frozen=True, kw_only=True):
 
     by: Literal["call", "turn", "session", "agent", "model", "day"] = "session"
     session_id: str | None = None
-    since_ms: int = 0
+    since_ms: WireInteger = 0
 
 
 class SetBudget(msgspec.Struct, frozen=True, kw_only=True):

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from .runtime.runtime_status import RuntimeStatus as RuntimeStatus
     from .runtime.stream import TextDelta as TextDelta
     from .runtime.stream import ThinkingDelta as ThinkingDelta
+    from .runtime.turn_events import TurnSetAside as TurnSetAside
     from .session_handle import Session as Session
     from .tools.context import ToolContext as ToolContext
     from .tools.tool import tool as tool
@@ -101,6 +102,7 @@ else:
         ".runtime.resource": "Resource",
         ".runtime.runtime_status": "RuntimeStatus",
         ".runtime.stream": "TextDelta ThinkingDelta",
+        ".runtime.turn_events": "TurnSetAside",
         ".session_handle": "Session",
         ".tools.context": "ToolContext",
         ".tools.tool": "tool",

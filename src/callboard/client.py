@@ -29,6 +29,7 @@ from .runtime.record_lists import CallPage, SessionPage
 from .runtime.secrets import Secret
 from .runtime.store import ApprovalRow, CallRow, GrantRow, MessageRow, SessionRow
 from .runtime.topics import Topic
+from .runtime.turn_options import TurnOptions
 from .runtime.wire.approvals import (
     AnswerQuestion,
     Approvals,
@@ -54,6 +55,8 @@ from .runtime.wire.sessions import (
 )
 from .runtime.wire.status import ListCalls, Status, Tools
 
+MAX_APPROVALS = 100
+"""Questions that are listed: more than people answer at once."""
 DEFAULT_URL = "ws://127.0.0.1:8790/ws"
 
 Result = TypeVar("Result")
@@ -120,7 +123,12 @@ class Client(SessionRequests):
 
         Raises:
             CallboardError: What the daemon says is wrong, by its type.
-            NetworkError: The connection broke before the answer came, and there was no key.
+            NetworkError: The connection broke before the answer came, and there was no key; or the
+                daemon is away for minutes.
+            OverloadedError: The daemon ends (of the kind `stopping`), and there was no key, or it did
+                not come back.
+            DeadlineError: The daemon is there, and has not answered for a minute; for what may take
+                long, as `store/backup` does, a quarter of an hour.
         """
         return await self._link.request(method, params, result, key=key)
 
@@ -170,12 +178,14 @@ class Client(SessionRequests):
         *,
         budget: Budget | None = None,
         mode: InputMode | Literal["queue", "steer", "interrupt"] = InputMode.QUEUE,
+        options: TurnOptions | None = None,
     ) -> Ticket:
         """Gives a session an input; on the daemon's record, once, when this returns.
 
-        It waits while the daemon is away.
+        It waits while the daemon is away, or restarts, for two minutes at most.
 
-        `mode` is what it is to a turn that runs; see `Session.submit`.
+        `mode` is what it is to a turn that runs; see `Session.submit`. `options` are what its turn
+        has in the place of the agent's own.
         """
         params = Prompt(
             session_id=session_id,
@@ -183,6 +193,7 @@ class Client(SessionRequests):
             attachments=tuple(attachments),
             budget=budget,
             mode=InputMode(mode),
+            options=options,
         )
         return await self.request("session/prompt", params, Ticket, key=new_id("request"))
 
@@ -218,10 +229,15 @@ class Client(SessionRequests):
         params = Cancel(session_id=session_id, reason=reason)
         return (await self.request("session/cancel", params, Cancelled)).was_running
 
-    def events(self, session_id: str, *, after_seq: int | None = None) -> RemoteEvents:
+    def events(
+        self, session_id: str, *, after_seq: int | None = None, epoch: str | None = None
+    ) -> RemoteEvents:
         """All that happens in a session behind an event, or from now on: enter it, then iterate.
 
-        It goes on by itself over broken connections and restarts of the daemon.
+        It goes on by itself over broken connections and restarts of the daemon, and waits while it is
+        away. Who goes on from a `seq` that was kept gives the `epoch` of it, too: in another store, as
+        a restored backup is one, that is a `ConflictError` of the kind `seq`. What only a later version
+        knows is passed over.
 
         Example:
             async with client.events(session.session_id) as events:
@@ -229,17 +245,18 @@ class Client(SessionRequests):
                 async for event in events:
                     print(event)
         """
-        return RemoteEvents(self._hearing, session_id, after_seq)
+        return RemoteEvents(self._hearing, session_id, after_seq, epoch)
 
     def topic(
         self,
         topic: Topic | Literal["approvals", "sessions", "runtime"],
         *,
         after_seq: int | None = None,
+        epoch: str | None = None,
     ) -> RemoteTopic:
         """What happens in all sessions that concerns a topic: enter it, then iterate.
 
-        Like `events`, it goes on by itself; `after_seq` counts in all topics.
+        Like `events`, it goes on by itself; `after_seq` counts in all topics, and in its `epoch`.
 
         Example:
             async with client.topic("approvals") as topic:
@@ -248,7 +265,7 @@ class Client(SessionRequests):
                 async for event in topic:
                     print(event)
         """
-        return RemoteTopic(self._hearing, Topic(topic), after_seq)
+        return RemoteTopic(self._hearing, Topic(topic), after_seq, epoch)
 
     async def export_session(self, session_id: str) -> bytes:
         """A session and all below it, as a file of JSON Lines."""
@@ -261,10 +278,18 @@ class Client(SessionRequests):
     # ── people ───────────────────────────────────────────────────────────────────────────────────
 
     async def approvals(self, *, state: str | None = "waiting") -> list[ApprovalRow]:
-        """Questions to a person, the latest first."""
-        return (
-            await self.request("approval/list", ListApprovals(state=state), Approvals)
-        ).approvals
+        """Questions to a person, the latest first, at most 100."""
+        rows: list[ApprovalRow] = []
+        has_more = True
+        while has_more and len(rows) < MAX_APPROVALS:  # a page may end at a size
+            params = ListApprovals(
+                state=state,
+                before=rows[-1].approval_id if rows else None,
+                limit=MAX_APPROVALS - len(rows),
+            )
+            page = await self.request("approval/list", params, Approvals)
+            rows, has_more = [*rows, *page.approvals], page.has_more
+        return rows
 
     async def approval(self, approval_id: str, *, arguments: str | None = None) -> ApprovalRequest:
         """A question that waits, as it is put to a person; see `Runtime.approval`."""
@@ -334,7 +359,9 @@ async def connect(url: str = DEFAULT_URL, token: str = "") -> AsyncGenerator[Cli
         token: A credential, as `callboard serve` or `callboard token create` prints it.
 
     Raises:
-        NetworkError: There is no daemon.
+        ValidationError: The URL is none of a daemon.
+        NetworkError: There is no daemon, but nothing or another program.
+        OverloadedError: It starts, or ends, or has no room: come back.
         AuthError: It does not know the token.
 
     Example:
@@ -361,5 +388,6 @@ async def connect(url: str = DEFAULT_URL, token: str = "") -> AsyncGenerator[Cli
     except* CallboardError as group:
         if raised is None:
             raised = group.exceptions[0]
-    if raised is not None:
-        raise raised
+    finally:
+        if raised is not None:
+            raise raised

@@ -38,8 +38,14 @@ class RemoteEvents(RemoteFeed[RemoteEvent]):
     place of all live events that were given since the last one on record.
     """
 
-    def __init__(self, hearing: Hearing, session_id: str, after_seq: int | None) -> None:
-        super().__init__(after_seq)
+    def __init__(
+        self,
+        hearing: Hearing,
+        session_id: str,
+        after_seq: int | None,
+        epoch: str | None = None,
+    ) -> None:
+        super().__init__(after_seq, epoch)
         self.session_id = session_id
         self._hearing = hearing
         self._is_live = False

@@ -9,7 +9,7 @@ from typing import Generic, Self, TypeVar
 
 import trio
 
-from .runtime.errors import CallboardError, NetworkError
+from .runtime.errors import CallboardError, NetworkError, ValidationError
 
 MAX_WAITING_EVENTS = 10_000
 """Events that wait for a reader; past that it is heard anew from the last one, when it has read them."""
@@ -23,12 +23,25 @@ Item = TypeVar("Item")
 class RemoteFeed(ABC, Generic[Item]):
     """Enter it, then iterate. What comes is told by the connection, which never waits for a reader.
 
+    Args:
+        after_seq: The last event that is known already; `None` for all of them.
+        epoch: The store in which that counts.
+
     Attributes:
         seq: Of the last event on record that was given, or 0.
+        epoch: The store in which it counts: who keeps the one keeps both. Empty before it is entered.
     """
 
-    def __init__(self, after_seq: int | None) -> None:
+    def __init__(self, after_seq: int | None, epoch: str | None) -> None:
+        if after_seq and epoch is None:
+            raise ValidationError(
+                f"after_seq={after_seq} counts in one store, and a restored backup is another: say "
+                "which with epoch=, by the `epoch` of the events from which it was kept, or of "
+                "`client.welcome`",
+                field="epoch",
+            )
         self.seq = 0
+        self.epoch = epoch or ""
         self._taken_seq = after_seq
         self._items: deque[Item] = deque()
         self._wake = trio.Event()
@@ -82,6 +95,11 @@ class RemoteFeed(ABC, Generic[Item]):
         self._take(item)
         self._items.append(item)
         self._wake.set()
+
+    def pass_over(self, seq: int) -> None:
+        """Takes note of an event on record that nobody here understands."""
+        if self._is_heard and (self._taken_seq is None or seq == self._taken_seq + 1):
+            self._taken_seq = seq
 
     def lost(self) -> None:
         """The subscription is gone: it is made again when what waits has been read."""

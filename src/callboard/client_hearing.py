@@ -8,6 +8,13 @@ import msgspec
 
 from .client_events import RemoteEvent, RemoteEvents
 from .client_link import Link
+from .client_reading import (
+    UnknownUpdate,
+    read_params,
+    read_snapshot,
+    read_topic_update,
+    read_update,
+)
 from .client_topics import RemoteTopic
 from .runtime.errors import CallboardError, ConflictError
 from .runtime.rpc import RpcError, error_from
@@ -22,7 +29,7 @@ from .runtime.wire.topics import (
     TopicCurrent,
     TopicUpdate,
 )
-from .runtime.wire.updates import Snapshot, Update
+from .runtime.wire.updates import Update
 
 
 class _LostSession(msgspec.Struct, frozen=True):
@@ -54,21 +61,21 @@ class ClientHearing:
         """See `Listener`."""
         match method:
             case "session/update":
-                update = msgspec.json.decode(params, type=Update)
-                self._tell(update.session_id, update.known())
+                self._tell_update(read_update(params, self.link.url))
             case "session/snapshot":
-                snapshot = msgspec.json.decode(params, type=Snapshot)
+                snapshot = read_snapshot(params, self.link.url)
                 self._tell(snapshot.session_id, snapshot)
             case "session/lost":
-                session = msgspec.json.decode(params, type=_LostSession)
+                session = read_params(params, _LostSession, self.link.url)
                 if (events := self._sessions.get(session.session_id)) is not None:
                     events.fail(error_from(session.error))
             case "topic/update":
-                self._tell_topic(msgspec.json.decode(params, type=TopicUpdate))
+                if (told := read_topic_update(params)) is not None:
+                    self._tell_topic(told)
             case "topic/current":
-                self._tell_topic(msgspec.json.decode(params, type=TopicCurrent))
+                self._tell_topic(read_params(params, TopicCurrent, self.link.url))
             case "topic/lost":
-                topic = msgspec.json.decode(params, type=_LostTopic)
+                topic = read_params(params, _LostTopic, self.link.url)
                 if (feed := self._topics.get(topic.topic)) is not None:
                     feed.fail(error_from(topic.error))
             case _:
@@ -97,6 +104,12 @@ class ClientHearing:
     def _feeds(self) -> list[RemoteEvents | RemoteTopic]:
         return [*self._sessions.values(), *self._topics.values()]
 
+    def _tell_update(self, update: Update | UnknownUpdate) -> None:
+        if isinstance(update, Update):
+            self._tell(update.session_id, update.known())
+        elif update.seq is not None and update.session_id in self._sessions:
+            self._sessions[update.session_id].pass_over(update.seq)
+
     def _tell(self, session_id: str, event: RemoteEvent) -> None:
         if (events := self._sessions.get(session_id)) is not None:
             events.put(event)
@@ -115,8 +128,12 @@ class ClientHearing:
                 f"this client hears {events.session_id} already: read it in one place, or connect "
                 "a second time"
             )
-        params = Subscribe(session_id=events.session_id, after_seq=after_seq)
-        return (await self.link.request("session/subscribe", params, Subscribed)).seq
+        params = Subscribe(
+            session_id=events.session_id, after_seq=after_seq, epoch=events.epoch or None
+        )
+        seq = (await self.link.request("session/subscribe", params, Subscribed)).seq
+        self._note_epoch(events)
+        return seq
 
     def drop(self, events: RemoteEvents) -> bool:
         """See `Hearing`; gives whether it was heard."""
@@ -144,8 +161,13 @@ class ClientHearing:
 
     async def subscribe_topic(self, feed: RemoteTopic, after_seq: int | None) -> int:
         """See `TopicHearing`."""
-        params = SubscribeTopic(topic=feed.topic, after_seq=after_seq)
-        return (await self.link.request("topic/subscribe", params, SubscribedTopic)).seq
+        params = SubscribeTopic(topic=feed.topic, after_seq=after_seq, epoch=feed.epoch or None)
+        seq = (await self.link.request("topic/subscribe", params, SubscribedTopic)).seq
+        self._note_epoch(feed)
+        return seq
+
+    def _note_epoch(self, feed: RemoteEvents | RemoteTopic) -> None:
+        feed.epoch = feed.epoch or self._epoch or ""
 
     def drop_topic(self, feed: RemoteTopic) -> bool:
         """See `TopicHearing`; gives whether it was heard."""

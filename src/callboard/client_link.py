@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import importlib.metadata
 import random
-from typing import Any, Protocol, TypeVar
-from urllib.parse import urlsplit
+from typing import Protocol, TypeVar
 
 import msgspec
 import trio
 import trio_websocket
+from wsproto.utilities import LocalProtocolError
 
+from .client_address import authorization, read_address
+from .client_reading import read_frame, read_params, read_result
+from .client_refusal import HANDSHAKE_FAILURES, farewell, refusal
+from .client_silence import wait_silent
 from .client_stream import WatchedStream, open_stream
 from .runtime.errors import (
     AuthError,
     CallboardError,
     ConflictError,
+    DeadlineError,
     NetworkError,
     OverloadedError,
+    ValidationError,
 )
-from .runtime.rpc import PROTOCOL, ServerFrame, error_from
+from .runtime.rpc import PROTOCOL, error_from
 from .runtime.secrets import Secret
 from .runtime.wire.hello import Client, Hello, Versions, Welcome
 
@@ -28,12 +34,36 @@ CONNECT_SECONDS = 10.0
 FIRST_PAUSE_SECONDS = 0.05
 LAST_PAUSE_SECONDS = 5.0
 """Between attempts to connect again: doubled from the first to the last."""
-SEND_SECONDS = 10.0
-"""For the daemon to take one request."""
+ANSWER_SECONDS = 60.0
+"""For the answer to a request, over a connection that is there."""
+LONG_ANSWER_SECONDS = 900.0
+"""For those that may take long: a backup, the end of a turn, the models of a provider."""
+LONG_METHODS = frozenset(
+    {
+        "approval/get",
+        "call/cancel",
+        "config/reload",
+        "model/list",
+        "model/refresh",
+        "policy/check",
+        "provider/test",
+        "session/cancel",
+        "session/delete",
+        "session/import",
+        "session/purge",
+        "session/search",
+        "session/undo",
+        "store/backup",
+        "usage/get",
+    }
+)
+AWAY_SECONDS = 120.0
+"""That a request waits for a daemon that is away: it may end turns, and begin anew, meanwhile."""
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 """Of one message of the daemon: what it may be set to send at most."""
 
 BROKE = "the connection to the daemon broke; whether the request was done is not known"
+CLOSED = "this client has ended: ask inside of its `async with callboard.connect(…)`"
 
 Result = TypeVar("Result")
 
@@ -82,60 +112,77 @@ class Link:
         listener: Hears what the daemon says by itself.
 
     Attributes:
+        url: As it is shown.
         welcome: What the daemon said of itself, by the latest connection.
+
+    Raises:
+        ValidationError: The URL is none of a daemon.
+        AuthError: The token can't be one.
     """
 
     def __init__(self, url: str, token: Secret, listener: Listener) -> None:
-        self._url = url
-        self._token = token
+        self._address = read_address(url)
+        self._authorization = authorization(token)
         self._listener = listener
+        self._connection = trio.CancelScope()
+        self._gone = trio.Event()
         self._socket: trio_websocket.WebSocketConnection | None = None
         self._there = trio.Event()
         self._asked: dict[int, _Asked] = {}
         self._last_id = 0
         self._failure: CallboardError | None = None
+        self.url = self._address.url
         self.welcome: Welcome | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:  # noqa: ASYNC128
         """Keeps connected until cancelled; raises why the first attempt failed."""
-        pause, is_first = FIRST_PAUSE_SECONDS, True
-        while True:
-            failure = await self._serve_once(task_status if is_first else None)
-            if failure is None:
-                pause, is_first = FIRST_PAUSE_SECONDS, False
-            elif is_first or isinstance(failure, AuthError | ConflictError):
-                self._end(failure)
-                if is_first:
+        pause = FIRST_PAUSE_SECONDS
+        try:
+            while True:
+                failure = await self._serve_once(task_status)
+                if failure is None:
+                    pause = FIRST_PAUSE_SECONDS
+                elif self.welcome is None:
                     raise failure
-                return
-            await trio.sleep(pause * random.uniform(0.5, 1.0))  # not all clients at once
-            pause = min(2 * pause, LAST_PAUSE_SECONDS)
+                elif isinstance(failure, AuthError | ConflictError):
+                    self._end(failure)
+                    return
+                await trio.sleep(pause * random.uniform(0.5, 1.0))  # not all clients at once
+                pause = min(2 * pause, LAST_PAUSE_SECONDS)
+        finally:
+            if self._failure is None:
+                self._end(ConflictError(CLOSED))
 
-    async def _serve_once(self, started: trio.TaskStatus[None] | None) -> CallboardError | None:
-        """One connection from its beginning to its end; gives why there was none."""
+    async def _serve_once(self, task_status: trio.TaskStatus[None]) -> CallboardError | None:
+        """One connection from its beginning to its end; gives what was wrong with it."""
+        failure: CallboardError | None = NetworkError(
+            f"the daemon at {self.url} says nothing, or hangs up"
+        )
         try:
             with trio.fail_after(CONNECT_SECONDS):
-                stream = await open_stream(self._url)
-        except (OSError, trio.TooSlowError) as error:
-            why = str(error) or "it is silent"
-            return NetworkError(f"there is no daemon at {self._url}: {why}")
-        failure: CallboardError | None = NetworkError(
-            f"the daemon at {self._url} says nothing, or hangs up"
-        )
+                stream = await open_stream(self._address)
+        except trio.TooSlowError:
+            return failure
+        except NetworkError as error:
+            return error
         patience = trio.CancelScope(deadline=trio.current_time() + CONNECT_SECONDS)
+        watched = WatchedStream(stream, patience.cancel)
         try:
             async with trio.open_nursery() as nursery:
+                self._connection = nursery.cancel_scope
+                is_first = self.welcome is None
                 with patience:
-                    watched = WatchedStream(stream, patience.cancel)
                     failure = await self._connect(watched, nursery)
                 if failure is None:
+                    watched.allow_all()
                     self._listener.connected()
-                    if started is not None:
-                        started.started()
-                    await self._read()
+                    if is_first:
+                        task_status.started()
+                    nursery.start_soon(self._cut_when_silent, watched, name="client silence")
+                    failure = await self._read()
                 nursery.cancel_scope.cancel(reason="the connection has ended")
-        except* trio_websocket.HandshakeError as group:  # raised by the library's own task
-            failure = _rejected(self._url, _innermost(group))
+        except* HANDSHAKE_FAILURES as group:  # raised by the library's own task
+            failure = refusal(self.url, group)
         finally:
             self._lose()
             await trio.aclose_forcefully(stream)
@@ -163,42 +210,71 @@ class Link:
 
         Raises:
             CallboardError: What the daemon says is wrong, by its type.
-            NetworkError: The connection broke before the answer came.
+            NetworkError: The connection broke before the answer came, or the daemon is away.
+            DeadlineError: The daemon is there, and does not answer.
         """
         text = _params_text(params, key)
+        deadline = trio.current_time() + AWAY_SECONDS
+        refused: OverloadedError | None = None
         while True:
-            await self._there.wait()
-            if self._failure is not None:
-                raise self._failure
+            await self._wait_there(method, deadline, refused)
+            gone = self._gone
             try:
-                raw = await self._ask(method, text)
-                break
+                return read_result(await self._ask(method, text), result, method, self.url)
             except ConnectionBroke:
-                if key is None:
+                if key is None or trio.current_time() > deadline:
                     raise
-        decoded: Any = msgspec.json.decode(raw, type=result)
-        return decoded  # type: ignore[no-any-return]
+            except OverloadedError as error:
+                if key is None or error.kind != "stopping":
+                    raise
+                refused = error
+            if refused is not None:
+                with trio.move_on_at(deadline):
+                    await gone.wait()
+                if not gone.is_set():
+                    raise refused
+
+    async def _wait_there(
+        self, method: str, deadline: float, refused: OverloadedError | None
+    ) -> None:
+        """Waits for a connection; raises why there is none, and will be none.
+
+        Of what was `refused` for a while that is the reason: it was not done, and can be asked again.
+        """
+        with trio.move_on_at(deadline):
+            await self._there.wait()
+            while self._failure is None and not self.is_connected:  # lost again meanwhile
+                await self._there.wait()
+        if self._failure is None and self.is_connected:
+            return
+        raise (
+            refused
+            or self._failure
+            or NetworkError(
+                f"{method}: the daemon at {self.url} is away, for {AWAY_SECONDS:g} seconds by now. Ask "
+                "again when it is back."
+            )
+        )
 
     # ── the connection ───────────────────────────────────────────────────────────────────────────
 
     async def _connect(self, stream: WatchedStream, nursery: trio.Nursery) -> CallboardError | None:
         """Shakes hands and says hello; gives why that failed."""
-        where = urlsplit(self._url)
-        authorization = f"Bearer {self._token.reveal()}".encode()
         try:
             self._socket = await trio_websocket.wrap_client_stream(
                 nursery,
                 stream,  # type: ignore[arg-type]  # any stream will do
-                where.netloc,
-                where.path or "/",
-                extra_headers=[(b"authorization", authorization)],
+                self._address.host_header,
+                self._address.path,
+                extra_headers=self._authorization,
                 max_message_size=MAX_MESSAGE_BYTES,
             )
             self.welcome = await self._hello(self._socket)
         except trio_websocket.ConnectionClosed as error:
-            return NetworkError(f"there is no callboard at {self._url}: {error}")
+            return farewell(self.url, error)
         except CallboardError as error:
             return error
+        self._gone = trio.Event()
         self._there.set()
         return None
 
@@ -207,22 +283,30 @@ class Link:
             Versions(PROTOCOL, PROTOCOL),
             Client("callboard", importlib.metadata.version("callboard")),
         )
-        await socket.send_message(_request_text("hello", "initialize", _params_text(hello)))
-        answer = msgspec.json.decode(await socket.get_message(), type=ServerFrame)
+        await _send(socket, _request_text("hello", "initialize", _params_text(hello)))
+        answer = read_frame(await socket.get_message(), self.url)
         if answer.error is not None:
             raise error_from(answer.error)
-        return msgspec.json.decode(answer.result, type=Welcome)
+        return read_params(answer.result, Welcome, self.url)
 
-    async def _read(self) -> None:
+    async def _read(self) -> CallboardError | None:
+        """Takes what comes until it ends; gives what was wrong when it is what no daemon says."""
         assert self._socket is not None
         try:
             while True:
                 self._take(await self._socket.get_message())
         except trio_websocket.ConnectionClosed:
-            return
+            return None
+        except NetworkError as error:
+            return error
+
+    async def _cut_when_silent(self, stream: WatchedStream) -> None:
+        assert self._socket is not None
+        await wait_silent(self._socket, stream)
+        self._connection.cancel(reason="the connection is silent")
 
     def _take(self, message: str | bytes) -> None:
-        frame = msgspec.json.decode(message, type=ServerFrame)
+        frame = read_frame(message, self.url)
         if frame.method is not None:
             self._listener.hear(frame.method, frame.params)
         elif isinstance(frame.id, int) and (asked := self._asked.pop(frame.id, None)) is not None:
@@ -234,6 +318,7 @@ class Link:
 
     def _lose(self) -> None:
         self._socket = None
+        self._gone.set()
         if self._there.is_set():  # or others wait for it still
             self._there = trio.Event()
         waiting, self._asked = self._asked, {}
@@ -246,25 +331,48 @@ class Link:
             raise ConnectionBroke(BROKE)
         self._last_id += 1
         number = self._last_id
+        text = _request_text(number, method, params)
+        self._check_size(method, len(text))
         asked = self._asked[number] = _Asked()
+        seconds = LONG_ANSWER_SECONDS if method in LONG_METHODS else ANSWER_SECONDS
         try:
-            await _send(socket, _request_text(number, method, params))
-            await asked.done.wait()
+            with trio.fail_after(seconds):
+                await _send(socket, text)
+                await asked.done.wait()
         except trio_websocket.ConnectionClosed:
             raise ConnectionBroke(BROKE) from None
+        except trio.TooSlowError:
+            raise DeadlineError(
+                f"{method}: the daemon at {self.url} is there, and has not answered for {seconds:g} "
+                "seconds. Whether it was done is not known: look before asking again."
+            ) from None
         finally:
             self._asked.pop(number, None)
         if asked.error is not None:
             raise asked.error
         return asked.result
 
+    def _check_size(self, method: str, size: int) -> None:
+        """Raises `ValidationError` for what the daemon would close the connection for."""
+        assert self.welcome is not None
+        most = self.welcome.limits.max_frame_bytes
+        if size > most:
+            raise ValidationError(
+                f"{method}: the request has {size} bytes, and the daemon at {self.url} takes {most} at "
+                "most: send less at a time, or raise [server] max_frame_bytes there"
+            )
 
-async def _send(socket: trio_websocket.WebSocketConnection, text: str) -> None:
-    """Sends a frame whole, whoever is cancelled: after half of one nobody understands the rest."""
-    with trio.move_on_after(SEND_SECONDS, shield=True):
-        await socket.send_message(text)
-        return
-    raise ConnectionBroke(BROKE)
+
+async def _send(socket: trio_websocket.WebSocketConnection, text: bytes) -> None:
+    """Sends a frame whole, whoever is cancelled: after half of one nobody understands the rest.
+
+    It is bounded by what `WatchedStream` waits for.
+    """
+    with trio.CancelScope(shield=True):
+        try:
+            await socket.send_message(text.decode())
+        except LocalProtocolError:  # the daemon has closed, and the library is about to see it
+            raise ConnectionBroke(BROKE) from None
 
 
 def _params_text(params: msgspec.Struct, key: str | None = None) -> msgspec.Raw:
@@ -275,23 +383,6 @@ def _params_text(params: msgspec.Struct, key: str | None = None) -> msgspec.Raw:
     return msgspec.Raw(data)
 
 
-def _request_text(number: int | str, method: str, params: msgspec.Raw) -> str:
+def _request_text(number: int | str, method: str, params: msgspec.Raw) -> bytes:
     request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-    return msgspec.json.encode(request).decode()
-
-
-def _innermost(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
-def _rejected(url: str, error: BaseException) -> CallboardError:
-    if not isinstance(error, trio_websocket.ConnectionRejected):
-        return NetworkError(f"there is no callboard at {url}: {error}")
-    said = (error.body or b"").decode(errors="replace").strip() or f"status {error.status_code}"
-    if error.status_code == 401:
-        return AuthError(f"{url}: {said}")
-    if error.status_code in (429, 503):
-        return OverloadedError(f"{url}: {said}")
-    return NetworkError(f"{url} refuses this client: {said}")
+    return msgspec.json.encode(request)

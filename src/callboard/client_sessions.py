@@ -12,6 +12,7 @@ from .client_files import fetch_file, send_file
 from .runtime.budget import Budget
 from .runtime.channel import UserQuestion
 from .runtime.definitions import Agent
+from .runtime.identity import new_id
 from .runtime.record_lists import Hit, SessionPage
 from .runtime.undo_report import ChangedCall, UndoReport
 from .runtime.wire.agents import Agents, OneAgent
@@ -26,8 +27,10 @@ from .runtime.wire.sessions import (
     ListSessions,
     OneSession,
     Rename,
+    RunAgain,
     SetAgent,
     SomeSessions,
+    Ticket,
 )
 from .runtime.wire.usage import GetUsage, SetBudget
 from .runtime.wire.workspaces import Changes, UndoChanges
@@ -119,6 +122,20 @@ class SessionRequests(ABC):
         They work in `workspace`, below one of the daemon's roots, or in a folder of their own.
         """
         return await send_file(self, file, workspace)
+
+    # ── the last turn once more ──────────────────────────────────────────────────────────────────
+
+    async def retry(self, session_id: str, *, message_id: str | None = None) -> Ticket:
+        """Runs the last turn again, which was not answered; see `Session.retry`."""
+        return await self._again("session/retry", session_id, message_id)
+
+    async def regenerate(self, session_id: str, *, message_id: str | None = None) -> Ticket:
+        """Has the last turn answered anew; see `Session.regenerate`."""
+        return await self._again("session/regenerate", session_id, message_id)
+
+    async def _again(self, method: str, session_id: str, message_id: str | None) -> Ticket:
+        params = RunAgain(session_id=session_id, message_id=message_id)
+        return await self.request(method, params, Ticket, key=new_id("request"))
 
     # ── what happened in one, and what may ───────────────────────────────────────────────────────
 

@@ -1,13 +1,22 @@
-"""The bytes below a client's websocket: TCP or TLS, and a word when they end."""
+"""The bytes below a client's websocket: TCP or TLS, when they came last, and a word when they end."""
 
 from __future__ import annotations
 
+import math
+import socket
+import ssl
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
 import trio
 
-from .runtime.errors import ValidationError
+from .client_address import Address
+from .runtime.errors import NetworkError
+
+HANDSHAKE_BYTES = 256 * 1024
+"""Of an answer to the handshake and to the first request: it may be a page of another program."""
+PIECE_BYTES = 64 * 1024
+SEND_SECONDS = 10.0
+"""For the daemon to take a piece of what is sent, as long as it waits for a client by itself."""
 
 
 class WatchedStream(trio.abc.Stream):
@@ -18,11 +27,21 @@ class WatchedStream(trio.abc.Stream):
     Args:
         stream: Where the bytes come from and go to.
         tell_end: Called when nothing more will come.
+
+    Attributes:
+        heard_at: When something came last, by trio's clock.
+        allowance: How many bytes may come yet; then it has ended.
     """
 
     def __init__(self, stream: trio.abc.Stream, tell_end: Callable[[], None]) -> None:
         self._stream = stream
         self._tell_end = tell_end
+        self.heard_at = trio.current_time()
+        self.allowance: float = HANDSHAKE_BYTES
+
+    def allow_all(self) -> None:
+        """Whoever speaks there is known: what comes is bounded by message from now on."""
+        self.allowance = math.inf
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """See `trio.abc.ReceiveStream`."""
@@ -31,13 +50,23 @@ class WatchedStream(trio.abc.Stream):
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             self._tell_end()
             raise
-        if not data:
+        self.heard_at = trio.current_time()
+        self.allowance -= len(data)
+        if not data or self.allowance < 0:
             self._tell_end()
+            return b""
         return data
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """See `trio.abc.SendStream`."""
-        await self._stream.send_all(data)
+        """See `trio.abc.SendStream`; who takes no piece of it for `SEND_SECONDS` is gone."""
+        rest = memoryview(data)
+        try:
+            while rest:
+                with trio.fail_after(SEND_SECONDS):
+                    await self._stream.send_all(rest[:PIECE_BYTES])
+                rest = rest[PIECE_BYTES:]
+        except trio.TooSlowError:
+            raise trio.BrokenResourceError("nobody takes what is sent") from None
 
     async def wait_send_all_might_not_block(self) -> None:
         """See `trio.abc.SendStream`."""
@@ -48,18 +77,37 @@ class WatchedStream(trio.abc.Stream):
         await self._stream.aclose()
 
 
-async def open_stream(url: str) -> trio.abc.Stream:
-    """TCP, or TLS over it; raises `OSError`."""
-    where = urlsplit(url)
-    if where.scheme not in ("ws", "wss") or where.hostname is None:
-        raise ValidationError(f"{url!r} is no URL of a daemon, like ws://127.0.0.1:8790/ws")
-    port = where.port or (443 if where.scheme == "wss" else 80)
-    if where.scheme == "ws":
-        return await trio.open_tcp_stream(where.hostname, port)
-    stream = await trio.open_ssl_over_tcp_stream(where.hostname, port, https_compatible=True)
+async def open_stream(address: Address) -> trio.abc.Stream:
+    """TCP, or TLS over it; raises `NetworkError`."""
     try:
-        await stream.do_handshake()
+        stream = await trio.open_tcp_stream(address.host, address.port)
+    except socket.gaierror as error:
+        raise NetworkError(
+            f"there is no daemon at {address.url}: nobody knows the host {address.host} "
+            f"({error.strerror})",
+            stage="name",
+        ) from error
+    except OSError as error:
+        raise NetworkError(
+            f"there is no daemon at {address.url}: {error}. Start it with `callboard serve`, or look "
+            "where it is with `callboard status`.",
+            stage="connect",
+        ) from error
+    if not address.is_tls:
+        return stream
+    secured = trio.SSLStream(
+        stream, ssl.create_default_context(), server_hostname=address.host, https_compatible=True
+    )
+    try:
+        await secured.do_handshake()
+    except trio.BrokenResourceError as error:
+        await trio.aclose_forcefully(secured)
+        raise NetworkError(
+            f"no TLS connection to {address.url}: {error.__cause__ or 'it hangs up'}. A daemon "
+            "without TLS has a URL with ws://.",
+            stage="tls",
+        ) from error
     except BaseException:
-        await trio.aclose_forcefully(stream)
+        await trio.aclose_forcefully(secured)
         raise
-    return stream
+    return secured

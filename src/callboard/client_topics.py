@@ -39,8 +39,14 @@ class RemoteTopic(RemoteFeed[RemoteTopicEvent]):
     and behind a broken connection.
     """
 
-    def __init__(self, hearing: TopicHearing, topic: Topic, after_seq: int | None) -> None:
-        super().__init__(after_seq)
+    def __init__(
+        self,
+        hearing: TopicHearing,
+        topic: Topic,
+        after_seq: int | None,
+        epoch: str | None = None,
+    ) -> None:
+        super().__init__(after_seq, epoch)
         self.topic = topic
         self._hearing = hearing
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import trio
 
 from .actors.people import Approver
+from .actors.session_keeping import checked_title
 from .approval_access import ApprovalAccess
 from .config.files import config_folder
 from .config.policy import PolicyBook
@@ -44,6 +45,7 @@ from .runtime.inbox import EventInboxes
 from .runtime.mailbox import Mailbox
 from .runtime.memory_store import open_memory_store
 from .runtime.messages import CreateSession, DirectoryMessage
+from .runtime.own_folders import OwnFolders
 from .runtime.record_lists import Hit, Search
 from .runtime.request_key import RequestKey
 from .runtime.store import SessionRow, Store, StoreReader
@@ -220,7 +222,7 @@ class Runtime(ModelAccess, ApprovalAccess):
         created = SessionCreated(
             agent=agent,
             workspace=str(folder),
-            title=title,
+            title=checked_title(title),
             model=model,
             budget=checked_budget(budget),
             request=request,
@@ -297,6 +299,7 @@ def _configured(
         "prices": PriceTable(settings.prices),
         "skills": SkillShelf(folder),
         "versions": VersionStore(folder),
+        "folders": OwnFolders(folder),
         "memory_index": memory_index(settings.memory, folder),
     }
 

@@ -62,6 +62,7 @@ from .runtime.messages import (
     JournalMessage,
     StopSessions,
 )
+from .runtime.own_folders import OwnFolders
 from .runtime.store import Store
 from .runtime.supervisor import Supervisor
 from .runtime.version_log import VersionStore
@@ -102,6 +103,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         sandbox: Where programs run, or `None` where none may.
         workshop: What development tools are given, or `None` for nothing.
         versions: Where what calls change in files is kept.
+        folders: Those that are made for sessions, and go with them.
         memory_index: What finds memories by their meaning, or `None` where words are enough; closed
             by the host.
         settings: What all this follows from, for who changes it later; see `reconfiguring`.
@@ -127,6 +129,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: Sandbox | None = None
     workshop: Workshop | None = None
     versions: VersionStore = msgspec.field(default_factory=lambda: VersionStore(None))
+    folders: OwnFolders = msgspec.field(default_factory=lambda: OwnFolders(None))
     memory_index: MemoryIndex | None = None
     settings: Settings = Settings()
     remake_agents: Callable[[Settings], Mapping[str, Agent]] | None = None
@@ -180,7 +183,7 @@ class Host:
         self.questions = UserQuestions(self.journal, plan.limits.approval_seconds)
         end = (plan.sandbox or NoPrograms()).end_session
         self.keeping = SessionKeeping(
-            self.journal, self.directory, plan.store, plan.versions, plan.agents, end
+            self.journal, self.directory, plan.store, plan.versions, plan.folders, plan.agents, end
         )
         self.undoing = self._undoing()
         self.titles = Titles(self._session_services())

@@ -48,6 +48,14 @@ class Session:
         turn = self._portal.call(self._session.resume)
         return None if turn is None else Turn(self._portal, turn)
 
+    def retry(self, message_id: str | None = None) -> Turn:
+        """The last turn once more, as `callboard.Session.retry` gives it."""
+        return Turn(self._portal, self._session.retry(message_id))
+
+    def regenerate(self, message_id: str | None = None) -> Turn:
+        """Another answer of the last turn, as `callboard.Session.regenerate` gives it."""
+        return Turn(self._portal, self._session.regenerate(message_id))
+
     def run(
         self, text: str, attachments: Iterable[Attachment] = (), *, budget: Budget | None = None
     ) -> str:

@@ -17,7 +17,7 @@ from .runtime.history import Attachment
 from .runtime.messages import AppendEvents, CancelTurn, InputTicket, SubmitInput
 from .runtime.request_key import RequestKey
 from .runtime.undo_report import ChangedCall, UndoReport
-from .turn_handle import Turn, checked_text, left_turn
+from .turn_handle import Turn, checked_text, left_turn, turn_again
 
 
 class Session:
@@ -131,6 +131,38 @@ class Session:
             if row.turn_id is None or row.source is not InputSource.PERSON:
                 return left_turn(self._host, self.session_id)
         return None
+
+    def retry(self, message_id: str | None = None) -> Turn:
+        """The last turn once more, which failed, was cancelled or else not answered: enter it.
+
+        What the person said is not said twice: what came of it before is set aside (`TurnSetAside`),
+        stays on record, and is read by the model no more. What tools did is not undone; `undo` takes
+        back changes of files.
+
+        Args:
+            message_id: A message of that turn, for who must not mean another one.
+
+        Entering it raises:
+            ConflictError: A turn runs or waits, or the last one was answered.
+            NotFoundError: The message is not of the last turn.
+
+        Example:
+            async with session.prompt("What time is it in Tokyo?"):
+                pass  # leaving it cancels it
+            async with session.retry() as turn:
+                print(await turn.answer())
+        """
+        return turn_again(self._host, self.session_id, "retry", message_id)
+
+    def regenerate(self, message_id: str | None = None) -> Turn:
+        """The last turn once more, for another answer; the one before is set aside. See `retry`.
+
+        Example:
+            print(await session.run("What time is it in Tokyo?"))
+            async with session.regenerate() as turn:
+                print(await turn.answer())
+        """
+        return turn_again(self._host, self.session_id, "regenerate", message_id)
 
     async def run(
         self, text: str, attachments: Iterable[Attachment] = (), *, budget: Budget | None = None

@@ -26,10 +26,11 @@ from .runtime.events import (
 )
 from .runtime.history import Attachment
 from .runtime.mailbox import Reply
-from .runtime.messages import CancelTurn, InputTicket, ResumeTurn, SubmitInput
+from .runtime.messages import CancelTurn, InputTicket, RerunTurn, ResumeTurn, SubmitInput
 from .runtime.stream import AnyStreamEvent
 from .runtime.subscription import Subscription
 from .runtime.turn_answer import error_of_turn, text_of_answer
+from .runtime.turn_events import RerunWay
 
 LEAVE_SECONDS = 15.0
 """How long leaving a turn's block waits for the turn to be gone, even when itself cancelled."""
@@ -78,6 +79,7 @@ class Turn:
         self._host = host
         self._session_id = session_id
         self._is_left = False
+        self._again: tuple[RerunWay, str | None] | None = None
         self._is_entered = False
         self._subscription = Subscription()
         self._events: deque[TurnEvent | Stored] = deque()
@@ -87,10 +89,19 @@ class Turn:
         self.at_ms = 0
         self.ended: TurnEnded | None = None
 
-    def _begin(self, reply: Reply[InputTicket]) -> SubmitInput | ResumeTurn:
+    def _begin(self, reply: Reply[InputTicket]) -> SubmitInput | RerunTurn | ResumeTurn:
         session_id, subscription = self._session_id, self._subscription
         if self._is_left:
             return ResumeTurn(session_id=session_id, subscription=subscription, reply=reply)
+        if self._again is not None:
+            why, message_id = self._again
+            return RerunTurn(
+                session_id=session_id,
+                why=why,
+                message_id=message_id,
+                subscription=subscription,
+                reply=reply,
+            )
         return SubmitInput(
             session_id=session_id,
             text=self._text,
@@ -235,4 +246,11 @@ def left_turn(host: Host, session_id: str) -> Turn:
     """The turn of a session that was suspended, or goes on by itself: entering it resumes it."""
     turn = Turn(host, session_id, "(left)")
     turn._is_left = True
+    return turn
+
+
+def turn_again(host: Host, session_id: str, why: RerunWay, message_id: str | None) -> Turn:
+    """The last turn of a session once more: entering it sets that aside."""
+    turn = Turn(host, session_id, "(again)")
+    turn._again = why, message_id
     return turn

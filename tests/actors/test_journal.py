@@ -10,11 +10,13 @@ from scene import Scene, assert_sound, open_scene
 from callboard.actors.journal import MAX_GROUP
 from callboard.runtime.errors import (
     ActorStopped,
+    CallboardError,
     ConflictError,
     InternalError,
     NotFoundError,
     StorageError,
     StorageFull,
+    ValidationError,
 )
 from callboard.runtime.events import SessionCreated, Stored, TitleSet
 from callboard.runtime.messages import AppendEvents
@@ -131,11 +133,12 @@ async def test_a_store_that_fails_fails_its_group_and_the_journal_goes_on() -> N
     ("fault", "ends"),
     [
         pytest.param(StorageFull("no space"), False, id="a full disk is waited out"),
+        pytest.param(ValidationError("a number"), False, id="what can't be stored is refused"),
         pytest.param(StorageError("it is corrupt"), True, id="a failing one ends the runtime"),
     ],
 )
 async def test_a_fault_that_does_not_pass(
-    fault: StorageError, ends: bool, autojump_clock: trio.testing.MockClock
+    fault: CallboardError, ends: bool, autojump_clock: trio.testing.MockClock
 ) -> None:
     scene = await ready()
     scene.fake.refuse = lambda _: fault
@@ -143,7 +146,7 @@ async def test_a_fault_that_does_not_pass(
     async def ask_often() -> None:
         async with open_scene(scene, "journal"):
             for number in range(20):
-                with pytest.raises((StorageError, ActorStopped)):
+                with pytest.raises((StorageError, ValidationError, ActorStopped)):
                     await scene.append("s1", title(number))
                 await trio.sleep(1)
             scene.fake.refuse = lambda _: None

@@ -111,6 +111,9 @@ BAD = {
     "begun twice": lines_of(BEGUN[0], BEGUN[0]),
     "not begun": lines_of(*BEGUN[1:]),
     "a turn of no input": lines_of(BEGUN[0], BEGUN[2]),
+    "a number beyond 64 bits": lines_of(
+        *BEGUN, TurnEnded(turn_id="t1", outcome="answered", duration_ms=2**63)
+    ),
 }
 
 
@@ -121,6 +124,21 @@ async def test_a_broken_file_is_refused_whole(name: str, tmp_path: Path) -> None
             await keeping_of(runtime).import_lines(BAD[name], str(tmp_path))
         assert await runtime.sessions() == []
         assert await keeping_of(runtime).import_lines(GOOD, str(tmp_path))
+
+
+async def test_the_largest_numbers_of_a_file_are_harmless(tmp_path: Path) -> None:
+    ended = TurnEnded(turn_id="t1", outcome="answered", duration_ms=2**63 - 1)
+    second = (
+        InputAccepted(input_id="i2", text="Again."),
+        TurnStarted(turn_id="t2", input_ids=("i2",), provider="p", model="m"),
+        TurnEnded(turn_id="t2", outcome="answered", duration_ms=2**63 - 1),
+    )
+    lines = lines_of(*BEGUN, ended, *second)
+    model = callboard.ScriptedModel([callboard.reply("Here.")])
+    async with callboard.open_runtime(model=model) as runtime:
+        new_id = await keeping_of(runtime).import_lines(lines, str(tmp_path))
+        session = await runtime.get_session(new_id)
+        assert await session.run("Go on.") == "Here."
 
 
 async def test_times_of_a_file_lie_in_the_past(tmp_path: Path) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import trio
 from command import NOWHERE, PATIENCE_SECONDS, Command, Terminal
+from warm_process import WarmProcess, nowhere, start_warm
 
 from callboard.providers.scripted_server import ScriptedServer, open_scripted_server
 
@@ -49,31 +49,28 @@ async def say(terminal: Terminal, text: str) -> None:
 
 
 @asynccontextmanager
-async def serving(command: Command, *options: str) -> AsyncGenerator[subprocess.Popen[bytes]]:
+async def serving(command: Command, *options: str) -> AsyncGenerator[WarmProcess]:
     """A daemon on the command's data folder, in whose workspace sessions may work."""
-    root = ("--root", str(command.workspace))
-    process: Any = None
-    async with trio.open_nursery() as nursery:
-        start = partial(
-            trio.run_process,
-            command.line("serve", "--port", "0", *root, *options),
-            stdout=subprocess.PIPE,
-            check=False,
-            cwd=command.workspace,
-            env=command.environ,
-        )
-        process = await nursery.start(start)
+    line = ("serve", "--port", "0", "--root", str(command.workspace), *options)
+    read, write = os.pipe()
+    with nowhere() as null:
+        standard = (null, write, null)
+        process = start_warm(line, standard, command.workspace, command.environ)
+    os.close(write)
+    async with trio.lowlevel.FdStream(read) as printed, trio.open_nursery() as nursery:
         seen = b""
-        with trio.fail_after(PATIENCE_SECONDS):
-            while b"Stop it with" not in seen:
-                data = await process.stdout.receive_some()
-                assert data, seen.decode()
-                seen += data
-        nursery.start_soon(_drain, process.stdout)
         try:
+            with trio.fail_after(PATIENCE_SECONDS):
+                while b"Stop it with" not in seen:
+                    data = await printed.receive_some()
+                    assert data, seen.decode()
+                    seen += data
+            nursery.start_soon(_drain, printed)
             yield process
         finally:
             process.terminate()
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(process.wait)
 
 
 async def _drain(stream: trio.abc.ReceiveStream) -> None:

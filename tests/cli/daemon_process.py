@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import trio
 from command import PATIENCE_SECONDS, Command
+from warm_process import nowhere, start_warm
 
 from callboard.config.daemon_file import RunningDaemon, find_daemon
 
@@ -17,14 +16,9 @@ from callboard.config.daemon_file import RunningDaemon, find_daemon
 async def serving(command: Command, *tokens: str) -> AsyncGenerator[RunningDaemon]:
     """`callboard serve` on the command's data folder, from when it is ready to the end of the block."""
     data = command.home / "data"
-    process = await trio.lowlevel.open_process(
-        [sys.executable, "-m", "callboard", "serve", "--port", "0", *tokens],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd=command.workspace,
-        env=command.environ,
-    )
+    line = ("serve", "--port", "0", *tokens)
+    with nowhere() as null:
+        process = start_warm(line, (null, null, null), command.workspace, command.environ)
     try:
         with trio.fail_after(PATIENCE_SECONDS):
             while (daemon := find_daemon(data)) is None:
@@ -32,7 +26,6 @@ async def serving(command: Command, *tokens: str) -> AsyncGenerator[RunningDaemo
                 await trio.sleep(0.02)
         yield daemon
     finally:
-        if process.poll() is None:
-            process.kill()
+        process.kill()
         with trio.CancelScope(shield=True):
-            await process.wait()
+            await trio.to_thread.run_sync(process.wait)

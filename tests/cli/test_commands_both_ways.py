@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -16,7 +17,7 @@ from daemon_process import serving
 import callboard
 from callboard.__main__ import main
 from callboard.cli.choice import RunOptions
-from callboard.cli.remote_run import check_options
+from callboard.cli.remote_options import check_options
 from callboard.cli.tuning import Tuning
 from callboard.providers.script import reply
 from callboard.runtime.errors import ConflictError
@@ -33,6 +34,8 @@ SPAN = re.compile(r"\b\d[\d,.]* (ms|s|min|h|d)\b")
 NUMBER = re.compile(r'("(?:at_ms|\w+_ms)"):\d+')
 
 PLACE = ("--base-url", "https://models.example/v1")
+
+TUNED = ("--policy", "auto", "--thinking", "low", "--temperature", "0.5", "--max-tokens", "100")
 
 STEPS: tuple[tuple[str, ...], ...] = (
     ("sessions",),
@@ -88,6 +91,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("run", "--json", "List the files here."),
     ("run", "--continue", "What time is it in Paris?"),
     ("run", "--agent", "nobody", "Hello"),
+    ("run", *TUNED, "What time is it in Tokyo?"),
     ("run", "--budget", "calls=1", "What time is it in Tokyo? Save it to late.txt."),
     ("show", "last"),
     ("token", "create", "phone", "--role", "observer", "--agent", "general"),
@@ -175,8 +179,6 @@ def plain(command: Command, text: str) -> list[str]:
 async def test_each_command_both_ways(tmp_path: Path, say: Say) -> None:
     alone, served = await filled(tmp_path / "a"), await filled(tmp_path / "b")
     async with serving(served, "--root", str(served.workspace)):
-        # The daemon makes a token for its owner at the first start: so has the other.
-        await say(alone, "token", "create", "owner", "--role", "admin")
         for step in STEPS:
             here, there = [await run_step(say, each, step) for each in (alone, served)]
             assert plain(served, there.out) == plain(alone, here.out), step
@@ -271,29 +273,26 @@ async def test_a_run_outside_the_roots_says_how_to_let_it_in(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"base_url": "http://127.0.0.1:9/v1"}, "--base-url"),
-        ({"policy": "strict"}, "--policy"),
-        ({"tuning": Tuning(temperature=1.0)}, "--temperature"),
-        ({"tuning": Tuning(thinking="low")}, "--thinking"),
-        ({"tuning": Tuning(max_tokens=10)}, "--max-tokens"),
-        ({"tuning": Tuning(fallback=("openai/x",))}, "--fallback"),
-        ({"is_recorded": True}, "callboard record"),
+        ({"base_url": "http://127.0.0.1:9/v1"}, "--base-url is not for a run in the daemon: name"),
+        ({"is_recorded": True}, "callboard record is not for a run in the daemon"),
+        ({"prompt": None, "policy": "strict"}, "are for the turn of a prompt"),
+        ({"prompt": None, "tuning": Tuning(temperature=1.0)}, "are for the turn of a prompt"),
     ],
 )
-def test_what_is_the_daemons_own_is_not_chosen_by_a_run(
-    options: dict[str, object], said: str
-) -> None:
-    check_options(RunOptions(prompt="Hello", model="a/b", agent="general"), None)
-    with pytest.raises(ConflictError, match=f"{said} is not for a run in the daemon"):
-        check_options(RunOptions(prompt="Hello", **options), None)  # type: ignore[arg-type]
+def test_what_is_the_daemons_own_is_not_chosen_by_a_run(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConflictError, match=said):
+        check_options(RunOptions(**{"prompt": "Hello", **options}))
+    tuning = Tuning(temperature=1.0, thinking="low", max_tokens=10, fallback=("openai/x",))
+    check_options(RunOptions(prompt="Hello", model="a/b", policy="strict", tuning=tuning))
 
 
 async def test_such_a_run_begins_nothing(tmp_path: Path, say: Say) -> None:
     command = Command(tmp_path)
     async with serving(command, "--root", str(command.workspace)):
-        refused = await command("run", "--policy", "strict", "Hello")
+        refused = await command("run", "--base-url", "http://127.0.0.1:9/v1", "Hello")
         assert refused.code == 1
-        assert "--policy is not for a run in the daemon" in refused.err
+        assert "--base-url is not for a run in the daemon" in refused.err
+        assert "callboard providers add NAME" in refused.err
         assert (await say(command, "sessions")).out == ""
 
 

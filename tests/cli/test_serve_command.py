@@ -22,6 +22,21 @@ from callboard.runtime.errors import NetworkError
 
 PATIENCE_SECONDS = 60.0
 
+HUNG_UP_EARLY = """
+import os, runpy, signal
+from callboard.cli import serve
+
+def load_settings(config, *, load=serve.load_settings):
+    serve.load_settings = load
+    settings = load(config)
+    os.kill(os.getpid(), signal.SIGHUP)
+    return settings
+
+serve.load_settings = load_settings
+runpy.run_module("callboard", run_name="__main__")
+"""
+"""`callboard`, which is hung up on as soon as it has read its configuration."""
+
 
 class Served:
     """A daemon in a process of its own."""
@@ -43,25 +58,28 @@ class Served:
             self.out += data.decode()
 
     async def log(self) -> str:
-        return await trio.Path(self.data / "callboard.log").read_text()
+        try:
+            return await trio.Path(self.data / "callboard.log").read_text()
+        except FileNotFoundError:
+            return ""  # a thread writes it, which may not have come to the first record yet
 
     async def logged(self, text: str) -> None:
-        while True:
-            if text in await self.log():
-                return
+        while text not in await self.log():  # noqa: ASYNC110  # ruff: ignore[async-busy-wait]
             await trio.sleep(0.05)
 
 
 @asynccontextmanager
-async def serving(command: Command, *tokens: str, **environ: str) -> AsyncGenerator[Served]:
+async def serving(
+    command: Command, *tokens: str, program: tuple[str, ...] = ("-m", "callboard")
+) -> AsyncGenerator[Served]:
     with trio.fail_after(PATIENCE_SECONDS):
         process = await trio.lowlevel.open_process(
-            [sys.executable, "-m", "callboard", "serve", "--port", "0", *tokens],
+            [sys.executable, *program, "serve", "--port", "0", *tokens],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=command.workspace,
-            env={**command.environ, **environ},
+            env=command.environ,
         )
         try:
             served = Served(process, command)
@@ -85,8 +103,9 @@ async def test_its_life_from_the_first_start_to_the_end(tmp_path: Path) -> None:
         daemon = find_daemon(served.data)
         assert daemon is not None
         assert daemon.pid == served.process.pid
+        made = await command("token", "create", "owner", "--role", "admin")
+        token = made.out.strip()
         assert stat.S_IMODE((served.data / "tokens.json").stat().st_mode) == 0o600
-        token = served.out.partition("token: ")[2].split()[0]
         async with connect(daemon.url, token) as client:
             assert client.welcome.role == "admin"
         told = json.loads((await command("status", "--json")).out)
@@ -132,10 +151,17 @@ async def test_a_second_daemon_says_where_the_first_one_is(tmp_path: Path) -> No
         assert find_daemon(served.data) is not None
 
 
-async def test_the_token_is_not_shown_to_a_supervisor_s_journal(tmp_path: Path) -> None:
-    async with serving(Command(tmp_path), JOURNAL_STREAM="8:1") as served:
+async def test_a_token_is_shown_to_a_person_and_to_no_file_pipe_or_journal(tmp_path: Path) -> None:
+    command = Command(tmp_path)
+    async with serving(command) as served:
         assert "cb_" not in served.out
+        assert "callboard token create owner --role admin" in served.out
         assert not (served.data / "tokens.json").exists()
+    for shows in (True, False):  # once
+        async with command.at_terminal("serve", "--port", "0") as terminal:
+            await terminal.expect("Stop it with")
+            assert ("token:         cb_" in terminal.seen) is shows
+            assert "none yet" not in terminal.seen
 
 
 async def test_other_addresses_than_loopback_are_asked_for_twice(tmp_path: Path) -> None:
@@ -161,3 +187,8 @@ async def test_a_signal_ends_it_and_the_configuration_is_read_on_hangup(tmp_path
         assert [line["message"].partition(" ")[0] for line in lines][-1] == "ended"
         assert {"at", "level", "logger", "message"} == set(lines[0])
     assert os.listdir(command.workspace) == []
+
+
+async def test_a_hangup_ahead_of_its_handlers_is_a_reload_and_no_end(tmp_path: Path) -> None:
+    async with serving(Command(tmp_path), program=("-c", HUNG_UP_EARLY)) as served:
+        await served.logged("changed: nothing")

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import plistlib
+import pwd
 import shutil
+import stat
 import subprocess
 from pathlib import Path
 
 import pytest
 from command import Command
 
+from callboard.cli import service
+from callboard.cli.service import install_service
 from callboard.cli.service_unit import ServicePlan, launchd_plist, systemd_unit
+from callboard.config.files import data_folder
+from callboard.runtime.errors import ValidationError
 
 
 def plan(*, is_system: bool) -> ServicePlan:
@@ -58,6 +65,58 @@ def test_it_is_watched_and_reloaded_and_hardened_as_far_as_the_sandbox_works() -
             assert breaks_the_sandbox not in found
         assert ("User" in found) is is_system
     assert found["ReadWritePaths"] == '"/var/lib/a $$place of 50%%" /srv'
+
+
+# ── of the machine ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine on which this test may write units, and whose user `ada` is the one of this process."""
+
+    def named(name: str) -> pwd.struct_passwd:
+        uid = {"ada": os.geteuid(), "bob": os.geteuid() + 1}[name]
+        home = str(tmp_path / "homes" / name)
+        return pwd.struct_passwd((name, "x", uid, os.getegid(), "", home, "/bin/sh"))
+
+    monkeypatch.setattr(service, "SYSTEM_FOLDER", tmp_path / "units")
+    monkeypatch.setattr(service, "_check_rights", lambda *, is_system: None)
+    monkeypatch.setattr(pwd, "getpwnam", named)
+    monkeypatch.setenv("SUDO_USER", "ada")
+    monkeypatch.delenv("CALLBOARD_HOME", raising=False)
+    return tmp_path
+
+
+def install(user: str | None = None, data: Path | None = None) -> int:
+    return install_service(
+        is_system=True, user=user, data=data, config=None, roots=(), starts=False
+    )
+
+
+def test_a_unit_of_the_machine_has_the_folders_of_its_account(
+    machine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert install() == 0
+    unit = settings((machine / "units" / "callboard.service").read_text())
+    data = data_folder({"HOME": str(machine / "homes" / "ada")})
+    assert (unit["User"], unit["ReadWritePaths"]) == ("ada", str(data))
+    assert unit["ExecStart"].endswith(f"serve --data {data}")
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+    assert f"as:   ada, with the data in {data}" in capsys.readouterr().out
+
+
+def test_an_account_that_can_not_use_its_folder_is_refused(machine: Path) -> None:
+    data = machine / "taken"
+    data.mkdir()
+    assert install("ada", data) == 0
+    with pytest.raises(ValidationError, match=f"chown -R bob {data}"):
+        install("bob", data)
+    with pytest.raises(ValidationError, match="no user 'nobody-at-all'"):
+        install("nobody-at-all")
+    unit = settings((machine / "units" / "callboard.service").read_text())
+    assert unit["User"] == "ada"  # nothing was written for the others
+    with pytest.raises(ValidationError, match="--user is for --system"):
+        install_service(is_system=False, user="ada", data=data, config=None, roots=(), starts=False)
 
 
 def test_the_plist_of_launchd_has_the_same_command() -> None:

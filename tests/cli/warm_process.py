@@ -6,11 +6,13 @@ import contextlib
 import functools
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import trio
@@ -39,10 +41,20 @@ class WarmProcess:
             self._told.close()
         return self.returncode
 
+    def poll(self) -> int | None:
+        """How it ended, or None while it runs."""
+        if self.returncode is None and select.select([self._told], [], [], 0)[0]:
+            self.wait()
+        return self.returncode
+
     def send_signal(self, number: int) -> None:
         """Sends a signal, if it runs."""
-        if self.returncode is None:
+        if self.poll() is None:
             os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Asks it to end, if it runs."""
+        self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """Ends it, if it runs."""
@@ -77,6 +89,16 @@ def start_warm(
     finally:
         os.close(write)
     return WarmProcess(read)
+
+
+@contextmanager
+def nowhere() -> Generator[int]:
+    """A descriptor of which nothing comes, and which keeps nothing."""
+    descriptor = os.open(os.devnull, os.O_RDWR)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 async def run_warm(

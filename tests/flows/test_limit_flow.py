@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from callboard.providers.script import Step, drip, reply, stall
 from callboard.runtime.history import Input
 from callboard.runtime.stream import Done, StopReason
 from callboard.runtime.subscription import MAX_WAITING_UPDATES
+
+CANCELLED = 300 if os.environ.get("CALLBOARD_SOAK") else 100
 
 
 async def test_a_model_that_goes_in_circles_is_stopped(tmp_path: Path) -> None:
@@ -98,7 +101,8 @@ async def test_a_slow_consumer_pauses_its_own_stream_and_nobody_else(tmp_path: P
             assert await slow.run("Short, please.") == "Short."
 
 
-async def test_300_cancelled_requests_leave_no_connection_behind(tmp_path: Path) -> None:
+async def test_cancelled_requests_leave_no_connection_behind(tmp_path: Path) -> None:
+    """100 of them, or 300 with `CALLBOARD_SOAK=1`, cancelled wherever they were by then."""
     source = random.Random(300)
     kinds: list[Step] = [
         stall(),
@@ -123,12 +127,12 @@ async def test_300_cancelled_requests_leave_no_connection_behind(tmp_path: Path)
     left: list[callboard.Session] = []
     async with open_stage(tmp_path, [answer] * 2000, complete=False) as stage:
         with trio.fail_after(120):
-            for batch in range(6):
+            for batch in range(CANCELLED // 50):
                 async with trio.open_nursery() as nursery:
                     for number in range(50):
                         nursery.start_soon(prompt_and_leave, 50 * batch + number)
         http = stage.runtime._host.http
-        assert len(left) == 300
+        assert len(left) == CANCELLED
         assert http.statistics().active == 0
         assert await source.choice(left).run("Well?") == "Here I am."
         assert http.statistics().active == 0

@@ -24,10 +24,11 @@ from callboard.runtime.stream import Done, StopReason
 SESSIONS = 1_000
 ON_A_SERVER = 200
 SOAK = bool(os.environ.get("CALLBOARD_SOAK"))
-OPENED = 200
-OPENED_ON_DISK = 200 if SOAK else 60
-"""Fewer as a rule: each time is six commits and an orderly end, for which a disk takes its time."""
-A_PROCESS_EVERY = 50
+OPENED = 200 if SOAK else 50
+"""Whatever one time leaves behind is seen; more of them find what happens seldom."""
+OPENED_ON_DISK = 200 if SOAK else 20
+"""Fewer: each time is six commits and an orderly end, for which a disk takes its time."""
+A_PROCESS_EVERY = 50 if SOAK else 25
 """Of the times that it is opened, one has a tool in a process of its own, which takes longest."""
 
 

@@ -234,9 +234,12 @@ def test_a_tool_is_run_in_one_place_behind_one_start() -> None:
     assert set(places_that_name("tool_call", "execute")) == {"actors/call_batch.py"}
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
+def modules_with(name: str) -> Iterator[tuple[str, ast.Module]]:
+    """Those whose text has the name: no others can call it, or take it from anywhere."""
     for path in sorted(_files(PACKAGE)):
-        yield str(path.relative_to(PACKAGE)), ast.parse(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if name in text:
+            yield str(path.relative_to(PACKAGE)), ast.parse(text)
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -249,7 +252,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def places_that_call(name: str, *, on: str = "") -> Iterator[str]:
     """Modules with a call of this function, or of this method of what is called `on`."""
-    for module, tree in modules():
+    for module, tree in modules_with(name):
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call):
                 continue
@@ -264,7 +267,7 @@ def places_that_call(name: str, *, on: str = "") -> Iterator[str]:
 
 def places_that_name(source: str, name: str) -> Iterator[str]:
     """Modules that import this name from this module."""
-    for module, tree in modules():
+    for module, tree in modules_with(name):
         for node in ast.walk(tree):
             if not isinstance(node, ast.ImportFrom) or not (node.module or "").endswith(source):
                 continue

@@ -19,7 +19,7 @@ from callboard import aio
 from callboard.providers.script import reply
 from callboard.runtime.events import CallFinished, CallProgress
 
-CANCELS = 500 if os.environ.get("CALLBOARD_SOAK") else 60
+CANCELS = 500 if os.environ.get("CALLBOARD_SOAK") else 25
 
 LEAVES = "echo begun; (setsid sh -c 'trap \"\" TERM; sleep {tag}' &); sleep {tag}"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -16,6 +17,13 @@ import msgspec
 
 import callboard
 from callboard.actors.answer import AnswerBuilder
+from callboard.client_reading import (
+    read_frame,
+    read_result,
+    read_snapshot,
+    read_topic_update,
+    read_update,
+)
 from callboard.config.files import parse_settings
 from callboard.config.settings import Settings
 from callboard.providers.anthropic_messages import ANTHROPIC
@@ -30,8 +38,9 @@ from callboard.providers.openai_responses import OPENAI_RESPONSES
 from callboard.providers.provider import Dialect
 from callboard.providers.sse import SseParser
 from callboard.runtime.definitions import ErrorType, ToolFailure
-from callboard.runtime.errors import ValidationError
+from callboard.runtime.errors import ConflictError, NetworkError, ValidationError
 from callboard.runtime.stream import AnyStreamEvent, Done, StreamError
+from callboard.runtime.wire.hello import Welcome
 from callboard.tools.web.charset import decoded
 from callboard.tools.web.main_content import main_content
 from callboard.tools.web.markdown import to_markdown
@@ -176,6 +185,19 @@ async def recursive(leaf: Leaf, more: dict[str, Place] | None = None) -> str:
 
 TOOLS = (plain, nested, recursive)
 
+
+def fuzz_client_frame(data: bytes) -> None:
+    """Any bytes of a daemon's websocket are understood, passed over, or one error of ours."""
+    with suppress(NetworkError):
+        frame = read_frame(data, "ws://127.0.0.1/ws")
+        for read in (read_update, read_snapshot):
+            with suppress(NetworkError):
+                read(frame.params, "ws://127.0.0.1/ws")
+        read_topic_update(frame.params)
+        with suppress(ConflictError):
+            read_result(frame.result, Welcome, "initialize", "ws://127.0.0.1/ws")
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     target.__name__.removeprefix("fuzz_"): target
     for target in (
@@ -188,6 +210,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
         fuzz_arguments,
         fuzz_toml,
         fuzz_page,
+        fuzz_client_frame,
     )
 }
 

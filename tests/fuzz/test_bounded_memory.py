@@ -48,21 +48,21 @@ ANSWERS: dict[str, tuple[float, Callable[[], bytes]]] = {
     "one line": (8, lambda: b"data: " + b"x" * (8 * MIB)),
     "one text": (6, lambda: chunk(b'{"content":"%b"}' % (b"x" * (8 * MIB)))),
     "one text in utf-8": (6, lambda: chunk(b'{"content":"%b"}' % ("é" * (4 * MIB)).encode())),
-    "comments": (20, lambda: repeated(b": ping\n", MIB // 4)),
-    "empty data lines": (20, lambda: repeated(b"data\n", MIB // 4)),
+    "comments": (20, lambda: repeated(b": ping\n", MIB // 8)),
+    "empty data lines": (20, lambda: repeated(b"data\n", MIB // 8)),
     "blank lines": (20, lambda: b"\n" * (MIB // 4)),
     "events of a byte": (3, lambda: b"data:{}\n\n" * 5_000),
-    "texts of a byte": (3, lambda: chunk(b'{"content":"x"}') * 10_000),
-    "refusals of a byte": (3, lambda: chunk(b'{"refusal":"x"}') * 5_000),
+    "texts of a byte": (3, lambda: chunk(b'{"content":"x"}') * 4_000),
+    "refusals of a byte": (3, lambda: chunk(b'{"refusal":"x"}') * 3_000),
     "arguments of a byte": (
         4,
         lambda: (
-            calls(1) + chunk(b'{"tool_calls":[{"index":0,"function":{"arguments":"}"}}]}') * 4_000
+            calls(1) + chunk(b'{"tool_calls":[{"index":0,"function":{"arguments":"}"}}]}') * 2_000
         ),
     ),
     "text and thinking": (
         8,
-        lambda: (chunk(b'{"reasoning":"x"}') + chunk(b'{"content":"x"}')) * 4_000,
+        lambda: (chunk(b'{"reasoning":"x"}') + chunk(b'{"content":"x"}')) * 1_500,
     ),
     "nested": (8, lambda: chunk(b"[" * 100_000)),
     "nested and closed": (8, lambda: b"data: " + b"[" * 100_000 + b"]" * 100_000 + b"\n\n"),

@@ -15,6 +15,7 @@ from targets import (
     TARGETS,
     fuzz_anthropic_messages,
     fuzz_arguments,
+    fuzz_client_frame,
     fuzz_error_answer,
     fuzz_gemini,
     fuzz_openai_chat,
@@ -27,7 +28,7 @@ from targets import (
 from callboard.providers import scripted_wire
 from callboard.providers.script import reply
 from callboard.runtime.definitions import ToolFailure
-from callboard.runtime.errors import NotFoundError, ValidationError
+from callboard.runtime.errors import NetworkError, NotFoundError, ValidationError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -300,6 +301,20 @@ def test_any_bytes(name: str, data: bytes) -> None:
     TARGETS[name](data)
 
 
+FRAMES = [
+    b'{"jsonrpc":"2.0","method":"session/update","params":',
+    b'{"id":"hello","result":', b'{"id":1,"error":{"code":1,"message":"m","data":{"type":"x"}}}',
+    b'{"session_id":"s","seq":1,"at_ms":1,"event":', b'{"type":"session_deleted"}',
+    b'{"session_id":"s","seq":1,"answer":', b'{"type":"stream_batch","stream_id":"s","offset":0,"events":[',
+    b'{"type":"text_delta","text":"x"}', b'{"type":"novel"}', b'{"topic":"sessions","seq":1,"update":',
+]  # fmt: skip
+
+
+@given(mix(FRAMES, JSON))
+def test_frames_of_any_daemon(data: bytes) -> None:
+    fuzz_client_frame(data[1:])
+
+
 def test_a_target_fails_when_a_promise_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: what the targets check is reached."""
     answer = b"".join(scripted_wire.reply_events(ANSWER, 1))
@@ -315,6 +330,9 @@ def test_a_target_fails_when_a_promise_is_broken(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(targets, "visible", str.upper)
     with pytest.raises(AssertionError):
         fuzz_page(b"<p>seen")
+    monkeypatch.setattr(targets, "NetworkError", NotFoundError)
+    with pytest.raises(NetworkError):
+        fuzz_client_frame(b"[")
     monkeypatch.setattr(targets, "ToolFailure", ZeroDivisionError)
     with pytest.raises(ToolFailure):
         fuzz_arguments(b"{}")

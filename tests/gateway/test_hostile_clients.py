@@ -407,7 +407,9 @@ async def test_case_62_who_never_reads_is_dropped_and_the_others_hear_all() -> N
         assert view.stored == await daemon.runtime.store.events(session)
         async with open_client(daemon) as again:
             late = View()
-            async with again.events(session, after_seq=first.seq) as rest:
+            async with again.events(
+                session, after_seq=first.seq, epoch=again.welcome.epoch
+            ) as rest:
                 while len(late.stored) < len(view.stored) - first.seq:
                     late.take(await rest.__anext__())
             assert late.stored == view.stored[first.seq :]

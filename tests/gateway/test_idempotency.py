@@ -147,6 +147,25 @@ async def test_other_methods_repeat_their_answer_too() -> None:
         assert (await asked(raw, "approval/resolve", **answer))["type"] == "conflict"
 
 
+async def test_a_token_is_told_once_and_a_repeat_says_so() -> None:
+    async with open_daemon() as daemon, open_raw(daemon) as raw:
+        await raw.hello()
+        wanted = {"name": "cron", "role": "operator"}
+        made = await asked(raw, "token/create", **wanted, idempotency_key="a")
+        again = await asked(raw, "token/create", **wanted, idempotency_key="a")
+        assert (again["type"], again["kind"]) == ("conflict", "told")
+        rotated = await asked(raw, "token/rotate", name="cron", idempotency_key="a")
+        twice = await asked(raw, "token/rotate", name="cron", idempotency_key="a")
+        assert twice["kind"] == "told"
+        tokens = made["token"], rotated["token"]
+        kept = str(vars(daemon.gateway.daemon.repeats))
+        assert "token/rotate" in kept
+        assert not any(token in kept for token in tokens)
+        assert daemon.gateway.daemon.credentials.find(tokens[1]) is not None
+        other = await asked(raw, "token/create", **wanted, idempotency_key="b")
+        assert other == {"type": "conflict"}  # another request, whose name is taken
+
+
 async def test_keys_that_are_too_many_are_forgotten_from_the_oldest_on(monkeypatch: Any) -> None:
     monkeypatch.setattr("callboard.runtime.request_table.MAX_REQUESTS", 2)
     async with open_daemon() as daemon, open_raw(daemon) as raw:

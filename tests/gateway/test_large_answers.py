@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import base64
+import threading
+from typing import Any
+
 import msgspec
 import pytest
 import trio
-from daemon_scene import RawClient, open_client, open_daemon, open_raw
+from daemon_scene import RawClient, View, open_client, open_daemon, open_raw
 from trio_websocket import ConnectionClosed
 
 import callboard
 from callboard.config.server_settings import ServerSettings
 from callboard.gateway.byte_pages import PAGE_BYTES
+from callboard.gateway.incoming import LARGE_FRAME
+from callboard.gateway.keyed_call import _key
+from callboard.gateway.shared_frame import LARGE_EVENT, update_frame
+from callboard.runtime.events import Stored, TurnEnded
+from callboard.runtime.topics import StoredBytes
 
 LONG = "y" * 300_000
 
@@ -77,3 +86,56 @@ async def test_who_does_not_read_is_told_why_the_connection_ends() -> None:
                     await read_to_the_end(raw)
         assert closed.value.reason is not None
         assert closed.value.reason.code == 1013
+
+
+async def test_what_is_large_is_read_searched_and_told_off_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop, framed, keyed = threading.get_ident(), [], []
+
+    def frame_of(session_id: str, stored: StoredBytes) -> bytes:
+        frame = update_frame(session_id, stored)
+        framed.append((len(frame) > LARGE_EVENT, threading.get_ident() == loop))
+        return frame
+
+    def key_of(*given: Any) -> object:
+        keyed.append((len(bytes(given[2])) > LARGE_FRAME, threading.get_ident() == loop))
+        return _key(*given)
+
+    monkeypatch.setattr("callboard.gateway.session_feed.update_frame", frame_of)
+    monkeypatch.setattr("callboard.gateway.keyed_call._key", key_of)
+    file = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(LARGE_EVENT)).decode()
+    model = callboard.ScriptedModel([callboard.reply("a"), callboard.reply("b")])
+    async with open_daemon(model) as daemon, open_client(daemon) as client, open_raw(daemon) as raw:
+        await raw.hello()
+        session_id = (await raw.call("session/new", idempotency_key="one"))["result"]["session_id"]
+        async with client.events(session_id, after_seq=0) as events:
+            picture = {"media_type": "image/png", "data": file, "name": "a.png"}
+            for attachments in ([picture], []):
+                await raw.call(
+                    "session/prompt",
+                    session_id=session_id,
+                    content="Look.",
+                    attachments=attachments,
+                    idempotency_key=f"k{len(attachments)}",
+                )
+            view, ended = View(), 0
+            with trio.fail_after(20):
+                async for event in events:
+                    view.take(event)
+                    ended += isinstance(event, Stored) and isinstance(event.event, TurnEnded)
+                    if ended == 2:
+                        break
+    seqs = [each.seq for each in view.stored]
+    assert seqs == list(range(1, len(seqs) + 1))
+    assert set(keyed) == {(True, False), (False, True)}
+    assert (True, False) in framed
+    assert (True, True) not in framed
+
+
+async def test_a_title_is_short() -> None:
+    async with open_daemon() as daemon, open_raw(daemon) as raw:
+        await raw.hello()
+        assert "result" in await raw.call("session/new", title="a" * 200)
+        error = (await raw.call("session/new", title="a" * 201))["error"]
+        assert (error["data"]["type"], error["data"]["field"]) == ("validation", "title")

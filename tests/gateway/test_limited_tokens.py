@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import trio
 from daemon_scene import Daemon, RawClient, open_daemon, open_raw
 
 import callboard
+from callboard.embedded import host_of
+from callboard.runtime.store import SessionRow
 from callboard.runtime.wire.roles import Role
 
 NOT_AUTHORIZED, NOT_FOUND = -32002, -32003
@@ -158,3 +161,49 @@ async def test_other_arguments_are_shown_to_approvers_alone(tmp_path: Path) -> N
                 answer = await raw.call("approval/get", approval_id=question, arguments=other)
                 assert ("canary" in str(answer)) is is_shown
                 assert is_shown or answer["error"]["code"] == NOT_AUTHORIZED
+
+
+async def test_an_agent_that_changes_between_the_look_and_the_page_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with open_daemon(agents=[callboard.Agent(name="other")]) as daemon:
+        session = await daemon.runtime.create_session()
+        session_id = session.session_id
+        token = daemon.new_token("limited", Role.OBSERVER, agents=("general",))
+        store = daemon.runtime.store
+        read, feeds = store.session, daemon.gateway.daemon.feeds
+        is_switching = False
+
+        async def read_late(wanted: str) -> SessionRow | None:
+            nonlocal is_switching
+            row = await read(wanted)
+            if is_switching and row is not None:
+                is_switching = False
+                keeping = host_of(daemon.runtime).keeping
+                await keeping.set_agent([wanted], "other")
+                await keeping.rename(wanted, "Between us.")
+                feed, _ = feeds._feeds[wanted]
+                with trio.fail_after(20):  # noqa: ASYNC912
+                    while feed.head_seq < row.head_seq + 2:  # noqa: ASYNC110  nothing tells of it
+                        await trio.sleep(0.001)
+            return row
+
+        async with open_raw(daemon, token) as limited, open_raw(daemon) as whole:
+            for raw in (limited, whole):
+                await raw.hello()
+            await whole.call("session/subscribe", session_id=session_id, after_seq=0)
+            await limited.call("session/subscribe", session_id=session_id, after_seq=0)
+            while not any(each["method"] == "session/snapshot" for each in limited.heard):
+                limited.heard.append(await limited.receive())
+            is_switching = True
+            monkeypatch.setattr(store, "session", read_late)
+            feed, _ = feeds._feeds[session_id]
+            for subscriber in list(feed._subscribers):
+                subscriber.fall_behind()  # as when its client reads too slowly
+            with trio.fail_after(20):  # noqa: ASYNC912
+                while limited.heard[-1]["method"] != "session/lost":
+                    limited.heard.append(await limited.receive())
+                while "Between" not in str(whole.heard):
+                    whole.heard.append(await whole.receive())
+        assert "Between" not in str(limited.heard)
+        assert "session_created" in str(limited.heard)

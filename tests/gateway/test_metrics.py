@@ -53,6 +53,7 @@ async def test_they_count_turns_calls_and_tokens() -> None:
         assert after['callboard_turns_total{outcome="answered"}'] == 1
         assert after['callboard_calls_total{state="success"}'] == 1
         assert after["callboard_sessions_loaded"] == 1
+        assert after["callboard_tasks"] > before["callboard_tasks"] > 0
         assert after['callboard_mailbox_messages{actor="journal"}'] == 0
         record = await daemon.runtime.store.events(session.session_id)
         assert after["callboard_events_total"] == len(record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,6 +17,8 @@ import callboard
 from callboard.config.notify_settings import NotifySettings
 from callboard.config.settings import Settings
 from callboard.gateway import notices
+from callboard.gateway.notices import webhook_guard
+from callboard.runtime.address_guard import AddressRefused
 
 SECRET = "a-word-of-the-model"
 DELETE = callboard.reply(calls=[("delete_file", {"path": SECRET})])
@@ -112,6 +115,36 @@ async def test_a_service_that_fails_is_tried_again_and_a_redirect_is_not_followe
                 await service.wait(4)
     first, again, redirected, other = [body["question_id"] for body in service.bodies]
     assert first == again != redirected == row.approval_id != other
+
+
+class Names(trio.abc.HostnameResolver):
+    """Every name leads to this machine."""
+
+    async def getaddrinfo(self, host: Any, port: Any, *_: Any, **__: Any) -> Any:
+        await trio.lowlevel.checkpoint()
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+    async def getnameinfo(self, sockaddr: Any, flags: int) -> Any:
+        raise NotImplementedError
+
+
+async def test_a_name_that_leads_to_no_public_address_has_to_be_allowed() -> None:
+    trio.socket.set_custom_hostname_resolver(Names())
+    async with hook() as service:
+        inside = "hooks.example", service.port
+        with pytest.raises(AddressRefused):
+            await webhook_guard(inside, ()).connect(*inside)
+        with pytest.raises(AddressRefused):
+            await webhook_guard(inside, [("127.0.0.1", service.port)]).connect(*inside)
+        for guard, host in (
+            (webhook_guard(inside, [inside]), inside[0]),
+            (webhook_guard(("127.0.0.1", service.port), ()), "127.0.0.1"),
+            (webhook_guard(("localhost", service.port), ()), "localhost"),
+        ):
+            stream = await guard.connect(host, service.port)
+            await stream.aclose()
+            with pytest.raises(AddressRefused):
+                await guard.connect(host, service.port + 1)
 
 
 @pytest.mark.parametrize(

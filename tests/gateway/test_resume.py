@@ -19,7 +19,7 @@ from callboard.actors.audience import Audience
 from callboard.client import connect
 from callboard.config.server_settings import ServerSettings
 from callboard.providers.script import events_of, fail, reply
-from callboard.runtime.errors import ConflictError, NotFoundError
+from callboard.runtime.errors import ConflictError, NotFoundError, ValidationError
 from callboard.runtime.events import Stored, StreamBatch
 from callboard.runtime.stream import (
     AnyStreamEvent,
@@ -193,7 +193,7 @@ async def test_a_client_goes_on_over_a_restart_of_the_daemon(tmp_path: Path) -> 
         async with open_kept(tmp_path, answers, port=port, token=token) as daemon:
             assert daemon.gateway.daemon.epoch == first_epoch
             client = await nursery.start(_keep, url, token)
-            events = client.events(session.session_id, after_seq=seq)
+            events = client.events(session.session_id, after_seq=seq, epoch=first_epoch)
             await events.__aenter__()
             await client.prompt(session.session_id, "2?")
             while witness.ended < 2:
@@ -233,7 +233,37 @@ async def test_another_store_voids_what_a_client_has_seen(tmp_path: Path) -> Non
                     await _to_the_end(feed)
                 assert refused.value.kind == "seq"
             assert await client.sessions() == []
+            await events.__aexit__(None, None, None)
+            with pytest.raises(ConflictError, match="Start over") as refused:
+                await client.events(
+                    session.session_id, after_seq=1, epoch=events.epoch
+                ).__aenter__()
+            assert refused.value.kind == "seq"
+            await topic.__aexit__(None, None, None)
+            with pytest.raises(ConflictError, match="Start over"):
+                await client.topic("sessions", after_seq=1, epoch=topic.epoch).__aenter__()
+            async with client.topic("sessions", after_seq=0) as anew:  # nothing is known of it
+                assert anew.epoch == client.welcome.epoch != topic.epoch
         nursery.cancel_scope.cancel()
+
+
+async def test_a_seq_is_nothing_without_its_epoch() -> None:
+    async with open_daemon() as daemon, open_client(daemon) as client:
+        session = await client.create_session()
+        with pytest.raises(ValidationError, match="after_seq=1 counts in one store"):
+            client.events(session.session_id, after_seq=1)
+        with pytest.raises(ValidationError, match="after_seq=1 counts in one store"):
+            client.topic("sessions", after_seq=1)
+        async with client.events(session.session_id, after_seq=0) as events:
+            kept = await anext(events)
+            assert isinstance(kept, Stored)
+        async with client.events(
+            session.session_id, after_seq=events.seq, epoch=events.epoch
+        ) as again:
+            await client.rename(session.session_id, "Kept")
+            while not isinstance(event := await anext(again), Stored):
+                pass
+            assert event.seq == kept.seq + 1
 
 
 async def _to_the_end(feed: Any) -> None:
@@ -244,12 +274,13 @@ async def _to_the_end(feed: Any) -> None:
 async def test_a_seq_that_nobody_has_given_is_refused() -> None:
     async with open_daemon() as daemon, open_client(daemon) as client:
         session = await client.create_session()
+        epoch = client.welcome.epoch
         with pytest.raises(ConflictError, match="after_seq=7 is of another") as refused:
-            async with client.events(session.session_id, after_seq=7):
+            async with client.events(session.session_id, after_seq=7, epoch=epoch):
                 pass
         assert refused.value.kind == "seq"
         with pytest.raises(ConflictError, match="after_seq=70 is of another") as refused:
-            async with client.topic("sessions", after_seq=70):
+            async with client.topic("sessions", after_seq=70, epoch=epoch):
                 pass
         assert refused.value.kind == "seq"
         async with open_raw(daemon) as raw:

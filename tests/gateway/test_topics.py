@@ -69,7 +69,9 @@ async def test_a_topic_is_resumed_behind_what_was_seen(tmp_path: Path) -> None:
                 (created,) = await updates(topic, 1)
                 assert isinstance(created.update.event, SessionCreated)
             await client.prompt(first.session_id, "1?")
-            async with client.topic("sessions", after_seq=created.seq) as topic:
+            async with client.topic(
+                "sessions", after_seq=created.seq, epoch=client.welcome.epoch
+            ) as topic:
                 turn = await updates(topic, 2)
     assert kinds(turn) == ["TurnStarted", "TurnEnded"]
     async with (
@@ -77,7 +79,9 @@ async def test_a_topic_is_resumed_behind_what_was_seen(tmp_path: Path) -> None:
         open_client(daemon) as client,
     ):
         second = await client.create_session(title="two")
-        async with client.topic("sessions", after_seq=created.seq) as topic:
+        async with client.topic(
+            "sessions", after_seq=created.seq, epoch=client.welcome.epoch
+        ) as topic:
             again = await updates(topic, 3)
             assert again[:2] == turn
             assert again[2].update.session_id == second.session_id
@@ -131,7 +135,7 @@ async def test_a_topic_with_more_than_an_outbox_holds_comes_whole() -> None:
     settings = ServerSettings(port=0, max_outbox_bytes=64 * 1024)
     async with open_daemon(settings=settings) as daemon, open_client(daemon) as client:
         made = [
-            (await daemon.runtime.create_session(title="x" * 500)).session_id for _ in range(400)
+            (await daemon.runtime.create_session(title="x" * 200)).session_id for _ in range(400)
         ]
         async with client.topic("sessions", after_seq=0) as topic:
             found = await updates(topic, 400)
@@ -172,7 +176,7 @@ async def test_a_purge_is_heard_live_and_by_who_was_away(tmp_path: Path) -> None
     async with (
         open_kept(tmp_path, "rehearsal", port=port, token=token) as daemon,
         open_client(daemon) as client,
-        client.topic("sessions", after_seq=told[1].seq) as topic,
+        client.topic("sessions", after_seq=told[1].seq, epoch=client.welcome.epoch) as topic,
     ):
         again = await updates(topic, 2)
         assert again[0] == told[2]

@@ -97,7 +97,8 @@ async def test_no_session_works_where_keys_and_the_record_are(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     async with open_daemon() as daemon, open_client(daemon) as client:
-        data = daemon.gateway.daemon.workspaces.parent
+        data = daemon.gateway.daemon.folders.data
+        assert data is not None
         for root in (tmp_path, data.parent):
             await client.request("root/add", Root(str(root)), Roots)
         closed = [data, data / "backups", data / "workspaces", tmp_path / ".ssh" / "keys"]

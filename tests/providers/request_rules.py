@@ -13,7 +13,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from sdk_types import RequestType
+from sdk_types import Known, RequestType
 
 checked: Counter[str] = Counter()
 """How many requests were checked, by wire format."""
@@ -44,7 +44,7 @@ def check_request(dialect: str, body: Any) -> None:
 def _chat_type() -> RequestType:
     from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 
-    return RequestType(CompletionCreateParamsStreaming)
+    return RequestType(CompletionCreateParamsStreaming, "messages", "tools")
 
 
 def check_chat_types(body: Any, *, is_openai: bool = False) -> None:
@@ -96,7 +96,7 @@ def check_chat_rules(body: Any, *, call_id: str = ".{1,40}") -> None:
 def _responses_type() -> RequestType:
     from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
-    return RequestType(ResponseCreateParamsStreaming)
+    return RequestType(ResponseCreateParamsStreaming, "input", "tools")
 
 
 def check_responses_types(body: Any) -> None:
@@ -148,7 +148,7 @@ def _check_items(items: list[Any]) -> None:
 def _anthropic_type() -> RequestType:
     from anthropic.types.message_create_params import MessageCreateParamsStreaming
 
-    return RequestType(MessageCreateParamsStreaming)
+    return RequestType(MessageCreateParamsStreaming, "messages", "tools", "system")
 
 
 def check_anthropic_types(body: Any) -> None:
@@ -238,13 +238,19 @@ def _gemini_types() -> dict[str, Any]:
     }
 
 
+_gemini_seen = Known()
+
+
 def check_gemini_types(body: Any) -> None:
     """By Google's types, which forbid unknown fields and wrong values."""
     known = _gemini_types()
     assert body.keys() <= known.keys()
     for key, value in body.items():
         for each in value if isinstance(value, list) else [value]:
-            known[key].model_validate_json(json.dumps(each))
+            text = json.dumps(each)
+            if _gemini_seen.lacks(key, text):
+                known[key].model_validate_json(text)
+                _gemini_seen.note(key, text)
 
 
 def check_gemini_rules(body: Any) -> None:

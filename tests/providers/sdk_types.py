@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import types
 from collections.abc import Mapping
 from typing import Any
@@ -9,17 +11,50 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 
-class RequestType:
-    """Checks that a body is what a `TypedDict` of an SDK says, with no field beside it."""
+class Known:
+    """What was found sound before, by its text: a conversation is sent again with each request."""
 
-    def __init__(self, typed_dict: Any) -> None:
+    def __init__(self) -> None:
+        self._digests: set[bytes] = set()
+
+    def lacks(self, place: str, text: str) -> bool:
+        """Whether this text was not noted yet at this place of a request."""
+        return self._digest(place, text) not in self._digests
+
+    def note(self, place: str, text: str) -> None:
+        """This was checked, and is sound."""
+        self._digests.add(self._digest(place, text))
+
+    def _digest(self, place: str, text: str) -> bytes:
+        return hashlib.sha256(f"{place} {text}".encode()).digest()
+
+
+class RequestType:
+    """Checks that a body is what a `TypedDict` of an SDK says, with no field beside it.
+
+    The items of its `lists` are each sound or not, whatever is beside them: of these, only those are
+    looked at that are new.
+    """
+
+    def __init__(self, typed_dict: Any, *lists: str) -> None:
         # In a list, since pydantic takes no configuration for a TypedDict itself.
         bodies: Any = types.GenericAlias(list, (typed_dict,))
         self._adapter: TypeAdapter[Any] = TypeAdapter(bodies, config=ConfigDict(extra="forbid"))
+        self._lists = lists
+        self._known = Known()
 
     def check(self, body: Any) -> None:
         """Fails where the body is no such request, or would be read as another one."""
+        new: list[tuple[str, str]] = []
+        for name in self._lists:
+            if isinstance(body.get(name), list):
+                items = [(json.dumps(item), item) for item in body[name]]
+                items = [(text, item) for text, item in items if self._known.lacks(name, text)]
+                body = {**body, name: [item for _, item in items]}
+                new += [(name, text) for text, _ in items]
         assert _all(self._adapter.validate_python([body])) == [body]
+        for name, text in new:
+            self._known.note(name, text)
 
 
 def _all(value: Any) -> Any:

@@ -234,6 +234,16 @@ async def connect(guard: AddressGuard, host: str, port: int = 80) -> str:
     return peer
 
 
+async def test_localhost_is_this_machine_whatever_a_name_server_says() -> None:
+    guard = AddressGuard([("localhost", 80)])
+    set_sockets(a10_0_0_1="takes it", a127_0_0_1="takes it")
+    set_names(localhost=[["10.0.0.1"]])
+    with pytest.raises(AddressRefused):
+        await connect(guard, "localhost")
+    set_names(localhost=[["127.0.0.1"]])
+    assert await connect(guard, "localhost") == "127.0.0.1"
+
+
 async def test_a_public_name_is_connected_at_its_address() -> None:
     set_names(a_test=[["8.8.8.8"]])
     sockets = set_sockets(a8_8_8_8="takes it")

@@ -41,9 +41,6 @@ NLM_F_REQUEST_CREATE_ACK = 0x1 | 0x400 | 0x4
 TABLE_LOCAL, PROTOCOL_BOOT, SCOPE_HOST, TYPE_LOCAL = 255, 3, 254, 2
 RTA_OIF = 4
 
-TOOL = os.environ.get("TOOL_OF_SCENES", "http_request")
-"""Which tool makes the requests."""
-
 connects: list[str] = []
 """Addresses that were connected since the last look."""
 
@@ -112,10 +109,17 @@ Row = dict[str, Any]
 
 
 class Namespace:
-    """Requests of the tool, and what became of them."""
+    """Requests of a tool, and what became of them.
 
-    def __init__(self, server: WebServer) -> None:
+    Attributes:
+        tool: Which one makes them.
+        argument: What a scene is told, as JSON.
+    """
+
+    def __init__(self, server: WebServer, tool: str, argument: str) -> None:
         self.server = server
+        self.tool = tool
+        self.argument = argument
 
     async def fetch(self, network: WebClient, url: str, **arguments: Any) -> Row:
         context = ToolContext(
@@ -130,13 +134,13 @@ class Namespace:
         seen = len(self.server.requests)
         try:
             with trio.fail_after(20):
-                if TOOL == "web_fetch":
+                if self.tool == "web_fetch":
                     fetched = web_fetch.decode(json.dumps({"url": url}))
                     output = (await web_fetch.execute(fetched, context)).output
                 else:
                     decoded = http_request.decode(json.dumps({"url": url, **arguments}))
                     output = (await http_request.execute(decoded, context)).output
-            body = output["text"] if TOOL == "web_fetch" else output["body"]
+            body = output["text"] if self.tool == "web_fetch" else output["body"]
             row: Row = {"outcome": output["status"], "body": body[-200:]}
             row["truncated"] = output["truncated"]
             row["note"] = output.get("note", "")

@@ -1,4 +1,4 @@
-"""Starts a scene of `network_scenes` in a network namespace of its own."""
+"""Starts scenes of `network_scenes` in a network namespace of their own."""
 
 from __future__ import annotations
 
@@ -15,15 +15,23 @@ from empty_network import NOT_POSSIBLE
 
 SCRIPT = Path(__file__).with_name("network_scenes.py")
 
+Play = tuple[str, ...]
+"""A scene of `network_scenes.py`, the tool that makes its requests, and what the scene is told."""
 
-def in_namespace(scene: str, *arguments: str, **environment: str) -> Any:
-    """What a scene of `network_scenes.py` found; each is played once."""
+
+def in_namespace(scene: str, tool: str = "http_request", **environment: str) -> Any:
+    """What a scene found that has a process to itself; it is played once."""
+    return all_in_namespace((scene, tool), **environment)[scene, tool]
+
+
+def all_in_namespace(*plays: Play, **environment: str) -> dict[Play, Any]:
+    """What scenes found, one after the other in one process; they are played once."""
     why_not = namespace_problem()
     if not why_not:
-        code, printed, said = play(scene, *arguments, **environment)
+        code, printed, said = play(*plays, **environment)
         if code != NOT_POSSIBLE:
             assert code == 0, said
-            return json.loads(printed)
+            return dict(zip(plays, json.loads(printed), strict=True))
         why_not = said
     if os.environ.get("CI"):
         pytest.fail(why_not)
@@ -31,9 +39,9 @@ def in_namespace(scene: str, *arguments: str, **environment: str) -> Any:
 
 
 @cache
-def play(scene: str, *arguments: str, **environment: str) -> tuple[int, str, str]:
+def play(*plays: Play, **environment: str) -> tuple[int, str, str]:
     ran = subprocess.run(
-        [*unshare(), sys.executable, str(SCRIPT), scene, *arguments],
+        [*unshare(), sys.executable, str(SCRIPT), json.dumps(plays)],
         capture_output=True,
         text=True,
         timeout=120,

@@ -1,6 +1,6 @@
-"""Scenes in an empty network: run as a program, it plays one and prints what happened as JSON.
+"""Scenes in an empty network: run as a program, it plays some and prints what happened as JSON.
 
-`namespaces` starts it; `test_http_request_confinement` and `test_http_request_floods` judge.
+`namespaces` starts it, with one argument: a list of scenes, each with its tool and its arguments; `test_http_request_confinement` and `test_http_request_floods` judge.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ CERTIFICATE = Path(__file__).with_name("good_test.pem")
 
 async def literals(space: Namespace) -> Row:
     set_names()
-    return {url: await space.pair(url) for url in json.loads(sys.argv[2])}
+    return {url: await space.pair(url) for url in json.loads(space.argument)}
 
 
 async def no_urls(space: Namespace) -> Row:
     set_names([PUBLIC])
-    return {url: await space.once(url) for url in json.loads(sys.argv[2])}
+    return {url: await space.once(url) for url in json.loads(space.argument)}
 
 
 async def names(space: Namespace) -> Row:
@@ -68,14 +68,14 @@ async def names(space: Namespace) -> Row:
 async def listed(space: Namespace) -> Row:
     """Every name leads inside: what is answered was let through by the list."""
     set_names([INSIDE])
-    entry, *urls = json.loads(sys.argv[2])
+    entry, *urls = json.loads(space.argument)
     return {url: await space.pair(url, entry) for url in urls}
 
 
 async def redirects(space: Namespace) -> Row:
     set_names(good_test=[[PUBLIC]], other_test=[[PUBLIC]], inside_test=[[INSIDE]])
     found = {}
-    for name, (target, *allow) in json.loads(sys.argv[2]).items():
+    for name, (target, *allow) in json.loads(space.argument).items():
         space.server.answers["/go"] = redirect(target)
         headers = {"Authorization": "Bearer k", "Cookie": "id=1"}
         url = "http://good.test/go"
@@ -173,7 +173,7 @@ async def bye(stream: Any) -> None:
     await stream.send_all(page("bye", connection="close"))
 
 
-async def run(scene: Scene) -> Row:
+async def run(scene: Scene, tool: str, argument: str = "") -> Row:
     server = WebServer({"/": page("inside"), "/bye": bye})
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(CERTIFICATE)
@@ -185,11 +185,12 @@ async def run(scene: Scene) -> Row:
         await nursery.start(
             partial(trio.serve_ssl_over_tcp, server.serve, 443, tls, host="0.0.0.0")
         )
-        found = await scene(Namespace(server))
+        found = await scene(Namespace(server, tool, argument))
         nursery.cancel_scope.cancel()
     return found
 
 
 if __name__ == "__main__":
     enter()
-    sys.stdout.write(json.dumps(trio.run(run, SCENES[sys.argv[1]])))
+    plays = json.loads(sys.argv[1])
+    sys.stdout.write(json.dumps([trio.run(run, SCENES[name], *given) for name, *given in plays]))

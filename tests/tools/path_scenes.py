@@ -25,7 +25,8 @@ from callboard.runtime.definitions import ToolFailure
 from callboard.runtime.events import CallFinished
 from callboard.tools.workspace import open_workspace
 
-ENTRIES = 200_000
+ENTRIES = 200_000 if os.environ.get("CALLBOARD_SOAK") else 50_000
+"""Each bound on what a tool looks at is far below either."""
 STEPS = frozenset({"open", "write", "fsync", "fchmod", "rename", "link", "unlink"})
 """What a write does to the disk, by the names that `os` has for it."""
 

@@ -69,6 +69,7 @@ def played(user: str, script: Path = SCRIPT) -> dict[str, Any]:
     return found
 
 
+@cache
 def python_of(user: str) -> list[str]:
     """The command that runs this Python as a user: `own` or `nobody`."""
     if user == "own":

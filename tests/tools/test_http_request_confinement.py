@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from empty_network import INSIDE, PUBLIC
-from namespaces import in_namespace
+from namespaces import Play, all_in_namespace, in_namespace
 
 CERTIFICATE = Path(__file__).with_name("good_test.pem")
 
@@ -122,14 +122,34 @@ TOOLS = ("http_request", "web_fetch")
 BOTH = pytest.mark.parametrize("tool", TOOLS)
 
 
-def played(tool: str, scene: str, *arguments: str) -> Any:
-    """What a scene found when this tool makes its requests."""
-    return in_namespace(scene, *arguments, TOOL_OF_SCENES=tool)
+SENT = "HTTP://GOOD.test.#@127.0.0.1"
+"""The control of those that are no URLs."""
+
+TOLD = {
+    "literals": [f"http://{each}/" for each in (*LITERALS, *LITERALS_V6, *UNCONNECTABLE)],
+    "no_urls": [*NO_URLS, SENT],
+    "names": "",
+    "redirects": REDIRECTS,
+}
+"""What scenes are told."""
+
+PLAYS: dict[tuple[str, str], Play] = {
+    (tool, name): (scene, tool, json.dumps(told))
+    for tool in TOOLS
+    for name, scene, told in (
+        *((scene, scene, told) for scene, told in TOLD.items()),
+        *((entry, "listed", [entry, *urls]) for entry, urls in LISTS.items()),
+    )
+}
+
+
+def played(tool: str, name: str) -> Any:
+    """What a scene found when this tool makes its requests; one process plays them all."""
+    return all_in_namespace(*PLAYS.values())[PLAYS[tool, name]]
 
 
 def literal(host: str, tool: str = "http_request") -> Any:
-    urls = [f"http://{each}/" for each in (*LITERALS, *LITERALS_V6, *UNCONNECTABLE)]
-    return played(tool, "literals", json.dumps(urls))[f"http://{host}/"]
+    return played(tool, "literals")[f"http://{host}/"]
 
 
 @BOTH
@@ -165,14 +185,13 @@ def test_case_16_the_control_of_an_address_for_many_is_tried(host: str, tool: st
 @pytest.mark.parametrize("url", NO_URLS)
 def test_case_15_what_is_no_url_of_the_web_is_not_sent(url: str, tool: str) -> None:
     # That the guard sees through an octal number too is in test_address_guard.
-    row = played(tool, "no_urls", json.dumps([*NO_URLS, "HTTP://GOOD.test.#@127.0.0.1"]))[url]
+    row = played(tool, "no_urls")[url]
     assert (row["outcome"], row["connects"]) == (NO_URLS[url], [])
 
 
 @BOTH
 def test_the_control_of_those_is_sent(tool: str) -> None:
-    url = "HTTP://GOOD.test.#@127.0.0.1"
-    row = played(tool, "no_urls", json.dumps([*NO_URLS, url]))[url]
+    row = played(tool, "no_urls")[SENT]
     assert (row["outcome"], row["connects"]) == (200, [PUBLIC])
 
 
@@ -220,7 +239,7 @@ def test_case_18_a_name_that_changes_its_address_is_connected_only_where_it_was_
 def test_case_22_an_entry_of_the_list_lets_through_what_it_names(
     entry: str, host: str, passes: bool, tool: str
 ) -> None:
-    pair = played(tool, "listed", json.dumps([entry, *LISTS[entry]]))[f"http://{host}/"]
+    pair = played(tool, entry)[f"http://{host}/"]
     denied, control = pair["denied"], pair["control"]
     if passes:
         assert (denied["outcome"], denied["connects"]) == (200, [INSIDE])
@@ -234,7 +253,7 @@ def test_case_22_an_entry_of_the_list_lets_through_what_it_names(
 @BOTH
 @pytest.mark.parametrize("name", REDIRECTS)
 def test_case_19_a_redirect_gets_no_further_than_a_request(name: str, tool: str) -> None:
-    pair = played(tool, "redirects", json.dumps(REDIRECTS))[name]
+    pair = played(tool, "redirects")[name]
     denied, control = pair["denied"], pair["control"]
     expected = {"other": 200} | dict.fromkeys(UNUSABLE, "network_error")
     outcome = expected.get(name, "url_not_allowed")
@@ -264,29 +283,36 @@ PROXY = "198.51.100.7"
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 
-def environment(folder: Path, tool: str = "http_request", **given: str) -> Any:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+def environment(
+    folder: Path, tool: str = "http_request", excepted: str = "", *, trusts: bool = True
+) -> Any:
     netrc = folder / ".netrc"
     netrc.write_text("machine good.test login me password canary\n")
     netrc.chmod(0o600)
     return in_namespace(
         "environment",
-        TOOL_OF_SCENES=tool,
+        tool,
         **dict.fromkeys(PROXIES, f"http://{PROXY}:80"),
         HOME=str(folder),
         NETRC=str(netrc),
-        SSLKEYLOGFILE=str(folder / "keys.log"),
-        **given,
+        NO_PROXY=excepted,
+        no_proxy=excepted,
+        SSLKEYLOGFILE=str(folder / f"{tool} {excepted} keys.log"),
+        **({"SSL_CERT_FILE": str(CERTIFICATE)} if trusts else {}),
     )
 
 
 @BOTH
 @pytest.mark.parametrize(("excepted", "reached"), [("", PROXY), ("good.test", PUBLIC)])
 def test_case_20_the_environment_has_no_proxy_and_no_password_for_us(
-    tmp_path: Path, excepted: str, reached: str, tool: str
+    folder: Path, excepted: str, reached: str, tool: str
 ) -> None:
-    found = environment(
-        tmp_path, tool, NO_PROXY=excepted, no_proxy=excepted, SSL_CERT_FILE=str(CERTIFICATE)
-    )
+    found = environment(folder, tool, excepted)
     for scheme in ("http", "https"):
         row = found[scheme]
         assert (row["outcome"], row["connects"]) == (200, [PUBLIC])
@@ -299,16 +325,16 @@ def test_case_20_the_environment_has_no_proxy_and_no_password_for_us(
     assert control["request"]["authorization"].startswith("Basic ")
 
 
-def test_case_20_session_keys_are_not_written_down(tmp_path: Path) -> None:
-    found = environment(tmp_path, SSL_CERT_FILE=str(CERTIFICATE))
+def test_case_20_session_keys_are_not_written_down(folder: Path) -> None:
+    found = environment(folder)
     assert found["https"]["outcome"] == 200
     assert found["logged_keys"] is False
     assert found["control"]["logged_keys"] is True
 
 
-def test_only_authorities_that_the_operator_trusts_are_trusted(tmp_path: Path) -> None:
-    untrusted = environment(tmp_path)["https"]
+def test_only_authorities_that_the_operator_trusts_are_trusted(folder: Path) -> None:
+    untrusted = environment(folder, trusts=False)["https"]
     assert (untrusted["outcome"], untrusted["requests"]) == ("network_error", [])
     assert "certificate" in untrusted["message"]
-    trusted = environment(tmp_path, SSL_CERT_FILE=str(CERTIFICATE))["https"]
+    trusted = environment(folder)["https"]
     assert (trusted["outcome"], trusted["connects"]) == (200, [PUBLIC])

@@ -72,7 +72,7 @@ def test_case_21_all_of_them_take_little_memory() -> None:
 
 
 def fetched() -> Any:
-    return in_namespace("bodies", TOOL_OF_SCENES="web_fetch")
+    return in_namespace("bodies", "web_fetch")
 
 
 @pytest.mark.parametrize("path", [*floods.HONEST, *LEFT, *BROKEN])

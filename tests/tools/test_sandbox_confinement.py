@@ -73,6 +73,7 @@ def test_case_46_what_left_its_group_and_ignores_signals_is_gone(found: dict[str
 
 
 def test_case_47_cancels_while_it_starts_leave_nothing(found: dict[str, Any]) -> None:
+    """500 of them in `make soak`, else some; each moment of a start is hit by several."""
     assert found["cancels"] == {
         "ended by themselves": 0,
         "left": [],

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import workbench
 from leftovers import nothing_left
+from path_scenes import ENTRIES
 from workbench import Caller, text_of
 
 from callboard.runtime.definitions import ToolFailure
@@ -108,14 +109,15 @@ async def test_case_09_a_device_is_neither_read_nor_written(
 
 
 def test_case_10_of_very_many_entries_a_bounded_part_is_held(tmp_path: Path) -> None:
+    """200,000 of them in `make soak`, else a quarter; what is held is the same."""
     found = played("crowd", tmp_path)
-    assert found["listed"] == [1_000, True, 200_000, "f000000"]
+    assert found["listed"] == [1_000, True, ENTRIES, "f000000"]
     assert found["searched"] == [True, ["f000007"]]
     assert found["deleted"] == "not_empty"
     assert found["read"] == "file_too_large"
-    assert found["rise_kib"] < 50 * 1024
+    assert found["rise_kib"] < 20 * 1024
     # The control of the measure: who holds what the folder has, all of it, sees it.
-    assert found["control_kib"] > 50 * 1024
+    assert found["control_kib"] > 20 * 1024
 
 
 def test_case_13_a_kill_at_any_moment_leaves_the_old_or_the_new(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ if [ -n "$version" ]; then
   if command -v "python$version" > /dev/null; then python=python$version
   elif [ "$how" = download ]; then other=--python-version=$version; fi
 fi
-if ! "$python" -I -m pip --version > /dev/null 2>&1; then
+if ! "$python" -I -c "import pip" 2> /dev/null; then
   "$python" -I -m venv /tmp/pip
   python=/tmp/pip/bin/python
 fi

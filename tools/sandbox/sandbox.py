@@ -18,6 +18,7 @@ from .background import BackgroundPrograms
 from .egress import WayOut
 from .kept_tree import KeptTrees
 from .left_stubs import LeftStubs
+from .machine import Machine, this_machine
 from .neighbours import Neighbours
 from .recipe import Recipe
 from .session_processes import SessionProcesses
@@ -46,6 +47,7 @@ class Sandbox:
         environ: Whose PATH says which tools there are.
         forbidden: Folders that programs never see.
         data: The data folder of whoever holds its lock, if there is one.
+        machine: What programs run on; this one when it is not given.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Sandbox:
         environ: Mapping[str, str] | None = None,
         forbidden: Sequence[Path] = (),
         data: Path | None = None,
+        machine: Machine | None = None,
     ) -> None:
         self.settings = settings
         self.background = BackgroundPrograms()
@@ -61,7 +64,8 @@ class Sandbox:
         self.neighbours = Neighbours()
         self._left_stubs = LeftStubs(data)
         self._environ = dict(os.environ if environ is None else environ)
-        self._test = strength_test(settings, self._environ)
+        self._machine = machine or this_machine()
+        self._test = strength_test(settings, self._environ, self._machine)
         self._tests = 1
         self._forbidden = tuple(os.path.realpath(path) for path in forbidden)
         self._limiter: trio.CapacityLimiter | None = None
@@ -110,7 +114,7 @@ class Sandbox:
     async def test_again(self) -> None:
         """Tests it now; one that has become weaker is not used any more."""
         before = self.status()
-        test = strength_test(self.settings, self._environ, is_new=True)
+        test = strength_test(self.settings, self._environ, self._machine, is_new=True)
         await trio.to_thread.run_sync(test.status, limiter=trio.CapacityLimiter(1))
         self._test = test
         self._tests += 1

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
@@ -24,10 +25,11 @@ from .admission import Gate, admit, open_info
 from .control_group import ControlGroup
 from .doors import Doors, enter
 from .handover import hand_over
+from .lifeline import Lifeline, collect, end_of, open_gate
 from .process_tree import descendants
 from .protected import Protection
 from .recipe import Recipe
-from .second_tier import check_doors, filter_of
+from .second_tier import check_doors
 from .standing_place import Identity
 from .user import as_user, check_workspace
 
@@ -83,7 +85,7 @@ class Started:
         pidfd: int,
         ends: Sequence[int | None],
         protection: Protection,
-        gate: Gate,
+        gate: Gate | Lifeline,
         group: ControlGroup | None,
         recipe: Recipe,
     ) -> None:
@@ -178,8 +180,9 @@ class Started:
         return self._killed
 
     def _runs(self) -> bool:
-        how = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        return os.waitid(os.P_PIDFD, self._pidfd, how) is None
+        look = select.poll()
+        look.register(self._pidfd, select.POLLIN)
+        return not look.poll(0)
 
     async def _wait_gone(self, drain: Callable[[int, bytes], None]) -> None:
         with trio.move_on_after(REAP_SECONDS):
@@ -187,7 +190,8 @@ class Started:
             self._read_info()
             if self._first_pidfd is not None:
                 await trio.lowlevel.wait_readable(self._first_pidfd)
-            self._process.poll()
+            told = await collect(self._process, self._gate)
+            self._killed = self._killed if told is None else told
             # The end of the pipes says the same of one that was killed before it had a namespace.
             for fd in (self.stdout, self.stderr):
                 await _drain(fd, drain)
@@ -208,6 +212,8 @@ class Started:
             return True
         if self._first is None and b"}" in self._said:
             self._first = int(json.loads(self._said)["child-pid"])
+            if self._recipe.seatbelt is not None:  # the warden itself, which is waited for anyway
+                return False
             with suppress(ProcessLookupError):  # Then it has been there, and is gone.
                 self._first_pidfd = os.pidfd_open(self._first)
         return False
@@ -246,7 +252,7 @@ def start(recipe: Recipe, order: Order) -> Started:
         undo.callback(protection.close)
         group = _group(undo, recipe)
         entry = theirs.enter_context(enter(order))
-        gate = Gate(filter_of(recipe))
+        gate = open_gate(recipe)
         undo.callback(gate.close)
         given = theirs.enter_context(
             hand_over(
@@ -261,7 +267,7 @@ def start(recipe: Recipe, order: Order) -> Started:
             )
         )
         (out, out_end), (err, err_end) = (_pipe(undo, theirs) for _ in range(2))
-        info, info_end = _closed_later(undo, theirs, open_info())
+        info, info_end = _closed_later(undo, theirs, open_info(recipe))
         stdin_end, stdin = _pipe(theirs, undo) if order.is_fed else (subprocess.DEVNULL, None)
         process = _spawn(
             recipe,
@@ -272,7 +278,7 @@ def start(recipe: Recipe, order: Order) -> Started:
         gate.started()
         undo.callback(process.wait)
         undo.callback(process.kill)
-        pidfd = os.pidfd_open(process.pid)
+        pidfd = end_of(process, gate)
         ends = (out, err, info, stdin)
         for end in (fd for fd in ends if fd is not None):
             os.set_blocking(end, False)

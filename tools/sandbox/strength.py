@@ -16,7 +16,6 @@ import secrets
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -32,12 +31,15 @@ from .admission import limits
 from .control_group import find_groups
 from .inner_python import inner_python
 from .kernel_files import writable_kernel_files
+from .machine import Machine, this_machine
 from .recipe import Recipe
-from .roots import View, find_view
+from .roots import find_view
+from .seatbelt import LIMITS_ALONE, accepted, macos_problem, seatbelt_recipe, seatbelt_strength
 from .seccomp import is_known
-from .second_tier import ACCEPTED, why_none
+from .second_tier import why_none
 from .trial import TRIAL_SECONDS, try_out
-from .user import User, find_user, own_user, readable
+from .user import User, find_user, own_user
+from .user_view import seen_by, unread_advice
 
 UNBOUNDED = (
     "as root, nothing bounds how many processes a program starts here: there is no control group "
@@ -53,8 +55,8 @@ ROOT = (
 MAX_COPIED_BYTES = 1024 * 1024
 """Of a file of the system that each sandbox gets a copy of, in memory: ld.so.cache is the largest."""
 
-MAX_NAMED = 4
-"""Places in a sentence of advice."""
+NAMESPACES = "/proc/self/ns"
+"""Where this process's own are named; a Mac has none."""
 
 SOFT = frozenset({"open a socket to the virtual machine's host", "make system calls unfiltered"})
 """What makes a sandbox partial when it works: the namespaces hold, the filter does not."""
@@ -95,14 +97,19 @@ class SandboxStatus(msgspec.Struct, frozen=True, kw_only=True):
         if self.recipe is None:
             return ""
         if (user := self.recipe.user) is not None:
-            return _unread(user, self.recipe.view)
+            return unread_advice(user, self.recipe.view)
         return ROOT if os.geteuid() == 0 else ""
 
 
-def cheap_problem() -> str | None:
+def cheap_problem(
+    settings: SandboxSettings | None = None, machine: Machine | None = None
+) -> str | None:
     """Why there can be no sandbox, as far as it shows without running anything."""
-    if not sys.platform.startswith("linux"):
-        return f"there is a sandbox on Linux only, and this is {sys.platform}."
+    machine = machine or this_machine()
+    if machine.is_macos:
+        return macos_problem(settings or SandboxSettings(), machine)
+    if not machine.platform.startswith("linux"):
+        return f"there is no sandbox on {machine.platform}: it takes Linux, or macOS untested."
     if not is_known():
         return f"there is no filter of system calls for {os.uname().machine}."
     if find_system_program("bwrap") is None:
@@ -117,10 +124,16 @@ def cheap_problem() -> str | None:
 class StrengthTest:
     """The test, in a thread that was started with it; `status` waits for its end."""
 
-    def __init__(self, settings: SandboxSettings, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        settings: SandboxSettings,
+        environ: Mapping[str, str],
+        machine: Machine | None = None,
+    ) -> None:
         self._settings = settings
         self._environ = dict(environ)
-        self._problem = cheap_problem()
+        self._machine = machine or this_machine()
+        self._problem = cheap_problem(settings, self._machine)
         self._status: SandboxStatus | None = None
         self._thread: threading.Thread | None = None
         if self._problem is None or settings.minimum is Strength.PARTIAL:
@@ -155,9 +168,12 @@ class StrengthTest:
     def _found(self) -> SandboxStatus:
         if self._problem is not None:
             first = _none(self._problem)
+        elif self._machine.is_macos:
+            return _on_macos(self._settings, self._environ, self._machine)
         else:
             first = _measure(make_recipe(self._settings, self._environ))
-        if first.strength is not Strength.NONE or self._settings.minimum is not Strength.PARTIAL:
+        is_last = self._settings.minimum is not Strength.PARTIAL or self._machine.is_macos
+        if first.strength is not Strength.NONE or is_last:
             return first
         return _second(self._settings, self._environ, first.reason)
 
@@ -170,24 +186,30 @@ MAX_KEPT_TESTS = 16
 
 
 def strength_test(
-    settings: SandboxSettings, environ: Mapping[str, str], *, is_new: bool = False
+    settings: SandboxSettings,
+    environ: Mapping[str, str],
+    machine: Machine | None = None,
+    *,
+    is_new: bool = False,
 ) -> StrengthTest:
     """The test for this environment: one that runs or has run in this process, or a new one.
 
     Args:
         settings: What it must hold.
         environ: Whose PATH counts.
+        machine: What is asked; this one when it is not given.
         is_new: Whether it is tested now in any case.
     """
-    key = _key(settings, environ)
+    machine = machine or this_machine()
+    key = _key(settings, environ, machine)
     if is_new or (found := _tests.get(key)) is None:
         if len(_tests) >= MAX_KEPT_TESTS:
             _tests.clear()
-        found = _tests[key] = StrengthTest(settings, environ)
+        found = _tests[key] = StrengthTest(settings, environ, machine)
     return found
 
 
-def _key(settings: SandboxSettings, environ: Mapping[str, str]) -> object:
+def _key(settings: SandboxSettings, environ: Mapping[str, str], machine: Machine) -> object:
     """What the outcome depends on, as far as this process can know it."""
     bwrap = find_system_program("bwrap")
     stat = None if bwrap is None else os.stat(bwrap)
@@ -197,7 +219,8 @@ def _key(settings: SandboxSettings, environ: Mapping[str, str]) -> object:
         settings.read_only,
         settings.run_as,
         settings.minimum,
-        cheap_problem(),
+        machine,
+        cheap_problem(settings, machine),
         stat and (stat.st_dev, stat.st_ino, stat.st_mtime_ns),
     )
 
@@ -226,7 +249,7 @@ def _base_recipe(settings: SandboxSettings, environ: Mapping[str, str]) -> Recip
     """What both tiers share."""
     user = find_user(settings.run_as)
     view = find_view(environ, settings.read_only)
-    view = view if user is None else _seen_by(user, view)
+    view = view if user is None else seen_by(user, view)
     copied = tuple(path for path in view.shown if _is_copied(path))
     groups = find_groups()
     if groups is not None:
@@ -257,33 +280,13 @@ def _second(settings: SandboxSettings, environ: Mapping[str, str], reason: str) 
     return msgspec.structs.replace(found, strength=Strength.PARTIAL, reason=f"{told}.")
 
 
-def _seen_by(user: User, view: View) -> View:
-    """What of it that user can read; bubblewrap fails with what it can't."""
-    folders = view.path.split(os.pathsep)
-    pythons = [os.path.join(folder, "python3") for folder in folders]
-    pythons = [path for path in pythons if os.path.exists(path)]
-    wanted = [*view.shown, *folders, *pythons]
-    can = readable(user, wanted)
-    return msgspec.structs.replace(
-        view,
-        shown=tuple(path for path in view.shown if path in can),
-        masked=tuple(path for path in view.masked if _is_below(path, can)),
-        path=os.pathsep.join(folder for folder in folders if folder in can),
-        unread=tuple(dict.fromkeys(path for path in wanted if path not in can)),
-    )
-
-
-def _unread(user: User, view: View) -> str:
-    """What that user has not, for people."""
-    if not view.unread:
-        return ""
-    some = ", ".join(view.unread[:MAX_NAMED])
-    more = len(view.unread) - MAX_NAMED
-    rest = f" and {more} more" if more > 0 else ""
-    return (
-        f"{user.name}, who runs programs here (sandbox.run_as), can't read {some}{rest}. Programs take "
-        "what comes next on PATH; install tools where that user can read them, as in /usr/local."
-    )
+def _on_macos(
+    settings: SandboxSettings, environ: Mapping[str, str], machine: Machine
+) -> SandboxStatus:
+    """The tier of a Mac, as it is measured there."""
+    found = _measure(seatbelt_recipe(_base_recipe(settings, environ), machine))
+    strength, reason = seatbelt_strength(found.strength, found.reason)
+    return msgspec.structs.replace(found, strength=strength, reason=reason, bounds=LIMITS_ALONE)
 
 
 def _is_copied(path: str) -> bool:
@@ -292,10 +295,6 @@ def _is_copied(path: str) -> bool:
     except OSError:
         return False
     return path.startswith("/etc/") and S_ISREG(stat.st_mode) and stat.st_size <= MAX_COPIED_BYTES
-
-
-def _is_below(path: str, roots: frozenset[str]) -> bool:
-    return any(str(parent) in roots for parent in Path(path).parents)
 
 
 def _new_folder(stack: ExitStack, name: str) -> str:
@@ -333,8 +332,7 @@ def _measure(recipe: Recipe) -> SandboxStatus:
         if said.nonce != told["nonce"] or not os.path.exists(os.path.join(work, "control")):
             return _none("what ran in it could not write to its own workspace.")
     worked.update(() if heard.is_admitted else {"begin before it was bounded"})
-    if recipe.confiner is not None:
-        worked -= ACCEPTED
+    worked -= accepted(recipe)
     if not worked:
         return _bounded(recipe)
     could = f"a program in it could {', '.join(sorted(worked))}."
@@ -386,7 +384,9 @@ def _told(recipe: Recipe, canary: Path, listener: socket.socket) -> dict[str, st
                 if recipe.confiner is None or kind != resource.RLIMIT_NPROC
             }
         ),
-        **{name: os.readlink(f"/proc/self/ns/{name}") for name in names},
+        **{
+            name: os.readlink(f"{NAMESPACES}/{name}") for name in names if os.path.isdir(NAMESPACES)
+        },
     }
 
 

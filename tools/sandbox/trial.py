@@ -16,9 +16,9 @@ import msgspec
 from .admission import Gate, admit, open_info
 from .control_group import ControlGroup
 from .handover import hand_over
+from .lifeline import Lifeline, open_gate
 from .protected import Protection
 from .recipe import FILES, Recipe
-from .second_tier import filter_of
 from .user import as_user
 
 TRIAL_SECONDS = 10.0
@@ -71,7 +71,7 @@ def try_out(recipe: Recipe, python: str, workspace: str, told: Mapping[str, str]
         group = None if recipe.groups is None else recipe.groups.open(recipe.settings)
         if group is not None:
             stack.callback(group.close)
-        gate = Gate(filter_of(recipe))
+        gate = open_gate(recipe)
         stack.callback(gate.close)
         given = stack.enter_context(
             hand_over(
@@ -84,7 +84,7 @@ def try_out(recipe: Recipe, python: str, workspace: str, told: Mapping[str, str]
                 gate=gate.theirs,
             )
         )
-        info, info_end = open_info()
+        info, info_end = open_info(recipe)
         stack.callback(os.close, info)
         stack.callback(os.close, info_end)
         probe = [python, "-I", "-S", f"{FILES}/probe.py", json.dumps(told)]
@@ -113,15 +113,18 @@ def _heard(
     stack: ExitStack,
     recipe: Recipe,
     group: ControlGroup | None,
-    gate: Gate,
+    gate: Gate | Lifeline,
 ) -> Heard:
     """Lets the probe begin once it is bounded, hears it, and ends it."""
     firsts: list[int] = []
+    begun: list[int] = []
 
     def begin(said: bytes) -> None:
         pid = int(json.loads(said)["child-pid"])
-        firsts.append(os.pidfd_open(pid))
-        stack.callback(os.close, firsts[0])
+        begun.append(pid)
+        if recipe.seatbelt is None:  # else it is the process that was started, and waited for
+            firsts.append(os.pidfd_open(pid))
+            stack.callback(os.close, firsts[0])
         admit(pid, recipe, group)
         gate.open()
 
@@ -132,7 +135,7 @@ def _heard(
             recipe.end(process.pid)
             process.wait()
         is_gone = _ends(process) and all(_is_ready(fd) for fd in firsts)
-        return Heard(line=line, is_admitted=bool(firsts), lingers=not is_gone)
+        return Heard(line=line, is_admitted=bool(begun), lingers=not is_gone)
 
 
 class _Ears:

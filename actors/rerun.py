@@ -1,0 +1,72 @@
+"""When the last turn of a session may be set aside and run again; see `TurnSetAside`."""
+
+from __future__ import annotations
+
+from ..runtime.definitions import SessionKind
+from ..runtime.errors import ConflictError, NotFoundError
+from ..runtime.events import TurnSetAside
+from ..runtime.messages import RerunTurn
+from .conversation import Conversation
+
+ANSWERED = "answered"
+"""The outcome of a turn that leaves nothing to retry."""
+
+
+def set_aside(conversation: Conversation, message: RerunTurn, *, is_busy: bool) -> TurnSetAside:
+    """The event that sets the last turn aside.
+
+    Args:
+        conversation: The session.
+        message: What is asked.
+        is_busy: Whether a turn runs, or inputs wait for theirs.
+
+    Raises:
+        ConflictError: The session does something else, or there is nothing to run again.
+        NotFoundError: The message is none of the last turn's.
+    """
+    name, last, why = message.session_id, conversation.last_turn, message.why
+    if conversation.is_deleted:
+        raise ConflictError(f"{name} is deleted, and runs no turns: restore it first")
+    if is_busy or conversation.turn_id is not None:
+        raise ConflictError(
+            f"a turn of {name} runs or waits, so there is no last one to run again: wait for its "
+            "end, or cancel it first"
+        )
+    known = last.messages | {*conversation.turn_inputs, f"error:{last.turn_id}"}
+    if message.message_id is not None and (not last.turn_id or message.message_id not in known):
+        raise NotFoundError(
+            f"{message.message_id} is no message of the last turn of {name}, and only that one is "
+            "run again: leave the message out to mean it"
+        )
+    if conversation.kind is not SessionKind.MAIN:
+        raise ConflictError(
+            f"{name} was delegated, and who delegated has its answer: run the turn of that session "
+            "again",
+            kind="state",
+        )
+    if (nothing := _nothing(conversation, message)) is not None:
+        raise ConflictError(f"{nothing} in {name}", kind="state")
+    if any(call.turn_id == last.turn_id for call in conversation.deferred.calls.values()):
+        raise ConflictError(
+            f"calls of the last turn of {name} wait for an answer, whose result it will be told: "
+            "answer them first (`callboard approvals` lists them)",
+            kind="state",
+        )
+    return TurnSetAside(
+        turn_id=last.turn_id,
+        input_ids=conversation.turn_inputs,
+        why=why,
+        request=message.request,
+    )
+
+
+def _nothing(conversation: Conversation, message: RerunTurn) -> str | None:
+    """Why there is nothing to run again."""
+    last = conversation.last_turn
+    if not last.turn_id:
+        return "no turn has ended yet, so there is nothing to run again"
+    if message.why == "retry" and last.outcome == ANSWERED:
+        return "the last turn was answered, so there is nothing to retry: regenerate it instead"
+    if message.why == "regenerate" and not last.messages:
+        return "the last turn has no answer, so there is nothing to regenerate: retry it instead"
+    return None

@@ -1,0 +1,26 @@
+"""The last turn once more, in a chat and in what is printed of a session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from chat_scene import chat_command, scripted
+
+from callboard.providers.script import reply
+
+
+async def test_a_chat_has_the_last_turn_answered_anew(tmp_path: Path) -> None:
+    command = chat_command(tmp_path)
+    async with scripted(command, reply("Old answer."), reply("New answer.")) as server:
+        done = await command("chat", stdin=b"/retry\nGo.\n/retry\n/regenerate\n")
+        assert done.code == 1  # two of the commands were refused
+        first, last = done.out.index("Old answer."), done.out.index("New answer.")
+        assert first < done.out.index("nothing to retry") < done.out.index("answered anew") < last
+        assert "there is no session yet" in done.out[:first]
+        assert done.out.count("> Go.") + done.out.count("▸ Go.") == 1
+        asked = [[m["content"] for m in r.body["messages"][1:]] for r in server.requests]
+        assert asked == [["Go."], ["Go."]]
+    shown = await command("show", "last")
+    assert shown.code == 0
+    old, new = shown.out.index("Old answer."), shown.out.index("New answer.")
+    assert old < shown.out.index("is set aside") < new

@@ -1,0 +1,107 @@
+"""Where many sessions have prompts that wait, a start wakes some at a time, and all in the end."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import pytest
+import trio
+
+import callboard
+from callboard.actors import waking
+from callboard.actors.waking import MAX_WAKING
+from callboard.embedded import host_of
+from callboard.providers.provider import Emit, ModelRequest
+from callboard.runtime.events import InputAccepted, SessionCreated, TurnEnded
+from callboard.runtime.identity import new_id
+from callboard.runtime.messages import AppendEvents
+
+SESSIONS = 300 if os.environ.get("CALLBOARD_SOAK") else 40
+PATIENCE_SECONDS = 120.0
+
+
+class CountingModel:
+    """Counts who asks it at a time; answers at once, or never."""
+
+    def __init__(self, *, answers: bool) -> None:
+        self.asked = self.at_once = self.most = 0
+        self._answers = answers
+        self._changed = trio.Event()
+
+    async def run(self, request: ModelRequest, emit: Emit) -> None:
+        """See `LocalModel`."""
+        self.asked += 1
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        self._changed.set()
+        try:
+            for _ in range(20):  # others come meanwhile, as far as they are let
+                await trio.lowlevel.checkpoint()
+            if not self._answers:
+                await trio.sleep_forever()
+            await callboard.ScriptedModel([callboard.reply("Done.")]).run(request, emit)
+        finally:
+            self.at_once -= 1
+
+    async def wait_asked(self, count: int) -> None:
+        while self.asked < count:
+            self._changed = trio.Event()
+            await self._changed.wait()
+
+
+async def queue_prompts(folder: Path) -> list[str]:
+    """Acknowledged prompts of many sessions, none of which had its turn."""
+    (folder / "work").mkdir()
+    names = [new_id("session") for _ in range(SESSIONS)]
+    async with callboard.open_runtime(
+        model="rehearsal", data=folder / "data", workspace=folder / "work", environ={}
+    ) as runtime:
+        created = SessionCreated(agent="general", workspace=str(folder / "work"))
+
+        async def put(name: str) -> None:
+            accepted = InputAccepted(input_id=new_id("input"), text="Go.")
+            await host_of(runtime).journal.ask(
+                AppendEvents(session_id=name, events=(created, accepted))
+            )
+
+        async with trio.open_nursery() as nursery:
+            for name in names:
+                nursery.start_soon(put, name)
+    return names
+
+
+async def test_all_have_their_turns_and_few_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waking, "WAKE_SECONDS", math.inf)
+    names, model = await queue_prompts(tmp_path), CountingModel(answers=True)
+    ended: set[str] = set()
+    with trio.fail_after(PATIENCE_SECONDS):
+        async with callboard.open_runtime(
+            model=model, data=tmp_path / "data", workspace=tmp_path / "work", environ={}
+        ) as runtime:
+            while len(ended) < SESSIONS:
+                await trio.sleep(0.05)
+                for name in [*names]:
+                    events = await runtime.store.events(name, after_seq=3)
+                    if any(isinstance(each.event, TurnEnded) for each in events):
+                        ended.add(name)
+                        names.remove(name)
+    assert model.asked == SESSIONS
+    assert 1 < model.most <= MAX_WAKING
+
+
+async def test_turns_that_do_not_end_hold_up_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waking, "WAKE_SECONDS", 0.01)
+    await queue_prompts(tmp_path)
+    model = CountingModel(answers=False)
+    with trio.fail_after(PATIENCE_SECONDS):
+        async with callboard.open_runtime(
+            model=model, data=tmp_path / "data", workspace=tmp_path / "work", environ={}
+        ):
+            await model.wait_asked(SESSIONS)
+    assert model.most == SESSIONS

@@ -1,0 +1,78 @@
+"""A wrong URL and a wrong token are told before anything is sent, and no token is shown."""
+
+from __future__ import annotations
+
+import pytest
+from daemon_scene import open_daemon
+
+from callboard.client import connect
+from callboard.client_address import authorization, read_address
+from callboard.runtime.errors import AuthError, ValidationError
+from callboard.runtime.secrets import Secret
+
+
+@pytest.mark.parametrize(
+    ("url", "header", "port", "path"),
+    [
+        ("ws://127.0.0.1:8790/ws", "127.0.0.1:8790", 8790, "/ws"),
+        ("WSS://Example.org", "example.org", 443, "/"),
+        ("ws://example.org:80/a/b", "example.org", 80, "/a/b"),
+        ("ws://[::1]:8790/ws", "[::1]:8790", 8790, "/ws"),
+        ("ws://bücher.example:1/ws", "xn--bcher-kva.example:1", 1, "/ws"),
+    ],
+)
+def test_an_address_is_read(url: str, header: str, port: int, path: str) -> None:
+    address = read_address(url)
+    assert (address.host_header, address.port, address.path) == (header, port, path)
+    assert read_address(address.url) == address
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("", "begin with ws:// or wss://"),
+        ("127.0.0.1:8790/ws", "begin with ws:// or wss://"),
+        ("https://127.0.0.1:8790/ws", "but with https://"),
+        ("ws:///ws", "names no host"),
+        ("ws://:8790/ws", "names no host"),
+        ("ws://a..b/ws", "names no host"),
+        ("ws://" + "a" * 64 + "/ws", "names no host"),
+        ("ws://[::1/ws", "can't be read"),
+        ("ws://127.0.0.1:0/ws", "port 0"),
+        ("ws://127.0.0.1:70000/ws", "can't be read"),
+        ("ws://127.0.0.1:port/ws", "can't be read"),
+        ("ws://127.0.0.1:8790/ü", "not ASCII"),
+        ("ws://127.0.0.1:8790/ws\r\nX: y", "blanks"),
+        (" ws://127.0.0.1:8790/ws", "blanks"),
+        ("ws://127.0.0.1:8790/\0", "blanks"),
+        ("ws://127.0.0.1:8790/ws?token=cb_hidden", "where a token would be seen"),
+        ("ws://cb_hidden@127.0.0.1:8790/ws", "where a token would be seen"),
+        ("ws://127.0.0.1:8790/ws#cb_hidden", "where a token would be seen"),
+        ("cb_hidden", "begin with ws:// or wss://"),
+    ],
+)
+async def test_a_url_that_is_none_of_a_daemon_is_refused(url: str, why: str) -> None:
+    with pytest.raises(ValidationError, match=why) as refused:
+        async with connect(url, "cb_token"):
+            pass
+    assert "ws://127.0.0.1:8790/ws" in str(refused.value), "what to do"
+    assert "cb_hidden" not in str(refused.value)
+
+
+@pytest.mark.parametrize("token", ["cb_a\n", "cb_a\r\nX: y", " ", "cb a", "cb_ü", "cb_\0", "\tcb"])
+async def test_a_token_that_can_be_none_is_refused_and_not_shown(token: str) -> None:
+    with pytest.raises(AuthError, match="copy it whole") as refused:
+        async with connect("ws://127.0.0.1:8790/ws", token):
+            pass
+    assert token not in str(refused.value).replace(" ", "") or not token.strip()
+
+
+async def test_a_right_token_is_the_header() -> None:
+    assert authorization(Secret("cb_right")) == [(b"authorization", b"Bearer cb_right")]
+    async with open_daemon() as daemon:
+        async with connect(daemon.url, daemon.token) as client:
+            assert client.is_connected
+        for other in ("", "cb_other"):
+            with pytest.raises(AuthError, match=daemon.url):
+                async with connect(daemon.url, other):
+                    pass

@@ -1,0 +1,102 @@
+"""The folder that the daemon makes for a session goes with it, and nothing else does."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from daemon_scene import open_client
+from kept_daemon import open_kept
+
+import callboard
+from callboard.client import Client
+from callboard.runtime.errors import NotFoundError, StorageError
+from callboard.runtime.own_folders import OwnFolders
+from callboard.runtime.wire.workspaces import Root, Roots
+
+MODEL = callboard.ScriptedModel([callboard.reply("Done.")])
+
+
+def is_there(path: Path) -> bool:
+    """Also as a link."""
+    return os.path.lexists(path)
+
+
+async def purge(client: Client, session_id: str) -> None:
+    await client.delete_sessions([session_id])
+    await client.purge_sessions([session_id])
+
+
+async def test_a_session_that_is_refused_leaves_no_folder(tmp_path: Path) -> None:
+    async with open_kept(tmp_path, MODEL) as daemon, open_client(daemon) as client:
+        with pytest.raises(NotFoundError):
+            await client.create_session(agent="nobody")
+        folders = tmp_path / "data" / "workspaces"
+        assert list(folders.iterdir()) == []
+        session = await client.create_session()
+        assert list(folders.iterdir()) == [Path(session.workspace)]
+
+
+async def test_a_purge_takes_the_folder_that_was_made_for_the_session(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept.txt").write_text("kept")
+    async with open_kept(tmp_path, MODEL) as daemon, open_client(daemon) as client:
+        first = await client.create_session()
+        folder = Path(first.workspace)
+        (folder / "deep").mkdir()
+        (folder / "deep" / "a.txt").write_text("a")
+        (folder / "link").symlink_to(outside)
+        other = await client.create_session(workspace=str(folder))
+        await purge(client, first.session_id)
+        assert is_there(folder / "deep" / "a.txt")  # another works there, too
+        await purge(client, other.session_id)
+        assert not is_there(folder)
+        assert (outside / "kept.txt").read_text() == "kept"
+
+
+async def test_a_purge_leaves_the_operator_s_folders_and_follows_no_link(tmp_path: Path) -> None:
+    root = tmp_path / "workspace_0"
+    root.mkdir()
+    async with open_kept(tmp_path, MODEL) as daemon, open_client(daemon) as client:
+        await client.request("root/add", Root(str(tmp_path)), Roots)
+        theirs = await client.create_session(workspace=str(root))
+        ours = await client.create_session()
+        folder = Path(ours.workspace)
+        os.rmdir(folder)
+        os.symlink(root, folder)
+        for session in (theirs, ours):
+            await purge(client, session.session_id)
+            assert await client.sessions() == [ours][: session is theirs]
+        assert root.is_dir()
+        assert is_there(folder)
+
+
+def test_only_what_was_made_there_is_removed(tmp_path: Path) -> None:
+    folders = OwnFolders(tmp_path)
+    made = folders.make()
+    for path in (
+        str(tmp_path),
+        str(tmp_path / "workspaces"),
+        str(tmp_path / "workspaces" / "project"),
+        f"{made}/..",
+        f"{made}/../{made.name}/workspace_1",
+        str(tmp_path / made.name),
+        "",
+    ):
+        assert not folders.holds(path)
+        with pytest.raises(StorageError, match="it stays"):
+            folders.remove(path)
+    assert not OwnFolders(None).holds(str(made))
+    (tmp_path / "other").symlink_to(tmp_path)
+    assert folders.holds(f"{tmp_path}/other/workspaces/{made.name}")
+    folders.remove(str(made))
+    folders.remove(str(made))  # again is harmless
+    assert not made.exists()
+    real = (tmp_path / "workspaces").rename(tmp_path / "moved")
+    (tmp_path / "workspaces").symlink_to(real)
+    there = folders.make()
+    with pytest.raises(StorageError, match="can't be removed"):
+        folders.remove(str(there))
+    assert there.exists()

@@ -1,0 +1,161 @@
+"""What a client gives one turn in the place of its agent's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from daemon_scene import Daemon, RawClient, open_client, open_daemon, open_raw
+
+import callboard
+from callboard.client import Client
+from callboard.providers.script import reply
+from callboard.runtime.definitions import Preset, ThinkingEffort
+from callboard.runtime.events import CallFinished, InputAccepted, Stored, TurnEnded
+from callboard.runtime.rpc import INVALID_PARAMS, NOT_AUTHORIZED, NOT_FOUND
+from callboard.runtime.turn_options import TurnOptions
+from callboard.runtime.wire.roles import Role
+
+WRITE = ("write_file", {"path": "a.txt", "content": "a"})
+
+
+async def statuses(client: Client, session_id: str, after_seq: int) -> list[str]:
+    """How the calls of the next turn ended."""
+    found: list[str] = []
+    epoch = client.welcome.epoch
+    async with client.events(session_id, after_seq=after_seq, epoch=epoch) as events:
+        async for event in events:
+            if isinstance(event, Stored):
+                if isinstance(event.event, CallFinished):
+                    found.append(event.event.status)
+                elif isinstance(event.event, TurnEnded):
+                    break
+    return found
+
+
+async def test_options_are_of_one_turn() -> None:
+    model = callboard.ScriptedModel([reply("One."), reply("Two."), reply("Three.")])
+    async with open_daemon(model) as daemon, open_client(daemon) as client:
+        session_id = (await client.create_session()).session_id
+        options = TurnOptions(
+            temperature=0.5,
+            max_output_tokens=50,
+            thinking=ThinkingEffort.LOW,
+            fallbacks=("openai/x",),
+        )
+        for each in (options, None):
+            ticket = await client.prompt(session_id, "Go.", options=each)
+            await statuses(client, session_id, ticket.seq)
+        asked = [(r.temperature, r.max_output_tokens, r.thinking) for r in model.requests]
+        assert asked == [(0.5, 50, ThinkingEffort.LOW), (None, None, None)]
+        record = await daemon.runtime.store.events(session_id)
+        said = [each.event for each in record if isinstance(each.event, InputAccepted)]
+        assert [(each.options, each.may_widen) for each in said] == [
+            (options, False),
+            (None, False),
+        ]
+
+
+async def test_a_turn_that_is_run_again_has_its_options_again() -> None:
+    model = callboard.ScriptedModel([reply("One."), reply("Two."), reply("Three.")])
+    async with open_daemon(model) as daemon, open_client(daemon) as client:
+        session_id = (await client.create_session()).session_id
+        ticket = await client.prompt(session_id, "Go.", options=TurnOptions(temperature=0.5))
+        for _ in range(2):
+            await statuses(client, session_id, ticket.seq)
+            ticket = await client.regenerate(session_id)
+        await statuses(client, session_id, ticket.seq)
+        assert [request.temperature for request in model.requests] == [0.5, 0.5, 0.5]
+
+
+async def test_only_an_administrator_lets_more_run_and_nobody_who_has_it_run_again(
+    tmp_path: Path,
+) -> None:
+    steps = [reply(calls=[WRITE]), reply("One."), reply(calls=[WRITE]), reply("Two.")]
+    model = callboard.ScriptedModel(steps)
+    wide = TurnOptions(policy=Preset.AUTO)
+    agent = callboard.Agent(policy=Preset.STRICT)
+    options: dict[str, Any] = {"agents": [agent], "workspace": tmp_path, "on_approval": "deny"}
+    async with open_daemon(model, **options) as daemon, open_client(daemon) as client:
+        row = await client.create_session(workspace=None)
+        for name, limits in (("operator", {}), ("admin", {"agents": ("general",)})):
+            role = Role.OPERATOR if name == "operator" else Role.ADMIN
+            async with open_raw(daemon, daemon.new_token(name, role, **limits)) as raw:
+                await raw.hello()
+                code = await refused(raw, row.session_id, policy="auto")
+                assert code == NOT_AUTHORIZED
+        ticket = await client.prompt(row.session_id, "Go.", options=wide)  # the control
+        assert await statuses(client, row.session_id, ticket.seq) == ["success"]
+        ticket = await client.regenerate(row.session_id)
+        assert await statuses(client, row.session_id, ticket.seq) == ["denied"]
+
+
+async def test_everybody_who_prompts_lets_less_run() -> None:
+    steps = [reply(calls=[WRITE]), reply("One."), reply(calls=[WRITE]), reply("Two.")]
+    model = callboard.ScriptedModel(steps)
+    async with open_daemon(model, policy="auto", on_approval="deny") as daemon:
+        token = daemon.new_token("operator", Role.OPERATOR)
+        async with open_client(daemon, token) as client:
+            session_id = (await client.create_session()).session_id
+            strict = TurnOptions(policy=Preset.STRICT)
+            ticket = await client.prompt(session_id, "Go.", options=strict)
+            assert await statuses(client, session_id, ticket.seq) == ["denied"]
+            ticket = await client.prompt(session_id, "Go.", options=TurnOptions(policy=Preset.AUTO))
+            assert await statuses(client, session_id, ticket.seq) == ["success"]
+
+
+@pytest.mark.parametrize(("policy", "status"), [(Preset.BALANCED, "denied"), (None, "success")])
+async def test_what_is_delegated_has_the_options_too(policy: Preset | None, status: str) -> None:
+    delegate = ("delegate", {"kind": "branch", "task": "Write it, and delete it."})
+    below = [reply(calls=[WRITE]), reply(calls=[("delete_file", {"path": "a.txt"})])]
+    steps = [reply(calls=[delegate]), *below, reply("Below."), reply("Done.")]
+    model = callboard.ScriptedModel(steps)
+    async with open_daemon(model, policy="auto", on_approval="deny") as daemon:
+        async with open_client(daemon) as client:
+            session_id = (await client.create_session()).session_id
+            options = TurnOptions(policy=policy, temperature=0.5)
+            ticket = await client.prompt(session_id, "Go.", options=options)
+            await statuses(client, session_id, ticket.seq)
+            assert [request.temperature for request in model.requests] == [0.5] * 5
+            calls = {call.name: call.status for call in await client.calls()}
+            assert calls == {"delegate": "success", "write_file": "success", "delete_file": status}
+
+
+async def refused(raw: RawClient, session_id: str, **options: Any) -> int:
+    asked = {"session_id": session_id, "content": "Go.", "options": options}
+    answer = await raw.call("session/prompt", **asked)
+    code: int = answer["error"]["code"]
+    return code
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"model": "nobody/x"}, NOT_FOUND),
+        ({"fallbacks": ["nobody/x"]}, NOT_FOUND),
+        ({"fallbacks": ["x"]}, INVALID_PARAMS),
+        ({"temperature": 99}, INVALID_PARAMS),
+        ({"max_output_tokens": 0}, INVALID_PARAMS),
+        ({"policy": "lax"}, INVALID_PARAMS),
+        ({"may_widen": True}, INVALID_PARAMS),
+    ],
+)
+async def test_what_can_not_be_is_refused_before_anything_is_stored(
+    options: dict[str, Any], code: int
+) -> None:
+    async with open_daemon() as daemon, open_raw(daemon) as raw:
+        await raw.hello()
+        session_id = (await raw.call("session/new"))["result"]["session_id"]
+        assert await refused(raw, session_id, **options) == code
+        assert await inputs(daemon, session_id) == 0
+        steering = {"session_id": session_id, "content": "Go.", "mode": "steer"}
+        answer = await raw.call("session/prompt", **steering, options={"temperature": 1})
+        assert answer["error"]["code"] == INVALID_PARAMS
+        await raw.call("session/prompt", session_id=session_id, content="Go.")  # the control
+        assert await inputs(daemon, session_id) == 1
+
+
+async def inputs(daemon: Daemon, session_id: str) -> int:
+    record = await daemon.runtime.store.events(session_id)
+    return sum(isinstance(each.event, InputAccepted) for each in record)

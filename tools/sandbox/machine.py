@@ -1,0 +1,36 @@
+"""What kind of machine programs run on, as far as sandboxes differ by it."""
+
+from __future__ import annotations
+
+import sys
+
+import msgspec
+
+_COLUMNS = ("-o", "pid=", "-o", "ppid=", "-o", "pgid=", "-o", "uid=", "-o", "stat=")
+"""One option each: with commas, what stands behind `=` would be one long heading."""
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine, by what it is asked with.
+
+    Attributes:
+        platform: As `sys.platform` says it.
+        sandbox_exec: What confines programs on macOS.
+        listing: What lists all processes: number, parent, group, user and state.
+        marked_listing: The same, with the variables of each behind it.
+    """
+
+    platform: str
+    sandbox_exec: str = "/usr/bin/sandbox-exec"
+    listing: tuple[str, ...] = ("/bin/ps", "-ax", *_COLUMNS)
+    marked_listing: tuple[str, ...] = ("/bin/ps", "-axww", "-E", *_COLUMNS, "-o", "command=")
+
+    @property
+    def is_macos(self) -> bool:
+        """Whether it is a Mac."""
+        return self.platform == "darwin"
+
+
+def this_machine() -> Machine:
+    """The one that this process runs on."""
+    return Machine(platform=sys.platform)
