@@ -12,7 +12,7 @@ LENIENT_IN_TESTS := ASYNC124,ASYNC112,ASYNC113
 # What was compiled is kept: each of a thousand processes and each round of tests would do it anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test check format bench soak clean
+.PHONY: run test check format bench soak soak-minute clean
 .DEFAULT_GOAL := test
 
 run: .venv/run-ready             ## the main job, on a fresh folder .demo/
@@ -40,8 +40,12 @@ format: .venv/dev-ready          ## what check wants, as far as a program can do
 bench: .venv/dev-ready           ## speed against the floor, two minutes; see docs/performance.md
 	$(BIN)/python benchmarks/compare.py $(ARGS)
 
-soak: .venv/dev-ready            ## the tests that search, searching longer
+soak: .venv/dev-ready            ## the tests that search, searching longer; then a daemon, in use until stopped
 	CALLBOARD_SOAK=1 $(BIN)/pytest $(ARGS)
+	$(BIN)/pytest -o faulthandler_timeout=0 tests/gateway/soak.py
+
+soak-minute: .venv/dev-ready     ## a daemon, in use for a minute
+	CALLBOARD_SOAK_MINUTES=1 $(BIN)/pytest -o faulthandler_timeout=0 tests/gateway/soak.py
 
 clean:                           ## everything that was made here, and git ignores
 	rm -rf .venv .demo dist build .*_cache .hypothesis .coverage*

@@ -28,7 +28,10 @@ from callboard.tools.tool import Tool, ToolContext
 
 PACKAGE = Path(callboard.__file__).parent
 
-RUNS_TOOLS = {"Session.prompt", "Session.run", "Session.resume", "Session.submit"}
+RUNS_TOOLS = {
+    *("Session.prompt", "Session.run", "Session.resume", "Session.submit"),
+    *("Session.retry", "Session.regenerate"),
+}
 """Public methods by which tools may run; each has its way below."""
 
 RUNS_NONE = {
@@ -103,6 +106,25 @@ async def by_retry(gate: Gate, folder: Path, store: str) -> None:
         await (await runtime.create_session()).run("Act.")
 
 
+async def by_retried_turn(gate: Gate, folder: Path, store: str) -> None:
+    """The turn failed, and is asked for once more."""
+    async with callboard.open_runtime(**options(gate, folder, store, fail("broken"))) as runtime:
+        session = await runtime.create_session()
+        with pytest.raises(callboard.CallboardError, match="broken"):
+            await session.run("Act.")
+        async with session.retry() as turn:
+            await turn.answer()
+
+
+async def by_regenerated_answer(gate: Gate, folder: Path, store: str) -> None:
+    """The turn was answered without a call, and is asked for another answer."""
+    async with callboard.open_runtime(**options(gate, folder, store, reply("No."))) as runtime:
+        session = await runtime.create_session()
+        await session.run("Act.")
+        async with session.regenerate() as turn:
+            await turn.answer()
+
+
 async def by_delegate(gate: Gate, folder: Path, store: str) -> None:
     """A session below makes the call."""
     below = reply(calls=[("delegate", {"kind": "branch", "task": "Act."})])
@@ -115,7 +137,9 @@ async def by_delegate(gate: Gate, folder: Path, store: str) -> None:
 
 
 @on_both_stores
-@pytest.mark.parametrize("way", [by_run, by_prompt, by_delegate, by_retry])
+@pytest.mark.parametrize(
+    "way", [by_run, by_prompt, by_delegate, by_retry, by_retried_turn, by_regenerated_answer]
+)
 async def test_each_way_passes_the_broker(
     tmp_path: Path,
     store: str,

@@ -98,6 +98,7 @@ async def test_case_46_a_normal_end_takes_what_was_left_along(tmp_path: Path) ->
 
 
 async def test_case_47_cancels_while_it_starts_leave_nothing(tmp_path: Path) -> None:
+    """500 of them in `make soak`, else some; each moment of a start is hit by several."""
     rng = random.Random(47)
     tag = new_tag()
     steps = [reply(calls=[("shell", {"command": ["sleep", tag]})]) for _ in range(CANCELS)]

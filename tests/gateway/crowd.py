@@ -107,7 +107,8 @@ class Crowd:
                 witness.take(event)
 
     async def hear(self, client: Client) -> None:
-        async with client.topic("sessions", after_seq=self.log_seq) as topic:
+        epoch = client.welcome.epoch
+        async with client.topic("sessions", after_seq=self.log_seq, epoch=epoch) as topic:
             async for event in topic:
                 if isinstance(event, TopicUpdate):
                     self.updates.append(event)

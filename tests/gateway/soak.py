@@ -15,7 +15,6 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -103,7 +102,7 @@ class SoakedDaemon:
             cwd=self._command.workspace,
             env=self._command.environ,
         )
-        with trio.fail_after(START_SECONDS):
+        with trio.fail_after(START_SECONDS):  # noqa: ASYNC912  it may be there at once
             while (found := find_daemon(self.data)) is None:
                 assert self._process.poll() is None, "it ended"
                 await trio.sleep(0.02)
@@ -135,6 +134,14 @@ async def decide(client: Client) -> None:
         await trio.sleep(0.05)
 
 
+async def run_in_thread(foreign: ForeignWitness) -> None:
+    """Until it was told to end, or this is cancelled."""
+    try:
+        await trio.to_thread.run_sync(foreign.run, abandon_on_cancel=True)
+    finally:
+        foreign.end()
+
+
 class Soak:
     """The clients that stay, and the rounds."""
 
@@ -159,8 +166,7 @@ class Soak:
         crowd.witnesses[made[0]].append(foreign.view)
         self.proxy.is_calm = False
         async with trio.open_nursery() as nursery:
-            thread = partial(trio.to_thread.run_sync, foreign.run, abandon_on_cancel=False)
-            nursery.start_soon(thread)
+            nursery.start_soon(run_in_thread, foreign)
             async with trio.open_nursery() as watching:
                 watching.start_soon(crowd.hear, near)
                 watching.start_soon(decide, near)
@@ -240,11 +246,10 @@ async def test_a_daemon_that_is_used_in_every_way_is_in_the_end_as_it_was(
                     lives, length = lives + 1, 2 * length
                     left, life = length, Life(daemon.pid, daemon.port, soak.token)
                 now = await life.take(connections=2)
-                told = (
-                    f"round {rounds}, life {lives}: {soak.prompts} prompts, {soak.proxy.cuts} cuts"
-                )
+                seen = f"{soak.prompts} prompts, {soak.proxy.cuts} cuts"
+                figures = f"{now.memory / 2**20:.1f} MiB, {len(now.files)} files, {now.tasks} tasks"
                 with capfd.disabled():
-                    sys.stderr.write(f"\n{told}, {now}")
+                    sys.stderr.write(f"\nround {rounds}, life {lives}: {seen}; {figures}")
         await daemon.end()
         reader = await open_reader(daemon.data)
         assert await reader.open_turns() == []

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 import msgspec
 import trio
 
-PATIENCE_SECONDS = 30.0
+from callboard.actors.tool_handles import MAX_OPEN_WORKSPACES
+
+PATIENCE_SECONDS = 15.0
 """For what a round used to be given up; idle sessions and threads take the longest."""
 GROWTH_BYTES = 6 * 1024 * 1024
 """Of memory over a life, beside what comes with each event: caches that fill, and fragments."""
@@ -17,10 +20,11 @@ EVENT_BYTES = 512
 
 
 class Vitals(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a daemon at rest."""
+    """Of a daemon at rest; its open folders of sessions are a cache, and counted apart."""
 
     memory: int
-    files: int
+    files: tuple[str, ...]
+    workspaces: int
     processes: int
     tasks: int
     events: int
@@ -28,7 +32,8 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
     def has_no_more_than(self, other: Vitals) -> bool:
         """Whether nothing that is counted has become more."""
         return (
-            self.files <= other.files
+            self.workspaces <= MAX_OPEN_WORKSPACES
+            and len(self.files) <= len(other.files)
             and self.processes <= other.processes
             and self.tasks <= other.tasks
         )
@@ -58,13 +63,23 @@ def _read(pid: int, found: dict[str, float]) -> Vitals:
     process = Path(f"/proc/{pid}")
     [memory] = re.findall(r"VmRSS:\s+(\d+) kB", (process / "status").read_text())
     children = [(task / "children").read_text().split() for task in (process / "task").iterdir()]
+    files = sorted(map(_target, (process / "fd").iterdir()))
     return Vitals(
         memory=int(memory) * 1024,
-        files=len(list((process / "fd").iterdir())),
+        files=tuple(name for name in files if not name.startswith("workspace_")),
+        workspaces=sum(name.startswith("workspace_") for name in files),
         processes=sum(map(len, children)),
         tasks=int(found["tasks"]),
         events=int(found["events_total"]),
     )
+
+
+def _target(descriptor: Path) -> str:
+    """What it leads to, without what differs from socket to socket."""
+    try:
+        return Path(os.readlink(descriptor)).name.partition(":[")[0]
+    except FileNotFoundError:
+        return ""  # closed meanwhile
 
 
 class Life:
@@ -85,7 +100,7 @@ class Life:
         if self._before is None:
             self._before = now if self._rounds == self.WARM else None
             return now
-        with trio.move_on_after(PATIENCE_SECONDS):
+        with trio.move_on_after(PATIENCE_SECONDS):  # noqa: ASYNC912  it may be so at once
             while not now.has_no_more_than(self._before):
                 await trio.sleep(0.1)
                 now = await vitals_at_rest(*self._about, connections)

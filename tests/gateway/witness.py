@@ -73,7 +73,9 @@ class Witness:
         event = stored.event
         if isinstance(event, MessageCompleted):
             if self._stream_id:
-                self.whole.append((self.live, _said(event)))
+                # Of an answer that broke off, a call that was not whole is none.
+                arguments = "" if event.incomplete else self._arguments
+                self.whole.append(((self._text, self._thinking, arguments), _said(event)))
             self._forget()
         elif isinstance(event, TurnEnded | AttemptFailed):
             self._forget()  # what was live of it, and broke off, is withdrawn

@@ -127,3 +127,21 @@ def test_a_request_that_its_provider_would_refuse_is_refused(dialect: str, how: 
     BREAKS[dialect][how](broken)
     with pytest.raises((AssertionError, ValidationError, IndexError, KeyError)):
         check_request(dialect, broken)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "items"),
+    [("openai_chat", "messages"), ("openai_responses", "input"), ("anthropic", "messages"),
+     ("gemini", "contents")],
+)  # fmt: skip
+def test_what_was_sound_before_hides_nothing_that_is_wrong(dialect: str, items: str) -> None:
+    """Items that were checked are not looked at again; each other one is, and whenever it comes."""
+    check_types, _ = CHECKS[dialect]
+    body = body_of(dialect)
+    check_types(body)
+    wrong = copy.deepcopy(body)
+    wrong[items][0]["role"] = 5
+    for _ in range(2):
+        with pytest.raises((ValidationError, AssertionError)):
+            check_types(wrong)
+    check_types(body)
