@@ -42,10 +42,10 @@ bench: .venv/dev-ready           ## speed against the floor, two minutes; see do
 
 soak: .venv/dev-ready            ## the tests that search, searching longer; then a daemon, in use until stopped
 	CALLBOARD_SOAK=1 $(BIN)/pytest $(ARGS)
-	$(BIN)/pytest -o faulthandler_timeout=0 tests/gateway/soak.py
+	$(BIN)/pytest -o hang_seconds=0 tests/gateway/soak.py
 
 soak-minute: .venv/dev-ready     ## a daemon, in use for a minute
-	CALLBOARD_SOAK_MINUTES=1 $(BIN)/pytest -o faulthandler_timeout=0 tests/gateway/soak.py
+	CALLBOARD_SOAK_MINUTES=1 $(BIN)/pytest -o hang_seconds=0 tests/gateway/soak.py
 
 clean:                           ## everything that was made here, and git ignores
 	rm -rf .venv .demo dist build .*_cache .hypothesis .coverage*

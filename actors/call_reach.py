@@ -99,7 +99,7 @@ def hosts_of(ready: ReadyCall | None) -> tuple[str, ...]:
 
 def read_by(ready: ReadyCall) -> SessionMarks:
     """What a call that has run has read."""
-    read = marks_of_call(ready.needs, hosts_of(ready))
+    read = marks_of_call(_heard_through(ready), hosts_of(ready))
     for handle in (ready.context.sessions, ready.context.memory_read):
         # Most calls have neither handle, and the look at a protocol takes ten times as long.
         if handle is not None and isinstance(handle, HasRead):
@@ -115,6 +115,22 @@ def due_marks(
     is_web = Capability.NETWORK in ready.needs
     source = f"file {file}" if file and not is_web else ready.name
     return marked(marks, read, ready.name, ready.call.call_id, tainted_by=source)
+
+
+def _heard_through(ready: ReadyCall) -> tuple[Capability, ...]:
+    """What the call needs, without the network when it is certain that it has heard nobody.
+
+    That is so of a tool which has no other way out than its handle: of ours, if they run no program.
+    """
+    network = ready.context.network
+    if (
+        not isinstance(network, WatchedNetwork)
+        or network.may_have_heard
+        or not ready.tool.is_ours
+        or Capability.PROCESSES in ready.needs
+    ):
+        return ready.needs
+    return tuple(need for need in ready.needs if need is not Capability.NETWORK)
 
 
 def _watch(ready: ReadyCall) -> FileWatch | None:

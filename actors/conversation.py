@@ -214,10 +214,10 @@ class Conversation:
 
     def _fold_input(self, event: InputAccepted | InputDelivered | InputCancelled) -> None:
         input_id = event.input_id
+        self.options.fold(event)
         match event:
             case InputAccepted():
                 self.budgets.fold(event)
-                self.options.fold(event)
                 text = self.deferred.accept(event)
                 self.waiting_inputs[input_id] = Input(text, event.attachments)
                 self.waiting_modes[input_id] = event.mode
@@ -351,6 +351,7 @@ class Conversation:
 
     def _fold_deferred(self, event: CallDeferred) -> None:
         """A call is pending: for the model, that is its result."""
+        self.options.fold(event)
         call = self.open_calls.pop(event.call_id)
         is_again = event.call_id in self.deferred.calls
         if is_again:
@@ -385,7 +386,7 @@ class Conversation:
 
     def _fold_end(self, event: TurnEnded) -> None:
         """A turn that ended badly may leave an answer without all of its results."""
-        self.last_turn.end(event.outcome, self.asked)
+        self.last_turn.end(event, self.asked)
         self.deferred.forget(self.turn_inputs)
         self.turn_id, self.asked = None, ()
         self.waiting_modes = queued(self.waiting_modes)

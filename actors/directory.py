@@ -115,6 +115,7 @@ class Directory:
         with message.reply:
             session_id = new_id("session")
             try:
+                self._services.store.disk.check()
                 events = (message.created, *message.inherited)
                 await self._services.journal.ask(AppendEvents(session_id=session_id, events=events))
             except CallboardError as error:

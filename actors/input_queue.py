@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ..runtime.definitions import InputMode, InputSource
 from ..runtime.events import (
@@ -42,9 +42,10 @@ class InputQueue(deque[str]):
         else:
             self.append(input_id)
 
-    def take_steering(self) -> list[str]:
-        """Those that the running turn is to be told; they wait no longer."""
-        steering = [each for each in self if self._modes.get(each) is InputMode.STEER]
+    def take_steering(self, may_steer: Callable[[str], bool]) -> list[str]:
+        """Those that the running turn is to be told, and may be; they wait no longer."""
+        wanted = [each for each in self if self._modes.get(each) is InputMode.STEER]
+        steering = [each for each in wanted if may_steer(each)]
         for input_id in steering:
             self.remove(input_id)
         return steering

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from ..runtime.errors import CallboardError, StorageFull, ValidationError
+from ..runtime.errors import CallboardError, DiskBroken, StorageFull, ValidationError
 from ..runtime.inbox import EventInboxes
 from ..runtime.mailbox import Mailbox
 from ..runtime.messages import (
@@ -78,6 +78,8 @@ class Journal:
                         self._inboxes.put(stored.session_id, (stored,))
             except CallboardError as error:
                 request.reply.fail(error)
+                if isinstance(error, DiskBroken):
+                    raise
                 return
             request.reply.send(None)
 

@@ -24,7 +24,7 @@ def set_aside(conversation: Conversation, message: RerunTurn, *, is_busy: bool) 
         ConflictError: The session does something else, or there is nothing to run again.
         NotFoundError: The message is none of the last turn's.
     """
-    name, last, why = message.session_id, conversation.last_turn, message.why
+    name, last = message.session_id, conversation.last_turn
     if conversation.is_deleted:
         raise ConflictError(f"{name} is deleted, and runs no turns: restore it first")
     if is_busy or conversation.turn_id is not None:
@@ -45,28 +45,47 @@ def set_aside(conversation: Conversation, message: RerunTurn, *, is_busy: bool) 
             kind="state",
         )
     if (nothing := _nothing(conversation, message)) is not None:
-        raise ConflictError(f"{nothing} in {name}", kind="state")
+        raise ConflictError(nothing, kind="state")
     if any(call.turn_id == last.turn_id for call in conversation.deferred.calls.values()):
         raise ConflictError(
             f"calls of the last turn of {name} wait for an answer, whose result it will be told: "
             "answer them first (`callboard approvals` lists them)",
             kind="state",
         )
-    return TurnSetAside(
-        turn_id=last.turn_id,
+    return _readable(conversation, message)
+
+
+def _readable(conversation: Conversation, message: RerunTurn) -> TurnSetAside:
+    """The event, once it is seen that it can be folded: on record it would be, at every load."""
+    aside = TurnSetAside(
+        turn_id=conversation.last_turn.turn_id,
         input_ids=conversation.turn_inputs,
-        why=why,
+        why=message.why,
         request=message.request,
     )
+    try:
+        conversation.last_turn.inputs(aside)
+    except ValueError as error:
+        raise ConflictError(
+            f"the record of the last turn of {message.session_id} contradicts itself, so it is not "
+            "run again: ask anew",
+            kind="state",
+        ) from error
+    return aside
 
 
 def _nothing(conversation: Conversation, message: RerunTurn) -> str | None:
     """Why there is nothing to run again."""
-    last = conversation.last_turn
+    name, last = message.session_id, conversation.last_turn
     if not last.turn_id:
-        return "no turn has ended yet, so there is nothing to run again"
+        return f"no turn has ended yet in {name}, so there is nothing to run again"
+    if not conversation.turn_inputs:
+        return f"the last turn of {name} was asked nothing, so there is nothing to run again"
     if message.why == "retry" and last.outcome == ANSWERED:
-        return "the last turn was answered, so there is nothing to retry: regenerate it instead"
+        return f"the last turn of {name} was answered, so there is nothing to retry: regenerate it instead"
     if message.why == "regenerate" and not last.messages:
-        return "the last turn has no answer, so there is nothing to regenerate: retry it instead"
+        return (
+            f"the last turn of {name} has no answer, so there is nothing to regenerate: retry it "
+            "instead"
+        )
     return None

@@ -276,6 +276,7 @@ class Session(SessionRecord):
             raise OverloadedError(
                 f"{MAX_WAITING_INPUTS} inputs wait already in {self.session_id}; try later"
             )
+        self.conversation.options.check_steering(accepted, self.conversation.turn_id)
         if self._turn is not None or await self._close_left_open() is not None:
             (stored,) = await self.append(accepted)
             modes = self.conversation.waiting_modes  # by now: the turn may have ended meanwhile
@@ -387,5 +388,7 @@ class Session(SessionRecord):
     def _make_turn(
         self, input_id: str, left: OpenTurn | None = None, given: Given | None = None
     ) -> Turn:
+        if left is None:
+            self._services.store.disk.check()
         pacer = self._audience.get(input_id)
         return make_turn(self, self._services, self._model_stream, input_id, pacer, left, given)

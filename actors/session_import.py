@@ -26,7 +26,9 @@ from ..runtime.events import (
 from ..runtime.history import LOST
 from ..runtime.identity import new_id
 from ..runtime.session_file import NOT_IMPORTED
+from ..runtime.turn_options import check_fallbacks
 from .conversation import Conversation
+from .unreadable_record import CONTRADICTIONS
 
 IMPORTED = "the session was imported from a file"
 """Why what was open in it has ended."""
@@ -68,7 +70,7 @@ def _imported(
     try:
         for number, each in enumerate(kept, 1):
             conversation.fold(msgspec.structs.replace(each, seq=number))
-    except (KeyError, IndexError, ValueError) as error:
+    except CONTRADICTIONS as error:
         raise ValidationError(
             f"The record of {session_id} contradicts itself at event {number}. Nothing was imported."
         ) from error
@@ -85,7 +87,9 @@ def _own(event: DurableEvent, names: dict[str, str], workspace: str) -> DurableE
             event, workspace=workspace, parent_id=parent_id, is_detached=False, request=None
         )
     if isinstance(event, InputAccepted):
-        return replace(event, child_id="", request=None, may_widen=False)
+        if event.options is not None:
+            check_fallbacks(event.options.fallbacks or ())
+        return replace(event, child_id="", request=None, widens="")
     if isinstance(event, TurnSetAside):
         return replace(event, request=None)
     return event

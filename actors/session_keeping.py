@@ -8,6 +8,7 @@ usage, the file versions that its calls left, and the folder that was made for i
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 
 import trio
 
@@ -44,6 +45,7 @@ from ..runtime.session_file import event_line, head_line, read_sessions
 from ..runtime.store import SessionRow, Store
 from ..runtime.version_log import VersionStore
 from .session_import import imported_events
+from .unreadable_record import UnreadableRecord
 
 logger = redacting_logger(__name__)
 
@@ -95,6 +97,7 @@ class SessionKeeping:
         self._folders = folders
         self._agents = agents
         self._end_programs = end_programs
+        self._removing = trio.Lock()
 
     async def rename(self, session_id: str, title: str) -> None:
         """Gives a title, which no model replaces."""
@@ -123,13 +126,14 @@ class SessionKeeping:
         for row in rows:
             await self._append(row.session_id, SessionDeleted())
         for row in rows:
-            await self._directory.ask(
-                CancelTurn(
-                    session_id=row.session_id,
-                    reason="the session was deleted",
-                    loads=row.is_active,
+            with suppress(UnreadableRecord):  # nothing of it runs
+                await self._directory.ask(
+                    CancelTurn(
+                        session_id=row.session_id,
+                        reason="the session was deleted",
+                        loads=row.is_active,
+                    )
                 )
-            )
             await self._end_programs(row.session_id)
         return [row.session_id for row in rows]
 
@@ -158,21 +162,44 @@ class SessionKeeping:
         if names:
             # First: whoever is killed in between finds the session still there, and purges again.
             await trio.to_thread.run_sync(self._versions.forget, names)
-            for folder in {row.workspace for row in rows if self._folders.holds(row.workspace)}:
-                await self._remove(folder, names)
-            await self._directory.ask(PurgeSessions(session_ids=names))
+            folders = {row.workspace for row in rows if self._folders.holds(row.workspace)}
+            async with self._removing:
+                await self._forget(names, folders)
         return list(names)
 
-    async def _remove(self, folder: str, names: Collection[str]) -> None:
-        """Removes the folder that was made for these sessions, unless others work there, too."""
-        wanted = SessionFilter(workspace=folder, deleted="also", limit=len(names) + 1)
-        page = await self._store.session_page(wanted)
-        if any(row.session_id not in names for row in page.sessions):
-            return
+    async def _forget(self, names: tuple[str, ...], folders: Collection[str]) -> None:
+        aside = [each for each in folders if await self._set_aside(each, names)]
         try:
-            await trio.to_thread.run_sync(self._folders.remove, folder)
+            await self._directory.ask(PurgeSessions(session_ids=names))
+        except ConflictError:  # one of them was restored meanwhile
+            with trio.CancelScope(shield=True):  # names on a disk are changed at once
+                await trio.to_thread.run_sync(self._folders.put_back, *aside)
+            raise
+        if aside:
+            await self._sweep()
+
+    async def _set_aside(self, folder: str, names: Collection[str]) -> bool:
+        """Whether no other session works in the folder that was made for these, nor will."""
+        wanted = SessionFilter(workspace=folder, deleted="also", limit=len(names) + 1)
+        async with self._folders.using:
+            page = await self._store.session_page(wanted)
+            if any(row.session_id not in names for row in page.sessions):
+                return False
+            try:
+                await trio.to_thread.run_sync(self._folders.set_aside, folder)
+            except StorageError as error:
+                logger.warning("%s", error)  # it keeps no session from being forgotten
+                return False
+        return True
+
+    async def _sweep(self) -> None:
+        """Removes the folders of purged sessions, also those that could not be removed before."""
+        if self._folders.path is None:
+            return  # without a thread: a mock clock would jump meanwhile
+        try:
+            await trio.to_thread.run_sync(self._folders.sweep)
         except StorageError as error:
-            logger.warning("%s", error)  # it keeps no session from being forgotten
+            logger.warning("%s", error)
 
     async def search(self, search: Search) -> list[Hit]:
         """Sessions in which words were said, the best first.
@@ -212,17 +239,17 @@ class SessionKeeping:
         await self._journal.ask(ImportRecords(events=tuple(events)))
         return events[0].session_id
 
-    async def serve(self, keep_days: float) -> None:
-        """Purges what was deleted so many days ago, until cancelled."""
-        while True:
-            before = now_ms() - round(keep_days * DAY_MS)
-            try:
-                if expired := await self._store.expired_sessions(before):
-                    purged = await self.purge(expired[:MAX_BATCH])
-                    logger.info("%d deleted sessions were purged", len(purged))
-            except CallboardError as error:
-                logger.error("deleted sessions can't be purged: %s", error)
-            await trio.sleep(LOOK_SECONDS)
+    async def purge_expired(self, keep_days: float) -> None:
+        """Purges what was deleted so many days ago; what fails is logged."""
+        async with self._removing:
+            await self._sweep()
+        before = now_ms() - round(keep_days * DAY_MS)
+        try:
+            if expired := await self._store.expired_sessions(before):
+                purged = await self.purge(expired[:MAX_BATCH])
+                logger.info("%d deleted sessions were purged", len(purged))
+        except CallboardError as error:
+            logger.error("deleted sessions can't be purged: %s", error)
 
     async def _tree(
         self, session_ids: Sequence[str], wanted: Callable[[SessionRow], bool]

@@ -18,6 +18,7 @@ from .input_queue import InputQueue
 from .rerun import set_aside
 from .session_services import SessionServices
 from .turn import Turn
+from .unreadable_record import CONTRADICTIONS, UnreadableRecord
 
 
 class SessionRecord:
@@ -83,7 +84,7 @@ class SessionRecord:
         Shielded, as the store bounds it: whoever cancels the turn meanwhile finds each input either
         in the queue or in the turn.
         """
-        if not (steering := self._queue.take_steering()):
+        if not (steering := self._queue.take_steering(self.conversation.options.may_steer)):
             return
         delivered = [InputDelivered(turn_id=turn_id, input_id=each) for each in steering]
         try:
@@ -115,11 +116,18 @@ class SessionRecord:
         self._audience.publish(update)
 
     async def _load(self) -> None:
-        """Folds the journal."""
+        """Folds the journal; raises `StorageError` when that can't be."""
         events = await self._services.store.events(self.session_id)
         if not events:
             raise NotFoundError(f"there is no session {self.session_id}")
-        self.conversation.fold_all(events)
+        try:
+            self.conversation.fold_all(events)
+        except CONTRADICTIONS as error:
+            raise UnreadableRecord(
+                f"the record of {self.session_id} contradicts itself at event "
+                f"{self.conversation.head_seq}, so it does not go on. It can be read and exported; "
+                "delete it, and begin another"
+            ) from error
         self.lineage = await self._services.lineage.above(self.conversation.parent_id)
         for input_id, mode in self.conversation.waiting_modes.items():
             self._queue.add(input_id, mode)

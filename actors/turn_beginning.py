@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..runtime.events import TurnEnded
 from ..runtime.history import Input, Item, Round
 from ..runtime.turn_events import TurnSetAside
 
@@ -41,9 +42,15 @@ class TurnBeginning:
         if self._replaced is None:
             self._replaced = tuple(rounds[: self._count])
 
-    def end(self, outcome: str, asked: tuple[Input, ...]) -> None:
-        """It is over, and was asked this, as the model read it."""
-        self.outcome, self._asked = outcome, asked
+    def end(self, event: TurnEnded, asked: tuple[Input, ...]) -> None:
+        """It is over, and was asked this, as the model read it.
+
+        Raises:
+            ValueError: Another turn is, or none.
+        """
+        if event.turn_id != self.turn_id or self.outcome:
+            raise ValueError(f"{event.turn_id} ends, and is not the turn that is open")
+        self.outcome, self._asked = event.outcome, asked
 
     def inputs(self, event: TurnSetAside) -> dict[str, Input]:
         """What its inputs are again, by id.

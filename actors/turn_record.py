@@ -195,7 +195,7 @@ def accepted_input(input_id: str, message: SubmitInput) -> InputAccepted:
         mode=message.mode,
         request=message.request,
         options=message.options,
-        may_widen=message.may_widen,
+        widens=message.widens,
     )
 
 

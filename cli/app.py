@@ -22,62 +22,23 @@ from . import (
     policy_commands,
     protocol_command,
     provider_commands,
+    replay_command,
     session_commands,
     skill_commands,
+    store_commands,
     token_commands,
     undo_command,
 )
+from .command_names import COMMANDS, GROUPS
 from .complaint import complain
 from .exit_codes import ANSWERED, USAGE
 from .likeness import closest
 from .manner import Manner
-from .parameters import Config, Data, Json, data_path
+from .parameters import Config, Data, Json, data_path, named_data_path
 from .tuning import Tuning
 
 if TYPE_CHECKING:
     from .choice import RunOptions
-
-GROUPS = frozenset(
-    {
-        "keys",
-        "providers",
-        "models",
-        "policy",
-        "grants",
-        "memory",
-        "session",
-        "skills",
-        "token",
-        "service",
-    }
-)
-"""Those with commands of their own."""
-
-COMMANDS = frozenset(
-    {
-        "run",
-        "chat",
-        "record",
-        "tools",
-        "doctor",
-        "sessions",
-        "show",
-        "usage",
-        "approvals",
-        "approve",
-        "deny",
-        "undo",
-        "attach",
-        "backup",
-        "restore",
-        "protocol",
-        "serve",
-        "status",
-        "stop",
-        "logs",
-    }
-)
-"""Those without commands of their own, whose options are looked through for a mistyped one."""
 
 NO_KEY_ON_THE_LINE = (
     "`callboard keys set` takes the name of a provider, --config and --data, and never the key, "
@@ -106,6 +67,9 @@ Tune = Annotated[Tuning | None, Parameter(name="*")]
 Limit = Annotated[int, Parameter(help="How many, the latest first.")]
 Every = Annotated[
     bool, Parameter(name="--all", help="Those that sessions gave tasks to, too.", negative=())
+]
+Deleted = Annotated[
+    bool, Parameter(help="Those that are deleted; `session restore` takes it back.", negative=())
 ]
 By = Annotated[
     Literal["call", "turn", "session", "agent", "model", "day"] | None,
@@ -149,6 +113,9 @@ app.command(token_commands.token)
 app.command(session_commands.session)
 app.command(backup_commands.backup)
 app.command(backup_commands.restore)
+app.command(replay_command.replay)
+app.command(store_commands.upgrade)
+app.command(store_commands.compact)
 app.command(chat_command.chat)
 app.command(daemon_commands.serve)
 app.command(daemon_commands.status)
@@ -216,19 +183,25 @@ def doctor(*, json: Json = False, config: Config = None, data: Data = None) -> i
     """
     from .doctor import show_doctor
 
-    return show_doctor(config, data_path(data), json=json)
+    return show_doctor(config, named_data_path(data), json=json)
 
 
 @app.command
 def sessions(
-    *, json: Json = False, limit: Limit = 20, every: Every = False, data: Data = None
+    *,
+    json: Json = False,
+    limit: Limit = 20,
+    every: Every = False,
+    deleted: Deleted = False,
+    data: Data = None,
 ) -> int:
     """List the sessions on record."""
     from .reading import show_sessions
 
     if limit < 1:
         return _wrong_usage("--limit is at least 1", "sessions")
-    return show_sessions(data_path(data), limit=limit, json=json, all_kinds=every)
+    folder = data_path(data)
+    return show_sessions(folder, limit=limit, json=json, all_kinds=every, deleted=deleted)
 
 
 @app.command
@@ -278,7 +251,7 @@ def execute(tokens: Sequence[str]) -> int:
         if list(tokens[:2]) == ["keys", "set"] and len(tokens) > 2:
             return _wrong_usage(NO_KEY_ON_THE_LINE, "keys set")  # one may stand in `tokens`
         message = _unknown_option(tokens) or _explained(error, tokens)
-        return _wrong_usage(message.replace("?.", "?"), tokens[0] if tokens else "")
+        return _wrong_usage(message.replace("?.", "?"), _command_of(tokens))
     # cyclopts takes any word in the prompt's place; a mistyped option is no prompt.
     is_prompt = command in {run, record} and bool(bound.args)
     is_option = is_prompt and str(bound.args[0]).startswith("-")
@@ -390,6 +363,13 @@ def _unknown_option(tokens: Sequence[str]) -> str | None:
     if tokens[0] in {"run", "record"}:
         return f"{message} A prompt that begins with a hyphen stands behind --."
     return message
+
+
+def _command_of(tokens: Sequence[str]) -> str:
+    """The command that a line names, with that of its group."""
+    first, second = (*tokens[:2], "", "")[:2]
+    is_in_group = first in GROUPS and not second.startswith("-") and second in app[first]
+    return f"{first} {second}" if is_in_group else first
 
 
 def _wrong_usage(message: str, command: str) -> int:

@@ -73,8 +73,8 @@ def approve(
 ) -> int:
     """Let a call run that waits for it, as it was asked about or with other arguments.
 
-    Nothing runs by this: `callboard run --continue` goes on with the session. Only while no
-    other process works with the data folder.
+    With a daemon the session goes on with it at once. Without one, nothing runs by this: `callboard
+    run --continue` goes on; and no other process may work with the data folder.
     """
     from .approval_desk import Saying
 
@@ -96,8 +96,8 @@ def deny(
 ) -> int:
     """Refuse a call that waits; --remember makes it "don't ask again".
 
-    The model hears of it when `callboard run --continue` goes on with the session. Only while no
-    other process works with the data folder.
+    With a daemon the model hears of it at once. Without one, when `callboard run --continue` goes on
+    with the session; and no other process may work with the data folder.
     """
     from .approval_desk import Saying
 

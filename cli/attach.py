@@ -21,6 +21,7 @@ from ..runtime.errors import CallboardError, NotFoundError
 from ..runtime.events import InputAccepted, Stored, TurnEnded
 from ..runtime.store import SessionRow, StoreReader
 from .asking_screen import asking_screen
+from .chat_notice import tell_desktop
 from .complaint import complain
 from .exit_codes import ANSWERED, FAILED
 from .going_on import names_of_open_calls
@@ -62,9 +63,12 @@ async def _attach(
         JsonView(output.write) if json else TextView(output.write, style_of(sys.stdout), prices)
     )
     asking = asking_screen(output, is_json=json)
-    attached = _Attached(view, output, _terminal(asking, output, view, data), until_idle)
+    channel = _terminal(asking, output, view, data)
+    attached = _Attached(view, output, channel, until_idle)
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
+            if channel is not None:
+                channel.tell_desktop = lambda line: nursery.start_soon(tell_desktop, line)
             for screen in {output, asking or output}:
                 nursery.start_soon(screen.run, name="output")
             nursery.start_soon(attached.watch_signals, signals, name="signals")
@@ -82,6 +86,7 @@ def _terminal(
     stream = sys.stdout if asking is output else sys.stderr
     channel = TerminalChannel(0, asking, style_of(stream), data)
     channel.interrupt = view.interrupt
+    channel.answered = view.answered_here
     return channel
 
 
@@ -115,7 +120,7 @@ class _Attached:
         """Ctrl-C leaves; the session goes on."""
         async for _ in signals:
             if self._channel is not None:
-                self._channel.abandon()
+                self._channel.leave()
             self._scope.cancel(reason="left")
             return
 

@@ -14,7 +14,7 @@ import msgspec
 import trio
 
 from ..runtime.backup import restore_backup, write_backup
-from ..runtime.data_lock import DataInUse
+from ..runtime.data_lock import DataInUse, check_free
 from ..runtime.errors import ConflictError
 from .complaint import complain
 from .escaping import safe_line
@@ -54,10 +54,12 @@ def restore_from(data: Path, file: Path, *, is_sure: bool) -> int:
         StorageError: It is damaged, or no backup.
     """
     backup = file.expanduser().absolute()
-    if not is_sure and not _agrees(data):
-        complain("Nothing was restored: say --yes to do it.")
-        return USAGE
     try:
+        if not is_sure:
+            check_free(data)  # before anybody is asked
+            if not _agrees(data):
+                complain("Nothing was restored: say --yes to do it.")
+                return USAGE
         kept = trio.run(trio.to_thread.run_sync, restore_backup, data, backup)
     except DataInUse as error:
         raise ConflictError(

@@ -20,7 +20,7 @@ from ..config.settings import Settings
 from ..runtime.errors import AuthError, CallboardError, NetworkError
 from ..runtime.store import SessionRow
 from .chat_commands import find_session
-from .chat_door import AGAIN_SECONDS, Door, DoorPlan, find_door, open_door, wait_door
+from .chat_door import AGAIN_SECONDS, Door, DoorPlan, OwnEnd, find_door, open_door, wait_door
 from .chat_sessions import Wishes
 from .chat_surface import open_surface
 from .chat_talk import Talk
@@ -33,6 +33,8 @@ LOST_SECONDS = 2.0
 """A connection that is away for longer is spoken of: shorter breaks are nobody's concern."""
 DRAIN_SECONDS = 2.0
 """For the last words: whoever should read them may be stopped."""
+LAST_EVENTS_SECONDS = 1.0
+"""For the end of a turn to be shown, once it is on record."""
 
 
 class ChatOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +97,7 @@ class _Chat:
         self._is_first = True
         self._scope = trio.CancelScope()
         self._code: int | None = None
+        self._own_end: OwnEnd | None = None
 
     @property
     def code(self) -> int:
@@ -110,6 +113,7 @@ class _Chat:
         try:
             with self._scope, self._surface.screen.taken():
                 async with open_door(self._plan) as door:
+                    self._own_end = door.own_end
                     await self._talk_with(door)
                     while not self.talk.is_over and not door.is_own:
                         await self._talk_with(await self._next_door())
@@ -149,14 +153,16 @@ class _Chat:
 
     async def _watch(self, client: Client, door: Door) -> None:
         """Says when the daemon is away, and gives it up when there is another."""
-        is_told = False
+        is_told = is_stopping = False
         away = 0.0
         while True:
             await trio.sleep(AGAIN_SECONDS)
-            if door.own_end is not None and door.own_end.is_set():
-                self.talk.notice("told to stop by another command")
-                self.talk.leave()
+            if door.own_end is not None and door.own_end.wanted.is_set():
+                await self._end_own(door.own_end)
                 return
+            if client.stops_in is not None and not is_stopping:
+                self.talk.notice(f"the daemon stops: turns have {client.stops_in:g} s to end")
+            is_stopping = client.stops_in is not None
             if client.is_connected:
                 if is_told:
                     self.talk.notice("connected again")
@@ -170,6 +176,18 @@ class _Chat:
             if away >= LOST_SECONDS and not is_told:
                 is_told = True
                 self.talk.notice(AWAY)
+
+    async def _end_own(self, end: OwnEnd) -> None:
+        """Ends as any daemon does, since another command wants it."""
+        if not self.talk.is_at_rest:
+            self.talk.notice(f"`callboard stop` ends this chat: its turn has {end.seconds:g} s")
+        await end.drain()
+        with trio.move_on_after(LAST_EVENTS_SECONDS):
+            await self.talk.wait_rest()
+        if not self._surface.can_ask:
+            self._code = INTERRUPTED  # prompts that nobody has read are not answered
+        self.talk.notice("`callboard stop` ended this chat")
+        self.talk.leave()
 
     async def _next_door(self) -> Door:
         found = await wait_door(self._data, math.inf)
@@ -189,8 +207,11 @@ class _Chat:
     async def watch_signals(self, signals: AsyncIterator[int]) -> None:
         """Ctrl-C is the talk's affair; others end the chat in order."""
         async for number in signals:
+            own_end = self._own_end
             if number == signal.SIGINT and self._surface.can_ask:
                 self.talk.interrupt()
+            elif number == signal.SIGTERM and own_end is not None and own_end.ask():
+                pass  # whoever talks with it sees to the rest
             else:
                 self._code = INTERRUPTED
                 self._scope.cancel(reason=signal.Signals(number).name)

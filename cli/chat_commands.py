@@ -10,7 +10,7 @@ import msgspec
 
 from ..client import Client
 from ..runtime.definitions import SessionKind
-from ..runtime.errors import NotFoundError, ValidationError
+from ..runtime.errors import ConflictError, NotFoundError, ValidationError
 from ..runtime.plan_events import plan_lines
 from ..runtime.store import SessionRow
 from ..runtime.turn_events import RerunWay
@@ -101,8 +101,9 @@ async def run_command(chat: Chat, line: str) -> None:
     if command is None:
         close = [known for known in COMMANDS if known.startswith(name)] if name else []
         if len(close) != 1:
+            like = f" It may be {', '.join(f'/{each}' for each in close)}." if close else ""
             raise ValidationError(
-                f"there is no command /{name}; /help lists them. A text that begins with a slash "
+                f"there is no command /{name}; /help lists them.{like} A text that begins with a slash "
                 "is sent with two"
             )
         command = COMMANDS[close[0]]
@@ -153,8 +154,10 @@ def _help(chat: Chat, argument: str) -> None:
     width = max(len(each.usage) for each in COMMANDS.values())
     lines = [f"  {each.usage.ljust(width)}  {each.summary}" for each in COMMANDS.values()]
     keys = [
-        "Enter sends; Alt-Enter, or \\ and Enter, begins a new line; the arrows find earlier inputs.",
-        "What is sent while a turn runs has its turn after it; /steer is heard by the running one.",
+        "Enter sends; Alt-Enter, or \\ and Enter, begins a new line.",
+        "The arrows find earlier inputs.",
+        "What is sent while a turn runs has its turn after it;",
+        "/steer is heard by the running one.",
         "Ctrl-C cancels the turn, and leaves when there is none; Ctrl-D leaves.",
     ]
     chat.say("\n".join([*lines, *keys]))
@@ -281,6 +284,8 @@ async def _cancel(chat: Chat, argument: str) -> None:
 async def _steer(chat: Chat, argument: str) -> None:
     if not argument:
         raise ValidationError("say what the model shall hear: /steer TEXT")
+    if _session_of(chat).is_idle:
+        raise ConflictError("no turn runs that could hear it: send it without /steer")
     await chat.send(argument, "steer")
 
 
@@ -291,7 +296,11 @@ async def _interrupt(chat: Chat, argument: str) -> None:
 
 
 async def _retry(chat: Chat, argument: str) -> None:
-    _session_of(chat)
+    view = _session_of(chat)
+    if view.is_idle and view.outcome == "answered":
+        raise ConflictError(
+            "there is nothing to retry, the last turn was answered: /regenerate has it answered anew"
+        )
     _require(chat, "session/retry")
     await chat.again("retry")
 

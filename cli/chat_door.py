@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,12 +25,36 @@ from ..runtime.secrets import Secret
 
 if TYPE_CHECKING:
     from ..config.server_settings import ServerSettings
+    from ..embedded import Runtime
     from ..gateway.configuration import Configuration
+    from ..gateway.gateway import Gateway
 
 AGAIN_SECONDS = 0.25
 """Between looks for a daemon."""
 APPEAR_SECONDS = 10.0
 """For a process that has the data folder to say where it listens: it may be starting."""
+
+
+class OwnEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """How a daemon inside the command ends when another command stops it.
+
+    Attributes:
+        wanted: Set when it is told to stop.
+        hurry: Set when it is told so again: what runs is cancelled.
+        seconds: What turns have.
+        drain: Lets turns end, as any daemon does, or cancels them.
+    """
+
+    wanted: trio.Event
+    hurry: trio.Event
+    seconds: float
+    drain: Callable[[], Awaitable[None]]
+
+    def ask(self) -> bool:
+        """Asks for the end, the second time at once; whether that was news."""
+        is_news = not self.hurry.is_set()
+        (self.hurry if self.wanted.is_set() else self.wanted).set()
+        return is_news
 
 
 class Door(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,12 +63,12 @@ class Door(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         url: Of its websocket.
         token: Lets the commands of its user in.
-        own_end: Set when the command's own daemon is told to stop; `None` when it is another's.
+        own_end: How the command's own daemon ends; `None` when it is another's.
     """
 
     url: str
     token: Secret
-    own_end: trio.Event | None = None
+    own_end: OwnEnd | None = None
 
     @property
     def is_own(self) -> bool:
@@ -135,10 +159,27 @@ async def _own_door(plan: DoorPlan) -> AsyncGenerator[Door]:
         gateway.daemon.configuration = _configuration(plan, server)
         url = websocket_url(server.host, gateway.port)
         running = RunningDaemon(
-            url=url, pid=os.getpid(), token=token, started_at_ms=time.time_ns() // 1_000_000
+            url=url,
+            pid=os.getpid(),
+            token=token,
+            started_at_ms=time.time_ns() // 1_000_000,
+            is_chat=True,
+            drain_seconds=server.drain_seconds,
         )
         with DaemonFile(plan.data, running):
-            yield Door(url=url, token=token, own_end=gateway.stopped)
+            yield Door(url=url, token=token, own_end=_own_end(runtime, gateway, server))
+
+
+def _own_end(runtime: Runtime, gateway: Gateway, server: ServerSettings) -> OwnEnd:
+    from ..gateway.drain import drain
+
+    hurry = trio.Event()
+
+    async def end() -> None:
+        gateway.tell_end()
+        await drain(runtime, server.drain_seconds, hurry)
+
+    return OwnEnd(wanted=gateway.stopped, hurry=hurry, seconds=server.drain_seconds, drain=end)
 
 
 def _configuration(plan: DoorPlan, server: ServerSettings) -> Configuration:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from .folding import MIN_COLUMNS, char_columns
+from .folding import MIN_COLUMNS, char_columns, folded
 from .style import Style
 
 MARGIN = "  "
@@ -67,7 +67,8 @@ class MarkdownRows:
             self._line, self._written_rows, self.open_row = "", 0, ""
             self._write("\n" if not text.startswith("\n") else "")
         self._is_fenced = False
-        self._write(text)
+        columns = self._columns()
+        self._write(folded(text, columns if columns >= MIN_COLUMNS else None))
 
     def _extend(self, text: str) -> None:
         self._line += text

@@ -23,6 +23,16 @@ _OSC_9_TERMS = ("xterm-kitty", "xterm-ghostty", "foot", "wezterm", "contour")
 _OSC_777_TERMS = ("rxvt-unicode",)
 
 
+def headline_of(tool: str) -> str:
+    """One line about a question; nothing that a model wrote but the name of its tool.
+
+    Without a tool it is a model's own.
+    """
+    if not tool:
+        return "callboard: the model has a question"
+    return f"callboard asks: may {safe_line(tool)} run?"
+
+
 def heard(text: str, environ: Mapping[str, str] = os.environ) -> str:
     """What a terminal is sent so that a person hears of something."""
     term = environ.get("TERM", "")

@@ -27,6 +27,7 @@ from ..runtime.events import (
 )
 from ..runtime.wire.questions import ListQuestions, Questions
 from .approvals import block, question
+from .chat_notice import headline_of
 from .dialogue import Dialogue
 from .editing import Editor
 from .escaping import exact, safe_line
@@ -64,18 +65,16 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it is about a call, and not a model's own."""
         return self.tool != "ask_user"
 
-    @property
-    def how_to_answer(self) -> str:
-        """The command that answers it elsewhere."""
-        verb = "approve" if self.is_approval else "attach"
-        return f"callboard {verb} {self.question_id if self.is_approval else 'SESSION'}"
+    def how_to_answer(self, session_id: str) -> str:
+        """The command that answers it elsewhere; `session_id` is that of the chat."""
+        if self.is_approval:
+            return f"callboard approve {self.question_id}"
+        return f"callboard chat --session {session_id}"
 
     @property
     def headline(self) -> str:
-        """One line for a notification; nothing that a model wrote but the tool's name."""
-        if not self.is_approval:
-            return "callboard: the model has a question"
-        return f"callboard asks: may {safe_line(self.tool)} run?"
+        """One line for a notification."""
+        return headline_of(self.tool if self.is_approval else "")
 
 
 class _Keys(Keyboard):
@@ -96,6 +95,9 @@ class ChatQuestions:
         style: What it can show.
         data: Where arguments are edited; see `Editor`.
         arrived: Is called when there is one more.
+
+    Attributes:
+        answered: Is told the question about a call whose answer is given here, ahead of it.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class ChatQuestions:
         self._editor = Editor(self._keyboard, data)
         self._style = style
         self._arrived = arrived
+        self.answered: Callable[[str], None] = lambda _: None
         self._open: dict[str, Asked] = {}
         self._is_known = False
         self._asking = ""
@@ -275,6 +278,7 @@ class ChatQuestions:
 
     async def _send(self, client: Client, approval_id: str, answer: ApprovalAnswer) -> None:
         self._is_sending = True  # its own answer comes back as an event, too
+        self.answered(approval_id)
         try:
             await client.answer(approval_id, answer)
         finally:
@@ -304,14 +308,14 @@ class ChatQuestions:
         await client.answer_question(question_id, typed, option=option)
 
 
-async def put_to_nobody(client: Client, asked: Asked, *, is_host: bool) -> str:
+async def put_to_nobody(client: Client, asked: Asked, session_id: str, *, is_host: bool) -> str:
     """Where nobody sits: the command's own daemon is told no; another may have people.
 
     Gives what to say about it.
     """
     if not is_host:
         await trio.lowlevel.checkpoint()
-        return f"{asked.tool} waits for an answer: {asked.how_to_answer}"
+        return f"{asked.tool} waits for an answer: {asked.how_to_answer(session_id)}"
     try:
         if asked.is_approval:
             answer = ApprovalAnswer(decision="deny", reason="nobody is at a terminal")

@@ -11,6 +11,7 @@ from ..client import Client
 from ..runtime.errors import ConflictError, ValidationError
 from ..runtime.store import SessionRow
 from ..runtime.wire.workspaces import Root, Roots
+from .root_advice import root_advice
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,8 +41,8 @@ async def new_session(
         f"{folder} is below no root of the daemon. Let its sessions work there? [y/N] "
     ):
         raise ConflictError(
-            f"{folder} is below no root of the daemon: start it with `callboard serve --root "
-            f"{folder}`, or name another folder with --workspace"
+            f"{folder} is below no root of the daemon: {root_advice(wishes.workspace)} Or name another "
+            "folder with --workspace"
         )
     await client.request("root/add", Root(folder), Roots)
     return await _create(client, wishes)

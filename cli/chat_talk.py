@@ -65,6 +65,7 @@ class Talk:
         self.questions = ChatQuestions(
             surface.output, surface.style, surface.data, self._end_reading
         )
+        self.questions.answered = self._answered_here
         self._surface = surface
         self._screen = surface.screen
         self._wishes = wishes
@@ -189,6 +190,8 @@ class Talk:
         if isinstance(stored.event, TurnEnded):
             self._is_cancelling = False
             self.codes.append(CODES.get(stored.event.outcome, FAILED))
+            if self._surface.can_ask and not self._surface.is_live:
+                self._end_reading()  # its prompt is due now
 
     async def _tick(self) -> None:
         while True:
@@ -242,6 +245,10 @@ class Talk:
             return await self._screen.read(is_idle=is_idle)
         return None
 
+    def _answered_here(self, approval_id: str) -> None:
+        if self.view is not None:
+            self.view.answered_here(approval_id)
+
     def _end_reading(self) -> None:
         self._reading.cancel(reason="a question has come")
 
@@ -255,7 +262,7 @@ class Talk:
             await self._act(typed.text.strip())
 
     def _end_of_input(self) -> None:
-        ends_turn = self._is_host and self._surface.can_ask and not self._is_at_rest
+        ends_turn = self._is_host and self._surface.can_ask and not self.is_at_rest
         if ends_turn and not self._said_how_to_leave:
             self._said_how_to_leave = True
             self.notice("no daemon runs, so leaving ends the turn; Ctrl-D again leaves")
@@ -263,17 +270,23 @@ class Talk:
             self.leave()
 
     @property
-    def _is_at_rest(self) -> bool:
+    def is_at_rest(self) -> bool:
+        """Whether nothing runs and nothing waits to."""
         return self.view is None or self.view.is_idle
+
+    async def wait_rest(self) -> None:
+        """Waits until that is shown."""
+        while not self.is_at_rest:
+            await self._changed.wait()
 
     def interrupt(self, typed: str = "") -> None:
         """Ctrl-C: what runs is cancelled; when nothing does, the chat is left by the second one."""
         if self._acting is not None:
             self._acting.cancel(reason="Ctrl-C")
-        elif not self._is_at_rest and not self._is_cancelling:
+        elif not self.is_at_rest and not self._is_cancelling:
             self.notice("cancelling… (Ctrl-C again leaves)")
             self._nursery.start_soon(self._cancel_turn, name="cancel")
-        elif typed and self._is_at_rest:
+        elif typed and self.is_at_rest:
             self._forget_typed()
         elif self._said_how_to_leave or self._is_cancelling:
             self.leave()
@@ -358,8 +371,9 @@ class Talk:
 
     async def put(self, asked: Asked) -> None:
         """Puts a question to whoever sits there."""
+        session_id = self.view.session_id if self.view is not None else ""
         if not self._surface.can_ask:
-            told = await put_to_nobody(self.client, asked, is_host=self._is_host)
+            told = await put_to_nobody(self.client, asked, session_id, is_host=self._is_host)
             self.questions.drop(asked)
             if told:
                 self.notice(told)
@@ -373,6 +387,8 @@ class Talk:
             try:
                 await self.questions.put(self.client, asked)
             except InputEnded:
+                how = asked.how_to_answer(session_id)
+                self._surface.output.write(f"\n(it still waits: {how})\n")
                 self.leave()
             except CallboardError as error:
                 self._surface.output.write(f"not answered: {safe_line(str(error))}\n")

@@ -147,6 +147,10 @@ class ChatView:
         """A line of callboard's own."""
         self._transcript.notice(text)
 
+    def answered_here(self, approval_id: str) -> None:
+        """Whoever sits here gives the answer to this question."""
+        self._transcript.answered_here(approval_id)
+
     def interrupt(self) -> None:
         """Something else is printed next: text that stands open ends."""
         self._transcript.interrupt()

@@ -53,7 +53,8 @@ async def _ask(daemon: RunningDaemon) -> Status | None:
 
 
 def _lines(daemon: RunningDaemon, status: Status | None) -> list[str]:
-    where = f"callboard serves at {daemon.url} (process {daemon.pid})"
+    what = "a chat is the daemon, and serves" if daemon.is_chat else "callboard serves"
+    where = f"{what} at {daemon.url} (process {daemon.pid})"
     if status is None:
         return [
             where,
@@ -96,8 +97,12 @@ def _health(status: Status) -> list[str]:
             )
     if status.actors:
         lines.insert(0, "  actors:        " + ("see below" if lines else "all run"))
-    if status.journal_seconds is not None:
+    if status.work is not None and status.work.storage_failed:
+        lines.append(f"  storage:       failed. {safe_line(status.work.storage_failed)}")
+    elif status.journal_seconds is not None:
         lines.append(f"  journal:       answers in {_ago(status.journal_seconds)}")
+    if status.work is not None and status.work.storage_warning:
+        lines.append(f"  store size:    {safe_line(status.work.storage_warning)}")
     if status.loop is not None and status.loop.blocked:
         times = counted(status.loop.blocked, "time")
         longest = _ago(status.loop.longest_seconds)

@@ -18,6 +18,8 @@ from ..tools.sandbox.sandbox import Sandbox
 from ..tools.tool import Tool
 from .doctor_files import file_findings
 from .doctor_reach import reach_findings, read_settings
+from .doctor_sandbox import sandbox_finding
+from .doctor_store import size_finding
 from .exit_codes import ANSWERED, FAILED
 from .finding import Finding
 from .json_lines import json_line
@@ -45,18 +47,20 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 def show_doctor(config: Path | None, data: Path, *, json: bool) -> int:
     """Tests all that can be; fails when something is not as the configuration wants it."""
     all_settings, finding = read_settings(config)
+    settings = all_settings.sandbox
+    sandbox = Sandbox(settings, forbidden=(data, config_folder()))
     checks = (
+        sandbox_finding(sandbox, config_file(config)),
         finding,
         *file_findings(data, config_file(config).parent),
-        *trio.run(reach_findings, all_settings, data),
+        size_finding(data, all_settings.sessions),
+        *trio.run(reach_findings, all_settings, data, config),
     )
-    settings = all_settings.sandbox
     built_in = builtin_tools()
     names = [tool.name for tool in built_in]
     plugins = trio.run(load_plugins, all_settings.plugins, names).plugins
     broken = [plugin for plugin in plugins if plugin.state == "broken"]
-    sandbox = Sandbox(settings, forbidden=(data, config_folder()))
-    found, problem = sandbox.status(), sandbox.problem()
+    found = sandbox.status()
     if json:
         told = SandboxReport(
             strength=found.strength,
@@ -67,14 +71,14 @@ def show_doctor(config: Path | None, data: Path, *, json: bool) -> int:
         )
         sys.stdout.write(json_line(Report(sandbox=told, plugins=plugins, checks=checks)))
     else:
-        lines = _sandbox_lines(sandbox, built_in)
-        lines += [*plugin_lines(broken), *_checked(checks)]
+        lines = _sandbox_lines(sandbox, built_in, checks[0])
+        lines += [*plugin_lines(broken), *_checked(checks[1:])]
         sys.stdout.write("\n".join(lines) + "\n")
     is_broken = bool(broken) or any(each.state == "problem" for each in checks)
-    return ANSWERED if problem is None and not is_broken else FAILED
+    return FAILED if is_broken else ANSWERED
 
 
-def _sandbox_lines(sandbox: Sandbox, tools: Sequence[Tool]) -> list[str]:
+def _sandbox_lines(sandbox: Sandbox, tools: Sequence[Tool], checked: Finding) -> list[str]:
     found = sandbox.status()
     lines = [f"sandbox: {found.strength} (at least {sandbox.settings.minimum} is wanted)"]
     if found.reason:
@@ -85,6 +89,8 @@ def _sandbox_lines(sandbox: Sandbox, tools: Sequence[Tool]) -> list[str]:
             f"  {found.recipe.name}, which shows {places} places read-only",
             f"  memory and processes: {found.bounds}",
         ]
+    if checked.fix:
+        lines.append(f"  fix: {redact(checked.fix)}")
     if found.advice:
         lines.append(f"  advice: {found.advice}")
     withheld = [tool.name for tool in tools if sandbox.why_not(tool.definition) is not None]

@@ -15,7 +15,7 @@ from ..config.daemon_file import find_daemon
 from ..runtime.data_lock import LOCK_NAME
 from ..runtime.errors import CallboardError
 from ..runtime.store_file import DATABASE_NAME
-from .doctor_left import left_finding
+from .doctor_left import left_finding, purged_finding
 from .finding import Finding, good, problem, warning
 
 LITTLE_BYTES = 1024 * 1024 * 1024
@@ -43,6 +43,7 @@ def file_findings(data: Path, config: Path) -> Iterator[Finding]:
     yield _clock(data)
     yield _locks(data)
     yield left_finding(data, is_in_use=_holder(data / LOCK_NAME) is not None)
+    yield purged_finding(data)
 
 
 def _folder(data: Path) -> Finding:
@@ -115,14 +116,14 @@ def _locks(data: Path) -> Finding:
         return warning(
             "locks",
             f"{path} is of a daemon that has died",
-            "nothing needs it: `callboard serve` replaces it, or remove it",
+            f"nothing needs it: `callboard serve` replaces it, or: rm {path}",
         )
     holder = _holder(data / LOCK_NAME)
     if holder is not None:
         return warning(
             "locks",
             f"process {holder} writes to {data}, and is no daemon",
-            "wait for it, or end it, before `callboard serve`",
+            f"wait for it, or end it, before `callboard serve`: kill {holder}",
         )
     return good("locks", "nobody writes to the data folder")
 

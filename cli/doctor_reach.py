@@ -11,7 +11,7 @@ import trio
 
 from ..client import connect
 from ..config.daemon_file import RunningDaemon, find_daemon
-from ..config.files import config_file, load_settings
+from ..config.files import config_file, load_own_settings, load_settings
 from ..config.server_settings import ServerSettings
 from ..config.settings import Settings
 from ..gateway.descriptors import RESERVED, room_after_raising
@@ -37,9 +37,9 @@ def read_settings(config: Path | None) -> tuple[Settings, Finding]:
     return settings, good("configuration", there)
 
 
-async def reach_findings(settings: Settings, data: Path) -> list[Finding]:
-    """All of them."""
-    findings = await _model(settings, data)
+async def reach_findings(settings: Settings, data: Path, config: Path | None) -> list[Finding]:
+    """All of them; `config` is the file that the settings are of, as a person has named it."""
+    findings = await _model(settings, data, config)
     try:
         daemon = find_daemon(data)
     except CallboardError:
@@ -65,7 +65,7 @@ def _connections(settings: ServerSettings) -> Finding:
     )
 
 
-async def _model(settings: Settings, data: Path) -> list[Finding]:
+async def _model(settings: Settings, data: Path, config: Path | None) -> list[Finding]:
     """The default model: whether there is one, its key, and its provider."""
     wish = Wish(settings=settings, environ=os.environ)
     try:
@@ -73,8 +73,7 @@ async def _model(settings: Settings, data: Path) -> list[Finding]:
     except AuthError as error:
         return [problem("keys", str(error), "callboard keys set PROVIDER")]
     except CallboardError as error:
-        fix = "callboard models default PROVIDER/MODEL chooses another one"
-        return [problem("model", str(error), fix)]
+        return [problem("model", str(error), _another_model(settings, config))]
     name = f"{target.provider}/{target.model}"
     if target.endpoint is None:
         return [
@@ -85,6 +84,13 @@ async def _model(settings: Settings, data: Path) -> list[Finding]:
             )
         ]
     return [good("model", name), await _provider(target.endpoint)]
+
+
+def _another_model(settings: Settings, config: Path | None) -> str:
+    """How to choose one: what stands in the person's own file wins over what commands write."""
+    if settings.model is not None and load_own_settings(config).model == settings.model:
+        return f"write another model into it: $EDITOR {config_file(config)}"
+    return "callboard models default PROVIDER/MODEL chooses another one"
 
 
 async def _provider(endpoint: Endpoint) -> Finding:

@@ -42,7 +42,7 @@ def _rows(line: str, columns: int) -> Iterator[str]:
         yield line
         return
     row: list[str] = []
-    used = 0
+    used = blank = 0  # `blank` is the place behind the last one that a row may end at
     for piece in _COLOUR.split(line):
         if _COLOUR.fullmatch(piece):
             row.append(piece)
@@ -50,13 +50,28 @@ def _rows(line: str, columns: int) -> Iterator[str]:
         for char in piece:
             width = char_columns(char, used)
             # The last column stays free: some terminals wrap as soon as it is taken.
-            if used + width >= columns:
-                yield "".join(row)
-                row, used = [RUNS_ON], len(RUNS_ON)
+            while used + width >= columns:
+                cut = blank or len(row)
+                yield "".join(row[:cut])
+                row, blank = [RUNS_ON, *row[cut:]], 0
+                used = columns_taken(row)
                 width = char_columns(char, used)
             row.append(char)
             used += width
+            if char == " " and used >= columns // 2:  # a word that is longer is broken inside
+                blank = len(row)
+            elif char == "\t":
+                blank = 0  # it has another width at another place
     yield "".join(row)
+
+
+def columns_taken(pieces: list[str]) -> int:
+    """How much of a row they take: characters, and colours."""
+    used = 0
+    for piece in pieces:
+        for char in "" if _COLOUR.fullmatch(piece) else piece:
+            used += char_columns(char, used)
+    return used
 
 
 def char_columns(char: str, used: int) -> int:

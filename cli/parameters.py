@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
@@ -17,8 +18,26 @@ DialectOption = Annotated[
 Data = Annotated[Path | None, Parameter(help="The data folder; by default the user's own.")]
 
 
-def data_path(data: Path | None, environ: Mapping[str, str] | None = None) -> Path:
-    """The data folder that the option names, else the user's own, by another environment if given."""
+def named_data_path(data: Path | None, environ: Mapping[str, str] | None = None) -> Path:
+    """As `data_path`, whatever is there: for who says what is wrong with it."""
     from ..config.files import data_folder
 
     return (data or data_folder(environ)).expanduser().absolute()
+
+
+def data_path(data: Path | None, environ: Mapping[str, str] | None = None) -> Path:
+    """The data folder that the option names, else the user's own, by another environment if given.
+
+    Raises:
+        ValidationError: There can be no such folder, because what it is in, or it itself, is a file.
+    """
+    path = named_data_path(data, environ)
+    found = next((each for each in (path, *path.parents) if os.path.lexists(each)), path)
+    if found.exists() and not found.is_dir():
+        from ..runtime.errors import ValidationError
+
+        raise ValidationError(
+            f"{path} can't be the data folder: {found} is no folder. Choose another with --data.",
+            field="data",
+        )
+    return path

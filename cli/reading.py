@@ -11,6 +11,7 @@ from pathlib import Path
 import trio
 
 from ..runtime.errors import NotFoundError
+from ..runtime.record_lists import SessionFilter
 from ..runtime.sqlite_store import open_reader
 from ..runtime.store import SessionRow, StoreReader
 from .complaint import complain
@@ -18,7 +19,7 @@ from .escaping import safe_line, shortened
 from .exit_codes import ANSWERED
 from .json_lines import json_line, stored_line
 from .markdown import Markdown
-from .record_names import find_session
+from .record_names import MAX_DELETED, find_session
 from .style import counted
 
 MAX_TITLE_CHARS = 60
@@ -29,9 +30,11 @@ PAGE_EVENTS = 200
 """Events that are read at once: a session of years is not held in memory."""
 
 
-def show_sessions(data: Path, *, limit: int, json: bool, all_kinds: bool = False) -> int:
-    """Lists sessions, the latest activity first; `all_kinds` lists those below others too."""
-    return trio.run(_show_sessions, data, limit, json, all_kinds)
+def show_sessions(
+    data: Path, *, limit: int, json: bool, all_kinds: bool = False, deleted: bool = False
+) -> int:
+    """Lists sessions, or deleted ones, the latest activity first; of `all_kinds`, or main ones."""
+    return trio.run(_show_sessions, data, limit, json, all_kinds, deleted)
 
 
 def show_session(data: Path, name: str, *, json: bool) -> int:
@@ -39,11 +42,16 @@ def show_session(data: Path, name: str, *, json: bool) -> int:
     return trio.run(_show_session, data, name, json)
 
 
-async def _show_sessions(data: Path, limit: int, json: bool, all_kinds: bool) -> int:
+async def _show_sessions(data: Path, limit: int, json: bool, all_kinds: bool, deleted: bool) -> int:
     rows: list[SessionRow] = []
     try:
         async with open_record(data) as reader:
-            rows = await reader.sessions(limit=limit, include_children=all_kinds)
+            if deleted:
+                most = min(limit, MAX_DELETED)
+                wanted = SessionFilter(limit=most, deleted="only", include_children=all_kinds)
+                rows = (await reader.session_page(wanted)).sessions
+            else:
+                rows = await reader.sessions(limit=limit, include_children=all_kinds)
     except NotFoundError as nothing:
         complain(str(nothing))
     for row in rows:

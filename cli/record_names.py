@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from ..runtime.definitions import SessionKind
 from ..runtime.errors import NotFoundError, ValidationError
+from ..runtime.record_lists import SessionFilter
 from ..runtime.store import ApprovalRow, GrantRow, SessionRow, StoreReader
 
 MAX_LOOKED_AT = 1000
@@ -18,6 +19,9 @@ MAX_SEARCHED = 10_000
 MAX_MATCHES = 5
 """Ids that an ambiguous beginning names."""
 
+MAX_DELETED = 1000
+"""Deleted sessions among which the last one is looked for."""
+
 _Row = TypeVar("_Row")
 
 
@@ -27,6 +31,15 @@ async def last_session(reader: StoreReader) -> SessionRow:
         if row.kind is SessionKind.MAIN:
             return row
     raise NotFoundError("There is no session yet.")
+
+
+async def last_deleted_session(reader: StoreReader) -> SessionRow:
+    """The main session that was deleted last; raises `NotFoundError` when none is."""
+    wanted = SessionFilter(deleted="only", include_children=False, limit=MAX_DELETED)
+    rows = (await reader.session_page(wanted)).sessions
+    if not rows:
+        raise NotFoundError("No session is deleted.")
+    return max(rows, key=lambda row: row.deleted_at_ms or 0)
 
 
 async def find_session(reader: StoreReader, name: str) -> SessionRow:

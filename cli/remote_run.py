@@ -27,6 +27,7 @@ from .reading import open_record
 from .remote_options import check_options, turn_options
 from .remote_people import RemotePeople
 from .remote_turn import RemoteTurn
+from .root_advice import root_advice
 from .run_opening import Meeting
 
 
@@ -122,8 +123,7 @@ class RemotePlace:
         if confirm is None or not await confirm(question):
             raise ConflictError(
                 f"{folder} is below no root of the daemon. Run this at a terminal, which asks; or "
-                f"start the daemon with `callboard serve --root {folder}`, or name the folder in "
-                "roots of [server] in callboard.toml."
+                f"{root_advice(folder)}"
             )
         await self._client.request("root/add", Root(str(folder)), Roots)
 

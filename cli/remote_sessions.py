@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from ..client import Client, connect
 from ..config.daemon_file import RunningDaemon
 from ..runtime.errors import ValidationError
 from ..runtime.record_lists import Hit, Search
 from ..runtime.wire.nothing import Nothing
-from ..runtime.wire.sessions import FindWords, Hits, Rename, SetAgent, SomeSessions
+from ..runtime.wire.sessions import FindWords, Hits, NamedSessions, Rename, SetAgent, SomeSessions
+from .root_advice import root_advice
 
 
 class RemoteSessions:
@@ -46,7 +48,7 @@ class RemoteSessions:
         return await self._change("session/purge", session_ids)
 
     async def _change(self, method: str, session_ids: Sequence[str]) -> Sequence[str]:
-        params = SomeSessions(tuple(session_ids))
+        params = NamedSessions(tuple(session_ids))
         return (await self._client.request(method, params, SomeSessions)).session_ids
 
 
@@ -60,8 +62,7 @@ async def import_there(daemon: RunningDaemon, file: bytes, folder: str) -> str:
                 raise
             raise ValidationError(
                 f"{folder} is below no root of the daemon, and nothing was imported. Choose another "
-                "folder with --workspace; or name it in roots of [server] in callboard.toml, or with "
-                f"`callboard serve --root {folder}`.",
+                f"folder with --workspace; or {root_advice(Path(folder))}",
                 field="workspace",
             ) from error
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
 
 from ..client import Client, connect
 from ..config.daemon_file import RunningDaemon
+from ..runtime.wire.agents import Agents
 from ..runtime.wire.nothing import Nothing
 from ..runtime.wire.tokens import NamedToken, NewToken, TokenRow, Tokens, TokenText
 
@@ -32,6 +33,11 @@ class RemoteTokens:
     async def revoke(self, name: str) -> None:
         """See `TokenPlace`."""
         await self._client.request("token/revoke", NamedToken(name), Nothing)
+
+    async def agents(self) -> Collection[str]:
+        """See `TokenPlace`."""
+        listed = await self._client.request("agent/list", Nothing(), Agents)
+        return {agent.name for agent in listed.agents}
 
 
 @asynccontextmanager

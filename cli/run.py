@@ -27,6 +27,7 @@ from ..runtime.events import (
     TurnEnded,
 )
 from .asking_screen import asking_screen
+from .chat_notice import tell_desktop
 from .choice import Choice, RunOptions, choose
 from .complaint import complain
 from .deferred_calls import DeferredCalls
@@ -75,6 +76,7 @@ async def _run(options: RunOptions, settings: Settings, data: Path) -> int:
     with trio.open_signal_receiver(*STOPPING) as signals:
         async with trio.open_nursery() as nursery:
             job = _Job(options, settings, data)
+            job.tell_desktop_in(nursery)
             for screen in job.screens:
                 nursery.start_soon(screen.run, name="output")
             nursery.start_soon(job.watch_signals, signals, name="signals")
@@ -112,7 +114,13 @@ class _Job:
         stream = sys.stdout if screen is self._output else sys.stderr
         channel = TerminalChannel(0, screen, style_of(stream), self._data)
         channel.interrupt = self._view.interrupt
+        channel.answered = self._view.answered_here
         return channel
+
+    def tell_desktop_in(self, nursery: trio.Nursery) -> None:
+        """Has the desktop told of questions, by tasks of this nursery."""
+        if self._channel is not None:
+            self._channel.tell_desktop = lambda line: nursery.start_soon(tell_desktop, line)
 
     async def run(self) -> int:
         """Runs it; errors are reported here, behind the output that came before them."""

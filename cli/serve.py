@@ -24,6 +24,7 @@ from ..runtime.errors import ConflictError, ValidationError
 from .early_hangup import EarlyHangup
 from .exit_codes import ANSWERED
 from .log_file import LOG_NAME
+from .root_advice import check_root
 from .serve_log import LogFormat, serve_log
 
 OWNER = "owner"
@@ -77,7 +78,10 @@ def served(settings: ServerSettings, options: ServeOptions) -> ServerSettings:
     """
     given = {"host": options.host, "port": options.port}
     changed = {name: value for name, value in given.items() if value is not None}
-    roots = tuple(str(root.expanduser().absolute()) for root in options.roots)
+    given_roots = [root.expanduser().absolute() for root in options.roots]
+    for root in given_roots:
+        check_root(root)
+    roots = tuple(map(str, given_roots))
     wanted = {**msgspec.structs.asdict(settings), **changed, "roots": (*settings.roots, *roots)}
     try:
         server = msgspec.convert(wanted, ServerSettings)
@@ -90,9 +94,10 @@ def served(settings: ServerSettings, options: ServeOptions) -> ServerSettings:
             "yours.",
             field="host",
         )
-    for root in server.roots:
-        if not Path(root).is_dir():
-            raise ValidationError(f"the root {root} is no folder: make it, or leave it out")
+    for name in server.roots:
+        if not Path(name).is_dir():
+            raise ValidationError(f"the root {name} is no folder: make it, or leave it out")
+        check_root(Path(name))
     return server
 
 
@@ -150,6 +155,6 @@ class _Welcome:
             return []  # another command was first
         return [
             f"  token:         {token.reveal()}",
-            "                 For clients on other machines and the console. It is shown this once;",
-            "                 commands of yours on this machine need none.",
+            "                 For programs of yours, and clients on other machines. It is shown this",
+            "                 once; commands of yours on this machine need none.",
         ]

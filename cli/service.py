@@ -12,6 +12,7 @@ from ..config.files import config_folder
 from ..runtime.errors import ConflictError, NotFoundError, StorageError, ValidationError
 from .exit_codes import ANSWERED, FAILED
 from .parameters import data_path
+from .root_advice import check_root
 from .service_account import Account, account_of, prepare_folder
 from .service_unit import LABEL, ServicePlan, launchd_plist, shown, systemd_unit
 
@@ -109,6 +110,7 @@ def _plan(
         command += ["--config", str(file.expanduser().absolute())]
     whole = tuple(root.expanduser().absolute() for root in roots)
     for root in whole:
+        check_root(root)
         command += ["--root", str(root)]
     home = os.environ.get("CALLBOARD_HOME")
     return ServicePlan(

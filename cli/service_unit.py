@@ -9,9 +9,12 @@ the sandbox has its own, stricter filter of system calls for what models run.
 from __future__ import annotations
 
 import shlex
+import unicodedata
 from pathlib import Path
 
 import msgspec
+
+from ..runtime.errors import ValidationError
 
 WATCHDOG_SECONDS = 60
 """Without a beat for so long it is started anew: a commit on a disk that is merely slow takes less."""
@@ -70,11 +73,17 @@ RemoveIPC=yes
 
 
 def systemd_unit(plan: ServicePlan) -> str:
-    """The text of the unit."""
+    """The text of the unit.
+
+    Raises:
+        ValidationError: A path or a value can't stand in one.
+    """
+    _check(plan)
+    program, *arguments = plan.command  # the program's own path has no variables
     service = [
         "Type=notify",
         "NotifyAccess=main",
-        f"ExecStart={' '.join(map(_quoted, plan.command))}",
+        f"ExecStart={' '.join([_quoted(program), *map(_argument, arguments)])}",
         "ExecReload=/bin/kill -HUP $MAINPID",
         *(f"Environment={_quoted(f'{name}={value}')}" for name, value in plan.environment),
         f"WatchdogSec={WATCHDOG_SECONDS}",
@@ -88,7 +97,11 @@ def systemd_unit(plan: ServicePlan) -> str:
     ]
     if plan.is_system:
         writable = " ".join(_quoted(str(path)) for path in (plan.data, *plan.roots))
-        service += [f"User={plan.user}", *_SYSTEM.splitlines(), f"ReadWritePaths={writable}"]
+        service += [
+            f"User={_quoted(plan.user)}",
+            *_SYSTEM.splitlines(),
+            f"ReadWritePaths={writable}",
+        ]
     unit = [
         "[Unit]",
         "Description=callboard, a runtime for AI agents",
@@ -106,8 +119,14 @@ def systemd_unit(plan: ServicePlan) -> str:
 
 
 def launchd_plist(plan: ServicePlan) -> str:
-    """The text of the plist; it has not been tried on macOS."""
+    """The text of the plist; it has not been tried on macOS.
+
+    Raises:
+        ValidationError: A path or a value can't stand in one.
+    """
     import plistlib  # here: only macOS needs it
+
+    _check(plan)
 
     document = {
         "Label": LABEL,
@@ -126,8 +145,25 @@ def shown(command: tuple[str, ...]) -> str:
     return shlex.join(command)
 
 
+def _check(plan: ServicePlan) -> None:
+    """Raises `ValidationError` for what would end a line, or can't be written."""
+    paths = (plan.data, *plan.roots)
+    names = (value for pair in plan.environment for value in pair)
+    for value in (*plan.command, plan.user, *map(str, paths), *names):
+        if any(unicodedata.category(char) in {"Cc", "Cs", "Zl", "Zp"} for char in value):
+            raise ValidationError(
+                f"{value!r} has a control character, or is no UTF-8: no service can be made with it. "
+                "Rename the folder."
+            )
+
+
 def _quoted(word: str) -> str:
-    """A word for a unit: `%` and `$` mean something there."""
-    text = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    """A word for a unit, in which `%` begins what systemd puts in its place."""
+    text = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     is_plain = all(char.isalnum() or char in "/._-=:,+@%" for char in text)
     return text if is_plain and text else f'"{text}"'
+
+
+def _argument(word: str) -> str:
+    """A word of a command, in which `$` begins a variable, as it does in no other setting."""
+    return _quoted(word.replace("$", "$$"))

@@ -59,7 +59,7 @@ def delete(*names: SessionName, data: Data = None) -> int:
 
 @session.command
 def restore(*names: SessionName, data: Data = None) -> int:
-    """Take the deletion of sessions back."""
+    """Take the deletion of sessions back; last is the one that was deleted last."""
     from .session_desk import change_sessions
 
     return change_sessions(data_path(data), "restore", names)

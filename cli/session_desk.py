@@ -19,14 +19,20 @@ from ..runtime.record_lists import CallFilter, Hit, Search
 from ..runtime.session_rows import CallRow
 from .complaint import complain
 from .escaping import safe_line
-from .exit_codes import ANSWERED
+from .exit_codes import ANSWERED, FAILED
 from .json_lines import json_line
 from .reading import open_record
-from .record_names import find_session
+from .record_names import find_session, last_deleted_session
 
 Change = Literal["delete", "restore", "purge"]
 
 _DONE = {"delete": "deleted", "restore": "restored", "purge": "purged"}
+_BEFORE = {
+    "delete": "that is deleted already; `callboard sessions --deleted` lists what is.",
+    "restore": "that is not deleted; `callboard sessions --deleted` lists what is.",
+    "purge": "that is gone already.",
+}
+"""Why a change changes nothing."""
 _MAX_CALLS = 1000
 
 
@@ -105,15 +111,15 @@ def change_sessions(data: Path, change: Change, names: Sequence[str]) -> int:
         raise ValidationError(f"Name the sessions to {change}; `callboard sessions` lists them.")
 
     async def do() -> int:
-        session_ids = await _ids(data, names)
+        session_ids = await _ids(data, names, of_deleted=change == "restore")
         async with _place(data) as place:
             changes = {"delete": place.delete, "restore": place.restore, "purge": place.purge}
             changed = await changes[change](session_ids)
         for session_id in changed:
             sys.stdout.write(f"{_DONE[change]}: {session_id}\n")
         if not changed:
-            complain(f"Nothing was to be {_DONE[change]}.")
-        return ANSWERED
+            complain(f"Nothing was {_DONE[change]}: {_BEFORE[change]}")
+        return ANSWERED if changed else FAILED
 
     return trio.run(do)
 
@@ -143,9 +149,18 @@ def show_calls(
     return trio.run(show)
 
 
-async def _ids(data: Path, names: Sequence[str]) -> list[str]:
+async def _ids(data: Path, names: Sequence[str], *, of_deleted: bool = False) -> list[str]:
+    """The sessions that are named; `last` is the latest, or of deleted ones the last deleted."""
     async with open_record(data) as reader:
-        return [(await find_session(reader, name)).session_id for name in names]
+        rows = [
+            await (
+                last_deleted_session(reader)
+                if of_deleted and name == "last"
+                else find_session(reader, name)
+            )
+            for name in names
+        ]
+    return [row.session_id for row in rows]
 
 
 @asynccontextmanager
@@ -171,7 +186,7 @@ async def _place(data: Path) -> AsyncGenerator[SessionPlace]:
 def _hit_line(hit: Hit) -> str:
     row = hit.session
     when = datetime.fromtimestamp(hit.created_at_ms / 1000).astimezone()
-    more = f" ({hit.matches} messages)" if hit.matches > 1 else ""
+    more = f" ({hit.matches} hits)" if hit.matches > 1 else ""
     title = safe_line(row.title)
     return f"{row.session_id}  {when:%Y-%m-%d %H:%M}  {title}{more}\n    {safe_line(hit.snippet)}\n"
 

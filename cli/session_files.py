@@ -44,12 +44,7 @@ async def write_session(data: Path, name: str, file: Path) -> int:
 
 async def take_session(data: Path, file: Path, workspace: Path) -> int:
     """Stores the sessions of a file, all or none."""
-    try:
-        content = await trio.to_thread.run_sync(_read, file)
-    except FileNotFoundError:
-        raise NotFoundError(f"There is no file {file}.") from None
-    except OSError as error:
-        raise ValidationError(f"{file} can't be read: {error.strerror}.") from error
+    content = await trio.to_thread.run_sync(read_file, file)
     folder = str(folder_of(workspace=workspace))
     session_id = await _stored(data, content, folder)
     sys.stdout.write(f"imported: {session_id}\n")
@@ -63,6 +58,7 @@ async def _stored(data: Path, content: bytes, folder: str) -> str:
         return await import_there(daemon, content, folder)
     try:
         async with open_runtime(model="rehearsal", data=data, wake=False) as runtime:
+            await host_of(runtime).pruning.check()
             return await host_of(runtime).keeping.import_lines(content.splitlines(), folder)
     except DataInUse as error:
         raise ConflictError(
@@ -70,10 +66,16 @@ async def _stored(data: Path, content: bytes, folder: str) -> str:
         ) from error
 
 
-def _read(file: Path) -> bytes:
-    if file.stat().st_size > MAX_FILE_BYTES:
-        raise ValidationError(f"{file} is larger than {MAX_FILE_BYTES} bytes.")
-    return file.read_bytes()
+def read_file(file: Path) -> bytes:
+    """What a file of sessions holds, which is bounded; raises when it can't be read."""
+    try:
+        if file.stat().st_size > MAX_FILE_BYTES:
+            raise ValidationError(f"{file} is larger than {MAX_FILE_BYTES} bytes.")
+        return file.read_bytes()
+    except FileNotFoundError:
+        raise NotFoundError(f"There is no file {file}.") from None
+    except OSError as error:
+        raise ValidationError(f"{file} can't be read: {error.strerror}.") from error
 
 
 def _write_new(file: Path, content: bytes) -> None:

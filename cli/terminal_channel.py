@@ -15,6 +15,7 @@ from ..runtime.errors import CallboardError, ValidationError
 from ..runtime.handles import PersonAnswer
 from ..runtime.messages import ApprovalAnswer, ApprovalRequest
 from .approvals import ANSWERED_BY, block, question
+from .chat_notice import headline_of, heard
 from .dialogue import Dialogue
 from .editing import Editor
 from .escaping import exact, safe_line
@@ -49,6 +50,8 @@ class TerminalChannel(Channel):
         questions: Where answers go that may be refused, and what judges other arguments: set ahead
             of the first question.
         interrupt: Is called ahead of what is printed: text that stands open ends.
+        answered: Is told the question whose answer is given here, ahead of it.
+        tell_desktop: Is called with a line about each question, and never waits.
 
     Args:
         descriptor: The terminal to read from.
@@ -62,6 +65,10 @@ class TerminalChannel(Channel):
     def __init__(self, descriptor: int, screen: Output, style: Style, folder: Path) -> None:
         self.questions: Questions
         self.interrupt: Callable[[], None] = lambda: None
+        self.answered: Callable[[str], None] = lambda _: None
+        self._is_left = False
+        self.tell_desktop: Callable[[str], None] = lambda line: None
+        self._screen = screen
         self._keyboard = Keyboard(descriptor, screen)
         self._editor = Editor(self._keyboard, folder)
         self._style = style
@@ -77,6 +84,11 @@ class TerminalChannel(Channel):
         """Ahead of an exit on the spot: the terminal is left as it was found."""
         self._editor.abandon()
 
+    def leave(self) -> None:
+        """The person goes, and what is asked waits for others, who are named in its place."""
+        self._is_left = True
+        self.abandon()
+
     async def wait_quiet(self) -> None:
         """Waits while a question is open."""
         if self._asking.locked():
@@ -89,23 +101,27 @@ class TerminalChannel(Channel):
             await trio.sleep_forever()
         await self._place_of(request.approval_id, is_own=not request.asked_in)
         async with self._turn_to_ask():
-            await self._begin(question(request, self._style))
+            await self._begin(question(request, self._style), headline_of(request.tool))
             try:
                 return await self._answer(request)
             except trio.Cancelled:
-                self._keyboard.write("\n(no longer asked)\n")
+                self._say_ended(f"callboard approve {request.approval_id}")
                 raise
 
     async def ask(self, question: UserQuestion) -> PersonAnswer:
         """Puts a model's question; a number of an option, or any text, is an answer."""
         await self._place_of(question.question_id, is_own=not question.asked_in)
         async with self._turn_to_ask():
-            await self._begin(_asked(question))
+            await self._begin(_asked(question), headline_of(""))
             try:
                 return await self._text(question)
             except trio.Cancelled:
-                self._keyboard.write("\n(no longer asked)\n")
+                self._say_ended(f"callboard attach {question.asked_in or question.session_id}")
                 raise
+
+    def _say_ended(self, command: str) -> None:
+        end = f"it still waits: {command}" if self._is_left else "no longer asked"
+        self._keyboard.write(f"\n({end})\n")
 
     async def tell(self, message: ChannelMessage) -> None:
         """Prints a message of the model, at once or behind the question that is open."""
@@ -142,8 +158,10 @@ class TerminalChannel(Channel):
         finally:
             self._shown.pop(question_id, None)
 
-    async def _begin(self, text: str) -> None:
+    async def _begin(self, text: str, headline: str) -> None:
         self.interrupt()
+        self._screen.write(heard(headline))
+        self.tell_desktop(headline)
         self._keyboard.write(text)
         # What was typed before the question stood there answers something else.
         await self._keyboard.settle()
@@ -158,6 +176,7 @@ class TerminalChannel(Channel):
         )
         while True:
             answer = await dialogue.answer()
+            self.answered(request.approval_id)
             if answer.arguments is None and answer.remember is None:
                 return answer
             try:

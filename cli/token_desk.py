@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +13,7 @@ import trio
 
 from ..config.credentials import Credentials, Role
 from ..config.daemon_file import find_daemon
+from ..config.files import load_settings
 from ..runtime.wire.tokens import NewToken, TokenRow, TokenText
 from .complaint import complain
 from .escaping import safe_line
@@ -39,6 +40,10 @@ class TokenPlace(Protocol):
         """Ends one; raises `NotFoundError`."""
         ...
 
+    async def agents(self) -> Collection[str]:
+        """Those that sessions can have, by name."""
+        ...
+
 
 class TokenDesk:
     """The commands over one data folder; each gives its exit code."""
@@ -53,11 +58,19 @@ class TokenDesk:
         """Makes a token and prints it."""
         new = NewToken(name=name, role=Role(role), agents=agents, sessions=sessions)
 
-        async def create() -> TokenText:
+        async def create() -> tuple[TokenText, list[str]]:
             async with _open(self._data) as place:
-                return await place.create(new)
+                known = await place.agents() if agents else ()
+                return await place.create(new), [each for each in agents or () if each not in known]
 
-        return self._tell(trio.run(create))
+        token, unknown = trio.run(create)
+        code = self._tell(token)
+        for agent in unknown:
+            complain(
+                f"There is no agent {agent!r} yet: until callboard.toml has [agents.{agent}], the token "
+                "knows of no session for it."
+            )
+        return code
 
     def show(self) -> int:
         """Lists them."""
@@ -147,6 +160,10 @@ class _File:
 
     async def revoke(self, name: str) -> None:
         await trio.to_thread.run_sync(self._credentials.revoke, name)
+
+    async def agents(self) -> Collection[str]:
+        settings = await trio.to_thread.run_sync(load_settings)
+        return {"general", *settings.agents}
 
 
 def _line(row: TokenRow) -> str:

@@ -80,6 +80,7 @@ class Transcript:
         self._style = style
         self._names: dict[str, str] = {}
         self._answered_here: set[str] = set()
+        self._denied_here: set[str] = set()
         self._is_tainted = False
         self._is_in_text = False
         self._is_thinking = False
@@ -98,6 +99,10 @@ class Transcript:
     def know(self, names: Mapping[str, str]) -> None:
         """The tools of calls that were proposed before this transcript began, by call."""
         self._names.update(names)
+
+    def answered_here(self, approval_id: str) -> None:
+        """Whoever sits here gives the answer to this question, as its event will say."""
+        self._answered_here.add(approval_id)
 
     def header(self, model: str, reason: str) -> None:
         """The first line: which model answers, and why."""
@@ -213,8 +218,9 @@ class Transcript:
 
     def _answered(self, event: ApprovalAnswered) -> None:
         """What was answered elsewhere; of a denial, the call's own line says it."""
-        if event.answered_by == ANSWERED_BY:
-            self._answered_here.add(event.call_id)
+        if event.approval_id in self._answered_here:
+            self._answered_here.discard(event.approval_id)
+            self._denied_here.add(event.call_id)
         if event.decision in {"revised", "void"} or (
             event.decision == "allow" and event.answered_by != ANSWERED_BY
         ):
@@ -227,8 +233,10 @@ class Transcript:
         word = "" if is_good else f" {call.status}"
         head = f"{safe_line(call.name)}{word} {seconds(call.duration_ms)}"
         said = safe_line(without_advice(call.display or _brief(call.result)))
-        if call.status is CallStatus.DENIED and call.call_id in self._answered_here:
-            said = said.replace(f"denied by {ANSWERED_BY}", "denied by you", 1)
+        if call.status is CallStatus.DENIED:
+            who = "by you" if call.call_id in self._denied_here else "at a terminal"  # perhaps here, in an earlier run
+            said = said.replace(f"denied by {ANSWERED_BY}", f"denied {who}", 1)
+        self._denied_here.discard(call.call_id)
         self._end_text()
         line = f"{self._style.mark(call.status)} {shortened(head, MAX_LINE_CHARS)}"
         self._line(f"{line}  {shortened(said, MAX_LINE_CHARS)}".rstrip())

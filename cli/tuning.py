@@ -44,8 +44,10 @@ class Tuning:
 
     def mistake(self) -> str | None:
         """What is wrong with the values, if something is."""
-        from ..runtime.definitions import MAX_OUTPUT_TOKENS, MAX_TEMPERATURE
+        from ..runtime.definitions import MAX_FALLBACKS, MAX_OUTPUT_TOKENS, MAX_TEMPERATURE
 
+        if len(self.fallback) > MAX_FALLBACKS:
+            return f"--fallback is given {len(self.fallback)} times; {MAX_FALLBACKS} are the most"
         for name in self.fallback:
             provider, _, model = name.partition("/")
             if not provider or not model:

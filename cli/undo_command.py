@@ -40,7 +40,7 @@ def undo(
 
     Files come back byte for byte. One that was changed since is left alone, and nothing is
     undone, unless it is forced. An undoing can be undone: its id stands in a call's place.
-    Only while no other process works with the data folder.
+    A daemon that has the data folder is asked to do it; while another process has it, nobody can.
 
     What programs changed (run_code, shell) comes back in a git repository; their results say
     what does not.

@@ -59,7 +59,8 @@ def list_changes(data: Path, name: str, *, json: bool) -> int:
     if not json:
         _show_programs(programs)
     if not changed:
-        complain("No call of this session changed a file so that it can be undone.")
+        nothing = "No call of this session changed a file so that it can be undone."
+        complain(nothing + trio.run(_elsewhere, data, row.session_id))
     return ANSWERED
 
 

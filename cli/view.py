@@ -36,6 +36,10 @@ class View(Protocol):
         """Something else is printed next on the terminal."""
         ...
 
+    def answered_here(self, approval_id: str) -> None:
+        """Whoever sits here gives the answer to this question."""
+        ...
+
 
 class TextView:
     """The transcript."""
@@ -63,6 +67,10 @@ class TextView:
     def interrupt(self) -> None:
         """Ends the line and the text that stand open."""
         self._transcript.interrupt()
+
+    def answered_here(self, approval_id: str) -> None:
+        """Takes note: a denial is then the person's own."""
+        self._transcript.answered_here(approval_id)
 
 
 class JsonView:
@@ -97,3 +105,6 @@ class JsonView:
 
     def interrupt(self) -> None:
         """Lines are whole as they are."""
+
+    def answered_here(self, approval_id: str) -> None:
+        """Programs have the event, which says who."""

@@ -36,12 +36,16 @@ class RunningDaemon(msgspec.Struct, frozen=True, kw_only=True):
         pid: Its process.
         token: Lets the commands of its user in; ends with the process.
         started_at_ms: When it began, in Unix milliseconds.
+        is_chat: Whether it is inside a `callboard chat`, and ends with that.
+        drain_seconds: What turns have to end when it stops, as it began.
     """
 
     url: str
     pid: int
     token: Secret
     started_at_ms: int
+    is_chat: bool = False
+    drain_seconds: float = 0.0
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -51,6 +55,8 @@ class _File(msgspec.Struct, frozen=True):
     pid: int
     token: str
     started_at_ms: int
+    is_chat: bool = False
+    drain_seconds: float = 0.0
 
 
 def find_daemon(data: Path) -> RunningDaemon | None:
@@ -72,7 +78,12 @@ def find_daemon(data: Path) -> RunningDaemon | None:
     token = Secret(found.token)
     redactor.add(token)
     return RunningDaemon(
-        url=found.url, pid=found.pid, token=token, started_at_ms=found.started_at_ms
+        url=found.url,
+        pid=found.pid,
+        token=token,
+        started_at_ms=found.started_at_ms,
+        is_chat=found.is_chat,
+        drain_seconds=found.drain_seconds,
     )
 
 
@@ -94,7 +105,14 @@ class DaemonFile:
 
     def __enter__(self) -> Self:
         daemon = self._daemon
-        written = _File(daemon.url, daemon.pid, daemon.token.reveal(), daemon.started_at_ms)
+        written = _File(
+            daemon.url,
+            daemon.pid,
+            daemon.token.reveal(),
+            daemon.started_at_ms,
+            daemon.is_chat,
+            daemon.drain_seconds,
+        )
         make_private_folder(self.path.parent)
         temporary = self.path.with_name(f".{FILE_NAME}.{secrets.token_hex(6)}.tmp")
         try:

@@ -21,7 +21,7 @@ RESTART: dict[str, str] = {
     "tests": "given to tools when they are opened",
     "search": "rules and tools are bound to the engine's place",
     "keys": "the store of keys is opened with its master key",
-    "sessions": "told to the purge and to titles when they begin",
+    "sessions.titles": "told to titles when they begin",
     "plugins": "their code is loaded at the start",
     "server.host": "the socket is open",
     "server.port": "the socket is open",

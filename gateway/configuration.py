@@ -54,6 +54,7 @@ class Configuration:
         self.book = book
         self._lock = trio.Lock()
         self._changing = trio.Lock()
+        self._read: _Signature | None = None
         self.state = ConfigState(revision=1, since_ms=_now_ms())
 
     async def reload(
@@ -65,6 +66,7 @@ class Configuration:
             CallboardError: Nothing of it holds, and what held goes on.
         """
         async with self._lock:
+            self._read = await self._signature()  # who watches need not read these again
             try:
                 settings = await trio.to_thread.run_sync(self._load)
                 effect = await reconfigure(host_of(runtime), settings)
@@ -123,12 +125,12 @@ class Configuration:
 
     async def watch(self, runtime: Runtime, take_server: Callable[[ServerSettings], None]) -> None:
         """Reads it each time that the files have become others; what is wrong is logged."""
-        known = seen = await self._signature()
+        seen = await self._signature()
+        self._read = self._read or seen
         while True:
             await trio.sleep(LOOK_SECONDS)
             found = await self._signature()
-            if found == seen != known:
-                known = found
+            if found == seen != self._read:
                 with suppress(CallboardError):
                     await self.reload(runtime, take_server)
             seen = found

@@ -163,7 +163,7 @@ class Connection:
             self._answer_error(request_id, rpc_error(error))
             return False
         self._answer(request.id, answer)
-        for topic in hello.subscribe:
+        for topic in dict.fromkeys(hello.subscribe):
             hearing.subscribe_topic(topic, seq)()
         return True
 
@@ -178,41 +178,45 @@ class Connection:
         except Refused as refused:
             self._refuse(refused)
             return
+        try:
+            # Before it begins: a large one takes a thread, and none overtakes the one before it.
+            key = await request_key(method, self.credential, request.params, params)
+        except CallboardError as error:
+            self._answer_error(request.id, rpc_error(error))
+            return
+        caller = Caller(self._daemon, self.credential, hearing, key)
         if not method.is_slow:
-            await self._call(method, request, params, hearing)
+            await self._call(method, request.id, params, caller)
             return
         if self._running >= MAX_RUNNING_REQUESTS:
             text = f"{MAX_RUNNING_REQUESTS} requests of this connection run already"
             self._answer_error(request.id, rpc_error(OverloadedError(text)))
             return
         self._running += 1
-        nursery.start_soon(self._call_slow, method, request, params, hearing, name=method.name)
+        nursery.start_soon(self._call_slow, method, request.id, params, caller, name=method.name)
 
     def _method(self, request: RpcRequest) -> Method:
         method = self._table.get(request.method)
         if method is None:
             raise Refused(
-                METHOD_NOT_FOUND, f"there is no method {request.method!r:.100}", request.id
+                METHOD_NOT_FOUND, f"there is no method {request.method[:100]!r:.100}", request.id
             )
         if (reason := method.refusal(self.credential)) is not None:
             raise Refused(NOT_AUTHORIZED, reason, request.id)
         return method
 
     async def _call_slow(
-        self, method: Method, request: RpcRequest, params: msgspec.Struct, hearing: Hearing
+        self, method: Method, request_id: RequestId, params: msgspec.Struct, caller: Caller
     ) -> None:
         try:
-            await self._call(method, request, params, hearing)
+            await self._call(method, request_id, params, caller)
         finally:
             self._running -= 1
 
     async def _call(
-        self, method: Method, request: RpcRequest, params: msgspec.Struct, hearing: Hearing
+        self, method: Method, request_id: RequestId, params: msgspec.Struct, caller: Caller
     ) -> None:
-        request_id = request.id
         try:
-            key = await request_key(method, self.credential, request.params, params)
-            caller = Caller(self._daemon, self.credential, hearing, key)
             result = await call_once(method, caller, params)
         except CallboardError as error:
             self._answer_error(request_id, rpc_error(error))

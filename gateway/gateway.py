@@ -54,7 +54,7 @@ class Gateway:
         """Tells all clients that the end begins; they still hear how turns end."""
         self.daemon.is_stopping = True
         for connection in list(self.daemon.connections):
-            connection.tell("runtime/stopping", {})
+            connection.tell("runtime/stopping", {"seconds": self.daemon.settings.drain_seconds})
 
 
 @asynccontextmanager

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.metadata
 from functools import cache
+from typing import get_args
 
 from ..config.credentials import Credential
 from ..config.server_settings import ServerSettings
 from ..runtime.errors import ConflictError
+from ..runtime.events import DurableEvent, LiveEvent
 from ..runtime.rpc import PROTOCOL
 from ..runtime.wire.hello import Hello, ServerName, Welcome, WireLimits
 from .methods import MethodTable
@@ -16,6 +18,9 @@ HELLO = "initialize"
 
 
 FEATURES = ("resume", "snapshot", "topics", "idempotency")
+
+EVENTS = tuple(str(kind.__struct_config__.tag) for kind in get_args(DurableEvent | LiveEvent))
+"""What a `session/update` may bring."""
 
 
 def welcome(
@@ -43,6 +48,7 @@ def welcome(
         ),
         features=FEATURES,
         methods=tuple(each.name for each in table if each.refusal(credential) is None),
+        events=EVENTS,
     )
 
 

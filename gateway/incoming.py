@@ -22,6 +22,7 @@ from ..runtime.rpc import (
     RpcError,
     RpcRequest,
 )
+from ..runtime.wire.sizes import IdempotencyKey
 
 LARGE_FRAME = 64 * 1024
 """Characters; a larger one is looked through in a thread, so that nobody waits for it."""
@@ -88,7 +89,7 @@ def strict(kind: type[msgspec.Struct], has_key: bool) -> type[msgspec.Struct]:
     keyed = has_key and "idempotency_key" not in kind.__struct_fields__
     return msgspec.defstruct(
         kind.__name__,
-        [("idempotency_key", str | None, None)] if keyed else [],
+        [("idempotency_key", IdempotencyKey | None, None)] if keyed else [],
         bases=(kind,),
         module=kind.__module__,
         namespace={"__doc__": kind.__doc__},

@@ -82,6 +82,7 @@ async def live(plan: DaemonPlan) -> None:
         pid=os.getpid(),
         token=token,
         started_at_ms=time.time_ns() // 1_000_000,
+        drain_seconds=plan.settings.drain_seconds,
     )
     set_log_level(plan.settings)
     # The file goes last: who waits for that waits until all is closed.
@@ -99,8 +100,9 @@ async def live(plan: DaemonPlan) -> None:
 def check_alone(data: Path) -> None:
     """Raises `ConflictError` when a daemon runs on the data folder already."""
     if (other := find_daemon(data)) is not None:
+        what = "a chat is the daemon of" if other.is_chat else "a daemon runs on"
         raise ConflictError(
-            f"a daemon runs on {data} already: process {other.pid}, at {other.url}. Use that one, "
+            f"{what} {data} already: process {other.pid}, at {other.url}. Use that one, "
             "stop it with `callboard stop`, or choose another folder with --data and another port "
             "with --port."
         )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import trio
 
 from ..embedded import host_of
-from ..status import actors_of
+from ..status import shared_actors
 from .daemon import Daemon
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -60,6 +60,8 @@ async def metrics_text(daemon: Daemon) -> str:
     page.one("turns_running", "gauge", "at present", len(status.turns))
     page.one("calls_running", "gauge", "whose tools run", len(status.calls))
     page.one("programs_running", "gauge", "in the background", len(status.background))
+    has_failed = float(bool(status.storage_failed))
+    page.one("storage_failed", "gauge", "1 while the disk is full or fails", has_failed)
     _add_counts(page, daemon)
     _add_actors(page, daemon)
     _add_vitals(page, daemon)
@@ -80,8 +82,7 @@ def _add_counts(page: Page, daemon: Daemon) -> None:
 
 def _add_actors(page: Page, daemon: Daemon) -> None:
     host = host_of(daemon.runtime)
-    shared = actors_of(host)[:4]
-    depths = [({"actor": each.name}, float(each.waiting)) for each in shared]
+    depths = [({"actor": each.name}, float(each.waiting)) for each in shared_actors(host)]
     page.add("mailbox_messages", "gauge", "that wait for an actor", depths)
     restarts = float(sum(host.restarts.values()))
     page.one("actor_restarts_total", "counter", "of actors that crashed", restarts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..config.credentials import Credential
+from ..embedded import host_of
 from ..runtime.wire.roles import Role
 from .daemon import Daemon
 from .http_answer import HttpAnswer
@@ -20,6 +21,9 @@ def plain_routes(daemon: Daemon) -> dict[str, Route]:
     def ready(head: RequestHead, credential: Credential | None) -> HttpAnswer:
         if daemon.is_stopping:
             return HttpAnswer(503, "stopping")
+        if host_of(daemon.runtime).plan.store.disk.problem():
+            # Without the folder's name: whoever asks here may be anybody.
+            return HttpAnswer(503, "storage_failed: the disk is full, or fails; see the status")
         return HttpAnswer(200, "ready")
 
     async def metrics(head: RequestHead, credential: Credential | None) -> HttpAnswer:

@@ -1,4 +1,5 @@
-"""What a client gives a turn in the place of its agent's own: checked, and only within its role."""
+"""What a client gives a turn beyond an input: options in the place of its agent's own, and its word
+where more runs than the agent has it. Checked, and only within its role."""
 
 from __future__ import annotations
 
@@ -10,40 +11,44 @@ from ..runtime.definitions import InputMode
 from ..runtime.errors import NotFoundError, PermissionRefused, ValidationError
 from ..runtime.messages import InputTicket, SubmitInput
 from ..runtime.store import SessionRow
-from ..runtime.turn_options import TurnOptions
+from ..runtime.turn_options import TurnOptions, check_fallbacks
 from ..runtime.wire.roles import Role
 from ..runtime.wire.sessions import Prompt
+from ..session_handle import checked_mode
 from ..turn_handle import checked_text
 from .caller import Caller
 
 
 async def submit_with(caller: Caller, row: SessionRow, params: Prompt) -> InputTicket:
-    """Stores an input with options for its turn, as `Session.submit` does without.
+    """Stores an input with options for its turn, or one that steers a turn, as `Session.submit`.
 
     Raises:
-        ValidationError: It steers, and has no turn of its own.
+        ValidationError: It steers, and has no turn of its own to have options or a budget.
         NotFoundError: There is no such provider.
         PermissionRefused: More would run without asking, and the caller may not decide that.
     """
     options = params.options
-    assert options is not None
-    if params.mode is InputMode.STEER:
+    if options is not None and params.mode is InputMode.STEER:
         raise ValidationError(
             "an input that steers a turn has no options: it becomes part of that turn. Leave them "
             "out, or queue the input.",
             field="options",
         )
-    _check_models(caller, options)
+    if options is None:
+        widens = row.agent if _may_widen(caller) else ""
+    else:
+        _check_models(caller, options)
+        widens = _widens(caller, row, options)
     return await directory_of(caller.runtime).ask(
         SubmitInput(
             session_id=params.session_id,
             text=checked_text(params.content),
             attachments=checked_attachments(params.attachments),
             budget=checked_budget(params.budget),
-            mode=params.mode,
+            mode=checked_mode(params.mode, params.budget),
             request=caller.request,
             options=options,
-            may_widen=_widens(caller, row, options),
+            widens=widens,
         )
     )
 
@@ -53,25 +58,25 @@ def _check_models(caller: Caller, options: TurnOptions) -> None:
     host = host_of(caller.runtime)
     if options.model is not None:
         host.plan.models.target(options.model)
+    check_fallbacks(options.fallbacks or ())
     for name in options.fallbacks or ():
-        provider, _, model = name.partition("/")
-        if not provider or not model:
-            raise ValidationError(
-                f"{name!r} is no PROVIDER/MODEL, as in openai/gpt-5-mini", field="fallbacks"
-            )
         check_provider(host.settings, name)
 
 
-def _widens(caller: Caller, row: SessionRow, options: TurnOptions) -> bool:
-    """Whether more runs without asking, as somebody wants who may decide it."""
+def _widens(caller: Caller, row: SessionRow, options: TurnOptions) -> str:
+    """The agent than which more runs without asking, as somebody wants who may decide it, or none."""
     agent = host_of(caller.runtime).agents.get(row.agent)
     if agent is None:
         raise NotFoundError(f"{row.session_id} has the agent {row.agent!r}, which there is not")
     if not options.widens(agent):
-        return False
-    if caller.credential.role is not Role.ADMIN or caller.is_limited:
+        return ""
+    if not _may_widen(caller):
         raise PermissionRefused(
             f"the policy {options.policy} lets more run without asking than the agent "
             f"{agent.name!r}, which has {agent.policy}: only an administrator gives a turn that"
         )
-    return True
+    return agent.name
+
+
+def _may_widen(caller: Caller) -> bool:
+    return caller.credential.role is Role.ADMIN and not caller.is_limited

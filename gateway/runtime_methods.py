@@ -8,13 +8,11 @@ import time
 
 import msgspec
 
-from ..embedded import host_of
 from ..runtime.record_lists import CallFilter, CallPage
 from ..runtime.runtime_status import RuntimeStatus
 from ..runtime.store import CallRow
 from ..runtime.wire.roles import Role
 from ..runtime.wire.status import ListCalls, Status, Tools
-from ..status import actors_of
 from .byte_pages import PAGE_BYTES
 from .caller import Caller
 from .methods import MethodTable, Nothing
@@ -34,6 +32,7 @@ async def status(caller: Caller, params: Nothing) -> Status:
     daemon = caller.daemon
     heart, loop, configuration = daemon.heartbeat, daemon.loop_watch, daemon.configuration
     default = default_of(caller.runtime)
+    now = await caller.runtime.status()
     return Status(
         uptime_seconds=time.monotonic() - daemon.started_at,
         model=default.model,
@@ -42,8 +41,8 @@ async def status(caller: Caller, params: Nothing) -> Status:
         is_stopping=daemon.is_stopping,
         version=importlib.metadata.version("callboard"),
         pid=os.getpid(),
-        work=await _seen(caller, await caller.runtime.status()),
-        actors=() if _is_limited(caller) else actors_of(host_of(caller.runtime)),
+        work=await _seen(caller, msgspec.structs.replace(now, actors=())),
+        actors=() if _is_limited(caller) else now.actors,
         journal_seconds=None if heart is None else heart.journal_seconds,
         loop=None if loop is None else loop.state(),
         config=None if configuration is None else configuration.state,
@@ -65,6 +64,8 @@ async def _seen(caller: Caller, status: RuntimeStatus) -> RuntimeStatus:
         turns=tuple(each for each in status.turns if each.session_id in seen),
         calls=tuple(each for each in status.calls if each.session_id in seen),
         background=tuple(each for each in status.background if each.session_id in seen),
+        storage_failed=status.storage_failed,
+        storage_warning=status.storage_warning,
     )
 
 

@@ -77,5 +77,6 @@ async def import_sessions(caller: Caller, params: ImportSessions) -> ImportedSes
     # A large file takes as long to be cut into lines as some hundred requests.
     lines = await trio.to_thread.run_sync(uploads.take(sender, params.upload_id).lines)
     async with chosen_workspace(caller.daemon, params.workspace) as folder:
+        await host_of(caller.runtime).pruning.check()
         session_id = await host_of(caller.runtime).keeping.import_lines(lines, str(folder))
     return ImportedSessions(received_bytes=size, session_id=session_id)

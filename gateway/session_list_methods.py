@@ -10,6 +10,7 @@ from ..runtime.wire.sessions import (
     FindWords,
     Hits,
     ListSessions,
+    NamedSessions,
     Rename,
     SetAgent,
     SomeSessions,
@@ -75,21 +76,21 @@ async def set_agent(caller: Caller, params: SetAgent) -> Nothing:
 
 
 @methods.add("session/delete", Role.OPERATOR, is_slow=True)
-async def delete_sessions(caller: Caller, params: SomeSessions) -> SomeSessions:
+async def delete_sessions(caller: Caller, params: NamedSessions) -> SomeSessions:
     """Hides sessions and all below them, and ends what runs there; `session/restore` undoes it."""
     await _known(caller, params.session_ids)
     return SomeSessions(tuple(await host_of(caller.runtime).keeping.delete(params.session_ids)))
 
 
 @methods.add("session/restore", Role.OPERATOR)
-async def restore_sessions(caller: Caller, params: SomeSessions) -> SomeSessions:
+async def restore_sessions(caller: Caller, params: NamedSessions) -> SomeSessions:
     """Takes deletions back."""
     await _known(caller, params.session_ids)
     return SomeSessions(tuple(await host_of(caller.runtime).keeping.restore(params.session_ids)))
 
 
 @methods.add("session/purge", Role.ADMIN, is_slow=True)
-async def purge_sessions(caller: Caller, params: SomeSessions) -> SomeSessions:
+async def purge_sessions(caller: Caller, params: NamedSessions) -> SomeSessions:
     """Removes deleted sessions, and all on record of them, for good."""
     await _known(caller, params.session_ids)
     return SomeSessions(tuple(await host_of(caller.runtime).keeping.purge(params.session_ids)))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from ..runtime.definitions import InputMode
 from ..runtime.errors import ConflictError, OverloadedError, ValidationError
 from ..runtime.events import InputAccepted, TurnSetAside, TurnStarted
 from ..runtime.feed_reader import DoneRequest
+from ..runtime.record_lists import SessionFilter
 from ..runtime.store import MessageRow, SessionRow
 from ..runtime.wire.roles import Role
 from ..runtime.wire.sessions import (
@@ -52,6 +54,7 @@ async def new_session(caller: Caller, params: NewSession) -> SessionRow:
     if limits.agents is not None and params.agent not in limits.agents:
         raise ValidationError(f"this token is not for the agent {params.agent!r}", field="agent")
     async with chosen_workspace(caller.daemon, params.workspace) as folder:
+        await _check_seen(caller, params.workspace, str(folder))
         session = await caller.runtime.create_session(
             agent=params.agent,
             workspace=folder,
@@ -61,6 +64,25 @@ async def new_session(caller: Caller, params: NewSession) -> SessionRow:
             request=caller.request,
         )
     return await caller.session(session.session_id)
+
+
+async def _check_seen(caller: Caller, wanted: str | None, folder: str) -> None:
+    """Raises `ValidationError` for the folder that was made for a session which the caller can't see."""
+    if wanted is None or not caller.is_limited or not caller.daemon.folders.holds(folder):
+        return
+    seen = SessionFilter(
+        workspace=folder,
+        deleted="also",
+        limit=1,
+        agents=caller.limits.agents,
+        session_ids=caller.limits.session_ids,
+    )
+    if not (await caller.runtime.store.session_page(seen)).sessions:
+        raise ValidationError(
+            f"{wanted!r} is no folder of a session that this token is for. Leave the workspace out "
+            "to get a new folder.",
+            field="workspace",
+        )
 
 
 @methods.add("session/get", Role.OBSERVER)
@@ -106,7 +128,7 @@ async def prompt(caller: Caller, params: Prompt) -> Ticket:
             kind="stopping",
         )
     row = await caller.session(params.session_id)
-    if params.options is not None:
+    if params.options is not None or params.mode is InputMode.STEER:
         ticket = await submit_with(caller, row, params)
         return Ticket(ticket.input_id, ticket.seq, ticket.turn_id)
     session = await caller.runtime.get_session(params.session_id)

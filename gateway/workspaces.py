@@ -28,6 +28,16 @@ async def chosen_workspace(daemon: Daemon, wanted: str | None) -> AsyncGenerator
         ValidationError: It lies below none of the roots, or where keys or callboard's data are.
     """
     folder = await trio.to_thread.run_sync(_chosen, daemon, wanted)
+    if wanted is not None and daemon.folders.holds(str(folder)):
+        async with host_of(daemon.runtime).plan.folders.using:  # no purge takes it meanwhile
+            if not await trio.Path(folder).is_dir():
+                raise ValidationError(
+                    f"{wanted!r} is gone with its sessions, which were purged. Leave the workspace "
+                    "out to get a new folder.",
+                    field="workspace",
+                )
+            yield folder
+        return
     try:
         yield folder
     except CallboardError:

@@ -19,20 +19,19 @@ from urllib.parse import quote
 import apsw
 import trio
 
-from .backup_versions import add_versions, forget_restored, put_versions, take_out_versions
+from .backup_versions import add_versions, forget_restored, take_out_versions
 from .data_lock import DataLock
 from .errors import ConflictError, NotFoundError, StorageError
+from .identity import new_id
 from .ledger import storage_error
 from .migrations import NEW_EPOCH, check_version, migrate
+from .restoring import NEW_NAME, Restoring, begin_restore, finish_restore
 from .store_file import DATABASE_NAME, make_folder, open_reading, open_writer
 
 PAGES = 2000
 """Copied between two looks for a cancellation: 8 MiB, some milliseconds."""
 CHECK_STEPS = 100_000
 """SQLite's own steps between two looks for a cancellation: a few milliseconds."""
-
-NEW_NAME = "callboard.restored.db"
-"""A store that is about to be put in place."""
 
 _SIDE_FILES = ("-wal", "-shm")
 
@@ -66,7 +65,8 @@ def write_backup(folder: Path, target: Path) -> int:
 def restore_backup(folder: Path, backup: Path) -> Path | None:
     """Puts the store of a backup in the place of a data folder's own.
 
-    The one that was there is kept, beside it. Wholly or not at all.
+    The one that was there is kept, beside it, and so are its file versions. Wholly or not at all: what
+    is cut off when it has begun is finished by whoever opens the store next.
 
     Returns:
         Where the one before is now; `None` when there was none.
@@ -93,7 +93,8 @@ def restore_backup(folder: Path, backup: Path) -> Path | None:
 
 
 def _restore(folder: Path, backup: Path) -> Path | None:
-    path, new = folder / DATABASE_NAME, folder / NEW_NAME
+    path, new, kept = folder / DATABASE_NAME, folder / NEW_NAME, None
+    finish_restore(folder, path)  # one before, that was cut off
     _forget(new)  # a crash may have left it
     try:
         os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -105,21 +106,22 @@ def _restore(folder: Path, backup: Path) -> Path | None:
         connection = apsw.Connection(os.fspath(new), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             migrate(connection, str(new))
-            versions = take_out_versions(connection, folder)
+            has_versions = take_out_versions(connection, folder)
             connection.execute(NEW_EPOCH)
             connection.pragma("journal_mode", "wal")
         finally:
             connection.close()
         _sync(new)
         kept = _set_aside(folder, path)
-        new.replace(path)
-        _sync(folder)
+        stem = kept.stem if kept is not None else new_id("callboard.before")  # a store was missing
+        begin_restore(folder, Restoring(stem, has_versions))
     except BaseException:
         _forget(new)
         forget_restored(folder)
+        if kept is not None:
+            kept.unlink()  # the second name of the one that stays
         raise
-    if versions is not None:
-        put_versions(folder, versions, kept)
+    finish_restore(folder, path)
     return kept
 
 
@@ -132,17 +134,15 @@ def _add_versions(folder: Path, backup: Path) -> None:
 
 
 def _set_aside(folder: Path, path: Path) -> Path | None:
-    """Gives the present store a second name; its log, if one is left, gets that name alone."""
+    """Gives the present store a second name; its log, if one is left, follows when it is replaced."""
     if not os.path.lexists(path):
         return None
     with suppress(StorageError):  # damaged, or a newer callboard's: it is kept as it is
         open_writer(folder).close()  # writes the log into the file, and removes it
     kept = folder / f"callboard.before-{time.strftime('%Y%m%d-%H%M%S')}.db"
+    if os.path.lexists(kept):  # of a restore in the same second
+        kept = folder / f"{new_id(kept.stem)}.db"
     os.link(path, kept)
-    for suffix in _SIDE_FILES:
-        side = Path(f"{path}{suffix}")
-        if side.exists():
-            side.rename(f"{kept}{suffix}")
     return kept
 
 

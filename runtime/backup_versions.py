@@ -16,11 +16,8 @@ import apsw
 import trio
 
 from .errors import StorageError
-from .identity import new_id
+from .restoring import RESTORED
 from .version_log import CHUNK_BYTES, FOLDER, has_whole_head
-
-RESTORED = "callboard.restored.versions"
-"""Those that are about to be put in place."""
 
 _TABLE = "kept_versions"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.log")
@@ -76,10 +73,10 @@ def _first_piece(descriptor: int) -> bytes:
     return piece  # one that is damaged is kept as it is
 
 
-def take_out_versions(connection: apsw.Connection, folder: Path) -> Path | None:
-    """Moves the versions out of a store that is a copy of a backup; gives where they are now.
+def take_out_versions(connection: apsw.Connection, folder: Path) -> bool:
+    """Moves the versions out of a store that is a copy of a backup, to where they wait for their place.
 
-    Those that an earlier attempt left there are removed. `None` for a backup that has none to tell of,
+    Those that an earlier attempt left there are removed. `False` for a backup that has none to tell of,
     since it is of an older callboard.
 
     Raises:
@@ -89,7 +86,7 @@ def take_out_versions(connection: apsw.Connection, folder: Path) -> Path | None:
     new = folder / RESTORED
     forget_restored(folder)
     if not connection.table_exists("main", _TABLE):
-        return None
+        return False
     new.mkdir(mode=0o700)
     for name, data in connection.execute(f"select file, data from {_TABLE} order by rowid"):
         if not isinstance(name, str) or not _NAME.fullmatch(name) or not isinstance(data, bytes):
@@ -100,22 +97,12 @@ def take_out_versions(connection: apsw.Connection, folder: Path) -> Path | None:
         _sync(path)
     connection.execute(f"drop table {_TABLE}")
     connection.execute("vacuum")  # else the store was as large as both for good
-    return new
+    return True
 
 
 def forget_restored(folder: Path) -> None:
     """Removes what `take_out_versions` left, if it did."""
     shutil.rmtree(folder / RESTORED, ignore_errors=True)
-
-
-def put_versions(folder: Path, new: Path, kept: Path | None) -> None:
-    """Has the versions of a backup be those of a data folder; those before are set aside."""
-    present = folder / FOLDER
-    if os.path.lexists(present):
-        stem = kept.stem if kept is not None else new_id("callboard.before")  # a store was missing
-        present.rename(present.with_name(f"{stem}.versions-before"))
-    new.rename(present)
-    _sync(folder)
 
 
 def _append(path: Path, data: bytes) -> None:

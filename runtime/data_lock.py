@@ -22,6 +22,12 @@ class DataInUse(ConflictError):
         self.holder = holder
 
 
+def check_free(folder: Path) -> None:
+    """Raises `DataInUse` when a writer holds the lock on a data directory now."""
+    if (folder / LOCK_NAME).exists():
+        DataLock(folder).release()
+
+
 class DataLock:
     """An flock on a data directory, held until `release()` or the end of the process.
 

@@ -310,6 +310,13 @@ MAX_OUTPUT_TOKENS = 10_000_000
 """No model writes as much at once; it catches a slipped finger."""
 MAX_TEMPERATURE = 2.0
 """The highest that any provider takes; some refuse more than 1."""
+MAX_FALLBACKS = 16
+"""More models than these don't fail at once; each is looked up before a turn begins."""
+MAX_MODEL_CHARS = 512
+"""Of `PROVIDER/MODEL`: some servers name a model by the path of its file."""
+
+ModelName = Annotated[str, msgspec.Meta(max_length=MAX_MODEL_CHARS)]
+Fallbacks = Annotated[tuple[ModelName, ...], msgspec.Meta(max_length=MAX_FALLBACKS)]
 
 GENERAL_PROMPT = (
     "You are a careful assistant that acts through tools. Ask for several tools at once when the "
@@ -351,7 +358,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     max_output_tokens: Annotated[int, msgspec.Meta(ge=1, le=MAX_OUTPUT_TOKENS)] | None = None
     temperature: Annotated[float, msgspec.Meta(ge=0, le=MAX_TEMPERATURE)] | None = None
     thinking: ThinkingEffort | None = None
-    fallbacks: tuple[str, ...] = ()
+    fallbacks: Fallbacks = ()
     defer: bool = False
     turn_budget: Budget | None = None
     session_budget: Budget | None = None
@@ -361,6 +368,10 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         msgspec.structs.force_setattr(self, "policy", Preset(self.policy))
         if isinstance(self.fallbacks, str):
             raise ValueError(f"fallbacks: {self.fallbacks!r} is one text, and not several")
+        if len(self.fallbacks) > MAX_FALLBACKS:
+            raise ValueError(
+                f"fallbacks: {len(self.fallbacks)} are too many, {MAX_FALLBACKS} the most"
+            )
         for choice in self.fallbacks:
             provider, _, model = choice.partition("/")
             if not provider or not model:

@@ -96,6 +96,20 @@ class StorageFull(StorageError):
     retryable = True
 
 
+class StorageFailed(StorageFull):
+    """Nothing new begins, since there is no room left on the disk but for ending what runs."""
+
+    kind = "storage_failed"
+
+
+class DiskBroken(StorageError):
+    """The disk did not keep what was given to it; only a new start finds out what is there."""
+
+
+class StoreLimitReached(StorageError):
+    """The store is as large as `[sessions] max_store_mib` lets it be: no session begins."""
+
+
 class PermissionRefused(CallboardError):
     """A policy, a grant or a person said no."""
 

@@ -82,9 +82,13 @@ def parse_url(text: str, base: HttpUrl | None = None) -> HttpUrl:
     return HttpUrl(url.scheme, host, port, str(made))
 
 
-def not_allowed(shown: str) -> ToolFailure:
+class NotSent(ToolFailure):
+    """A request, or a hop of it, was refused before anybody was connected for it."""
+
+
+def not_allowed(shown: str, failure: type[ToolFailure] = ToolFailure) -> ToolFailure:
     """The one refusal for all forbidden addresses; it never tells whether something is there."""
-    return ToolFailure(
+    return failure(
         ErrorType.URL_NOT_ALLOWED,
         f"{shown}: not allowed. Tools reach public hosts by http and https, on ports 80 and 443. "
         "Others are for the operator to list in callboard.toml: [network] allow = "

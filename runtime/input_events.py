@@ -21,8 +21,9 @@ class InputAccepted(Event, frozen=True, kw_only=True, tag="input_accepted"):
         child_id: The session whose answer it brings, when that was delegated.
         mode: What it is to a turn that runs.
         request: The request of a client that it comes of, if that had a key.
-        options: What its turn has in the place of the agent's own; with `may_widen`, also a preset
-            under which more runs without asking.
+        options: What its turn has in the place of the agent's own.
+        widens: The agent under whose name more may run without asking than that has it, as somebody
+            wants who may decide it; empty for none.
     """
 
     input_id: str
@@ -36,7 +37,7 @@ class InputAccepted(Event, frozen=True, kw_only=True, tag="input_accepted"):
     mode: InputMode = InputMode.QUEUE
     request: RequestKey | None = None
     options: TurnOptions | None = None
-    may_widen: bool = False
+    widens: str = ""
 
 
 class InputDelivered(Event, frozen=True, kw_only=True, tag="input_delivered"):

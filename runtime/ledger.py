@@ -13,7 +13,14 @@ from typing import NamedTuple, TypeVar
 import apsw
 import msgspec
 
-from .errors import ConflictError, NotFoundError, StorageError, StorageFull, ValidationError
+from .errors import (
+    ConflictError,
+    DiskBroken,
+    NotFoundError,
+    StorageError,
+    StorageFull,
+    ValidationError,
+)
 from .event_codec import encode_event
 from .events import (
     CallStarted,
@@ -34,6 +41,9 @@ from .request_table import duplicate, request_of
 from .store import Append, CommitResult
 
 Done = TypeVar("Done")
+
+_NOT_KEPT = (apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC)
+"""After a failed fsync the system may hold what the disk never got: trying again shows nothing."""
 
 Projections = dict[str, Projection]
 """Of the sessions that a transaction has touched, by id."""
@@ -75,7 +85,8 @@ def storage_error(name: str, error: apsw.Error | msgspec.MsgspecError) -> Storag
                 "and of its folder."
             )
         case apsw.IOError():
-            return StorageError(
+            is_lost = getattr(error, "extendedresult", 0) in _NOT_KEPT
+            return (DiskBroken if is_lost else StorageError)(
                 f"The disk failed under {name} ({error}). Nothing of this was stored. Check the "
                 "disk before you go on."
             )

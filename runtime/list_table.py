@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from .record_lists import CallFilter, SessionFilter
@@ -30,6 +32,13 @@ def limits(
     return encoded[0], encoded[0], encoded[1], encoded[1]
 
 
+def filtered(wanted: Mapping[str, str | None]) -> tuple[str, tuple[str, ...]]:
+    """A condition on the columns that have a value, and the values."""
+    filters = {column: value for column, value in wanted.items() if value is not None}
+    where = " and ".join(f"{column} = ?" for column in filters) or "true"
+    return where, tuple(map(str, filters.values()))
+
+
 def names(values: object) -> str:
     """A list as SQL takes it."""
     return msgspec.json.encode(values).decode()
@@ -42,7 +51,7 @@ def session_condition(wanted: SessionFilter) -> Query:
         "(? is null or s.last_event < ?) and (? is null or s.agent = ?)"
         " and (? is null or s.workspace = ?)"
         " and (? = 'also' or (s.deleted_at_ms is not null) = (? = 'only'))"
-        " and (? or s.parent_id is null)"
+        " and (? or s.parent_id is null) and (? is null or s.updated_at_ms < ?)"
         " and (? = '' or instr(lower(s.title), ?) or instr(lower(s.last_message_preview), ?)"
         " or instr(s.session_id, ?))"
     )
@@ -50,6 +59,7 @@ def session_condition(wanted: SessionFilter) -> Query:
         *(wanted.before, wanted.before, wanted.agent, wanted.agent),
         *(wanted.workspace, wanted.workspace),
         *(wanted.deleted, wanted.deleted, wanted.include_children),
+        *(wanted.until_ms, wanted.until_ms),
         *(words, words, words, words),
         *limits(wanted.agents, wanted.session_ids),
     )

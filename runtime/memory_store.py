@@ -10,6 +10,7 @@ import apsw
 
 from .backlog import Backlog
 from .definitions import CallStatus
+from .disk_room import DiskRoom
 from .errors import StorageError
 from .events import Stored
 from .feed_reader import DoneRequest
@@ -26,6 +27,7 @@ from .record_lists import (
     Search,
     SessionFilter,
     SessionPage,
+    StoreSize,
 )
 from .request_key import RequestKey
 from .search_table import index_step
@@ -77,6 +79,7 @@ class _MemoryStore:
     # The protocol is asynchronous because a disk blocks. Memory does not: nothing is awaited here.
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
+        self.disk = DiskRoom(None)
         connection = apsw.Connection(":memory:")
         _fill(connection)
         connection.pragma("foreign_keys", True)
@@ -233,6 +236,9 @@ class _MemoryStore:
     async def purge(self, session_ids: Sequence[str]) -> list[Stored]:
         self._open()
         return self._backlog.purge(session_ids)
+
+    async def size(self) -> StoreSize:
+        return self._settled().size()
 
     async def marked_files(self) -> list[str]:
         return self._settled().marked_files()

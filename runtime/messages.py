@@ -292,7 +292,7 @@ class SubmitInput(Request[InputTicket], frozen=True, kw_only=True, tag="submit_i
     subscription: Subscription | None = None
     request: RequestKey | None = None
     options: TurnOptions | None = None
-    may_widen: bool = False
+    widens: str = ""
 
     def abandon(self) -> None:
         """Ends the subscription too: nothing will come."""

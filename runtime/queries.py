@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import apsw
@@ -15,9 +15,10 @@ from .feed_reader import DoneRequest
 from .input_table import LATE_CALLS, LATE_QUESTIONS, SELECT_INPUTS, WAKING
 from .ledger import storage_error, too_large
 from .ledger_clock import SEEN_AT_MS
-from .list_table import LIMITS, TREE, call_condition, limits, names, session_condition
+from .list_table import LIMITS, TREE, call_condition, filtered, limits, names, session_condition
 from .memories import Memory, query_of
 from .memory_table import SEARCH_MEMORIES, SELECT_MEMORIES, memory_of
+from .message_rows import SELECT_MESSAGES
 from .permission_rows import (
     ASKED_BEFORE,
     GRANT_HOLDS,
@@ -26,7 +27,16 @@ from .permission_rows import (
     approval_row,
     grant_row,
 )
-from .record_lists import CallFilter, CallPage, Hit, Limits, Search, SessionFilter, SessionPage
+from .record_lists import (
+    CallFilter,
+    CallPage,
+    Hit,
+    Limits,
+    Search,
+    SessionFilter,
+    SessionPage,
+    StoreSize,
+)
 from .request_key import RequestKey
 from .request_table import SELECT_REQUEST
 from .search_table import find_matches
@@ -66,23 +76,6 @@ WAITED_FOR = (
     " and (? or exists (select 1 from turns t"
     " where t.session = s.id and t.is_suspended and t.ended_at_ms is null)) order by s.id"
 )
-
-# The call's own columns come from its row, so that a `tool_call` shows its present state and no
-# large text is kept twice.
-_MESSAGES = """
-select m.message_id, s.session_id, m.position, m.type,
-  iif(m.type = 'tool_result', c.display, m.content),
-  m.created_at_ms, m.turn_id, m.thinking, m.call_id, c.name,
-  iif(m.type = 'tool_call', c.arguments, null),
-  iif(m.type = 'tool_result', c.result, null),
-  c.status, c.duration_ms,
-  m.input_tokens, m.output_tokens, m.model, m.provider, m.duration_ms, m.is_set_aside
-from messages m
-join sessions s on s.id = m.session
-left join tool_calls c on m.call_id is not null and c.session = m.session and c.call_id = m.call_id
-where s.session_id = ? and m.position > ?
-order by m.position limit ?
-"""
 
 
 class Queries:
@@ -170,8 +163,14 @@ class Queries:
 
     def expired_sessions(self, before_ms: int) -> list[str]:
         """See `RecordReader.expired_sessions`."""
-        sql = "select session_id from sessions where deleted_at_ms < ?"
+        sql = "select session_id from sessions where deleted_at_ms < ? order by deleted_at_ms"
         return [row[0] for row in self._rows(sql, (before_ms,))]
+
+    def size(self) -> StoreSize:
+        """See `RecordReader.size`."""
+        pragmas = "pragma_page_count(), pragma_freelist_count(), pragma_page_size()"
+        pages, free, page_bytes = self._rows(f"select * from {pragmas}", ())[0]
+        return StoreSize((pages - free) * page_bytes, pages * page_bytes)
 
     def session(self, session_id: str) -> SessionRow | None:
         """See `StoreReader.session`."""
@@ -197,7 +196,7 @@ class Queries:
         self, parent_id: str | None, call_id: str | None, is_detached: bool | None
     ) -> list[SessionRow]:
         """See `StoreReader.children`."""
-        where, values = _filtered({"parent_id": parent_id, "parent_call_id": call_id})
+        where, values = filtered({"parent_id": parent_id, "parent_call_id": call_id})
         return self._structs(
             SessionRow,
             f"select {_SESSION_COLUMNS} from sessions where parent_id is not null and {where}"
@@ -207,13 +206,13 @@ class Queries:
 
     def messages(self, session_id: str, after: int, limit: int | None) -> list[MessageRow]:
         """See `StoreReader.messages`."""
-        return self._structs(MessageRow, _MESSAGES, (session_id, after, _bound(limit)))
+        return self._structs(MessageRow, SELECT_MESSAGES, (session_id, after, _bound(limit)))
 
     def calls(
         self, session_id: str | None, name: str | None, status: CallStatus | None, limit: int
     ) -> list[CallRow]:
         """See `StoreReader.calls`."""
-        where, values = _filtered({"s.session_id": session_id, "c.name": name, "c.status": status})
+        where, values = filtered({"s.session_id": session_id, "c.name": name, "c.status": status})
         return self._structs(
             CallRow,
             f"select {_CALL_COLUMNS} from tool_calls c join sessions s on s.id = c.session"
@@ -242,7 +241,7 @@ class Queries:
         limit: int,
     ) -> list[ApprovalRow]:
         """See `StoreReader.approvals`."""
-        where, values = _filtered(
+        where, values = filtered(
             {"s.session_id": session_id, "a.approval_id": approval_id, "a.state": state}
         )
         sql = f"{SELECT_APPROVALS} where {where}{ASKED_BEFORE}{LIMITS} order by a.id desc limit ?"
@@ -253,7 +252,7 @@ class Queries:
         self, grant_id: str | None, include_ended: bool, limit: int | None
     ) -> list[GrantRow]:
         """See `StoreReader.grants`."""
-        where, values = _filtered({"g.grant_id": grant_id})
+        where, values = filtered({"g.grant_id": grant_id})
         sql = f"{SELECT_GRANTS} where {where} and (? or {GRANT_HOLDS}) order by g.id limit ?"
         rows = self._rows(sql, (*values, include_ended, _bound(limit)))
         return self._decoded(grant_row, rows)
@@ -387,13 +386,6 @@ class Queries:
             raise too_large(error) from error
         except UnicodeEncodeError:
             return []  # a lone surrogate (an argument that is not UTF-8) names nothing stored
-
-
-def _filtered(wanted: Mapping[str, str | None]) -> tuple[str, tuple[str, ...]]:
-    """A condition on the columns that have a value, and the values."""
-    filters = {column: value for column, value in wanted.items() if value is not None}
-    where = " and ".join(f"{column} = ?" for column in filters) or "true"
-    return where, tuple(map(str, filters.values()))
 
 
 def _bound(limit: int | None) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -32,6 +32,7 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
         words: A text that title, preview or id hold, whatever its case; no sign in it counts.
         deleted: Whether deleted ones are left out, are among them, or are all.
         include_children: Those that sessions gave tasks to, too.
+        until_ms: Without activity since then.
         agents, session_ids: Only of these; `None` is all.
     """
 
@@ -42,6 +43,7 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     words: str = ""
     deleted: Literal["no", "also", "only"] = "no"
     include_children: bool = True
+    until_ms: int | None = None
     agents: tuple[str, ...] | None = None
     session_ids: tuple[str, ...] | None = None
 
@@ -94,6 +96,13 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     matches: int
 
 
+class StoreSize(NamedTuple):
+    """How large a store is, in bytes: what is on record, and the file with what was freed in it."""
+
+    used_bytes: int
+    file_bytes: int
+
+
 class RecordReader(Protocol):
     """A part of `StoreReader`. Every method raises `StorageError` when the database fails."""
 
@@ -114,7 +123,11 @@ class RecordReader(Protocol):
         ...
 
     async def expired_sessions(self, before_ms: int) -> list[str]:
-        """Sessions that were deleted before a time, in Unix milliseconds."""
+        """Sessions that were deleted before a time, in Unix milliseconds; the first deleted first."""
+        ...
+
+    async def size(self) -> StoreSize:
+        """How large the store is."""
         ...
 
 

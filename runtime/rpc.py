@@ -19,6 +19,7 @@ from .errors import (
     OverloadedError,
     PermissionRefused,
     StorageError,
+    StorageFailed,
     ValidationError,
     error_of,
 )
@@ -143,4 +144,6 @@ def error_from(error: RpcError) -> CallboardError:
         return ConflictError(error.message, kind=data.kind)  # type: ignore[arg-type]
     if data.type == OverloadedError.type:
         return OverloadedError(error.message, kind=data.kind)  # type: ignore[arg-type]
+    if data.kind == StorageFailed.kind:
+        return StorageFailed(error.message)
     return error_of(data.type, error.message)

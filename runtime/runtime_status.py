@@ -46,6 +46,13 @@ class RuntimeStatus(msgspec.Struct, frozen=True, kw_only=True):
         turns: The turns that run, and since when.
         calls: The calls whose tools run.
         background: The programs that run beside the calls, those of `shell` with `background`.
+        storage_failed: Why the store can't be relied on now, and what to do; empty when it can. On a
+            full disk nothing new begins until there is room.
+        storage_warning: What to do before the store is as large as `max_store_mib` of `[sessions]` lets
+            it be, or since it is; empty when there is room, as of the last look.
+        actors: Those that all sessions share, then those of the loaded sessions, at most a hundred:
+            which are given up, then those for which most messages wait, then which have crashed. A
+            daemon tells them beside this, in `Status.actors`.
 
     Example:
         async with callboard.open_runtime(model="rehearsal") as runtime:
@@ -58,3 +65,6 @@ class RuntimeStatus(msgspec.Struct, frozen=True, kw_only=True):
     turns: tuple[RunningTurn, ...] = ()
     calls: tuple[RunningCall, ...] = ()
     background: tuple[RunningProgram, ...] = ()
+    storage_failed: str = ""
+    storage_warning: str = ""
+    actors: tuple[ActorStatus, ...] = ()

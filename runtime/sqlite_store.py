@@ -18,11 +18,13 @@ import trio
 
 from .data_lock import DataLock
 from .definitions import CallStatus
+from .disk_room import DiskRoom
 from .errors import StorageError
 from .events import Stored
 from .feed_reader import DoneRequest
 from .ledger import Ledger, storage_error, wall_clock_ms
 from .memories import Memory
+from .network_disk import check_local
 from .queries import Queries
 from .record_lists import (
     NO_LIMITS,
@@ -33,6 +35,7 @@ from .record_lists import (
     Search,
     SessionFilter,
     SessionPage,
+    StoreSize,
 )
 from .request_key import RequestKey
 from .search_table import index_step
@@ -66,14 +69,17 @@ _CANCEL_STEPS = 20_000
 _Answer = TypeVar("_Answer")
 
 
-async def open_disk_store(folder: Path, *, now_ms: Callable[[], int] = wall_clock_ms) -> Store:
+async def open_disk_store(
+    folder: Path, *, now_ms: Callable[[], int] = wall_clock_ms, disk: DiskRoom | None = None
+) -> Store:
     """Opens the store of a data directory for writing, making both if they are missing.
 
     The caller closes it. Raises `ConflictError` when another process writes there, and
-    `StorageError` when the directory can't be used or its file is damaged, foreign or newer; that
-    file is left untouched.
+    `StorageError` when the directory can't be used or lies on a network's file system, or its file
+    is damaged, foreign or newer; that file is left untouched.
     """
-    return await trio.to_thread.run_sync(_open_disk_store, folder, now_ms)
+    disk = disk or DiskRoom(folder)
+    return await trio.to_thread.run_sync(_open_disk_store, folder, now_ms, disk)
 
 
 async def open_reader(folder: Path) -> StoreReader:
@@ -85,13 +91,14 @@ async def open_reader(folder: Path) -> StoreReader:
     return await trio.to_thread.run_sync(_DiskReader, folder)
 
 
-def _open_disk_store(folder: Path, now_ms: Callable[[], int]) -> _DiskStore:
+def _open_disk_store(folder: Path, now_ms: Callable[[], int], disk: DiskRoom) -> _DiskStore:
     make_folder(folder)
+    check_local(folder)
     lock = DataLock(folder)
     try:
         connection = open_writer(folder)
         try:
-            return _DiskStore(folder, lock, connection, now_ms)
+            return _DiskStore(folder, lock, connection, now_ms, disk)
         except BaseException:
             connection.close()
             raise
@@ -270,6 +277,9 @@ class _DiskReader:
     async def expired_sessions(self, before_ms: int) -> list[str]:
         return await self._read(lambda queries: queries.expired_sessions(before_ms))
 
+    async def size(self) -> StoreSize:
+        return await self._read(Queries.size)
+
     async def marked_files(self) -> list[str]:
         return await self._read(Queries.marked_files)
 
@@ -298,24 +308,27 @@ class _DiskStore(_DiskReader):
         lock: DataLock,
         connection: apsw.Connection,
         now_ms: Callable[[], int],
+        disk: DiskRoom,
     ) -> None:
         super().__init__(folder)
+        self.disk = disk
         self._lock = lock
         self._connection = connection
         self._ledger = Ledger(connection, self._name, now_ms)
         self._writing = trio.CapacityLimiter(1)
 
     async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
-        return await self._write(partial(self._ledger.commit, appends))
+        return await self._write(partial(self.disk.commit, self._ledger.commit, appends))
 
     async def bring_in(self, events: Sequence[Stored]) -> list[Stored]:
+        self.disk.check()
         return await self._write(partial(self._ledger.bring_in, events))
 
     async def index_words(self) -> bool:
         return await self._write(partial(self._ledger.keep_up, index_step))
 
     async def purge(self, session_ids: Sequence[str]) -> list[Stored]:
-        return await self._write(partial(self._ledger.purge, session_ids))
+        return await self._write(partial(self.disk.removing, partial(self._ledger.purge, session_ids)))
 
     async def _write(self, work: Callable[[], _Answer]) -> _Answer:
         self._check_open()

@@ -13,7 +13,8 @@ from typing import Protocol
 import msgspec
 
 from .definitions import Binding, CallStatus, InputSource, Tier
-from .errors import ConflictError, NotFoundError, ValidationError
+from .disk_room import DiskRoom
+from .errors import ConflictError, NotFoundError, StorageFull, ValidationError
 from .events import DurableEvent, Stored
 from .feed_reader import FeedReader
 from .memories import Memory
@@ -174,7 +175,7 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
     delegated: tuple[str, ...] = ()
 
 
-Refusal = NotFoundError | ConflictError | ValidationError
+Refusal = NotFoundError | ConflictError | ValidationError | StorageFull
 """Why one append of a commit was left out, alone, and nothing of it stored."""
 
 CommitResult = tuple[Stored, ...] | Refusal
@@ -316,7 +317,13 @@ class StoreReader(FeedReader, RecordReader, Protocol):
 
 
 class Store(StoreReader, RecordUpkeep, Protocol):
-    """A journal with its tables: a reader that also writes, alone on its data directory."""
+    """A journal with its tables: a reader that also writes, alone on its data directory.
+
+    Attributes:
+        disk: Whether there is room for what begins.
+    """
+
+    disk: DiskRoom
 
     async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
         """Appends in one transaction, in order; gives for each what was stored, or its refusal.
@@ -328,7 +335,8 @@ class Store(StoreReader, RecordUpkeep, Protocol):
         64 bits) with `ValidationError`, a question that is answered though it does not wait, a
         start that no answer allows, and whatever else the permission tables are against with
         `ConflictError`. A lone surrogate in a text is stored, and returned, as
-        U+FFFD. Raises `StorageError` (`StorageFull`: try again later) having changed nothing.
+        U+FFFD. What begins something is refused with `StorageFailed` while the disk has room for ends
+        alone. Raises `StorageError` (`StorageFull`: try again later) having changed nothing.
         Shielded: neither cancellable nor a point of cancellation, so that a loop of nothing but
         commits can't be cancelled.
         """

@@ -19,6 +19,7 @@ from .errors import NotFoundError, StorageError, StorageFull
 from .ledger import storage_error
 from .migrations import MIGRATIONS, check_version, migrate
 from .private_folder import check_folder, close_folder, make_folders
+from .restoring import finish_restore
 
 DATABASE_NAME = "callboard.db"
 
@@ -60,6 +61,7 @@ def make_folder(folder: Path) -> None:
 def open_writer(folder: Path) -> apsw.Connection:
     """The writable connection to a checked and migrated file; the caller holds the lock."""
     path = folder / DATABASE_NAME
+    finish_restore(folder, path)
     try:
         if os.path.lexists(path):
             _inspect(path, thoroughly=True)
@@ -96,8 +98,9 @@ def open_reading(folder: Path) -> apsw.Connection:
         version = _inspect(path, thoroughly=False)
         if version < len(MIGRATIONS):
             raise StorageError(
-                f"{path} was written by an older callboard (format {version}). A command that "
-                "writes, like `callboard run`, upgrades it; then it can be read."
+                f"{path} was written by an older callboard (format {version}). `callboard "
+                "upgrade`, or a command that writes, brings it into the present one; then it can be "
+                "read."
             )
         connection = apsw.Connection(
             _uri(path, "mode=ro"), flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
@@ -109,6 +112,24 @@ def open_reading(folder: Path) -> apsw.Connection:
     except OSError as error:
         raise _system_error(path, error) from error
     return connection
+
+
+def stored_version(folder: Path) -> int:
+    """The format of a data folder's store, which is not changed by that.
+
+    Raises:
+        NotFoundError: There is none.
+        StorageError: It is damaged, no store, or a newer callboard's.
+    """
+    path = folder / DATABASE_NAME
+    if not os.path.lexists(path):
+        raise NotFoundError(f"There is nothing in {folder} yet: no session has been stored there.")
+    try:
+        return _inspect(path, thoroughly=False)
+    except apsw.Error as error:
+        raise storage_error(str(path), error) from error
+    except OSError as error:
+        raise _system_error(path, error) from error
 
 
 def _inspect(path: Path, *, thoroughly: bool) -> int:

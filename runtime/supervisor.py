@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import msgspec
 import trio
 
-from .errors import InternalError
+from .errors import CallboardError, DiskBroken, InternalError, StorageError
 from .mailbox import Mailbox
 from .redaction import redacting_logger
 
@@ -116,7 +116,7 @@ class Supervisor:
                 if crashed is None:
                     return
                 crashes.append(trio.current_time())
-                if self._is_exhausted(crashes):
+                if self._is_exhausted(crashes) or crashed.subgroup(DiskBroken) is not None:
                     self._give_up(mailbox.name, crashed, vital)
                     return
                 self._count_restart(mailbox.name)
@@ -136,13 +136,21 @@ class Supervisor:
         )
 
     def _give_up(self, name: str, crashed: BaseExceptionGroup[Exception], vital: bool) -> None:
+        cause: BaseException = crashed
+        while isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
         message = (
             f"{name} crashed {self._limit.max_restarts + 1} times within "
             f"{self._limit.within_seconds:g} s and is given up"
         )
+        if isinstance(cause, DiskBroken):
+            message = f"{name} can't go on"
+        if isinstance(cause, CallboardError):  # these are made for people to read
+            message = f"{message}: {cause}"
         logger.critical("%s", message)
         if vital:
-            self.failure = InternalError(message)
+            kind = StorageError if isinstance(cause, StorageError) else InternalError
+            self.failure = kind(message)
             raise self.failure from crashed
 
 

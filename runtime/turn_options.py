@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
 
-from .definitions import MAX_OUTPUT_TOKENS, MAX_TEMPERATURE, Agent, Preset, ThinkingEffort
+from .definitions import (
+    MAX_OUTPUT_TOKENS,
+    MAX_TEMPERATURE,
+    Agent,
+    Fallbacks,
+    ModelName,
+    Preset,
+    ThinkingEffort,
+)
+from .errors import ValidationError
 
 STRICTNESS = (Preset.AUTO, Preset.BALANCED, Preset.STRICT)
 """From the preset under which most runs without asking to the one under which least does."""
@@ -23,8 +33,8 @@ class TurnOptions(
         policy: The preset.
     """
 
-    model: str | None = None
-    fallbacks: tuple[str, ...] | None = None
+    model: ModelName | None = None
+    fallbacks: Fallbacks | None = None
     thinking: ThinkingEffort | None = None
     temperature: Annotated[float, msgspec.Meta(ge=0, le=MAX_TEMPERATURE)] | None = None
     max_output_tokens: Annotated[int, msgspec.Meta(ge=1, le=MAX_OUTPUT_TOKENS)] | None = None
@@ -46,6 +56,16 @@ class TurnOptions(
         }
         changes = {name: value for name, value in given.items() if value is not None}
         return msgspec.structs.replace(agent, **changes)
+
+
+def check_fallbacks(names: Iterable[str]) -> None:
+    """Raises `ValidationError` for one that names no model."""
+    for name in names:
+        provider, _, model = name.partition("/")
+        if not provider or not model:
+            raise ValidationError(
+                f"{name!r} is no PROVIDER/MODEL, as in openai/gpt-5-mini", field="fallbacks"
+            )
 
 
 def _strictness(preset: Preset) -> int:

@@ -10,7 +10,7 @@ import trio
 from .address_guard import AddressRefused
 from .definitions import ErrorType, ToolFailure
 from .handles import Network, WebAnswer, WebRequest
-from .http_url import HttpUrl, not_allowed, parse_url
+from .http_url import HttpUrl, NotSent, not_allowed, parse_url
 
 MayVisit = Callable[[WebRequest], Awaitable[str | None]]
 """Why a request must not be sent, or `None` when it may."""
@@ -28,11 +28,14 @@ class WatchedNetwork:
 
     Attributes:
         is_let_out: Whether a person allowed this very call, whose arguments name no host.
+        may_have_heard: Whether anything of strangers may have come in: a request was sent, and be
+            it that only a redirect or a fault came back.
         hosts: Where the call has connected, in order.
     """
 
     def __init__(self, network: Network, connect: Connect | None = None) -> None:
         self.is_let_out = False
+        self.may_have_heard = False
         self._network = network
         self._connect = connect
         self._hosts: dict[str, None] = {}
@@ -56,10 +59,18 @@ class WatchedNetwork:
 
         async def follow(from_url: HttpUrl, to: HttpUrl, redirected: WebRequest) -> None:
             self._hosts[from_url.host] = None
+            self.may_have_heard = True
             await self._check(to, redirected)
 
         watched = msgspec.structs.replace(request, on_redirect=follow)
-        answer = await self._network.request(watched, max_bytes=max_bytes)
+        try:
+            answer = await self._network.request(watched, max_bytes=max_bytes)
+        except NotSent:
+            raise  # a redirect ahead of it was heard
+        except BaseException:
+            self.may_have_heard = True
+            raise
+        self.may_have_heard = True
         self._hosts[parse_url(answer.url).host] = None
         return answer
 
@@ -79,6 +90,7 @@ class WatchedNetwork:
         except AddressRefused:
             raise not_allowed(url.authority) from None
         self._hosts[url.host] = None
+        self.may_have_heard = True
         return stream
 
     async def _check(self, url: HttpUrl, request: WebRequest) -> None:

@@ -15,7 +15,7 @@ from .definitions import ErrorType, ToolFailure
 from .errors import DeadlineError, NetworkError, ValidationError
 from .handles import WebAnswer, WebRequest
 from .http import BodyStream, HttpClient
-from .http_url import HttpUrl, not_allowed, parse_url
+from .http_url import HttpUrl, NotSent, not_allowed, parse_url
 
 MAX_REDIRECTS = 5
 """Honest chains (to https, to www, to a language) are shorter; browsers allow 20."""
@@ -82,7 +82,7 @@ class WebClient:
                 return await _read(hop, answer, max_bytes)
         except AddressRefused:
             # Not chained: the model is told no more than this.
-            raise not_allowed(hop.url.shown) from None
+            raise not_allowed(hop.url.shown, NotSent) from None
         except (NetworkError, DeadlineError) as error:
             raise ToolFailure(ErrorType.NETWORK_ERROR, str(error)) from error
         except ValidationError as error:

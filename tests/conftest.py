@@ -3,6 +3,7 @@ and that whatever they send to a model is what its provider accepts."""
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import sys
 import time
@@ -40,6 +41,48 @@ SECONDS_TO_END = 10.0
 """For what was told to end, such as the workers among which the tests were shared."""
 _is_outermost = RUN not in os.environ
 os.environ.setdefault(RUN, uuid.uuid4().hex)
+
+
+class HangWatch:
+    """Has the stacks of all threads written when a test hangs, with hardly anything to pay for it.
+
+    pytest's own `faulthandler_timeout` starts and ends a thread for each test, a millisecond for
+    each of thousands. This one is started anew by the first test behind `REARM_SECONDS`.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._armed_at: float | None = None
+        self._output = os.dup(2)  # before pytest captures it
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self) -> None:
+        now = time.monotonic()
+        if self._armed_at is None or now - self._armed_at > REARM_SECONDS:
+            faulthandler.dump_traceback_later(REARM_SECONDS + self._seconds, file=self._output)
+            self._armed_at = now
+
+    def pytest_exception_interact(self) -> None:
+        self._armed_at = None  # pytest calls it off, each time
+
+    def pytest_unconfigure(self) -> None:
+        faulthandler.cancel_dump_traceback_later()
+        os.close(self._output)
+
+
+REARM_SECONDS = 10.0
+"""By so much later than it should a hanging test may be told."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini(
+        "hang_seconds", "after which a test hangs; 0 for never", type="string", default="60"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if seconds := float(config.getini("hang_seconds")):
+        config.pluginmanager.register(HangWatch(seconds), "hang watch")
 
 
 @pytest.hookimpl(wrapper=True)

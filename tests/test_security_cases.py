@@ -50,6 +50,8 @@ CASES: dict[int, str] = {
     33: "pages of other origins",
     34: "what a page can send without being asked",
     35: "methods before a token and a hello",
+    # Without a token the daemon starts, says how one is made, and lets nobody in but its own user's
+    # commands, by the token in a file of theirs: the first one is made while it runs.
     36: "what is no token; no tokens at all",
     37: "a token that was changed while somebody is connected",
     38: "a thousand wrong tokens",
@@ -114,7 +116,12 @@ ELSEWHERE: dict[int, tuple[str, ...]] = {
         "runtime/test_store_crash.py::test_every_acknowledged_event_outlives_a_kill",
     ),
     58: ("flows/test_interrupted_calls.py::test_kill",),
-    59: ("flows/test_store_flow.py::test_a_full_disk_ends_the_turn_and_the_next_one_works",),
+    59: (
+        "flows/test_store_flow.py::test_a_full_disk_ends_the_turn_and_the_next_one_works",
+        "flows/test_full_disk.py::test_nothing_begins_and_a_deletion_and_a_purge_are_done",
+        "flows/test_full_disk.py::test_what_runs_ends_on_record_and_its_next_call_does_not_start",
+        "flows/test_full_disk.py::test_only_a_failed_fsync_ends_the_runtime_at_once",
+    ),
     61: (
         "flows/test_store_flow.py::test_a_second_writer_is_refused_with_the_pid_of_the_first",
         "flows/test_store_flow.py::test_a_second_writer_in_the_same_process_is_refused_too",

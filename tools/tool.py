@@ -74,10 +74,12 @@ class Tool(abc.ABC):
         definition: What models and policies know of it.
         waits: Whether its calls do nothing but wait, for a person or for another session: they
             take no slot, and nothing but their own timeout bounds them.
+        is_ours: Whether its code is callboard's own, which acts through its handles alone.
     """
 
     definition: ToolDefinition
     waits: bool = False
+    is_ours: bool = False
 
     @property
     def name(self) -> str:
@@ -158,6 +160,8 @@ class FunctionTool(Tool):
     ) -> None:
         self.function = function
         self.waits = waits
+        is_own = is_built_in(function)
+        self.is_ours = is_own and not hasattr(function, "__wrapped__")  # which takes ours' name
         self._name = checked_name(name or str(getattr(function, "__name__", "tool")))
         options = FunctionOptions(
             name=self._name,
@@ -171,7 +175,7 @@ class FunctionTool(Tool):
         )
         self._read = partial(read_function, function, options)
         self._is_async = inspect.iscoroutinefunction(function)
-        if not is_built_in(function):
+        if not is_own:
             _ = self._parts
         self._rules = CallRules(
             self._name, approval, effect, resources, raise_tier, preview, more_needs

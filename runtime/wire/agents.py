@@ -5,12 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from ..definitions import Agent
+from .sizes import Word
 
 
 class OneAgent(msgspec.Struct, frozen=True):
     """An agent by its name."""
 
-    name: str
+    name: Word
 
 
 class Agents(msgspec.Struct, frozen=True):

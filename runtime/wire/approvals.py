@@ -8,6 +8,7 @@ import msgspec
 
 from ..integers import WireInteger
 from ..store import ApprovalRow, GrantRow
+from .sizes import Line, LongText, Word
 
 
 class ListApprovals(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,9 +17,9 @@ class ListApprovals(msgspec.Struct, frozen=True, kw_only=True):
     Those that were asked before the question `before`.
     """
 
-    session_id: str | None = None
-    state: str | None = "waiting"
-    before: str | None = None
+    session_id: Word | None = None
+    state: Word | None = "waiting"
+    before: Word | None = None
     limit: WireInteger = 100
 
 
@@ -35,25 +36,25 @@ class Approvals(msgspec.Struct, frozen=True):
 class OneApproval(msgspec.Struct, frozen=True, kw_only=True):
     """A question; with `arguments`, as it would be about these."""
 
-    approval_id: str
-    arguments: str | None = None
+    approval_id: Word
+    arguments: LongText | None = None
 
 
 class Remember(msgspec.Struct, frozen=True, kw_only=True):
     """For what an answer is remembered."""
 
-    scope: str
-    pattern: str | None = None
+    scope: Word
+    pattern: Line | None = None
 
 
 class Resolve(msgspec.Struct, frozen=True, kw_only=True):
     """An answer; `arguments` are other ones, as the text of a JSON object."""
 
-    approval_id: str
+    approval_id: Word
     decision: Literal["allow", "deny"]
-    arguments: str | None = None
+    arguments: LongText | None = None
     remember: Remember | None = None
-    reason: str = ""
+    reason: Line = ""
 
 
 class Grants(msgspec.Struct, frozen=True):
@@ -65,12 +66,12 @@ class Grants(msgspec.Struct, frozen=True):
 class OneGrant(msgspec.Struct, frozen=True):
     """A remembered answer."""
 
-    grant_id: str
+    grant_id: Word
 
 
 class AnswerQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """What a person says to a question of a model."""
 
-    question_id: str
-    text: str = ""
+    question_id: Word
+    text: LongText = ""
     option: WireInteger | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ..integers import WireInteger
-from ..topics import Topic
+from .sizes import Topics, Word
 
 
 class Versions(msgspec.Struct, frozen=True):
@@ -18,8 +18,8 @@ class Versions(msgspec.Struct, frozen=True):
 class Client(msgspec.Struct, frozen=True):
     """Who calls, for logs."""
 
-    name: str = ""
-    version: str = ""
+    name: Word = ""
+    version: Word = ""
 
 
 class Hello(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ class Hello(msgspec.Struct, frozen=True):
 
     protocol: Versions
     client: Client = Client()
-    subscribe: tuple[Topic, ...] = ()
+    subscribe: Topics = ()
 
 
 class ServerName(msgspec.Struct, frozen=True):
@@ -58,6 +58,8 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True):
         seq: The last one of all topics by now.
         role: What the client may do.
         methods: All that this role may call.
+        events: The types of events that updates may bring; a client knows by it what it will not
+            understand, or wait for in vain.
     """
 
     protocol: int
@@ -68,3 +70,4 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True):
     limits: WireLimits
     features: tuple[str, ...]
     methods: tuple[str, ...]
+    events: tuple[str, ...] = ()

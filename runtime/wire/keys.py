@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from .sizes import Line, Secret, Word
+
 
 class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
     """Who has a key, and from where; never the key.
@@ -41,16 +43,16 @@ class SetKey(msgspec.Struct, frozen=True):
     For `git`, a credential for the server at `origin`.
     """
 
-    provider: str
-    key: str
-    origin: str | None = None
+    provider: Word
+    key: Secret
+    origin: Line | None = None
 
 
 class KeyOwner(msgspec.Struct, frozen=True):
     """Whose key; for `git`, that of the server at `origin`."""
 
-    provider: str
-    origin: str | None = None
+    provider: Word
+    origin: Line | None = None
 
 
 class KeyPlace(msgspec.Struct, frozen=True):

@@ -6,21 +6,22 @@ import msgspec
 
 from ..integers import WireInteger
 from ..memories import Memory
+from .sizes import Line, LongText, Word, Words
 
 
 class ListMemories(msgspec.Struct, frozen=True, kw_only=True):
     """Memories of an agent, or of all; those stored before the memory `before`."""
 
-    agent: str | None = None
-    before: str | None = None
+    agent: Word | None = None
+    before: Word | None = None
     limit: WireInteger = 100
 
 
 class SearchMemories(msgspec.Struct, frozen=True, kw_only=True):
     """Words that an agent's memories are looked through for."""
 
-    query: str
-    agent: str = "general"
+    query: Line
+    agent: Word = "general"
     limit: WireInteger = 20
 
 
@@ -33,12 +34,12 @@ class Memories(msgspec.Struct, frozen=True):
 class StoreMemory(msgspec.Struct, frozen=True, kw_only=True):
     """What later sessions of the agent shall find; it stands on the record of a session."""
 
-    session_id: str
-    text: str
-    tags: tuple[str, ...] = ()
+    session_id: Word
+    text: LongText
+    tags: Words = ()
 
 
 class OneMemory(msgspec.Struct, frozen=True):
     """A memory by its id."""
 
-    memory_id: str
+    memory_id: Word

@@ -6,7 +6,6 @@ import msgspec
 
 from ..rpc import RpcError
 from ..topics import Topic
-from .nothing import Nothing
 from .topics import TopicCurrent, TopicUpdate
 from .updates import Snapshot, Update
 
@@ -25,8 +24,10 @@ class TopicLost(msgspec.Struct, frozen=True):
     error: RpcError
 
 
-class Stopping(Nothing, frozen=True):
-    """`runtime/stopping`: the server ends soon; turns have their time to end."""
+class Stopping(msgspec.Struct, frozen=True):
+    """`runtime/stopping`: the server ends soon; turns have so many seconds to end."""
+
+    seconds: float = 0.0
 
 
 NOTIFICATIONS: dict[str, type[msgspec.Struct]] = {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from .sizes import Line, ModelName, ModelNames, Word
+
 
 class ProviderRow(msgspec.Struct, frozen=True, kw_only=True):
     """A provider as it is listed.
@@ -48,30 +50,30 @@ class NewProvider(msgspec.Struct, frozen=True, kw_only=True):
             daemon's own user may name one: it says where that variable is sent.
     """
 
-    name: str
-    base_url: str
-    dialect: str | None = None
-    key_env: str | None = None
-    model: str | None = None
-    models: tuple[str, ...] = ()
+    name: Word
+    base_url: Line
+    dialect: Word | None = None
+    key_env: Word | None = None
+    model: ModelName | None = None
+    models: ModelNames = ()
 
 
 class ChangeProvider(msgspec.Struct, frozen=True, kw_only=True):
     """What becomes of a provider; what is left out stays, and an empty text takes it back."""
 
-    provider: str
-    base_url: str | None = None
-    dialect: str | None = None
-    key_env: str | None = None
-    model: str | None = None
-    models: tuple[str, ...] | None = None
+    provider: Word
+    base_url: Line | None = None
+    dialect: Word | None = None
+    key_env: Word | None = None
+    model: ModelName | None = None
+    models: ModelNames | None = None
     is_active: bool | None = None
 
 
 class NamedProvider(msgspec.Struct, frozen=True):
     """A provider by its name."""
 
-    provider: str
+    provider: Word
 
 
 class ProviderChanged(msgspec.Struct, frozen=True):
@@ -84,14 +86,14 @@ class ProviderChanged(msgspec.Struct, frozen=True):
 class OneModel(msgspec.Struct, frozen=True):
     """A model that a provider has, whether or not it lists it."""
 
-    provider: str
-    model: str
+    provider: Word
+    model: ModelName
 
 
 class ChooseModel(msgspec.Struct, frozen=True):
     """The default `PROVIDER/MODEL`; `None` takes it back."""
 
-    model: str | None
+    model: ModelName | None
 
 
 class ModelChosen(msgspec.Struct, frozen=True):
@@ -108,14 +110,14 @@ class ModelChosen(msgspec.Struct, frozen=True):
 class TryProvider(msgspec.Struct, frozen=True, kw_only=True):
     """A provider to be tried, with one of its models; it costs some tokens."""
 
-    provider: str
-    model: str | None = None
+    provider: Word
+    model: ModelName | None = None
 
 
 class ListModels(msgspec.Struct, frozen=True):
     """Models of a provider, as it listed them before."""
 
-    provider: str
+    provider: Word
 
 
 class DefaultModel(msgspec.Struct, frozen=True):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from ..integers import WireInteger
+from .sizes import FileText, Line, Word
 
 
 class ExportSession(msgspec.Struct, frozen=True, kw_only=True):
     """The next lines of a session's events, behind an event and so many characters of the next line."""
 
-    session_id: str
+    session_id: Word
     after_seq: WireInteger = 0
     offset: WireInteger = 0
 
@@ -36,11 +37,11 @@ class ImportSessions(msgspec.Struct, frozen=True, kw_only=True):
     `workspace`, or in a folder of their own.
     """
 
-    upload_id: str
+    upload_id: Word
     part: WireInteger
-    text: str
+    text: FileText
     is_last: bool = False
-    workspace: str | None = None
+    workspace: Line | None = None
 
 
 class ImportedSessions(msgspec.Struct, frozen=True, kw_only=True):

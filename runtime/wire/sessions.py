@@ -8,20 +8,20 @@ import msgspec
 
 from ..budget import Budget
 from ..definitions import InputMode
-from ..history import Attachment
 from ..integers import WireInteger
 from ..record_lists import Hit
 from ..store import MessageRow
 from ..turn_options import TurnOptions
+from .sizes import Attachments, Line, ModelName, PromptText, Word, Words
 
 
 class NewSession(msgspec.Struct, frozen=True, kw_only=True):
     """A session to be begun; `workspace` is a folder below one of the daemon's roots."""
 
-    agent: str = "general"
-    workspace: str | None = None
-    title: str = ""
-    model: str | None = None
+    agent: Word = "general"
+    workspace: Line | None = None
+    title: Line = ""
+    model: ModelName | None = None
     budget: Budget | None = None
 
 
@@ -34,8 +34,8 @@ class ListSessions(msgspec.Struct, frozen=True, kw_only=True):
 
     limit: WireInteger = 100
     before: WireInteger | None = None
-    agent: str | None = None
-    query: str = ""
+    agent: Word | None = None
+    query: Line = ""
     deleted: Literal["no", "also", "only"] = "no"
     include_children: bool = True
 
@@ -43,7 +43,7 @@ class ListSessions(msgspec.Struct, frozen=True, kw_only=True):
 class OneSession(msgspec.Struct, frozen=True):
     """A session by its id."""
 
-    session_id: str
+    session_id: Word
 
 
 class Messages(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ class Messages(msgspec.Struct, frozen=True):
 class ListMessages(msgspec.Struct, frozen=True, kw_only=True):
     """Messages of a session behind the position `after`."""
 
-    session_id: str
+    session_id: Word
     after: WireInteger = 0
     limit: WireInteger = 100
 
@@ -70,9 +70,9 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     `options` are for its turn; a preset under which more runs without asking takes an administrator.
     """
 
-    session_id: str
-    content: str
-    attachments: tuple[Attachment, ...] = ()
+    session_id: Word
+    content: PromptText
+    attachments: Attachments = ()
     budget: Budget | None = None
     mode: InputMode = InputMode.QUEUE
     options: TurnOptions | None = None
@@ -92,16 +92,16 @@ class Ticket(msgspec.Struct, frozen=True):
 class RunAgain(msgspec.Struct, frozen=True, kw_only=True):
     """The last turn of a session, by its inputs; with `message_id`, when that is one of its messages."""
 
-    session_id: str
-    message_id: str | None = None
+    session_id: Word
+    message_id: Word | None = None
 
 
 class Cancel(msgspec.Struct, frozen=True, kw_only=True):
     """What to cancel: the running turn, or the turn of one input, also while that waits."""
 
-    session_id: str
-    reason: str = "cancelled by a client"
-    input_id: str | None = None
+    session_id: Word
+    reason: Line = "cancelled by a client"
+    input_id: Word | None = None
 
 
 class Cancelled(msgspec.Struct, frozen=True):
@@ -116,9 +116,9 @@ class Subscribe(msgspec.Struct, frozen=True, kw_only=True):
     Without `after_seq`, from now on; it counts in the store of `epoch`, or in the one that there is.
     """
 
-    session_id: str
+    session_id: Word
     after_seq: WireInteger | None = None
-    epoch: str | None = None
+    epoch: Word | None = None
 
 
 class Subscribed(msgspec.Struct, frozen=True):
@@ -127,8 +127,14 @@ class Subscribed(msgspec.Struct, frozen=True):
     seq: int
 
 
+class NamedSessions(msgspec.Struct, frozen=True):
+    """Sessions by their ids, to do something with."""
+
+    session_ids: Words
+
+
 class SomeSessions(msgspec.Struct, frozen=True):
-    """Sessions by their ids."""
+    """Sessions by their ids, with all below those that were named."""
 
     session_ids: tuple[str, ...]
 
@@ -136,21 +142,21 @@ class SomeSessions(msgspec.Struct, frozen=True):
 class Rename(msgspec.Struct, frozen=True):
     """A title that a person gives; no model replaces it."""
 
-    session_id: str
-    title: str
+    session_id: Word
+    title: Line
 
 
 class SetAgent(msgspec.Struct, frozen=True):
     """The agent whose configuration holds from the next turns of these sessions on."""
 
-    session_ids: tuple[str, ...]
-    agent: str
+    session_ids: Words
+    agent: Word
 
 
 class FindWords(msgspec.Struct, frozen=True, kw_only=True):
     """Words of which each is in one message; no other sign counts."""
 
-    query: str
+    query: Line
     limit: WireInteger = 20
 
 

@@ -8,6 +8,7 @@ from ..definitions import CallStatus, ToolDefinition
 from ..integers import WireInteger
 from ..runtime_status import ActorStatus, RuntimeStatus
 from .configuration import ConfigState
+from .sizes import Word
 
 
 class LoopState(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,7 +30,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         work: Loaded sessions, running turns and calls: those that the token may know of.
-        actors: Those that all sessions share, and sessions that crashed; for a token without limits.
+        actors: Those that all sessions share, then of loaded sessions at most a hundred, the worst
+            off and the busiest; for a token without limits.
         journal_seconds: What the latest round trip through the journal took.
         config: The configuration that holds.
     """
@@ -60,8 +62,8 @@ class ListCalls(msgspec.Struct, frozen=True, kw_only=True):
     `before` is the `next_before` of the page before.
     """
 
-    session_id: str | None = None
-    name: str | None = None
+    session_id: Word | None = None
+    name: Word | None = None
     status: CallStatus | None = None
     since_ms: WireInteger | None = None
     until_ms: WireInteger | None = None

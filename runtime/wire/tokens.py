@@ -5,21 +5,22 @@ from __future__ import annotations
 import msgspec
 
 from .roles import Role
+from .sizes import Word, Words
 
 
 class NewToken(msgspec.Struct, frozen=True, kw_only=True):
     """A token to be made; `agents` and `sessions` limit what it sees."""
 
-    name: str
+    name: Word
     role: Role
-    agents: tuple[str, ...] | None = None
-    sessions: tuple[str, ...] | None = None
+    agents: Words | None = None
+    sessions: Words | None = None
 
 
 class NamedToken(msgspec.Struct, frozen=True):
     """A token by its name."""
 
-    name: str
+    name: Word
 
 
 class TokenText(msgspec.Struct, frozen=True):

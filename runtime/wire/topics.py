@@ -7,6 +7,7 @@ import msgspec
 from ..events import Stored
 from ..integers import WireInteger
 from ..topics import Topic
+from .sizes import Word
 
 
 class SubscribeTopic(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,7 +18,7 @@ class SubscribeTopic(msgspec.Struct, frozen=True, kw_only=True):
 
     topic: Topic
     after_seq: WireInteger | None = None
-    epoch: str | None = None
+    epoch: Word | None = None
 
 
 class OneTopic(msgspec.Struct, frozen=True):

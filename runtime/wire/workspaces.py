@@ -5,13 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from ..undo_report import ChangedCall
+from .sizes import Line, Word
 
 
 class UndoChanges(msgspec.Struct, frozen=True, kw_only=True):
     """What to take back: all of a session, or one call, or one undoing (`call_id`)."""
 
-    session_id: str
-    call_id: str | None = None
+    session_id: Word
+    call_id: Word | None = None
     force: bool = False
     dry_run: bool = False
 
@@ -25,7 +26,7 @@ class Changes(msgspec.Struct, frozen=True):
 class Root(msgspec.Struct, frozen=True):
     """A folder below which sessions may work, as an absolute path."""
 
-    path: str
+    path: Line
 
 
 class Roots(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from typing import Literal, TypeVar
 import msgspec
 import trio
 
+from .client_address import find_address
 from .client_answer import AnswerOf
 from .client_events import RemoteEvents
 from .client_files import fetch_file, send_file
@@ -57,7 +58,6 @@ from .runtime.wire.status import ListCalls, Status, Tools
 
 MAX_APPROVALS = 100
 """Questions that are listed: more than people answer at once."""
-DEFAULT_URL = "ws://127.0.0.1:8790/ws"
 
 Result = TypeVar("Result")
 
@@ -97,6 +97,11 @@ class Client(SessionRequests):
     def is_connected(self) -> bool:
         """Whether the daemon can be asked now, and not only once it is back."""
         return self._link.is_connected
+
+    @property
+    def stops_in(self) -> float | None:
+        """The seconds that turns have, since the daemon said that it stops; `None` until then."""
+        return self._hearing.stops_in
 
     @property
     def welcome(self) -> Welcome:
@@ -351,15 +356,17 @@ class Client(SessionRequests):
 
 
 @asynccontextmanager
-async def connect(url: str = DEFAULT_URL, token: str = "") -> AsyncGenerator[Client]:
+async def connect(url: str | None = None, token: str = "") -> AsyncGenerator[Client]:
     """A client of a daemon around the block; leaving it ends nothing but the connection.
 
     Args:
-        url: Of its websocket, as `callboard serve` prints it.
+        url: Of its websocket, as `callboard serve` prints it. By default that of the daemon on this
+            user's data folder, which then needs no token.
         token: A credential, as `callboard serve` or `callboard token create` prints it.
 
     Raises:
         ValidationError: The URL is none of a daemon.
+        NotFoundError: Without a URL: none of this user's runs.
         NetworkError: There is no daemon, but nothing or another program.
         OverloadedError: It starts, or ends, or has no room: come back.
         AuthError: It does not know the token.
@@ -374,7 +381,7 @@ async def connect(url: str = DEFAULT_URL, token: str = "") -> AsyncGenerator[Cli
                         break
             print((await client.messages(session.session_id))[-1].content)
     """
-    client = Client(url, Secret(token))
+    client = Client(*find_address(url, token))
     raised: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:

@@ -6,7 +6,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from .runtime.errors import AuthError, ValidationError
+from .config.daemon_file import find_daemon
+from .config.files import data_folder
+from .runtime.errors import AuthError, NotFoundError, ValidationError
 from .runtime.secrets import Secret
 
 EXAMPLE = "ws://127.0.0.1:8790/ws"
@@ -38,6 +40,24 @@ class Address(msgspec.Struct, frozen=True):
     def url(self) -> str:
         """As it is shown; there is no secret in it."""
         return f"{'wss' if self.is_tls else 'ws'}://{self.host_header}{self.path}"
+
+
+def find_address(url: str | None, token: str) -> tuple[str, Secret]:
+    """A URL and a token; those of this user's own daemon in the place of what is not given.
+
+    Raises:
+        NotFoundError: No URL is given, and none of this user's daemons runs.
+        StorageError: What a daemon left can't be read.
+    """
+    if url is not None:
+        return url, Secret(token)
+    folder = data_folder()
+    if (daemon := find_daemon(folder)) is None:
+        raise NotFoundError(
+            f"no daemon runs on {folder}: `callboard serve` starts one. Another one needs its URL and "
+            f"a token of it: connect({EXAMPLE!r}, token)."
+        )
+    return daemon.url, Secret(token) if token else daemon.token
 
 
 def read_address(url: str) -> Address:

@@ -86,8 +86,11 @@ class RemoteFeed(ABC, Generic[Item]):
         return item
 
     def put(self, item: Item) -> None:
-        """Takes an event of the connection; never waits. What does not continue is left out."""
-        if not self._is_heard or not self._continues(item):
+        """Takes an event of the connection; never waits. What does not continue is left out.
+
+        So is what comes behind the end of it all.
+        """
+        if not self._is_heard or self._error is not None or not self._continues(item):
             return
         if len(self._items) >= MAX_WAITING_EVENTS:
             self.lost()

@@ -9,6 +9,7 @@ import msgspec
 from .client_events import RemoteEvent, RemoteEvents
 from .client_link import Link
 from .client_reading import (
+    OtherForm,
     UnknownUpdate,
     read_params,
     read_snapshot,
@@ -21,6 +22,7 @@ from .runtime.rpc import RpcError, error_from
 from .runtime.secrets import Secret
 from .runtime.topics import Topic
 from .runtime.wire.nothing import Nothing
+from .runtime.wire.notifications import Stopping
 from .runtime.wire.sessions import OneSession, Subscribe, Subscribed
 from .runtime.wire.topics import (
     OneTopic,
@@ -29,7 +31,7 @@ from .runtime.wire.topics import (
     TopicCurrent,
     TopicUpdate,
 )
-from .runtime.wire.updates import Update
+from .runtime.wire.updates import Snapshot, Update
 
 
 class _LostSession(msgspec.Struct, frozen=True):
@@ -47,6 +49,7 @@ class ClientHearing:
 
     Attributes:
         link: The connection.
+        stops_in: The seconds that turns have, since the daemon said that it stops; `None` until then.
     """
 
     def __init__(self, url: str, token: Secret) -> None:
@@ -54,6 +57,7 @@ class ClientHearing:
         self._sessions: dict[str, RemoteEvents] = {}
         self._topics: dict[Topic, RemoteTopic] = {}
         self._epoch: str | None = None
+        self.stops_in: float | None = None
 
     # ── what the link tells ──────────────────────────────────────────────────────────────────────
 
@@ -63,14 +67,13 @@ class ClientHearing:
             case "session/update":
                 self._tell_update(read_update(params, self.link.url))
             case "session/snapshot":
-                snapshot = read_snapshot(params, self.link.url)
-                self._tell(snapshot.session_id, snapshot)
+                self._tell_snapshot(read_snapshot(params, self.link.url))
             case "session/lost":
                 session = read_params(params, _LostSession, self.link.url)
                 if (events := self._sessions.get(session.session_id)) is not None:
                     events.fail(error_from(session.error))
             case "topic/update":
-                if (told := read_topic_update(params)) is not None:
+                if (told := read_topic_update(params, self.link.url)) is not None:
                     self._tell_topic(told)
             case "topic/current":
                 self._tell_topic(read_params(params, TopicCurrent, self.link.url))
@@ -78,6 +81,8 @@ class ClientHearing:
                 topic = read_params(params, _LostTopic, self.link.url)
                 if (feed := self._topics.get(topic.topic)) is not None:
                     feed.fail(error_from(topic.error))
+            case "runtime/stopping":
+                self.stops_in = read_params(params, Stopping, self.link.url).seconds
             case _:
                 pass  # a newer daemon says more
 
@@ -92,7 +97,7 @@ class ClientHearing:
                     kind="seq",
                 )
             )
-        self._epoch = epoch
+        self._epoch, self.stops_in = epoch, None
         for feed in self._feeds():
             feed.lost()
 
@@ -104,18 +109,33 @@ class ClientHearing:
     def _feeds(self) -> list[RemoteEvents | RemoteTopic]:
         return [*self._sessions.values(), *self._topics.values()]
 
-    def _tell_update(self, update: Update | UnknownUpdate) -> None:
+    def _tell_update(self, update: Update | UnknownUpdate | OtherForm) -> None:
         if isinstance(update, Update):
             self._tell(update.session_id, update.known())
+        elif isinstance(update, OtherForm):
+            self._fail_session(update)
         elif update.seq is not None and update.session_id in self._sessions:
             self._sessions[update.session_id].pass_over(update.seq)
+
+    def _tell_snapshot(self, snapshot: Snapshot | OtherForm) -> None:
+        if isinstance(snapshot, OtherForm):
+            self._fail_session(snapshot)
+        else:
+            self._tell(snapshot.session_id, snapshot)
+
+    def _fail_session(self, told: OtherForm) -> None:
+        if (events := self._sessions.get(told.name)) is not None:
+            events.fail(told.error)
 
     def _tell(self, session_id: str, event: RemoteEvent) -> None:
         if (events := self._sessions.get(session_id)) is not None:
             events.put(event)
 
-    def _tell_topic(self, event: TopicUpdate | TopicCurrent) -> None:
-        if (feed := self._topics.get(event.topic)) is not None:
+    def _tell_topic(self, event: TopicUpdate | TopicCurrent | OtherForm) -> None:
+        if isinstance(event, OtherForm):
+            if (feed := self._topics.get(Topic(event.name))) is not None:
+                feed.fail(event.error)
+        elif (feed := self._topics.get(event.topic)) is not None:
             feed.put(event)
 
     # ── what readers ask ─────────────────────────────────────────────────────────────────────────

@@ -14,6 +14,7 @@ from wsproto.utilities import LocalProtocolError
 from .client_address import authorization, read_address
 from .client_reading import read_frame, read_params, read_result
 from .client_refusal import HANDSHAKE_FAILURES, farewell, refusal
+from .client_sending import send_whole
 from .client_silence import wait_silent
 from .client_stream import WatchedStream, open_stream
 from .runtime.errors import (
@@ -128,6 +129,7 @@ class Link:
         self._gone = trio.Event()
         self._socket: trio_websocket.WebSocketConnection | None = None
         self._there = trio.Event()
+        self._turn = trio.Lock()
         self._asked: dict[int, _Asked] = {}
         self._last_id = 0
         self._failure: CallboardError | None = None
@@ -283,7 +285,7 @@ class Link:
             Versions(PROTOCOL, PROTOCOL),
             Client("callboard", importlib.metadata.version("callboard")),
         )
-        await _send(socket, _request_text("hello", "initialize", _params_text(hello)))
+        await self._send(socket, _request_text("hello", "initialize", _params_text(hello)))
         answer = read_frame(await socket.get_message(), self.url)
         if answer.error is not None:
             raise error_from(answer.error)
@@ -336,8 +338,8 @@ class Link:
         asked = self._asked[number] = _Asked()
         seconds = LONG_ANSWER_SECONDS if method in LONG_METHODS else ANSWER_SECONDS
         try:
+            await self._send(socket, text)
             with trio.fail_after(seconds):
-                await _send(socket, text)
                 await asked.done.wait()
         except trio_websocket.ConnectionClosed:
             raise ConnectionBroke(BROKE) from None
@@ -352,6 +354,19 @@ class Link:
             raise asked.error
         return asked.result
 
+    async def _send(self, socket: trio_websocket.WebSocketConnection, text: bytes) -> None:
+        connection = self._connection
+
+        def cut() -> None:
+            connection.cancel(reason="half of a frame was sent")
+            if self._socket is socket:
+                self._lose()  # at once: whoever asks next waits for another connection
+
+        try:
+            await send_whole(socket, text, self._turn, cut)
+        except LocalProtocolError:
+            raise ConnectionBroke(BROKE) from None
+
     def _check_size(self, method: str, size: int) -> None:
         """Raises `ValidationError` for what the daemon would close the connection for."""
         assert self.welcome is not None
@@ -361,18 +376,6 @@ class Link:
                 f"{method}: the request has {size} bytes, and the daemon at {self.url} takes {most} at "
                 "most: send less at a time, or raise [server] max_frame_bytes there"
             )
-
-
-async def _send(socket: trio_websocket.WebSocketConnection, text: bytes) -> None:
-    """Sends a frame whole, whoever is cancelled: after half of one nobody understands the rest.
-
-    It is bounded by what `WatchedStream` waits for.
-    """
-    with trio.CancelScope(shield=True):
-        try:
-            await socket.send_message(text.decode())
-        except LocalProtocolError:  # the daemon has closed, and the library is about to see it
-            raise ConnectionBroke(BROKE) from None
 
 
 def _params_text(params: msgspec.Struct, key: str | None = None) -> msgspec.Raw:

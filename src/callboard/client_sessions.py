@@ -25,6 +25,7 @@ from .runtime.wire.sessions import (
     FindWords,
     Hits,
     ListSessions,
+    NamedSessions,
     OneSession,
     Rename,
     RunAgain,
@@ -109,7 +110,7 @@ class SessionRequests(ABC):
 
     async def _batch(self, method: str, session_ids: Iterable[str]) -> tuple[str, ...]:
         return (
-            await self.request(method, SomeSessions(tuple(session_ids)), SomeSessions)
+            await self.request(method, NamedSessions(tuple(session_ids)), SomeSessions)
         ).session_ids
 
     async def export_session(self, session_id: str) -> bytes:

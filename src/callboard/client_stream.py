@@ -17,6 +17,8 @@ HANDSHAKE_BYTES = 256 * 1024
 PIECE_BYTES = 64 * 1024
 SEND_SECONDS = 10.0
 """For the daemon to take a piece of what is sent, as long as it waits for a client by itself."""
+LEAST_BYTES_PER_SECOND = 64 * 1024
+"""For a large frame the time of its size at this rate is added: the largest has some minutes."""
 
 
 class WatchedStream(trio.abc.Stream):
@@ -29,7 +31,8 @@ class WatchedStream(trio.abc.Stream):
         tell_end: Called when nothing more will come.
 
     Attributes:
-        heard_at: When something came last, by trio's clock.
+        heard_at: When something came last, or one more piece of a large frame was taken, by trio's
+            clock: what else would tell of the other side may wait behind that frame.
         allowance: How many bytes may come yet; then it has ended.
     """
 
@@ -58,15 +61,22 @@ class WatchedStream(trio.abc.Stream):
         return data
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """See `trio.abc.SendStream`; who takes no piece of it for `SEND_SECONDS` is gone."""
-        rest = memoryview(data)
+        """See `trio.abc.SendStream`; who takes no piece of it for `SEND_SECONDS` is gone.
+
+        So is who takes all of it more slowly than `LEAST_BYTES_PER_SECOND`.
+        """
         try:
-            while rest:
-                with trio.fail_after(SEND_SECONDS):
-                    await self._stream.send_all(rest[:PIECE_BYTES])
-                rest = rest[PIECE_BYTES:]
+            with trio.fail_after(SEND_SECONDS + len(data) / LEAST_BYTES_PER_SECOND):
+                await self._send_pieces(memoryview(data))
         except trio.TooSlowError:
             raise trio.BrokenResourceError("nobody takes what is sent") from None
+
+    async def _send_pieces(self, data: memoryview) -> None:
+        for begin in range(0, len(data), PIECE_BYTES):
+            with trio.fail_after(SEND_SECONDS):
+                await self._stream.send_all(data[begin : begin + PIECE_BYTES])
+            if len(data) > PIECE_BYTES:
+                self.heard_at = trio.current_time()
 
     async def wait_send_all_might_not_block(self) -> None:
         """See `trio.abc.SendStream`."""

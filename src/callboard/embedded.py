@@ -210,6 +210,7 @@ class Runtime(ModelAccess, ApprovalAccess):
         Raises:
             ValidationError: The workspace is not a folder that may be one.
             NotFoundError: There is no such agent or model.
+            StorageError: There is no room for it; `[sessions] max_store_mib` may say how much there is.
         """
         host = self._host
         if agent not in host.agents:
@@ -219,6 +220,7 @@ class Runtime(ModelAccess, ApprovalAccess):
         open_workspace(folder, forbidden=host.plan.forbidden).close()
         if model is not None:
             self._models.target(model)
+        await host.pruning.check()
         created = SessionCreated(
             agent=agent,
             workspace=str(folder),

@@ -32,6 +32,7 @@ from .actors.memory_search import IndexedMemories
 from .actors.permission_broker import MAILBOX_CAPACITY as BROKER_CAPACITY
 from .actors.permission_broker import PermissionBroker
 from .actors.session_keeping import SessionKeeping
+from .actors.session_pruning import SessionPruning
 from .actors.session_services import Models, NoPrograms, SessionServices
 from .actors.session_tree import SessionTree
 from .actors.titles import Titles
@@ -185,6 +186,7 @@ class Host:
         self.keeping = SessionKeeping(
             self.journal, self.directory, plan.store, plan.versions, plan.folders, plan.agents, end
         )
+        self.pruning = SessionPruning(self.keeping, plan.store, lambda: self.settings.sessions)
         self.undoing = self._undoing()
         self.titles = Titles(self._session_services())
 
@@ -247,10 +249,8 @@ class Host:
                 mailbox.close()
 
     def _start_upkeep(self, nursery: trio.Nursery) -> None:
-        sessions = self.plan.settings.sessions
-        keep = partial(self.keeping.serve, sessions.keep_deleted_days)
-        nursery.start_soon(keep, name="purge of deleted sessions")
-        if sessions.titles is TitleSource.MODEL:
+        nursery.start_soon(self.pruning.serve, name="pruning of sessions")
+        if self.settings.sessions.titles is TitleSource.MODEL:
             nursery.start_soon(partial(self.titles.serve, asks_local=True), name="titles")
 
     def _handles(self, indexed: IndexedMemories | None) -> OpenHandles:

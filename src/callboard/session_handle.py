@@ -82,7 +82,7 @@ class Session:
                 text=checked_text(text),
                 attachments=checked_attachments(attachments),
                 budget=checked_budget(budget),
-                mode=_checked_mode(mode, budget),
+                mode=checked_mode(mode, budget),
                 request=request,
             )
         )
@@ -253,7 +253,8 @@ class Session:
         )
 
 
-def _checked_mode(mode: str, budget: Budget | None) -> InputMode:
+def checked_mode(mode: str, budget: Budget | None) -> InputMode:
+    """What an input is to a turn that runs; raises `ValidationError`."""
     if mode not in {each.value for each in InputMode}:
         raise ValidationError(
             f"the mode of an input is queue, steer or interrupt, not {mode!r}", field="mode"

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from heapq import nlargest
 from typing import Any
 
 from .host import Host
 from .runtime.mailbox import Mailbox
 from .runtime.runtime_status import ActorStatus, RunningProgram
 from .runtime.runtime_status import RuntimeStatus as RuntimeStatus
+
+AnyMailbox = Mailbox[Any]
+
+MAX_TOLD_SESSIONS = 100
+"""Of their actors: a daemon may have thousands loaded, nearly all of which have nothing to do."""
 
 
 def status_of(host: Host) -> RuntimeStatus:
@@ -27,21 +33,36 @@ def status_of(host: Host) -> RuntimeStatus:
             )
             for session_id, each in programs
         ),
+        storage_failed=host.plan.store.disk.problem(),
+        storage_warning=host.pruning.warning,
+        actors=(*shared_actors(host), *_session_actors(host)),
     )
 
 
-def actors_of(host: Host) -> tuple[ActorStatus, ...]:
-    """The actors that all sessions share, and the sessions that have crashed."""
+def shared_actors(host: Host) -> tuple[ActorStatus, ...]:
+    """The actors that all sessions share."""
     restarts = host.restarts
-    shared: tuple[Mailbox[Any], ...] = host.journal, host.broker, host.dispatcher, host.directory
-    crashed = [box for box in host.live.values() if box.name in restarts]
-    return tuple(
-        ActorStatus(
-            name=box.name,
-            is_running=not box.is_closed,
-            waiting=(found := box.statistics()).depth,
-            capacity=found.capacity,
-            restarts=restarts.get(box.name, 0),
-        )
-        for box in (*shared, *crashed)
+    boxes: tuple[AnyMailbox, ...] = host.journal, host.broker, host.dispatcher, host.directory
+    return tuple(_status(box, restarts) for box in boxes)
+
+
+def _session_actors(host: Host) -> tuple[ActorStatus, ...]:
+    """Of the loaded sessions: which are given up, then the busiest, then which have crashed."""
+    restarts = host.restarts
+
+    def rank(box: AnyMailbox) -> tuple[bool, int, int]:
+        return box.is_closed, box.statistics().depth, restarts.get(box.name, 0)
+
+    told = nlargest(MAX_TOLD_SESSIONS, host.live.values(), key=rank)
+    return tuple(_status(box, restarts) for box in told)
+
+
+def _status(box: AnyMailbox, restarts: dict[str, int]) -> ActorStatus:
+    found = box.statistics()
+    return ActorStatus(
+        name=box.name,
+        is_running=not box.is_closed,
+        waiting=found.depth,
+        capacity=found.capacity,
+        restarts=restarts.get(box.name, 0),
     )

@@ -32,6 +32,11 @@ EMBEDDING = StaticEmbedding()
 
 @pytest.fixture(params=PLACES)
 def place(request: pytest.FixtureRequest) -> str:
+    if request.param == "lancedb":
+        why = (
+            "the extra lancedb, of 350 MB, is not installed (CONTRIBUTING.md says how to run this)"
+        )
+        pytest.importorskip("lancedb", reason=why)
     return str(request.param)
 
 
@@ -48,7 +53,6 @@ async def store(place: str, tmp_path: Path) -> AsyncIterator[Store]:
 
 def index_of(place: str, folder: Path) -> MemoryIndex | None:
     if place == "lancedb":
-        pytest.importorskip("lancedb", reason="an extra of 350 MB: run where it is installed")
         return LanceTable(folder, EMBEDDING)
     return VectorFile(folder, EMBEDDING) if place == "vectors" else None
 

@@ -21,6 +21,7 @@ from callboard.runtime.events import (
     DurableEvent,
     HistoryCompacted,
     InputAccepted,
+    InputDelivered,
     MessageCompleted,
     SessionCreated,
     SessionTainted,
@@ -139,6 +140,29 @@ def test_a_record_that_contradicts_itself_is_refused(event: TurnSetAside) -> Non
         folded(BEGUN, *turn(1), *turn(2), event)
     with pytest.raises(ValueError, match="has no end"):
         folded(BEGUN, *turn(2)[:3], event)
+
+
+def test_what_could_not_be_read_again_is_refused_before_it_is_on_record() -> None:
+    late = InputDelivered(turn_id="turn_1", input_id="input_2")
+    waiting = InputAccepted(input_id="input_2", text="ask 2")
+    with pytest.raises(ConflictError, match="contradicts itself") as refused:
+        asked(folded(BEGUN, *turn(1), waiting, late))
+    assert refused.value.kind == "state"
+    one, begun, *rest = turn(1)
+    aside = asked(folded(BEGUN, one, begun, waiting, late, *rest))  # the control: in its time
+    assert aside.input_ids == ("input_1", "input_2")
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [TurnEnded(turn_id="turn_2", outcome="failed"), TurnEnded(turn_id="turn_1", outcome="failed")],
+    ids=["of a turn that never began", "a second time"],
+)
+def test_only_the_turn_that_is_open_ends(ended: TurnEnded) -> None:
+    with pytest.raises(ValueError, match="is not the turn that is open"):
+        folded(BEGUN, *turn(1), ended)
+    with pytest.raises(ValueError, match="is not the turn that is open"):
+        folded(BEGUN, ended)
 
 
 def test_a_pending_call_and_a_delegated_session_are_not_set_aside() -> None:

@@ -23,6 +23,7 @@ from callboard.runtime.events import (
     TurnStarted,
 )
 from callboard.runtime.session_file import event_line, head_line
+from callboard.runtime.turn_options import TurnOptions
 
 STEPS = [
     callboard.reply("One moment.", calls=[("get_current_time", {})]),
@@ -113,6 +114,13 @@ BAD = {
     "a turn of no input": lines_of(BEGUN[0], BEGUN[2]),
     "a number beyond 64 bits": lines_of(
         *BEGUN, TurnEnded(turn_id="t1", outcome="answered", duration_ms=2**63)
+    ),
+    "the end of another turn": lines_of(*BEGUN, TurnEnded(turn_id="t2", outcome="failed")),
+    "two ends": lines_of(
+        *BEGUN, TurnEnded(turn_id="t1", outcome="failed"), TurnEnded(turn_id="t1", outcome="failed")
+    ),
+    "a fallback that names no model": lines_of(
+        BEGUN[0], InputAccepted(input_id="i1", text="Go.", options=TurnOptions(fallbacks=("zz",)))
     ),
 }
 

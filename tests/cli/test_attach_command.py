@@ -121,6 +121,7 @@ async def test_either_side_answers_an_approval(command: Command, answers: str) -
             for terminal in (first, second):
                 await terminal.expect("So be it.")
                 assert await terminal.end() == 0
+                assert terminal.seen.count("\a") == 1
         (row,) = await runtime.approvals(state=None)
         assert (row.state, row.answered_by) == ("used", "terminal")
     assert not (command.workspace / "b.txt").exists()
@@ -141,6 +142,7 @@ async def test_a_models_question_is_answered_at_the_second_terminal(command: Com
             for terminal in (first, second):
                 await terminal.expect("In.")
                 assert await terminal.end() == 0
+                assert terminal.seen.count("\a") == 1
         (call,) = await runtime.store.calls()
         assert '"right"' in (call.result or "")
 

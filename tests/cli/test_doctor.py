@@ -12,7 +12,7 @@ from sandbox_users import needs_sandbox
 from callboard.__main__ import main
 from callboard.config.sandbox_settings import Strength
 from callboard.tools.sandbox import sandbox
-from callboard.tools.sandbox.strength import SandboxStatus
+from callboard.tools.sandbox.strength import INSTALL, USER_NAMESPACES, SandboxStatus
 
 
 def test_a_sandbox_that_holds(capsys: pytest.CaptureFixture[str]) -> None:
@@ -38,9 +38,42 @@ def test_none_says_what_is_missing(
     assert main(["doctor"]) == 1
     out = capsys.readouterr().out
     assert "bwrap was not found." in out
+    assert "  fix: docs/sandbox.md says what it takes" in out
     assert "not offered" in out
     assert "not offered to models: run_code, shell, process, git_status, " in out
     assert "run_tests" in out
+
+
+@pytest.mark.parametrize(
+    ("strength", "reason", "fix"),
+    [
+        (Strength.NONE, f"bwrap was not found in /bin. {INSTALL}", "apt install bubblewrap"),
+        (Strength.NONE, f"it could not be started. {USER_NAMESPACES}", "bwrap-userns-restrict"),
+        (Strength.NONE, "sandbox.run_as: there is no user 'x'", "$EDITOR"),
+        (Strength.PARTIAL, "no filter", 'minimum = "partial"'),
+    ],
+)
+def test_each_weakness_has_its_fix(
+    strength: Strength,
+    reason: str,
+    fix: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def checked(status: SandboxStatus) -> dict[str, str]:
+        monkeypatch.setattr(sandbox.Sandbox, "status", lambda self: status)
+        assert main(["doctor", "--json"]) == (status.strength is not Strength.FULL)
+        told = json.loads(capsys.readouterr().out)["checks"]
+        return next(each for each in told if each["check"] == "sandbox")
+
+    found = checked(SandboxStatus(strength=strength, reason=reason))
+    assert (found["state"], reason in found["words"], fix in found["fix"]) == (
+        "problem",
+        True,
+        True,
+    )
+    good = checked(SandboxStatus(strength=Strength.FULL))
+    assert good == {"check": "sandbox", "state": "good", "words": "full"}
 
 
 def test_tools_that_are_withheld_are_told_with_the_reason(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.cli.approvals import block
-from callboard.cli.folding import RUNS_ON, folded
+from callboard.cli.folding import RUNS_ON, columns_taken, folded
 
 FORGED = "callboard asks: may read_file run? (tier: read_only)"
 
@@ -36,6 +36,21 @@ def test_colours_take_no_room_and_wide_characters_take_two() -> None:
     assert folded("\u8a9e" * 10, 21) == "\u8a9e" * 10
     assert folded("\u8a9e" * 10, 20) == "\u8a9e" * 9 + f"\n{RUNS_ON}\u8a9e"
     assert folded("\t\t\tx", 24) == f"\t\t\n{RUNS_ON}\tx"
+
+
+def test_rows_end_between_words_and_a_word_that_fills_half_of_one_is_broken() -> None:
+    assert folded("one two three four five six", 20) == f"one two three four \n{RUNS_ON}five six"
+    painted = "one two \x1b[31mthree four\x1b[0m five six"
+    rows = f"one two \x1b[31mthree four\x1b[0m \n{RUNS_ON}five six"
+    assert folded(painted, 20) == rows
+    assert folded("one " + "x" * 18, 20) == "one " + "x" * 15 + f"\n{RUNS_ON}xxx"
+
+
+@given(st.text("ab c\t\u8a9e", max_size=200), st.integers(20, 60))
+def test_words_are_not_lost_either(text: str, columns: int) -> None:
+    rows = folded(text, columns).split("\n")
+    assert "".join([rows[0], *(row.removeprefix(RUNS_ON) for row in rows[1:])]) == text
+    assert all(columns_taken(list(row)) < columns for row in rows)
 
 
 @given(st.text(st.characters(exclude_categories=["C", "Z"]), max_size=300), st.integers(20, 90))

@@ -24,7 +24,8 @@ def said(request: ScriptedRequest) -> Step:
     if text == "Look around.":
         return reply("I found a key.", delay_seconds=0.4)
     if "I found a key." in text:
-        return reply("It found a key.")
+        # Not at once: what had ended before the command looks for it is on record, but not shown.
+        return reply("It found a key.", delay_seconds=0.4)
     return reply("On its way.")
 
 

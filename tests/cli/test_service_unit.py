@@ -10,6 +10,7 @@ import stat
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 from command import Command
 
@@ -64,7 +65,41 @@ def test_it_is_watched_and_reloaded_and_hardened_as_far_as_the_sandbox_works() -
         for breaks_the_sandbox in ("RestrictNamespaces", "ProtectKernelTunables", "ProtectProc"):
             assert breaks_the_sandbox not in found
         assert ("User" in found) is is_system
-    assert found["ReadWritePaths"] == '"/var/lib/a $$place of 50%%" /srv'
+    assert found["ReadWritePaths"] == '"/var/lib/a $place of 50%%" /srv'
+
+
+def test_no_path_adds_a_setting() -> None:
+    good = plan(is_system=True)
+    bad = "/srv/x\nExecStartPre=/bin/evil"
+    for place in (
+        {"command": ("/usr/bin/env", bad)},
+        {"data": Path(bad)},
+        {"roots": (Path(bad),)},
+        {"user": "a\rb"},
+        {"environment": (("CALLBOARD_HOME", bad),)},
+        {"roots": (Path("/srv/\udcff"),)},
+        {"roots": (Path("/srv/\x1b[2J"),)},
+    ):
+        for text_of in (systemd_unit, launchd_plist):
+            assert text_of(good)
+            with pytest.raises(ValidationError, match="control character, or is no UTF-8"):
+                text_of(msgspec.structs.replace(good, **place))
+
+
+def test_a_dollar_is_doubled_in_commands_alone() -> None:
+    value = "/srv/$HOME of %h"
+    text = systemd_unit(
+        msgspec.structs.replace(
+            plan(is_system=True),
+            command=("/usr/bin/env", value),
+            data=Path(value),
+            roots=(),
+            environment=(("CALLBOARD_HOME", value),),
+        )
+    )
+    assert 'ExecStart=/usr/bin/env "/srv/$$HOME of %%h"' in text
+    assert 'Environment="CALLBOARD_HOME=/srv/$HOME of %%h"' in text
+    assert 'ReadWritePaths="/srv/$HOME of %%h"' in text
 
 
 # ── of the machine ───────────────────────────────────────────────────────────────────────────────

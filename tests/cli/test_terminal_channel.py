@@ -98,6 +98,44 @@ async def test_a_question_waits_for_its_place_in_the_transcript(tmp_path: Path) 
         await person.type("n\n")
 
 
+async def test_a_question_rings_once_when_it_stands_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "foot")
+    told: list[str] = []
+    async with terminal(tmp_path) as person, trio.open_nursery() as nursery:
+        person.channel.tell_desktop = told.append
+        nursery.start_soon(person.channel.approve, request())
+        nursery.start_soon(person.channel.ask, asked())
+        await trio.testing.wait_all_tasks_blocked()
+        assert (person.seen, told) == ("", [])
+        person.channel.reach("approval_1")
+        await person.expect("your answer:")
+        await person.type("what?\n")  # asked again, it has been heard
+        await person.expect("your answer:")
+        assert told == ["callboard asks: may write_file run?"]
+        await person.type("n\n")
+        person.channel.reach("question_1")
+        await person.expect("or your own answer: ")
+        await person.type("1\n")
+    assert told[1:] == ["callboard: the model has a question"]
+    rings = [f"\x1b]9;{line}\a\a" for line in told]
+    assert person.seen.count("\a\a") == 2
+    assert all(person.seen.count(ring) == 1 for ring in rings)
+
+
+async def test_a_question_rings_at_no_terminal_that_can_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    async with terminal(tmp_path) as person, trio.open_nursery() as nursery:
+        person.channel.reach("approval_1")
+        nursery.start_soon(person.channel.approve, request())
+        await person.expect("your answer:")
+        await person.type("n\n")
+    assert "\a" not in person.seen
+
+
 async def test_a_branchs_question_says_so_and_does_not_wait_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

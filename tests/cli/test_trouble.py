@@ -133,6 +133,7 @@ def test_options_change_the_agent_of_the_run_alone() -> None:
 @pytest.mark.parametrize(
     ("tuning", "words"),
     [
+        (Tuning(fallback=("a/b",) * 17), "--fallback is given 17 times; 16 are the most"),
         (Tuning(fallback=("a/b", "openai")), "--fallback 'openai' is no PROVIDER/MODEL"),
         (Tuning(fallback=("/m",)), "PROVIDER/MODEL"),
         (Tuning(temperature=2.1), "--temperature is between 0 and 2"),

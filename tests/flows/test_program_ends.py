@@ -237,7 +237,8 @@ async def test_the_status_says_what_runs(tmp_path: Path) -> None:
 
     steps = [reply(calls=[sleeps_beside(tag)]), reply(calls=[("look", {})]), reply("Done.")]
     async with open_local_stage(tmp_path, steps, tools=[look]) as (runtime, _):
-        assert await runtime.status() == callboard.RuntimeStatus(sessions=())
+        idle = await runtime.status()
+        assert idle == callboard.RuntimeStatus(sessions=(), actors=idle.actors)
         session = await runtime.create_session()
         played = await play(session, "Go.")
         after = await runtime.status()

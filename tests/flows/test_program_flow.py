@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from workbench import wait_until
 
 import callboard
 from callboard.config.sandbox_settings import Strength
+from callboard.config.settings import Limits, Settings
 from callboard.providers.script import reply
 from callboard.runtime.events import CallFinished, CallProgress
 from callboard.tools.sandbox import sandbox as sandbox_module
@@ -28,10 +30,12 @@ def _sandbox() -> None:
     needs_sandbox()
 
 
-async def results(folder: Path, *calls: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
+async def results(
+    folder: Path, *calls: tuple[str, dict[str, Any]], **options: Any
+) -> list[dict[str, Any]]:
     """What the model gets of calls that it makes one after another."""
     steps = [*(reply(calls=[call]) for call in calls), reply("Done.")]
-    async with open_local_stage(folder, steps) as (runtime, _):
+    async with open_local_stage(folder, steps, **options) as (runtime, _):
         played = await play(await runtime.create_session(), "Go.")
         return [read_result(result) for result in played.results]
 
@@ -78,16 +82,19 @@ async def test_case_42_a_model_can_not_switch_it_off(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("canary")
     read = {"command": f"cat {tmp_path}/secret; cat /proc/1/environ; id -u >/dev/null && echo ran"}
     sneaky = {"sandbox": False, "unshare": [], "user": "root", "approved": True}
-    connect = "import socket; socket.create_connection(('127.0.0.1', 22), 1)"
-    outcome = await results(
-        tmp_path,
-        ("shell", {**read, **sneaky}),
-        ("shell", {"command": "pwd", "cwd": "/"}),
-        ("shell", {"command": "pwd", "cwd": "../.."}),
-        ("run_code", {"language": "python", "code": connect, "timeout": 1e9}),
-        ("shell", {**read, "network": True}),
-        ("run_code", {"language": "python", "code": "1", "env": {"A=B": "x"}}),
-    )
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        here = listener.getsockname()
+        connect = f"import socket; socket.create_connection({here}, 5)"
+        socket.create_connection(here, 5).close()  # the control
+        outcome = await results(
+            tmp_path,
+            ("shell", {**read, **sneaky}),
+            ("shell", {"command": "pwd", "cwd": "/"}),
+            ("shell", {"command": "pwd", "cwd": "../.."}),
+            ("run_code", {"language": "python", "code": connect}),
+            ("shell", {**read, "network": True}),
+            ("run_code", {"language": "python", "code": "1", "env": {"A=B": "x"}}),
+        )
     assert outcome[0]["result"]["stdout"] == "ran\n"
     assert [each.get("error_type") for each in outcome] == [
         None,
@@ -98,6 +105,18 @@ async def test_case_42_a_model_can_not_switch_it_off(tmp_path: Path) -> None:
         "validation_error",
     ]
     assert outcome[3]["result"]["exit_code"] == 1
+    assert "ConnectionRefusedError" in outcome[3]["result"]["stderr"]
+
+
+async def test_case_42_nor_take_more_time_than_the_operator_gives(tmp_path: Path) -> None:
+    calls = [
+        ("shell", {"command": f"echo begun; sleep {seconds}", "timeout": 1e9})
+        for seconds in (600, 0)
+    ]
+    settings = Settings(limits=Limits(max_tool_seconds=0.5, model_retries=0))
+    told, control = await results(tmp_path, *calls, settings=settings)
+    assert (told["error_type"], told["killed_by"]) == ("timeout", "timeout")
+    assert control["result"]["exit_code"] == 0
 
 
 async def test_case_51_a_list_of_words_meets_no_shell(tmp_path: Path) -> None:

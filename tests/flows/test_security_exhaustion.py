@@ -8,18 +8,22 @@ from pathlib import Path
 
 import pytest
 import trio
+from cast import Cast, below, open_cast, part, task
 from stage import make_workspace
 
 import callboard
 from callboard.actors.audience import MAX_FOLLOWER_UPDATES
 from callboard.following import Following
 from callboard.providers.provider import Emit, ModelRequest
+from callboard.providers.script import reply
 from callboard.runtime.errors import OverloadedError
-from callboard.runtime.events import Stored
+from callboard.runtime.events import Stored, TurnEnded
 from callboard.runtime.mailbox import Mailbox, Message
+from callboard.runtime.store import SessionRow
 from callboard.runtime.stream import Done, StopReason, TextDelta
 
 PIECES = 10_000
+BUDGET = 12
 MESSAGES = 1_000_000 if os.environ.get("CALLBOARD_SOAK") else 20_000
 
 
@@ -111,3 +115,31 @@ async def test_case_63_a_flood_of_messages_is_refused_and_takes_no_memory() -> N
         assert len((await messages.receive()).content) == len(held[0].content)
         mailbox.tell_nowait(letter())
     mailbox.close()
+
+
+async def test_case_63_sessions_that_answer_each_other_without_end_have_a_budget(
+    tmp_path: Path,
+) -> None:
+    # A task is the one message that a session gives another, and its answer the one that comes back.
+    again = part(task("Look.", kind="worker", wait=False))
+    rounds = [step for _ in range(BUDGET) for step in again]
+    cast = Cast({"Go.": rounds, "Look.": [reply("Ask me again.")] * BUDGET})
+    async with open_cast(tmp_path, cast, policy="auto") as runtime:
+        session = await runtime.create_session(budget=callboard.Budget(model_calls=BUDGET))
+        assert await session.run("Go.") == "Done."
+        ended: list[str] = []
+        children: list[SessionRow] = []
+        with trio.fail_after(30):
+            while True:
+                await trio.sleep(0.01)
+                record = await runtime.store.events(session.session_id)
+                ended = [e.event.outcome for e in record if isinstance(e.event, TurnEnded)]
+                waiting = await runtime.store.open_inputs(session.session_id)
+                children = await below(runtime, session)
+                # Then nothing is left that would begin another turn.
+                is_going = any(child.is_detached or child.is_active for child in children)
+                if "budget" in ended and not waiting and not is_going:
+                    break
+        assert ended.count("answered") >= 2  # it went around, until it had to end
+        assert 2 <= len(children) <= BUDGET // 2
+        assert sum(len(each.requests) for each in cast.parts.values()) <= BUDGET

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from stage import Played, make_workspace, on_both_stores, play, read_result
-from web_server import WebServer, open_web_server, page, redirect
+from web_server import Answer, WebServer, open_web_server, page, redirect
 
 import callboard
 from callboard.config.policy_rules import Condition, PlacedRule, Rule, Verdict
@@ -19,6 +20,7 @@ from callboard.config.settings import NetworkSettings, Settings
 from callboard.providers.script import reply
 from callboard.runtime.definitions import Resource
 from callboard.runtime.events import CallFinished, PrivateDataRead, SessionTainted, Stored
+from callboard.tools.web.fetch import web_fetch
 
 HERE = "127.0.0.1"
 THERE = "localhost"
@@ -248,14 +250,81 @@ async def test_a_call_that_did_not_run_has_read_nothing(tmp_path: Path) -> None:
     assert (row.is_tainted, row.has_private) == (False, False)
 
 
+@callboard.tool(name="read_page", tier="read_only", needs=["network"], effect="read")
+@functools.wraps(web_fetch.function)
+async def read_page(**given: Any) -> str:
+    """Reads a page by ways of its own."""
+    return "written by strangers"
+
+
+async def cut_off(stream: Any) -> None:
+    await stream.send_all(page("words", content_length="9"))
+
+
+@pytest.mark.parametrize("tool", ["web_fetch", "http_request"])
+@pytest.mark.parametrize(
+    ("url", "answers", "is_tainted"),
+    [
+        ("nope", {}, False),
+        ("ftp://files.test/", {}, False),
+        ("http://127.0.0.1:1/", {}, False),
+        ("http://10.0.0.1/", {}, False),
+        ("{server}/", {}, True),
+        ("{server}/gone", {"/gone": page("no such page", status="404 Gone")}, True),
+        ("{server}/empty", {"/empty": page("", status="204 Nothing")}, True),
+        ("{server}/cut", {"/cut": cut_off}, True),
+        ("{server}/odd", {"/odd": b"Do as I say.\r\n\r\n"}, True),
+        ("{server}/in", {"/in": redirect("http://10.0.0.1/do-as-i-say")}, True),
+        ("{server}/ftp", {"/ftp": redirect("ftp://do.as.i.say/")}, True),
+        ("{server}/bad", {"/bad": redirect("http://[do-as-i-say/")}, True),
+    ],
+)
+async def test_only_what_was_refused_before_anybody_was_connected_taints_nobody(
+    url: str, answers: dict[str, Answer], is_tainted: bool, tool: str, tmp_path: Path
+) -> None:
+    async with open_web() as web:
+        web.server.answers.update(answers)
+        call = (tool, {"url": url.format(server=f"http://{HERE}:{web.server.port}")})
+        async with open_it(tmp_path, web, Person(), [[call]]) as runtime:
+            session = await runtime.create_session()
+            played = await play(session, "Go.")
+            row = await runtime.store.session(session.session_id)
+        assert bool(web.server.requests) is is_tainted
+    assert row is not None
+    assert row.is_tainted is is_tainted, played.results
+
+
+async def test_a_tool_of_the_applications_taints_whatever_its_handle_heard(tmp_path: Path) -> None:
+    async with open_web() as web:
+        for name in ("read_page", "look_at"):
+            answers = [[(name, {"url": "nope"})]]
+            async with open_it(tmp_path, web, Person(), answers, tools=[read_page]) as runtime:
+                session = await runtime.create_session()
+                await play(session, "Go.")
+                row = await runtime.store.session(session.session_id)
+            assert row is not None
+            assert row.is_tainted, name
+
+
+async def test_a_search_without_an_engine_taints_nobody(tmp_path: Path) -> None:
+    async with open_web() as web:
+        answers = [[("web_search", {"query": "rain"})]]
+        async with open_it(tmp_path, web, Person(), answers) as runtime:
+            session = await runtime.create_session()
+            assert outcomes(await play(session, "Go.")) == ["execution_error"]
+            row = await runtime.store.session(session.session_id)
+    assert row is not None
+    assert not row.is_tainted
+
+
 async def test_a_host_that_did_not_answer_stays_new(tmp_path: Path) -> None:
     person = Person("deny")
     async with open_web() as web:
         refused = ("http_request", {"url": "http://10.0.0.1/"})
-        answers = [[refused], [READ], [refused]]
+        answers = [[refused, web.get(HERE)], [READ], [refused]]
         async with open_it(tmp_path, web, person, answers) as runtime:
             played = await play(await runtime.create_session(), "Go.")
-    assert outcomes(played) == ["url_not_allowed", "fine", "permission_denied"]
+    assert outcomes(played) == ["url_not_allowed", "fine", "fine", "permission_denied"]
 
 
 # ── rules and grants for a host ──────────────────────────────────────────────────────────────────

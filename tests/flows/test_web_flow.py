@@ -102,6 +102,8 @@ async def test_the_table_of_presets(
         ) as stage:
             played = await play(await stage.runtime.create_session(), "Go.")
     assert played.statuses == [(tool, "success")] * 2
+    tainted = [event for event in played.events if isinstance(event, SessionTainted)]
+    assert [event.source for event in tainted] == [tool]
     if asks is None:
         assert person.reasons == []
     else:

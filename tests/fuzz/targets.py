@@ -193,7 +193,7 @@ def fuzz_client_frame(data: bytes) -> None:
         for read in (read_update, read_snapshot):
             with suppress(NetworkError):
                 read(frame.params, "ws://127.0.0.1/ws")
-        read_topic_update(frame.params)
+        read_topic_update(frame.params, "ws://127.0.0.1/ws")
         with suppress(ConflictError):
             read_result(frame.result, Welcome, "initialize", "ws://127.0.0.1/ws")
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from daemon_scene import open_daemon
 
 from callboard.client import connect
 from callboard.client_address import authorization, read_address
-from callboard.runtime.errors import AuthError, ValidationError
+from callboard.config.daemon_file import DaemonFile, RunningDaemon
+from callboard.config.files import data_folder
+from callboard.runtime.errors import AuthError, NotFoundError, ValidationError
 from callboard.runtime.secrets import Secret
 
 
@@ -76,3 +80,23 @@ async def test_a_right_token_is_the_header() -> None:
             with pytest.raises(AuthError, match=daemon.url):
                 async with connect(daemon.url, other):
                     pass
+
+
+async def test_without_a_url_it_is_the_daemon_of_this_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALLBOARD_HOME", str(tmp_path))
+    with pytest.raises(NotFoundError, match="`callboard serve` starts one"):
+        async with connect():
+            pass
+    async with open_daemon() as daemon:
+        running = RunningDaemon(url=daemon.url, pid=1, token=Secret(daemon.token), started_at_ms=1)
+        with DaemonFile(data_folder(), running):
+            async with connect() as client:
+                assert client.welcome.role == "admin"
+            with pytest.raises(AuthError, match=daemon.url):
+                async with connect(token="cb_other"):
+                    pass
+        with pytest.raises(AuthError, match=daemon.url):
+            async with connect(daemon.url):  # another one's address gets no token of this user
+                pass

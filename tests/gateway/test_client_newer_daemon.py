@@ -95,6 +95,73 @@ async def test_unknown_events_and_topics_of_topics_are_passed_over() -> None:
     assert event.seq == 3
 
 
+ENDED = {"type": "turn_ended", "turn_id": "turn_1", "outcome": "answered"}
+BEGUN = (
+    {"type": "input_accepted", "input_id": "input_1", "text": "Hello"},
+    {
+        "type": "turn_started",
+        "turn_id": "turn_1",
+        "input_ids": ["input_1"],
+        "provider": "p",
+        "model": "m",
+    },
+)
+
+
+def _ending(end: dict[str, Any], snapshot: dict[str, Any] | None = None) -> Any:
+    """A daemon whose one turn ends so."""
+
+    async def tell(daemon: FalseDaemon, request: dict[str, Any]) -> None:
+        if request["method"] == "session/prompt":
+            ticket = {"input_id": "input_1", "seq": 2, "turn_id": "turn_1"}
+            await daemon.answer(request, ticket)
+            return
+        await daemon.answer(request, {"seq": 1})
+        if request["method"] == "session/subscribe":
+            place = {"session_id": "session_1"}
+            await daemon.tell("session/snapshot", **place, seq=1, **(snapshot or {}))
+            for seq, event in enumerate((*BEGUN, end), 2):
+                await daemon.tell("session/update", **place, seq=seq, at_ms=1, event=event)
+                await daemon.tell("session/update", **place, event=_batch(0, "piece"))
+
+    return tell
+
+
+async def test_what_is_known_in_another_form_is_an_error_and_no_endless_wait() -> None:
+    async with open_false(_ending(ENDED)) as daemon, connect(daemon.url) as client:
+        with trio.fail_after(PATIENCE):
+            assert await client.ask("session_1", "Hello") == ""
+    for tell, what in (
+        (_ending({**ENDED, "duration_ms": 1.5}), "the event turn_ended of session_1"),
+        (_ending({**ENDED, "unreaped": [{"name": "x"}]}), "the event turn_ended of session_1"),
+        (_ending(ENDED, {"answer": "later"}), "session/snapshot of session_1"),
+        (_ending(ENDED, {"outputs": 1}), "session/snapshot of session_1"),
+    ):
+        async with open_false(tell) as daemon, connect(daemon.url) as client:
+            with trio.fail_after(PATIENCE):
+                with pytest.raises(ConflictError, match=f"{what} in a form .* upgrade the older"):
+                    await client.ask("session_1", "Hello")
+            assert (client.is_connected, daemon.connections) == (True, 1)
+
+
+async def test_what_is_known_of_a_topic_in_another_form_is_an_error() -> None:
+    async def tell(daemon: FalseDaemon, request: dict[str, Any]) -> None:
+        await daemon.answer(request, {"seq": 0})
+        if request["method"] == "topic/subscribe":
+            update = {"session_id": "session_1", "seq": 1, "at_ms": 1, "event": DELETED}
+            await daemon.tell("topic/update", topic="sessions", seq=1, update=update)
+            ended = {**update, "seq": 2, "event": {**ENDED, "turn_id": 1}}
+            await daemon.tell("topic/update", topic="sessions", seq=2, update=ended)
+            await daemon.tell("topic/update", topic="sessions", seq=3, update={**update, "seq": 3})
+
+    async with open_false(tell) as daemon, connect(daemon.url) as client:
+        with trio.fail_after(PATIENCE):
+            async with client.topic("sessions") as topic:
+                assert (await anext(topic)).seq == 1
+                with pytest.raises(ConflictError, match="turn_ended of sessions in a form"):
+                    await anext(topic)
+
+
 async def test_an_answer_of_another_form_says_what_to_do() -> None:
     async def answer(daemon: FalseDaemon, request: dict[str, Any]) -> None:
         await daemon.answer(request, {"sessions": "none"})

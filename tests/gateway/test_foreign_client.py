@@ -73,6 +73,7 @@ async def test_a_foreign_client_prompts_and_hears_everything() -> None:
         with foreign(daemon) as client:
             welcome = client.hello()
             assert welcome["server"]["name"] == "callboard"
+            announced = set(welcome["events"])
             session = client.call("session/new", title="from afar")["result"]["session_id"]
             client.call("session/subscribe", session_id=session, after_seq=0)
             client.call("session/prompt", session_id=session, content="What time is it?")
@@ -80,6 +81,7 @@ async def test_a_foreign_client_prompts_and_hears_everything() -> None:
                 heard = client.heard.pop(0) if client.heard else client.receive()
                 params = msgspec.json.encode(heard["params"])
                 if heard["method"] == "session/update":
+                    assert heard["params"]["event"]["type"] in announced
                     view.take(msgspec.json.decode(params, type=Update).known())
                 else:
                     assert heard["method"] == "session/snapshot"

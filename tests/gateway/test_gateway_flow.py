@@ -104,6 +104,7 @@ async def test_a_role_may_do_its_own_and_what_is_below_it() -> None:
         async with open_client(daemon, watcher) as client:
             assert await client.sessions() == []
             assert "session/new" not in client.welcome.methods
+            assert {"turn_ended", "session_purged", "stream_batch"} < set(client.welcome.events)
             with pytest.raises(AuthError, match="operator"):
                 await client.create_session()
         async with open_client(daemon) as client:

@@ -13,7 +13,7 @@ from callboard.embedded import host_of
 from callboard.runtime.store import SessionRow
 from callboard.runtime.wire.roles import Role
 
-NOT_AUTHORIZED, NOT_FOUND = -32002, -32003
+INVALID_PARAMS, NOT_AUTHORIZED, NOT_FOUND = -32602, -32002, -32003
 
 DELETE = callboard.reply(calls=[("delete_file", {"path": "old.txt"})])
 WRITE = callboard.reply(calls=[("write_file", {"path": "new.txt", "content": "hi"})])
@@ -89,6 +89,24 @@ async def test_ids_of_others_are_as_good_as_none() -> None:
             page = await other.call("approval/list", state=None, limit=1)
             assert page["result"]["approvals"] == []
         assert "result" in await whole.call("grant/revoke", grant_id=grant["grant_id"])
+
+
+async def test_the_folder_of_a_session_is_not_of_others_who_can_not_see_it() -> None:
+    agents = [callboard.Agent(name=name) for name in ("general", "other")]
+    async with open_daemon(agents=agents) as daemon, open_raw(daemon) as whole:
+        await whole.hello()
+        row = (await whole.call("session/new"))["result"]
+        token = daemon.new_token("part", Role.OPERATOR, agents=("other",))
+        async with open_raw(daemon, token) as part:
+            await part.hello()
+            params = {"agent": "other", "workspace": row["workspace"]}
+            refused = (await part.call("session/new", **params))["error"]
+            assert refused["code"] == INVALID_PARAMS
+            assert "no folder of a session that this token is for" in refused["message"]
+            own = (await part.call("session/new", agent="other"))["result"]
+            again = {"agent": "other", "workspace": own["workspace"]}
+            assert "result" in await part.call("session/new", **again)  # the control
+        assert "result" in await whole.call("session/new", workspace=row["workspace"])
 
 
 async def test_memories_of_others_take_no_place_and_are_not_added_to() -> None:

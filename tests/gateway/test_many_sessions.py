@@ -1,17 +1,24 @@
-"""One client hears a thousand sessions; what it can't take at once it is brought later."""
+"""A client hears a thousand sessions, and finds its way among ten thousand."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import trio
-from daemon_scene import open_client, open_daemon
+from daemon_scene import View, open_client, open_daemon
 
 from callboard.config.server_settings import ServerSettings
 from callboard.gateway import hearing
 from callboard.runtime.errors import OverloadedError
-from callboard.runtime.events import Stored
+from callboard.runtime.events import SessionCreated, Stored
+from callboard.runtime.record_lists import SessionPage
+from callboard.runtime.sqlite_store import open_disk_store
+from callboard.runtime.store import Append
+from callboard.runtime.wire.sessions import ListSessions
 
 SESSIONS = 1000
+KEPT = 10_000
 
 
 async def test_a_client_hears_a_thousand_sessions_through_a_small_outbox() -> None:
@@ -53,3 +60,52 @@ async def test_a_connection_hears_so_many_sessions_and_no_more(
                     pass
         async with client.events(made[2].session_id):
             pass
+
+
+async def test_ten_thousand_sessions_on_record_are_listed_and_opened(tmp_path: Path) -> None:
+    names = [f"ses_{n:05}" for n in range(KEPT)]
+    store = await open_disk_store(tmp_path / "data")
+    for n in range(0, KEPT, 1000):
+        await store.commit(
+            [
+                Append(
+                    name,
+                    (
+                        SessionCreated(
+                            agent="general", workspace=str(tmp_path), title=f"no. {name}"
+                        ),
+                    ),
+                )
+                for name in names[n : n + 1000]
+            ]
+        )
+    await store.aclose()
+    async with (
+        open_daemon(data=tmp_path / "data", workspace=tmp_path) as daemon,
+        open_client(daemon) as client,
+    ):
+        status = await client.status()
+        assert status.work is not None
+        assert status.work.sessions == ()  # none is loaded for being there
+        listed: list[str] = []
+        before = None
+        while len(listed) < KEPT:
+            params = ListSessions(limit=1000, before=before)
+            page = await client.request("session/list", params, SessionPage)
+            listed += [row.session_id for row in page.sessions]
+            before = page.next_before
+        assert listed == names[::-1]
+        middle = names[KEPT // 2]
+        params = ListSessions(query=middle)
+        (found,) = (await client.request("session/list", params, SessionPage)).sessions
+        async with client.events(found.session_id, after_seq=0) as events:
+            await client.prompt(found.session_id, "Hello.")
+            view = View()
+            async for event in events:
+                view.take(event)
+                if view.has_ended:
+                    break
+        status = await client.status()
+        assert status.work is not None
+        assert status.work.sessions == (middle,)
+        assert [row.session_id for row in (await client.sessions())[:2]] == [middle, names[-1]]

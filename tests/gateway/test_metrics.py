@@ -73,11 +73,17 @@ async def test_status_names_the_actors_and_hides_what_a_token_may_not_see() -> N
             await (await daemon.runtime.get_session(session.session_id)).run("Hello.")
         status = await admin.status()
         assert [actor.name for actor in status.actors][:2] == ["journal", "permission broker"]
+        assert {actor.name for actor in status.actors[4:]} == {
+            f"session {each.session_id}" for each in (seen, hidden)
+        }
         assert all(actor.is_running and actor.restarts == 0 for actor in status.actors)
+        assert all(0 <= actor.waiting < actor.capacity for actor in status.actors)
         assert status.work is not None
+        assert status.work.actors == ()
         assert set(status.work.sessions) == {seen.session_id, hidden.session_id}
         token = daemon.new_token("guest", Role.OBSERVER, sessions=(seen.session_id,))
         async with open_client(daemon, token) as guest:
             limited = await guest.status()
         assert limited.work is not None
         assert (limited.work.sessions, limited.actors) == ((seen.session_id,), ())
+        assert limited.work.actors == ()

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
+import trio
+import trio.testing
 from daemon_scene import open_client
 from kept_daemon import open_kept
+from raw_door import PATIENCE
+from waits import until
 
 import callboard
 from callboard.client import Client
-from callboard.runtime.errors import NotFoundError, StorageError
+from callboard.runtime.errors import ConflictError, NotFoundError, StorageError, ValidationError
 from callboard.runtime.own_folders import OwnFolders
 from callboard.runtime.wire.workspaces import Root, Roots
 
@@ -73,6 +78,12 @@ async def test_a_purge_leaves_the_operator_s_folders_and_follows_no_link(tmp_pat
         assert is_there(folder)
 
 
+def remove(folders: OwnFolders, folder: str) -> None:
+    """As a purge does."""
+    folders.set_aside(folder)
+    folders.sweep()
+
+
 def test_only_what_was_made_there_is_removed(tmp_path: Path) -> None:
     folders = OwnFolders(tmp_path)
     made = folders.make()
@@ -87,16 +98,88 @@ def test_only_what_was_made_there_is_removed(tmp_path: Path) -> None:
     ):
         assert not folders.holds(path)
         with pytest.raises(StorageError, match="it stays"):
-            folders.remove(path)
+            remove(folders, path)
     assert not OwnFolders(None).holds(str(made))
     (tmp_path / "other").symlink_to(tmp_path)
     assert folders.holds(f"{tmp_path}/other/workspaces/{made.name}")
-    folders.remove(str(made))
-    folders.remove(str(made))  # again is harmless
+    remove(folders, str(made))
+    remove(folders, str(made))  # again is harmless
     assert not made.exists()
     real = (tmp_path / "workspaces").rename(tmp_path / "moved")
     (tmp_path / "workspaces").symlink_to(real)
     there = folders.make()
     with pytest.raises(StorageError, match="can't be removed"):
-        folders.remove(str(there))
+        remove(folders, str(there))
     assert there.exists()
+
+
+def test_what_is_set_aside_is_no_workspace_until_it_is_put_back(tmp_path: Path) -> None:
+    folders = OwnFolders(tmp_path)
+    made = folders.make()
+    (made / "kept.txt").write_text("kept")
+    folders.set_aside(str(made))
+    assert not made.exists()
+    (left,) = folders.left()
+    assert not folders.holds(str(left))
+    folders.put_back(str(made))
+    assert (made / "kept.txt").read_text() == "kept"
+    assert folders.left() == []
+
+
+async def test_a_session_that_begins_during_a_purge_has_its_folder_or_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The purge looks first, and a session begins before it removes; and the other way round."""
+    async with open_kept(tmp_path, MODEL) as daemon, open_client(daemon) as client:
+        store, looked = daemon.runtime.store, trio.Event()
+        session_page = store.session_page
+
+        async def slow_page(*args: Any) -> Any:
+            page = await session_page(*args)
+            looked.set()
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            return page
+
+        old = await client.create_session()
+        await client.delete_sessions([old.session_id])
+        monkeypatch.setattr(store, "session_page", slow_page)
+        with trio.fail_after(PATIENCE):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(client.purge_sessions, [old.session_id])
+                await looked.wait()
+                with pytest.raises(ValidationError, match="gone with its sessions"):
+                    await client.create_session(workspace=old.workspace)
+        monkeypatch.undo()
+        ours = await client.create_session()
+        new = await client.create_session(workspace=ours.workspace)
+        await purge(client, ours.session_id)
+        assert is_there(Path(new.workspace))
+
+
+async def test_a_session_that_is_restored_during_its_purge_keeps_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_kept(tmp_path, MODEL) as daemon, open_client(daemon) as client:
+        session = await client.create_session()
+        kept = Path(session.workspace) / "kept.txt"
+        kept.write_text("kept")
+        await client.delete_sessions([session.session_id])
+        set_aside = OwnFolders.set_aside
+
+        def restored_meanwhile(folders: OwnFolders, folder: str) -> None:
+            set_aside(folders, folder)
+            trio.from_thread.run(client.restore_sessions, [session.session_id])
+
+        monkeypatch.setattr(OwnFolders, "set_aside", restored_meanwhile)
+        with pytest.raises(ConflictError, match="is not deleted"):
+            await client.purge_sessions([session.session_id])
+        assert kept.read_text() == "kept"
+
+
+async def test_what_a_killed_purge_left_is_removed_by_the_next_start(tmp_path: Path) -> None:
+    folders = OwnFolders(tmp_path / "data")
+    left = folders.make()
+    folders.set_aside(str(left))
+    async with open_kept(tmp_path, MODEL):
+        with trio.fail_after(PATIENCE):
+            await until(lambda: not folders.left())

@@ -10,8 +10,8 @@ from daemon_scene import Daemon, RawClient, open_client, open_daemon, open_raw
 
 import callboard
 from callboard.client import Client
-from callboard.providers.script import reply
-from callboard.runtime.definitions import Preset, ThinkingEffort
+from callboard.providers.script import reply, stall
+from callboard.runtime.definitions import InputMode, Preset, ThinkingEffort
 from callboard.runtime.events import CallFinished, InputAccepted, Stored, TurnEnded
 from callboard.runtime.rpc import INVALID_PARAMS, NOT_AUTHORIZED, NOT_FOUND
 from callboard.runtime.turn_options import TurnOptions
@@ -20,8 +20,8 @@ from callboard.runtime.wire.roles import Role
 WRITE = ("write_file", {"path": "a.txt", "content": "a"})
 
 
-async def statuses(client: Client, session_id: str, after_seq: int) -> list[str]:
-    """How the calls of the next turn ended."""
+async def statuses(client: Client, session_id: str, after_seq: int, *, turns: int = 1) -> list[str]:
+    """How the calls of the next turns ended."""
     found: list[str] = []
     epoch = client.welcome.epoch
     async with client.events(session_id, after_seq=after_seq, epoch=epoch) as events:
@@ -30,7 +30,9 @@ async def statuses(client: Client, session_id: str, after_seq: int) -> list[str]
                 if isinstance(event.event, CallFinished):
                     found.append(event.event.status)
                 elif isinstance(event.event, TurnEnded):
-                    break
+                    turns -= 1
+                    if not turns:
+                        break
     return found
 
 
@@ -51,10 +53,7 @@ async def test_options_are_of_one_turn() -> None:
         assert asked == [(0.5, 50, ThinkingEffort.LOW), (None, None, None)]
         record = await daemon.runtime.store.events(session_id)
         said = [each.event for each in record if isinstance(each.event, InputAccepted)]
-        assert [(each.options, each.may_widen) for each in said] == [
-            (options, False),
-            (None, False),
-        ]
+        assert [(each.options, each.widens) for each in said] == [(options, ""), (None, "")]
 
 
 async def test_a_turn_that_is_run_again_has_its_options_again() -> None:
@@ -89,6 +88,70 @@ async def test_only_an_administrator_lets_more_run_and_nobody_who_has_it_run_aga
         assert await statuses(client, row.session_id, ticket.seq) == ["success"]
         ticket = await client.regenerate(row.session_id)
         assert await statuses(client, row.session_id, ticket.seq) == ["denied"]
+
+
+@pytest.mark.parametrize(("agent", "status"), [("power", "denied"), ("general", "success")])
+async def test_what_one_agent_was_let_is_not_let_to_another(agent: str, status: str) -> None:
+    model = callboard.ScriptedModel([stall(), reply(calls=[WRITE]), reply("Done.")])
+    agents = [callboard.Agent(name=name, policy=Preset.STRICT) for name in ("general", "power")]
+    async with open_daemon(model, agents=agents, on_approval="deny") as daemon:
+        async with open_client(daemon) as admin, open_raw(daemon, operator(daemon)) as raw:
+            await raw.hello()
+            session_id = (await admin.create_session()).session_id
+            await admin.prompt(session_id, "Long.")
+            ticket = await admin.prompt(session_id, "Go.", options=TurnOptions(policy=Preset.AUTO))
+            switch = {"session_ids": [session_id], "agent": agent}
+            assert "result" in await raw.call("session/set_agent", **switch)
+            await raw.call("session/cancel", session_id=session_id)
+            # The first to end is the one that is cancelled.
+            assert await statuses(admin, session_id, ticket.seq) == []
+            assert await statuses(admin, session_id, ticket.seq, turns=2) == [status]
+
+
+async def test_only_who_may_widen_a_turn_steers_one_that_is_wider() -> None:
+    model = callboard.ScriptedModel([stall(), stall(), reply("Done."), reply("Done.")])
+    agent = callboard.Agent(policy=Preset.STRICT)
+    async with open_daemon(model, agents=[agent], on_approval="deny") as daemon:
+        async with open_client(daemon) as admin, open_raw(daemon, operator(daemon)) as raw:
+            await raw.hello()
+            session_id = (await admin.create_session()).session_id
+            asked = {"session_id": session_id, "content": "Write.", "mode": "steer"}
+            await admin.prompt(session_id, "Go.", options=TurnOptions(policy=Preset.AUTO))
+            answer = await raw.call("session/prompt", **asked)
+            assert answer["error"]["code"] == NOT_AUTHORIZED
+            assert "only an administrator steers it" in answer["error"]["message"]
+            assert await inputs(daemon, session_id) == 1
+            budget = {"total_tokens": 5}
+            answer = await raw.call("session/prompt", **asked, budget=budget)
+            assert answer["error"]["code"] == INVALID_PARAMS
+            await admin.prompt(session_id, "Faster.", mode=InputMode.STEER)
+            await admin.cancel(session_id)
+            await admin.prompt(session_id, "Go.")
+            assert "result" in await raw.call("session/prompt", **asked)  # the control
+
+
+@pytest.mark.parametrize(("policy", "second"), [(Preset.STRICT, "deferred"), (None, "success")])
+async def test_the_turn_of_a_late_answer_is_as_strict(policy: Preset | None, second: str) -> None:
+    delete = ("delete_file", {"path": "a.txt"})
+    first = reply(calls=[delete if policy is None else WRITE])
+    other = ("write_file", {"path": "b.txt", "content": "b"})
+    steps = [first, reply("Pending."), reply(calls=[other]), reply("Done.")]
+    agent = callboard.Agent(policy=Preset.BALANCED, defer=True)
+    async with open_daemon(callboard.ScriptedModel(steps), agents=[agent]) as daemon:
+        async with open_client(daemon) as client:
+            session_id = (await client.create_session()).session_id
+            ticket = await client.prompt(session_id, "Go.", options=TurnOptions(policy=policy))
+            await statuses(client, session_id, ticket.seq)
+            (asked,) = await client.approvals()
+            await client.answer(asked.approval_id, "allow")
+            await statuses(client, session_id, ticket.seq, turns=2)
+            calls = await client.calls()
+            (again,) = [call for call in calls if call.call_id != asked.call_id]
+            assert again.status == second
+
+
+def operator(daemon: Daemon) -> str:
+    return daemon.new_token("operator", Role.OPERATOR)
 
 
 async def test_everybody_who_prompts_lets_less_run() -> None:
@@ -138,7 +201,7 @@ async def refused(raw: RawClient, session_id: str, **options: Any) -> int:
         ({"temperature": 99}, INVALID_PARAMS),
         ({"max_output_tokens": 0}, INVALID_PARAMS),
         ({"policy": "lax"}, INVALID_PARAMS),
-        ({"may_widen": True}, INVALID_PARAMS),
+        ({"widens": "general"}, INVALID_PARAMS),
     ],
 )
 async def test_what_can_not_be_is_refused_before_anything_is_stored(

@@ -18,6 +18,7 @@ from callboard.config.credentials import Credentials, Role
 from callboard.config.files import load_settings
 from callboard.config.server_settings import ServerSettings
 from callboard.config.setting_effects import needs_restart
+from callboard.config.settings import Settings
 from callboard.embedded import host_of
 from callboard.gateway.configuration import LOOK_SECONDS, Configuration
 from callboard.gateway.gateway import Gateway, open_gateway
@@ -225,3 +226,38 @@ async def test_only_an_administrator_has_it_read_again(tmp_path: Path) -> None:
         scene.gateway.daemon.configuration = None
         with pytest.raises(ConflictError, match="belongs to a program"):
             await scene.reload("")
+
+
+async def test_what_was_read_on_request_is_not_read_again_by_who_watches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("callboard.gateway.configuration.LOOK_SECONDS", 0.01)
+    reads: list[int] = []
+    looks: list[int] = []
+
+    def load() -> Settings:
+        reads.append(len(looks))
+        return load_settings(tmp_path / "callboard.toml")
+
+    def look(path: Path) -> tuple[int, int, int]:
+        looks.append(len(reads))
+        found = path.stat()
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
+    async def until(numbers: list[int], least: int) -> None:
+        while len(numbers) < least:  # noqa: ASYNC110  # ruff: ignore[async-busy-wait]
+            await trio.sleep(0.005)
+
+    monkeypatch.setattr("callboard.gateway.configuration._signature_of", look)
+    async with served(tmp_path) as scene, trio.open_nursery() as nursery:
+        daemon = scene.gateway.daemon
+        configuration = daemon.configuration = Configuration(load, (scene.file,))
+        nursery.start_soon(configuration.watch, scene.runtime, daemon.take_settings)
+        await until(looks, 2)
+        await scene.reload("[limits]\nmax_repeats = 7")
+        await until(looks, len(looks) + 8)
+        assert len(reads) == 1
+        scene.file.write_text("[limits]\nmax_repeats = 8  # by an editor")
+        with trio.fail_after(PATIENCE_SECONDS):
+            await until(reads, 2)
+        nursery.cancel_scope.cancel()

@@ -11,8 +11,8 @@ import trio
 
 import callboard
 from callboard.runtime.backup import restore_backup, write_backup
-from callboard.runtime.backup_versions import RESTORED
 from callboard.runtime.errors import StorageError
+from callboard.runtime.restoring import RESTORED
 from callboard.runtime.version_log import CHUNK_BYTES, FOLDER
 
 WRITE = callboard.reply(calls=[("write_file", {"path": "a.txt", "content": "second"})])
@@ -77,13 +77,15 @@ async def test_a_name_that_leads_elsewhere_restores_nothing(tmp_path: Path) -> N
     assert not (tmp_path / "new" / "callboard.db").exists()
 
 
-async def test_an_older_backup_leaves_the_versions_that_are_there(tmp_path: Path) -> None:
+async def test_with_an_older_backup_no_versions_of_another_store_stay(tmp_path: Path) -> None:
     session_id = await changed(tmp_path)
-    data = tmp_path / "data"
+    data, log = tmp_path / "data", f"{session_id}.log"
     await trio.to_thread.run_sync(write_backup, data, tmp_path / "b.db")
     connection = apsw.Connection(str(tmp_path / "b.db"))
     connection.execute("drop table kept_versions")
     connection.close()
-    before = (data / FOLDER / f"{session_id}.log").read_bytes()
-    await trio.to_thread.run_sync(restore_backup, data, tmp_path / "b.db")
-    assert (data / FOLDER / f"{session_id}.log").read_bytes() == before
+    before = (data / FOLDER / log).read_bytes()
+    kept = await trio.to_thread.run_sync(restore_backup, data, tmp_path / "b.db")
+    assert kept is not None
+    assert not (data / FOLDER).exists()
+    assert (data / f"{kept.stem}.versions-before" / log).read_bytes() == before

@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from callboard.runtime.errors import InternalError
+from callboard.runtime.errors import DiskBroken, InternalError, StorageError
 from callboard.runtime.mailbox import Mailbox, Message
 from callboard.runtime.supervisor import RESTART_DELAY_SECONDS, RestartLimit, Supervisor
 
@@ -228,3 +228,26 @@ async def test_start_soon_waits_for_nothing_and_mail_waits_for_the_actor(
         await trio.sleep(1)
         assert len(starts) == 2
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("crash", "starts", "told"),
+    [
+        (DiskBroken("the disk lost it"), 1, "fragile can't go on: the disk lost it"),
+        (StorageError("the disk failed"), 6, "is given up: the disk failed"),
+    ],
+)
+async def test_who_is_given_up_says_why_and_a_disk_that_lost_something_is_given_up_at_once(
+    crash: StorageError, starts: int, told: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    mailbox = box()
+    started: list[float] = []
+    with pytest.RaisesGroup(pytest.RaisesExc(StorageError, match=told)):
+        async with trio.open_nursery() as nursery:
+            await Supervisor(nursery).start(
+                "vital", lambda: Fragile(mailbox, started, lambda: crash), mailbox
+            )
+            for _ in range(6):
+                await mailbox.tell(Poke())
+            await trio.sleep_forever()
+    assert len(started) == starts

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import trio
 from sandbox_scenes import answer, main, make_repository, processes
 
 from callboard.runtime.processes import Command, Ran
@@ -53,6 +55,60 @@ async def bare(folder: Path) -> Any:
         script = f"rm -f .git/HEAD\n{PLANT}"
         subprocess.run(["/bin/sh", "-c", script], cwd=control, check=True)  # noqa: ASYNC221
         found[f"{name} control"] = [0, *looked_at(control)]
+    return found
+
+
+async def seen_meanwhile(folder: Path) -> Any:
+    """What git outside finds while a program runs that has made all but what is kept away."""
+    found = {}
+    for name in ("without", "broken"):
+        workspace = new_folder(folder, f"meanwhile-{name}", is_repository=name == "broken")
+        script = f"(rm -f .git/HEAD; {PLANT}) 2> /dev/null; echo planted; sleep 600"
+        with trio.CancelScope() as scope:
+
+            def heard(_line: str, of: Path = workspace, scope: trio.CancelScope = scope) -> None:
+                found[of.name.partition("-")[2]] = looked_at(of)
+                scope.cancel()
+
+            command = Command(argv=("sh", "-c", script), seconds=20)
+            await processes(workspace).run(command, heard)
+    return found
+
+
+LOOKS_THROUGH = {
+    "list": "ls -laR .",
+    "find": "find . -name x",
+    "search": "grep -r canary . || test $? = 1",
+    "pack": "tar cf /dev/stdout . | wc -c",
+    "copy": "cp -r . /tmp/copy",
+    "below each folder": "for each in $(find . -type d); do stat $each/conftest.py; done 2>&1 "
+    "| grep -v 'No such file'; true",
+}
+"""What goes through a whole workspace as programs do."""
+IN_GIT = {
+    "status": "git status --short --untracked-files=all",
+    "add": "git add -A && git ls-files",
+    "history": "git -c user.name=t -c user.email=t@x commit -qm one && git log --format=%s HEAD",
+    "names": "git log --format=%s $(git symbolic-ref HEAD)",
+}
+
+
+async def looked_through(folder: Path) -> Any:
+    """What programs say that go through a whole workspace: what is kept away is in nobody's way."""
+    code = """
+import subprocess
+found = {}
+for name, line in json.loads(sys.argv[1]).items():
+    ran = subprocess.run(["sh", "-c", line], capture_output=True, text=True)
+    found[name] = [ran.returncode, ran.stderr, ran.stdout]
+print(json.dumps(found))
+"""
+    found = {}
+    for name in ("plain", "repository"):
+        workspace = new_folder(folder, f"looked-{name}", is_repository=name == "repository")
+        (workspace / "own.txt").write_text("own")
+        lines = LOOKS_THROUGH | (IN_GIT if name == "repository" else {})
+        found[name] = await answer(workspace, code, json.dumps(lines))
     return found
 
 
@@ -120,4 +176,4 @@ def looked_at(workspace: Path) -> list[bool]:
 
 
 if __name__ == "__main__":
-    main((kernel, bare, nested, named, fifo))
+    main((kernel, bare, seen_meanwhile, looked_through, nested, named, fifo))

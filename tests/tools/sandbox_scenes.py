@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import trio
+from trio._core import _thread_cache
 
 from callboard.config.sandbox_settings import MIB, SandboxSettings
 from callboard.runtime.processes import Command, Ran
@@ -157,14 +158,18 @@ print(json.dumps(found))
 
 async def reaches(folder: Path) -> Any:
     code = """
+import errno
 def tried(family, kind, act=lambda s: None, protocol=0):
     try:
         with socket.socket(family, kind, protocol) as s:
             s.settimeout(2)
             act(s)
     except OSError as error:
-        return type(error).__name__
+        return errno.errorcode.get(error.errno, str(error))
     return "worked"
+def called(number):
+    # With room for what it tells: without, it would fail by itself.
+    return "worked" if libc.syscall(number, 1, ctypes.create_string_buffer(256)) >= 0 else errno.errorcode[ctypes.get_errno()]
 port, abstract, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
@@ -172,19 +177,23 @@ def own_server():
     with socket.create_server(("127.0.0.1", 0)) as server:
         with socket.create_connection(server.getsockname(), timeout=2):
             return "worked"
-print(json.dumps({
-    "tcp": tried(2, 1, lambda s: s.connect(("127.0.0.1", port))),
-    "public": tried(2, 1, lambda s: s.connect(("192.0.2.1", 80))),
-    "udp": tried(2, 2, lambda s: s.sendto(b"x", ("192.0.2.1", 53))),
-    "icmp": tried(2, 3, protocol=1),
-    "vsock": tried(40, 1),
-    "netlink": tried(16, 3),
-    "packet": tried(17, 3),
-    "abstract": tried(1, 1, lambda s: s.connect("\\0" + abstract)),
-    "path": tried(1, 1, lambda s: s.connect(path)),
-    "io_uring": libc.syscall(425, 1, 0),
-    "own": own_server(),
-}))
+acts = {
+    "tcp": lambda: tried(2, 1, lambda s: s.connect(("127.0.0.1", port))),
+    "public": lambda: tried(2, 1, lambda s: s.connect(("192.0.2.1", 80))),
+    "udp": lambda: tried(2, 2, lambda s: s.sendto(b"x", ("192.0.2.1", 53))),
+    "icmp": lambda: tried(2, 3, protocol=1),
+    "vsock": lambda: tried(40, 1),
+    "netlink": lambda: tried(16, 3),
+    "packet": lambda: tried(17, 3),
+    "abstract": lambda: tried(1, 1, lambda s: s.connect("\\0" + abstract)),
+    "path": lambda: tried(1, 1, lambda s: s.connect(path)),
+    "io_uring": lambda: called(425),
+    "other call": lambda: called(39),
+    "own": own_server,
+    "interfaces": lambda: [line.split(":")[0].strip() for line in open("/proc/net/dev") if ":" in line],
+    "routes": lambda: len(open("/proc/net/route").readlines()) - 1,
+}
+print(json.dumps({name: acts[name]() for name in sys.argv[4:] or acts}))
 """
     name = f"callboard-{os.getpid()}"
     with (
@@ -202,8 +211,16 @@ print(json.dumps({
                 control.connect(address)
         with socket.create_connection(server.getsockname()[:2], timeout=5):
             pass
-        port = server.getsockname()[1]
-        return await answer(folder, code, str(port), name, f"{place}/s")
+        its = [str(server.getsockname()[1]), name, f"{place}/s"]
+        outside = subprocess.run(  # noqa: ASYNC221
+            [
+                *(sys.executable, "-I", "-S", "-c", f"import json, os, socket, sys\n{code}"),
+                *(*its, "tcp", "netlink", "abstract", "path", "io_uring", "other call", "own"),
+            ],
+            capture_output=True,
+            check=True,
+        )
+        return [await answer(folder, code, *its), json.loads(outside.stdout)]
 
 
 async def uses_up(folder: Path) -> Any:
@@ -373,11 +390,29 @@ print(json.dumps([found, fine]))
 
 
 async def sleeps(folder: Path) -> Any:
-    """Longer than an idle worker thread lives, with a worker thread that was used before."""
+    """Longer than an idle worker thread lives, with a worker thread that was used before.
+
+    Beside it the control: what such a thread started ends with the thread. In the short form a
+    thread waits for work only briefly, instead of ten seconds.
+    """
+    idle: float = _thread_cache.IDLE_TIMEOUT
+    if not os.environ.get("CALLBOARD_SOAK"):
+        idle = 0.4
+        _thread_cache.IDLE_TIMEOUT = idle  # type: ignore[assignment]
     await trio.to_thread.run_sync(int)
-    seconds = 12 if os.environ.get("CALLBOARD_SOAK") else 0.2
-    ran = await processes(folder).run(Command(argv=("sleep", str(seconds)), seconds=60))
-    return [ran.exit_code, ran.killed_by]
+    found: dict[str, Any] = {}
+
+    async def by_a_thread() -> None:
+        box = ["bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/"]
+        ran = await trio.run_process([*box, "sleep", str(idle * 2)], check=False)
+        found["control"] = ran.returncode
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(by_a_thread)
+        command = Command(argv=("sleep", str(idle * 2)), seconds=60)
+        ran = await processes(folder).run(command)
+        found["ran"] = [ran.exit_code, ran.killed_by]
+    return found
 
 
 def make_repository(folder: Path) -> None:

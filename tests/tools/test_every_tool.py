@@ -27,7 +27,7 @@ from callboard.config.development_settings import GitSettings
 from callboard.config.settings import SearchEngine, SearchSettings, Settings
 from callboard.providers.script import reply
 from callboard.runtime.definitions import SessionKind
-from callboard.runtime.events import CallFinished, CallProposed, CallStarted
+from callboard.runtime.events import CallFinished, CallProposed, CallStarted, TurnEnded
 from callboard.tools import registry
 from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.tool import Tool, ToolContext
@@ -287,13 +287,14 @@ async def test_what_a_person_denies_does_nothing(tmp_path: Path) -> None:
 class Hanging:
     """A handle of which nothing ever returns: it waits on Trio, or blocks a thread until `opened`.
 
-    Blocking work that writes is waited for, so that `opened` lets it fail.
+    Blocking work that writes is waited for, so that `opened` lets it fail, or with `then_works` work.
     """
 
-    def __init__(self, real: Any, entered: trio.Event, opened: threading.Event) -> None:
+    def __init__(self, real: Any, hang: Hang) -> None:
         self._real = real
-        self._entered = entered
-        self._opened = opened
+        self._entered = hang.entered
+        self._opened = hang.opened
+        self._then_works = hang.then_works
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._real, name)
@@ -312,6 +313,8 @@ class Hanging:
             with suppress(trio.RunFinishedError, trio.Cancelled):
                 trio.from_thread.run_sync(self._entered.set)
             self._opened.wait()
+            if self._then_works:
+                return real(*given, **named)
             raise OSError("the disk is gone")
 
         return block
@@ -320,16 +323,17 @@ class Hanging:
 class Hang:
     """Makes every handle of every call hang."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, then_works: bool = False) -> None:
         self.entered = trio.Event()
         self.opened = threading.Event()
+        self.then_works = then_works
         usual = CallPreparation._context
 
         def hanging(*given: Any) -> ToolContext:
             context = usual(*given)
             for name in HANDLES:
                 if (handle := getattr(context, name)) is not None:
-                    setattr(context, name, Hanging(handle, self.entered, self.opened))
+                    setattr(context, name, Hanging(handle, self))
             return context
 
         monkeypatch.setattr(CallPreparation, "_context", hanging)
@@ -380,6 +384,42 @@ async def test_past_its_deadline_it_says_so(
         assert (finished.status, result["error_type"]) == ("timeout", "timeout")
         assert result["elapsed_seconds"] == DEADLINE
     assert files_in(tmp_path) == before
+
+
+WRITTEN = {
+    "write_file": {"a.txt": b"a", "new.txt": b"new"},
+    "edit_file": {"a.txt": b"b"},
+    "move_file": {"b.txt": b"a"},
+    "delete_file": {},
+}
+"""The workspace behind each call that has worked."""
+
+
+@pytest.mark.parametrize("how", ["deadline", "cancel"])
+@pytest.mark.parametrize("name", sorted(WRITERS))
+async def test_what_was_written_after_all_is_no_timeout_and_no_cancel(
+    name: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = make_files(tmp_path)
+    hang = Hang(monkeypatch, then_works=True)
+    if how == "deadline":
+        others = [tool for tool in TOOLS if tool.name != name]
+        monkeypatch.setattr(embedded, "builtin_tools", lambda: (*others, hurried(name)))
+    steps = [reply(calls=[(name, GOOD[name])]), reply("Done.")]
+    async with open_local_stage(tmp_path, steps, **UNASKED) as (runtime, _):
+        session = await runtime.create_session()
+        with trio.fail_after(30):
+            async with session.prompt("Go.") as turn:
+                await hang.entered.wait()
+                async with hang.opened_late():
+                    if how == "cancel":
+                        await turn.cancel()
+                ended = [event async for event in turn if isinstance(event, TurnEnded)]
+        record = [stored.event for stored in await runtime.store.events(session.session_id)]
+    [finished] = [event for event in record if isinstance(event, CallFinished)]
+    assert (finished.status, "error_type" in read_result(finished)) == ("success", False)
+    assert files_in(tmp_path) == WRITTEN[name] != before
+    assert [event.outcome for event in ended] == ["answered" if how == "deadline" else "cancelled"]
 
 
 @pytest.mark.parametrize("name", SLOW)

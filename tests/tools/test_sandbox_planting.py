@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,30 @@ def test_case_70_no_repository_without_a_folder_of_its_own_is_left(found: dict[s
     for name in ("without", "broken"):
         assert bare[name] == [0, False, False]
         assert bare[f"{name} control"] == [0, True, True]
+
+
+def test_case_70_it_is_none_while_the_program_runs_either(
+    found: dict[str, Any], request: pytest.FixtureRequest
+) -> None:
+    """But for root where a `.git` was broken; the control is the one above."""
+    is_root = os.geteuid() == 0 and request.node.callspec.params["found"] == "own"
+    assert found["seen_meanwhile"]["without"] == [False, False]
+    assert is_root or found["seen_meanwhile"]["broken"] == [False, False]
+
+
+def test_what_is_kept_away_is_in_nobodys_way(found: dict[str, Any]) -> None:
+    for name, said in found["looked_through"].items():
+        assert {key: row[:2] for key, row in said.items()} == {key: [0, ""] for key in said}, name
+        # the control: it is there
+        assert {" refs\n", " HEAD\n"} & {line[-6:] for line in said["list"][2].splitlines(True)}
+        assert said["below each folder"][2] == ""
+    said = found["looked_through"]["repository"]
+    assert [said[key][2] for key in ("status", "add", "history", "names")] == [
+        "?? own.txt\n",
+        "own.txt\n",
+        "one\n",
+        "one\n",
+    ]
 
 
 def test_case_70_a_repository_below_is_told_of(found: dict[str, Any]) -> None:

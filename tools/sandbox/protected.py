@@ -38,17 +38,26 @@ MAX_DEPTH = 4
 """How deep submodules' folders are looked for: a name may hold slashes, a module may hold others."""
 
 Mount = tuple[str, str]
-"""`--bind` or `--ro-bind`, and a path that it is about."""
+"""`--bind`, `--ro-bind` or `EMPTY`, and a path that it is about."""
+EMPTY = "empty"
+"""Over a read-only folder that can't be entered: one that can, with nothing in it. What looks through
+a workspace (pytest) fails at a closed one."""
 
 
 class Protection:
     """The mounts that protect one workspace, and the stubs under them.
 
     Open it before the sandbox starts, and close it when that is gone.
+
+    Args:
+        workspace: The real path.
+        is_mounted: Whether something is mounted. Else paths are denied, be something there or not,
+            and what is seen inside is what stands there.
     """
 
-    def __init__(self, workspace: str) -> None:
+    def __init__(self, workspace: str, *, is_mounted: bool = True) -> None:
         self.mounts: list[Mount] = []
+        self._is_mounted = is_mounted
         self._stubs: list[Stub] = []
         try:
             self._protect(workspace)
@@ -78,14 +87,23 @@ class Protection:
 
         That is so without a `.git`, and with one that was broken: one that is missing stays away.
         """
-        for name in BARE_REPOSITORY:
+        for name in _kept_away(workspace):
             path = os.path.join(workspace, name)
             if _kind(path) == "missing" or is_stub(path):
-                self._seal(path, mode=CLOSED_MODE)
+                self._keep_away(path)
                 return
         for name in IN_GIT:
             self._seal(os.path.join(workspace, name))
         self._seal(os.path.join(workspace, COMMON_DIR), OWN_COMMON_DIR)
+
+    def _keep_away(self, path: str) -> None:
+        """Git, which enters what is there, finds it closed; programs inside find it empty."""
+        if not self._is_mounted:
+            self.mounts.append(("--ro-bind", path))
+            return
+        self._seal(path, mode=CLOSED_MODE)
+        if ("--ro-bind", path) in self.mounts:
+            self.mounts.append((EMPTY, path))
 
     def _seal_below(self, workspace: str, path: str) -> None:
         """Makes what lies deeper read-only; no folder on the way can be put aside."""
@@ -133,6 +151,18 @@ class Protection:
         elif _kind(path) == "missing":
             return  # It can't be made, by nobody.
         self.mounts.append(("--ro-bind", path))
+
+
+def _kept_away(workspace: str) -> tuple[str, ...]:
+    """What makes a repository, with what is rather kept away first.
+
+    Root enters a closed folder too, but git takes nothing whose HEAD is a folder. Where there is a
+    `.git`, that would make "HEAD" ambiguous to git itself.
+    """
+    git = os.path.join(workspace, ".git")
+    if os.geteuid() == 0 and (_kind(git) == "missing" or is_stub(git)):
+        return BARE_REPOSITORY[::-1]
+    return BARE_REPOSITORY
 
 
 def _unprotectable(path: str) -> ToolFailure:

@@ -18,7 +18,7 @@ import msgspec
 from ...config.sandbox_settings import SandboxSettings
 from .control_group import Groups
 from .machine import Machine
-from .protected import Mount
+from .protected import EMPTY, Mount
 from .roots import View
 from .user import User, own_user
 
@@ -157,16 +157,21 @@ def arguments(recipe: Recipe, box: Box) -> bytes:
         words += ["--perms", "0444", "--file", str(descriptor), path]
     words += ["--bind", box.workspace, box.workspace]
     for how, path in box.mounts:
-        words += [how, path, path]
+        words += _nothing_at(path, "0555") if how == EMPTY else [how, path, path]
     for path in recipe.forbidden:
         if os.path.isdir(path) and _is_below(path, (*view.shown, box.workspace)):
-            words += ["--size", "4096", "--tmpfs", path, "--remount-ro", path]
+            words += _nothing_at(path)
     words += ["--size", str(SOCKETS_BYTES), "--tmpfs", FILES] if box.has_sockets else []
     for name, descriptor in box.data.items():
         words += ["--perms", "0444", "--file", str(descriptor), f"{FILES}/{name}"]
     words += ["--remount-ro", "/dev", "--remount-ro", "/"]
     words += ["--chdir", box.cwd, "--seccomp", str(box.gate)]
     return b"".join(os.fsencode(word) + b"\0" for word in words)
+
+
+def _nothing_at(path: str, mode: str = "0755") -> list[str]:
+    """A folder of its own, in which nothing is or can be."""
+    return ["--perms", mode, "--size", "4096", "--tmpfs", path, "--remount-ro", path]
 
 
 def users_file(user: User | None = None) -> bytes:

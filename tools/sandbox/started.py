@@ -248,7 +248,7 @@ def start(recipe: Recipe, order: Order) -> Started:
     with ExitStack() as undo, ExitStack() as theirs:
         check_workspace(recipe.user, order.workspace)
         check_doors(recipe, has_doors=order.doors is not None)
-        protection = Protection(order.workspace)
+        protection = Protection(order.workspace, is_mounted=recipe.confiner is None)
         undo.callback(protection.close)
         group = _group(undo, recipe)
         entry = theirs.enter_context(enter(order))

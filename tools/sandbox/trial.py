@@ -66,7 +66,7 @@ def try_out(recipe: Recipe, python: str, workspace: str, told: Mapping[str, str]
         OSError: It could not be started or bounded.
     """
     with ExitStack() as stack:
-        protection = Protection(workspace)
+        protection = Protection(workspace, is_mounted=recipe.confiner is None)
         stack.callback(protection.close)
         group = None if recipe.groups is None else recipe.groups.open(recipe.settings)
         if group is not None:

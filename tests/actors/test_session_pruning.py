@@ -1,0 +1,140 @@
+"""Sessions that nobody uses, and a store that is full."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+import callboard
+from callboard.actors.session_keeping import DAY_MS
+from callboard.config.session_settings import SessionSettings
+from callboard.config.settings import Settings
+from callboard.embedded import host_of
+from callboard.providers.script import reply
+from callboard.reconfiguring import reconfigure
+from callboard.runtime.errors import StoreLimitReached
+from callboard.runtime.events import ApprovalAsked
+from callboard.runtime.identity import now_ms
+
+MIB = 1024 * 1024
+
+
+@asynccontextmanager
+async def opened(**sessions: float) -> AsyncGenerator[callboard.Runtime]:
+    settings = Settings(sessions=SessionSettings(**sessions))  # type: ignore[arg-type]
+    model = callboard.ScriptedModel([reply("x" * (MIB * 5 // 8)) for _ in range(8)])
+    async with callboard.open_runtime(model=model, settings=settings, environ={}) as runtime:
+        yield runtime
+
+
+async def talked(runtime: callboard.Runtime) -> callboard.Session:
+    session = await runtime.create_session()
+    await session.run("Say much.")
+    return session
+
+
+async def ids(runtime: callboard.Runtime) -> set[str]:
+    return {row.session_id for row in await runtime.sessions()}
+
+
+def later(monkeypatch: pytest.MonkeyPatch, days: float) -> None:
+    """For the pruning, so much time has passed."""
+    then = now_ms() + round(days * DAY_MS)
+    monkeypatch.setattr("callboard.actors.session_pruning.now_ms", lambda: then)
+
+
+async def test_what_nobody_uses_for_long_is_deleted_and_can_be_restored(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with opened(keep_idle_days=90) as runtime:
+        session = await talked(runtime)
+        pruning = host_of(runtime).pruning
+        later(monkeypatch, 89)
+        await pruning.look()
+        assert await ids(runtime) == {session.session_id}
+        later(monkeypatch, 91)
+        with caplog.at_level(logging.WARNING):
+            await pruning.look()
+        assert await ids(runtime) == set()
+        assert "1 sessions without activity for 90 days were deleted" in caplog.text
+        await session.restore()
+        assert await ids(runtime) == {session.session_id}
+
+
+async def test_without_the_setting_sessions_stay_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened() as runtime:
+        session = await talked(runtime)
+        later(monkeypatch, 3000)
+        await host_of(runtime).pruning.look()
+        assert await ids(runtime) == {session.session_id}
+
+
+async def test_what_runs_or_waits_is_never_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    @callboard.tool(approval="always")
+    def ask() -> str:
+        """Asks first."""
+        return "done"
+
+    model = callboard.ScriptedModel([reply(calls=[("ask", {})]), reply("Well.")])
+    settings = Settings(sessions=SessionSettings(keep_idle_days=1))
+    async with callboard.open_runtime(
+        model=model, settings=settings, environ={}, tools=[ask], on_approval="wait"
+    ) as runtime:
+        session = await runtime.create_session()
+        pruning = host_of(runtime).pruning
+        async with session.prompt("Ask.") as turn:
+            async for event in turn:
+                if isinstance(event, ApprovalAsked):
+                    later(monkeypatch, 2)
+                    await pruning.look()
+                    assert await ids(runtime) == {session.session_id}
+                    answer = callboard.ApprovalAnswer(decision="allow")
+                    await runtime.answer(event.approval_id, answer)
+        await pruning.look()
+        assert await ids(runtime) == set()
+
+
+async def test_a_full_store_purges_what_is_deleted_the_oldest_first_and_then_refuses(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("callboard.actors.session_pruning.STEP_SESSIONS", 1)
+    async with opened(max_store_mib=3) as runtime:
+        pruning, store = host_of(runtime).pruning, runtime.store
+        first, second = await talked(runtime), await talked(runtime)
+        await first.delete()
+        await second.delete()
+        assert (await store.size()).used_bytes < 3 * MIB
+        kept = await talked(runtime)
+        assert (await store.size()).used_bytes >= 3 * MIB
+        with caplog.at_level(logging.WARNING):
+            await runtime.create_session()  # there is room, without the first
+        assert "1 deleted sessions were purged before their time" in caplog.text
+        assert await store.session(first.session_id) is None
+        assert await store.session(second.session_id) is not None
+        assert "lets it" in pruning.warning  # still above 80 %
+
+        await kept.run("More.")
+        await kept.run("And more.")
+        with pytest.raises(StoreLimitReached, match="max_store_mib") as refused:
+            await runtime.create_session()
+        assert refused.value.type == "storage"
+        assert await store.session(second.session_id) is None
+        assert len(await kept.run("Those there are go on.")) > MIB // 4
+
+
+async def test_the_limits_hold_as_soon_as_they_are_read_again() -> None:
+    async with opened() as runtime:
+        await talked(runtime)
+        await talked(runtime)
+        await runtime.create_session()
+        limited = Settings(sessions=SessionSettings(max_store_mib=1))
+        effect = await reconfigure(host_of(runtime), limited)
+        assert effect.changed == ("sessions.max_store_mib",)
+        with pytest.raises(StoreLimitReached):
+            await runtime.create_session()
+        assert (await runtime.status()).storage_warning
+        await reconfigure(host_of(runtime), Settings())
+        await runtime.create_session()

@@ -1,0 +1,58 @@
+"""`callboard stop`: what a chat shows that is the daemon, or that a daemon has, and what the command says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from chat_scene import chat_command, chatting, say, scripted, serving
+from command import Command
+
+from callboard.providers.script import stall
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    return chat_command(tmp_path)
+
+
+def drain_for(command: Command, seconds: float) -> None:
+    file = command.home / "config" / "callboard.toml"
+    file.write_text(f"{file.read_text()}[server]\ndrain_seconds = {seconds}\n")
+
+
+async def test_a_chat_that_is_the_daemon_says_who_ended_it_and_how_to_come_back(
+    command: Command,
+) -> None:
+    async with scripted(command, stall("Well, ")):
+        drain_for(command, 0.1)
+        async with chatting(command) as terminal:
+            await say(terminal, "Think")
+            await terminal.expect("Well,")
+            assert "a chat is the daemon" in (await command("status")).out
+            refused = (await command("serve", "--port", "0")).err
+            assert "a chat is the daemon of" in refused
+            stopped = await command("stop")
+            assert (stopped.code, stopped.err) == (0, "")
+            assert stopped.out.startswith("The chat that was the daemon has ended (process ")
+            assert await terminal.end() == 0
+        told = "`callboard stop` ends this chat: its turn has 0.1 s"
+        ended = "`callboard stop` ended this chat"
+        places = [terminal.seen.find(text) for text in (told, "cancelled", ended, "is on record")]
+        assert places == sorted(places)
+        assert places[0] > 0
+        assert "; callboard chat --session session_" in terminal.seen
+    assert await command.outcomes() == ["cancelled"]
+
+
+async def test_the_command_and_the_chat_say_what_a_daemon_waits_for(command: Command) -> None:
+    async with scripted(command, stall("Well, ")):
+        drain_for(command, 1.2)  # more than what is not worth a word
+        async with serving(command), chatting(command) as terminal:
+            await say(terminal, "Think")
+            await terminal.expect("Well,")
+            stopped = await command("stop")
+            assert stopped.code == 0
+            assert stopped.err.startswith("callboard: 1 turn runs; it has 1.2 s to end (session_")
+            assert "--now" in stopped.err
+            await terminal.expect("the daemon stops: turns have 1.2 s to end")

@@ -1,0 +1,46 @@
+"""The size of the store, as `callboard doctor` tells it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+import pytest
+
+from callboard.cli import doctor_store
+from callboard.cli.doctor_store import size_finding
+from callboard.config.session_settings import SessionSettings
+from callboard.runtime.store_file import make_folder, open_writer
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data folder whose store holds two and a half MiB."""
+    folder = tmp_path / "data"
+    make_folder(folder)
+    connection = open_writer(folder)
+    connection.execute("create table filler as select zeroblob(2400000) as x")
+    connection.close()
+    return folder
+
+
+def test_the_size_is_told_and_a_full_store_is_a_problem(data: Path) -> None:
+    states = {
+        limit: size_finding(data, SessionSettings(max_store_mib=limit)).state
+        for limit in (0, 2, 3, 4)
+    }
+    assert states == {0: "good", 2: "problem", 3: "warning", 4: "good"}
+    found = size_finding(data, SessionSettings(max_store_mib=2))
+    assert "of the 2 that max_store_mib lets it" in found.words
+    assert "callboard session delete" in found.fix
+    assert size_finding(data / "none", SessionSettings()).state == "good"
+
+
+def test_what_was_freed_is_worth_a_compact(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_store, "MUCH_FREED", 1024 * 1024)
+    assert size_finding(data, SessionSettings()).state == "good"
+    connection = apsw.Connection(str(data / "callboard.db"))
+    connection.execute("drop table filler")
+    connection.close()
+    found = size_finding(data, SessionSettings())
+    assert (found.state, "callboard compact" in found.fix) == ("warning", True)

@@ -1,0 +1,231 @@
+"""The ballast is made where there is room, given up for ends alone, and made again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import apsw
+import pytest
+
+from callboard.runtime.disk_room import (
+    BALLAST_BYTES,
+    BALLAST_NAME,
+    LOOK_SECONDS,
+    MADE_AFTER_SECONDS,
+    NEEDED_BYTES,
+    NEEDED_SHARE,
+    ROOM_FOR_BALLAST_BYTES,
+    DiskRoom,
+    Space,
+)
+from callboard.runtime.errors import DiskBroken, StorageError, StorageFailed, StorageFull
+from callboard.runtime.events import (
+    CallStarted,
+    DurableEvent,
+    InputAccepted,
+    SessionCreated,
+    SessionDeleted,
+    TurnEnded,
+    TurnStarted,
+)
+from callboard.runtime.ledger import storage_error
+from callboard.runtime.rpc import STORAGE_FAILED, error_from, rpc_error
+from callboard.runtime.store import Append, CommitResult
+
+GIBIBYTE = 1024**3
+DELETED = SessionDeleted()
+CREATED = SessionCreated(agent="general", workspace="/work")
+
+
+class Scene:
+    """A disk whose room is what the test says, and a store on it that is full without any."""
+
+    def __init__(self, folder: Path, free: int = GIBIBYTE, total: int = 4 * GIBIBYTE) -> None:
+        self.folder = folder
+        self.free = free
+        self.total = total
+        self.now = 0.0
+        self.looks = 0
+        self.error: StorageError | None = None
+        self.room = DiskRoom(folder, self._space, lambda: self.now)
+
+    def _space(self, folder: Path) -> Space:
+        assert folder == self.folder
+        self.looks += 1
+        return Space(self.free, self.total)
+
+    def store(self, appends: Sequence[Append]) -> list[CommitResult]:
+        if self.error is not None:
+            raise self.error
+        if self.free == 0 and self.has_ballast:
+            raise StorageFull("full")
+        return [() for _ in appends]
+
+    def commit(self, *events: DurableEvent) -> list[CommitResult]:
+        return self.room.commit(self.store, [Append("s1", (event,)) for event in events])
+
+    def later(self, seconds: float = MADE_AFTER_SECONDS) -> None:
+        self.now += seconds
+
+    @property
+    def has_ballast(self) -> bool:
+        return (self.folder / BALLAST_NAME).exists()
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    """A large disk with its ballast."""
+    scene = Scene(tmp_path)
+    scene.commit(DELETED)
+    assert not scene.has_ballast  # a command that is soon over needs none
+    scene.later()
+    scene.commit(DELETED)
+    return scene
+
+
+def test_the_ballast_takes_room_and_is_the_owners_alone(scene: Scene) -> None:
+    found = (scene.folder / BALLAST_NAME).stat()
+    assert (found.st_size, found.st_mode & 0o777) == (BALLAST_BYTES, 0o600)
+    assert found.st_blocks * 512 >= BALLAST_BYTES
+
+
+@pytest.mark.parametrize(("free", "made"), [(ROOM_FOR_BALLAST_BYTES, True), (1, False)])
+def test_a_disk_with_little_room_has_none(tmp_path: Path, free: int, made: bool) -> None:
+    scene = Scene(tmp_path, ROOM_FOR_BALLAST_BYTES - 1 + free * made)
+    scene.later()
+    scene.commit(DELETED)
+    assert scene.has_ballast is made
+
+
+def test_half_of_one_is_made_whole(tmp_path: Path) -> None:
+    (tmp_path / BALLAST_NAME).write_bytes(b"half")
+    scene = Scene(tmp_path)
+    scene.later()
+    scene.commit(DELETED)
+    assert (tmp_path / BALLAST_NAME).stat().st_size == BALLAST_BYTES
+
+
+def test_a_ballast_that_can_not_be_made_leaves_nothing_and_refuses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("no such call here")
+
+    monkeypatch.setattr(os, "posix_fallocate", fail)
+    scene = Scene(tmp_path)
+    scene.later()
+    assert scene.commit(CREATED) == [()]
+    assert not scene.has_ballast
+
+
+def test_it_is_given_up_for_what_ends_and_nothing_begins(scene: Scene) -> None:
+    scene.free = 0
+    ended = TurnEnded(turn_id="t", outcome="answered")
+    begun: list[DurableEvent] = [
+        CREATED,
+        InputAccepted(input_id="i", text="Hello."),
+        TurnStarted(turn_id="t", input_ids=("i",), provider="p", model="m"),
+        CallStarted(turn_id="t", call_id="c"),
+    ]
+    first, *refused, last = scene.commit(DELETED, *begun, ended)
+    assert (first, last) == ((), ())
+    assert [type(each) for each in refused] == [StorageFailed] * len(begun)
+    assert not scene.has_ballast
+    with pytest.raises(StorageFailed, match=str(scene.folder)):
+        scene.room.check()
+
+
+def test_a_removal_is_done_in_its_place(scene: Scene) -> None:
+    scene.free = 0
+
+    def purge() -> str:
+        if scene.has_ballast:
+            raise StorageFull("full")
+        return "purged"
+
+    assert scene.room.removing(purge) == "purged"
+
+
+def test_without_it_a_full_disk_is_told_as_it_is(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.error = StorageFull("full")
+    with pytest.raises(StorageFull, match="full"):
+        scene.commit(DELETED)
+    with pytest.raises(StorageFull, match="full"):
+        scene.room.removing(lambda: scene.store([]))
+    assert scene.room.problem() == "full"
+    scene.later(LOOK_SECONDS)
+    assert scene.room.problem() == ""
+
+
+def test_the_state_is_left_when_the_ballast_has_room_again(scene: Scene) -> None:
+    scene.free = 0
+    scene.commit(DELETED)
+    scene.later()
+    scene.free = NEEDED_BYTES + BALLAST_BYTES - 1
+    (refused,) = scene.commit(CREATED)
+    assert isinstance(refused, StorageFailed)
+    assert scene.room.problem()
+    scene.later()
+    scene.free += 1
+    assert scene.room.problem() == ""  # whoever asks first finds out
+    scene.room.check()
+    assert scene.commit(CREATED) == [()]
+    assert scene.has_ballast
+
+
+@pytest.mark.parametrize("total", [4 * GIBIBYTE, 6 * 1024**2])
+def test_a_turn_needs_room_by_the_size_of_the_disk(tmp_path: Path, total: int) -> None:
+    needed = min(NEEDED_BYTES, total // NEEDED_SHARE)
+    Scene(tmp_path, free=needed, total=total).room.check()
+    with pytest.raises(StorageFailed, match="Free some space"):
+        Scene(tmp_path, free=needed - 1, total=total).room.check()
+
+
+def test_the_disk_is_looked_at_once_in_a_while(scene: Scene) -> None:
+    before = scene.looks
+    for _ in range(100):
+        scene.room.check()
+    assert scene.looks == before + 1
+    scene.later(LOOK_SECONDS)
+    scene.room.check()
+    assert scene.looks == before + 2
+
+
+def test_a_disk_that_fails_is_a_problem_until_something_is_written(scene: Scene) -> None:
+    scene.error = StorageError("the disk failed")
+    with pytest.raises(StorageError):
+        scene.commit(DELETED)
+    assert scene.room.problem() == "the disk failed"
+    scene.error = None
+    scene.room.commit(scene.store, [Append("", ())])  # a heartbeat writes nothing
+    assert scene.room.problem() == "the disk failed"
+    scene.commit(DELETED)
+    assert scene.room.problem() == ""
+
+
+def test_memory_and_what_nobody_knows_are_never_full(tmp_path: Path) -> None:
+    DiskRoom(None).check()
+    DiskRoom(tmp_path, lambda _: None).check()
+    DiskRoom(tmp_path / "missing").check()
+
+
+def test_a_failed_fsync_is_told_from_other_failures() -> None:
+    failed, lost = apsw.IOError("disk I/O error"), apsw.IOError("disk I/O error")
+    vars(failed)["extendedresult"] = apsw.SQLITE_IOERR_WRITE
+    vars(lost)["extendedresult"] = apsw.SQLITE_IOERR_FSYNC
+    assert type(storage_error("it", failed)) is StorageError
+    assert type(storage_error("it", lost)) is DiskBroken
+
+
+def test_it_goes_over_the_wire_and_comes_back() -> None:
+    sent = rpc_error(StorageFailed("full"))
+    assert (sent.code, sent.data.kind, sent.data.retryable) == (
+        STORAGE_FAILED,
+        "storage_failed",
+        True,
+    )
+    assert type(error_from(sent)) is StorageFailed
+    assert type(error_from(rpc_error(StorageError("broken")))) is StorageError

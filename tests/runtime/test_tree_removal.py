@@ -1,0 +1,91 @@
+"""A folder goes with all that is in it, whatever programs did to it; what is linked from it stays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from callboard.runtime.tree_removal import remove_tree
+
+NOBODY = 65534
+DEEP = 1500
+"""Folders in each other: more than calls may stand in each other, and more than files may be open."""
+
+
+@contextmanager
+def as_ordinary_user(*owned: Path) -> Generator[None]:
+    """Root may write everywhere: as root, the block runs as somebody else."""
+    if os.geteuid() != 0:
+        yield
+        return
+    for path in owned:
+        for folder, _, files in os.walk(path):
+            os.chown(folder, NOBODY, NOBODY)
+            for name in files:
+                os.chown(os.path.join(folder, name), NOBODY, NOBODY, follow_symlinks=False)
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@contextmanager
+def opened(folder: Path) -> Generator[int]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize("mode", [0o555, 0o000, 0o300, 0o600, 0o400])
+def test_folders_that_permit_nothing_go(tmp_path: Path, mode: int) -> None:
+    (tmp_path / "gone" / "pkg" / "mod" / "deep").mkdir(parents=True)
+    (tmp_path / "gone" / "pkg" / "mod" / "secret.txt").write_text("private")
+    (tmp_path / "kept").mkdir(mode=0o500)
+    (tmp_path / "gone" / "link").symlink_to(tmp_path / "kept")
+    for folder in ("pkg/mod/deep", "pkg/mod", "pkg", "."):
+        (tmp_path / "gone" / folder).chmod(mode)
+    with opened(tmp_path) as parent, as_ordinary_user(tmp_path):
+        remove_tree(parent, "gone")
+        remove_tree(parent, "gone")  # again is harmless
+    assert os.listdir(tmp_path) == ["kept"]
+    assert (tmp_path / "kept").stat().st_mode & 0o777 == 0o500
+
+
+def test_a_tree_deeper_than_any_path_goes(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    with opened(tmp_path) as parent:
+        folder = os.open("gone", os.O_RDONLY, dir_fd=parent)
+        for _ in range(DEEP):
+            os.mkdir("deeper", dir_fd=folder)
+            below = os.open("deeper", os.O_RDONLY, dir_fd=folder)
+            os.close(folder)
+            folder = below
+        os.close(folder)
+        remove_tree(parent, "gone")
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_can_not_be_removed_keeps_nothing_else(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("files of another account take root")
+    for name in ("a", "theirs", "z"):
+        (tmp_path / "gone" / name / "in").mkdir(parents=True)
+        (tmp_path / "gone" / name / "in" / "file").write_text("")
+    with opened(tmp_path) as parent:
+        with as_ordinary_user(tmp_path):
+            os.seteuid(0)
+            os.chown(tmp_path / "gone" / "theirs", 0, 0)
+            (tmp_path / "gone" / "theirs").chmod(0o700)
+            os.seteuid(NOBODY)
+            with pytest.raises(PermissionError):
+                remove_tree(parent, "gone")
+        assert os.listdir(tmp_path / "gone") == ["theirs"]
+        remove_tree(parent, "gone")
+    assert os.listdir(tmp_path) == []
