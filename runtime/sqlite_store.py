@@ -328,7 +328,9 @@ class _DiskStore(_DiskReader):
         return await self._write(partial(self._ledger.keep_up, index_step))
 
     async def purge(self, session_ids: Sequence[str]) -> list[Stored]:
-        return await self._write(partial(self.disk.removing, partial(self._ledger.purge, session_ids)))
+        return await self._write(
+            partial(self.disk.removing, partial(self._ledger.purge, session_ids))
+        )
 
     async def _write(self, work: Callable[[], _Answer]) -> _Answer:
         self._check_open()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from callboard.cli.chat_markdown import MARGIN, MarkdownRows
 from callboard.cli.escaping import safe_text
-from callboard.cli.folding import char_columns
+from callboard.cli.folding import RUNS_ON, char_columns
 from callboard.cli.style import Style
 
 TEXTS = st.text(st.sampled_from("ab* `#-\n>~1.漢\t"), max_size=120)
@@ -71,3 +71,13 @@ def test_the_row_that_is_not_whole_is_told_apart() -> None:
     assert (written, rows.open_row) == (["  one", "\n"], "  tw")
     rows.write("note\n")
     assert ("".join(written), rows.open_row) == ("  one\n  tw\nnote\n", "")
+
+
+def test_what_is_no_text_of_the_model_is_broken_between_words_too() -> None:
+    written: list[str] = []
+    rows = MarkdownRows(written.append, lambda: 25, Style(colours=False))
+    rows.write("the daemon stops: turns have 20 s\n")
+    assert "".join(written) == f"the daemon stops: turns \n{RUNS_ON}have 20 s\n"
+    written.clear()
+    MarkdownRows(written.append, lambda: 0, Style(colours=False)).write("a" * 90)
+    assert written == ["a" * 90]

@@ -40,7 +40,7 @@ async def test_who_leaves_a_question_knows_that_it_waits_and_only_who_denied_it_
             for typed, shown in (
                 ("/steer left", "no turn runs that could hear it: send it without /steer"),
                 ("/retry", "the last turn was answered: /regenerate has it"),
-                ("/s", "It may be /sessions, /switch, /search, /steer, /status."),
+                ("/s", "It may be /sessions, /switch,"),
             ):
                 await say(first, typed)
                 await first.expect(shown)
