@@ -24,6 +24,7 @@ from ..runtime.rpc import (
 from ..runtime.wire.hello import Hello
 from .caller import Caller
 from .daemon import Daemon
+from .frame_budget import BudgetedStream
 from .hearing import Hearing
 from .hello import HELLO, welcome
 from .incoming import Refused, read_params, read_request
@@ -44,6 +45,8 @@ CLOSE_SECONDS = 1.0
 LATE_CLOSE_SECONDS = 3.0
 """For a client that does not read to take what is on its way, behind which it reads why it leaves."""
 MAX_MISSED_PINGS = 2
+LEAST_UPLOAD = 64 << 10
+"""What comes meanwhile of a client that answers no ping: its answer waits behind a large frame."""
 
 NORMAL, GOING_AWAY, RULES_BROKEN, TOO_SLOW = 1000, 1001, 1008, 1013
 FAILED = 1011, "an error of the server; its log says more"
@@ -59,7 +62,7 @@ class Connection:
     def __init__(
         self,
         socket: trio_websocket.WebSocketConnection,
-        stream: trio.abc.SendStream,
+        stream: BudgetedStream,
         credential: Credential,
         daemon: Daemon,
         table: MethodTable,
@@ -261,9 +264,12 @@ class Connection:
         seconds = self._daemon.settings.ping_seconds
         while True:
             await trio.sleep(seconds)
+            before = self._stream.bytes_read
             try:
-                with trio.fail_after(seconds * MAX_MISSED_PINGS):
+                with trio.move_on_after(seconds * MAX_MISSED_PINGS) as waiting:
                     await self._socket.ping()
-            except (trio.TooSlowError, trio_websocket.ConnectionClosed):
+            except trio_websocket.ConnectionClosed:
+                return
+            if waiting.cancelled_caught and self._stream.bytes_read - before < LEAST_UPLOAD:
                 self.close(GOING_AWAY, "no answer to pings")
                 return

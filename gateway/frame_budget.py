@@ -42,6 +42,9 @@ class BudgetedStream(trio.abc.Stream):
         received: What was read of it already: the handshake.
         max_message_bytes: Of the payloads of one message together.
         send_seconds: For each `SEND_SIZE` bytes; a client that does not read is cut off after it.
+
+    Attributes:
+        bytes_read: How much has come behind the handshake.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class BudgetedStream(trio.abc.Stream):
         self._frames = FrameCount(max_message_bytes)
         self._send_seconds = send_seconds
         self._sending = trio.Lock()
+        self.bytes_read = 0
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """Reads; raises `TooManyFrames` for a flood, of which the client is told."""
@@ -61,6 +65,7 @@ class BudgetedStream(trio.abc.Stream):
             data, self._received = self._received[:size], self._received[size:]
             return data
         data = bytes(await self._stream.receive_some(max_bytes))
+        self.bytes_read += len(data)
         flood = self._flood(data)
         if flood is not None:
             with trio.move_on_after(TELL_SECONDS):

@@ -4,6 +4,7 @@ and that whatever they send to a model is what its provider accepts."""
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import sys
 import time
@@ -83,6 +84,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if seconds := float(config.getini("hang_seconds")):
         config.pluginmanager.register(HangWatch(seconds), "hang watch")
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: who looks for garbage need not look through it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

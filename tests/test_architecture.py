@@ -48,12 +48,13 @@ def look(module: Path) -> Found:
     """Reads a module, once for all rules; its tree is not kept, which would be large for them all."""
     text = module.read_text(encoding="utf-8")
     tree, where = ast.parse(text, str(module)), place(module)
+    nodes = list(ast.walk(tree))
     return Found(
         lines=len(text.splitlines()),
         too_long=too_long(tree, where),
         undocumented=undocumented(tree, where),
-        absolute=absolute_imports(tree, where),
-        catches_anything=catches_anything(tree),
+        absolute=absolute_imports(nodes, where),
+        catches_anything=catches_anything(nodes),
     )
 
 
@@ -69,7 +70,7 @@ def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]
             yield from functions(node, f"{prefix}{node.name}.")
         elif isinstance(node, ast.ClassDef):
             yield from functions(node, f"{prefix}{node.name}.")
-        else:
+        elif not isinstance(node, ast.expr):  # a lambda has no name, and nothing else is in one
             yield from functions(node, prefix)
 
 
@@ -84,17 +85,17 @@ def public_definitions(
                 yield from public_definitions(node, f"{node.name}.")
 
 
-def imported_names(tree: ast.Module) -> Iterator[str]:
+def imported_names(nodes: list[ast.AST]) -> Iterator[str]:
     """Every module that is imported absolutely."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             yield node.module or ""
 
 
-def absolute_imports(tree: ast.Module, where: str) -> list[str]:
-    roots = {name.partition(".")[0] for name in imported_names(tree)}
+def absolute_imports(nodes: list[ast.AST], where: str) -> list[str]:
+    roots = {name.partition(".")[0] for name in imported_names(nodes)}
     return [f"{where}: {name}" for name in sorted(roots & {"callboard", *FOLDERS})]
 
 
@@ -125,14 +126,14 @@ def undocumented(tree: ast.Module, where: str) -> list[str]:
     ]
 
 
-def catches_anything(tree: ast.Module) -> bool:
+def catches_anything(nodes: list[ast.AST]) -> bool:
     """Whether it keeps an exception that it did not name, instead of raising."""
     broad = {"Exception", "BaseException", "ExceptionGroup", "BaseExceptionGroup"}
     return any(
         isinstance(node, ast.ExceptHandler)
         and (node.type is None or any(ast.unparse(name) in broad for name in ast.walk(node.type)))
         and not isinstance(node.body[-1], ast.Raise)
-        for node in ast.walk(tree)
+        for node in nodes
     )
 
 
@@ -195,7 +196,7 @@ def test_the_rules_find_what_breaks_them(tmp_path: Path, monkeypatch: pytest.Mon
         absolute=["wrong.py: callboard"],
         catches_anything=False,
     )
-    assert not catches_anything(ast.parse("try: x()\nexcept BaseException: raise"))
+    assert not catches_anything([*ast.walk(ast.parse("try: x()\nexcept BaseException: raise"))])
     assert catches_anything(
         ast.parse("try: x()\nexcept (Exception, SystemExit) as error: log(error)")
     )

@@ -42,7 +42,7 @@ from callboard.runtime.messages import AnswerApproval, ApprovalAnswer, ApprovalR
 from callboard.runtime.recovery import closing_events
 from callboard.tools.tool import ToolContext
 
-SEEDS = 20_000 if os.environ.get("CALLBOARD_SOAK") else 160
+SEEDS = 20_000 if os.environ.get("CALLBOARD_SOAK") else 96
 BATCHES = 2
 """Tests that share the seeds, so that a failure names its part."""
 

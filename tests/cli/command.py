@@ -11,18 +11,16 @@ import os
 import pty
 import re
 import signal
-import subprocess
 import sys
 import termios
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import trio
-from warm_process import WarmProcess, can_be_warm, run_warm, start_warm
+from warm_process import WarmProcess, can_be_warm, nowhere, run_warm, start_warm
 
 from callboard.runtime.events import TurnEnded
 from callboard.runtime.sqlite_store import open_reader
@@ -104,26 +102,27 @@ class Command:
     async def interrupted(self, *tokens: str, at: str) -> Finished:
         """Runs it without a terminal, and sends an interrupt when `at` was shown."""
         output = b""
-        with trio.fail_after(PATIENCE_SECONDS):
-            async with trio.open_nursery() as nursery:
-                process = await nursery.start(
-                    partial(
-                        trio.run_process,
-                        self.line(*tokens),
-                        stdout=subprocess.PIPE,
-                        check=False,
-                        cwd=self.workspace,
-                        env=self.environ,
-                    )
-                )
-                while at.encode() not in output:
-                    data = await process.stdout.receive_some()
-                    assert data, f"{at!r} was never shown, but: {output.decode()}"
-                    output += data
-                process.send_signal(signal.SIGINT)
-                while data := await process.stdout.receive_some():
-                    output += data
-        return Finished(process.returncode, output.decode(), "")
+        read, write = os.pipe()
+        async with trio.lowlevel.FdStream(read) as stream:
+            try:
+                with nowhere() as null:
+                    process = start_warm(tokens, (null, write, 2), self.workspace, self.environ)
+            finally:
+                os.close(write)
+            try:
+                with trio.fail_after(PATIENCE_SECONDS):
+                    while at.encode() not in output:
+                        data = await stream.receive_some()
+                        assert data, f"{at!r} was never shown, but: {output.decode()}"
+                        output += data
+                    process.send_signal(signal.SIGINT)
+                    while data := await stream.receive_some():
+                        output += data
+                    code = await trio.to_thread.run_sync(process.wait)
+            except BaseException:
+                process.kill()
+                raise
+        return Finished(code, output.decode(), "")
 
     async def outcomes(self) -> list[str]:
         """How the turns on record ended, the last session's first."""

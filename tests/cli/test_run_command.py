@@ -12,6 +12,7 @@ import msgspec
 import pytest
 import trio
 from command import PATIENCE_SECONDS, Command
+from warm_process import nowhere, start_warm
 
 from callboard.providers.script import ScriptedCall, Step, cut_after, html, reply, stall, status
 from callboard.providers.scripted_server import ScriptedServer, open_scripted_server
@@ -208,24 +209,20 @@ async def test_an_interrupt_while_it_looks_for_a_model(command: Command) -> None
 
 
 async def test_a_reader_that_leaves_ends_the_run_quietly(command: Command) -> None:
+    (out, to_print), (err, to_complain) = os.pipe(), os.pipe()
     async with open_scripted_server([stall("Once upon")]) as server:
-        with trio.fail_after(PATIENCE_SECONDS):
-            process = await trio.lowlevel.open_process(
-                [sys.executable, "-m", "callboard", "run", *at(server), "--json", "Go"],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=command.workspace,
-                env=command.environ,
-            )
-            assert process.stdout is not None
-            assert process.stderr is not None
-            await process.stdout.receive_some(1)
-            await process.stdout.aclose()
-            errors = b""
-            async with process.stderr:
-                while data := await process.stderr.receive_some():
-                    errors += data
-            assert await process.wait() == 1
+        async with trio.lowlevel.FdStream(out) as output, trio.lowlevel.FdStream(err) as complaints:
+            with nowhere() as null:
+                standard = (null, to_print, to_complain)
+                words = ("run", *at(server), "--json", "Go")
+                process = start_warm(words, standard, command.workspace, command.environ)
+            os.close(to_print)
+            os.close(to_complain)
+            with trio.fail_after(PATIENCE_SECONDS):
+                await output.receive_some(1)
+                await output.aclose()
+                errors = b"".join([data async for data in complaints])
+                assert await trio.to_thread.run_sync(process.wait) == 1
     assert errors == b""
 
 

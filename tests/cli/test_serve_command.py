@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import stat
-import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 import trio
 from command import Command
+from warm_process import WarmProcess, nowhere, start_warm
 
 from callboard.client import connect
 from callboard.config.daemon_file import find_daemon
@@ -41,8 +41,14 @@ runpy.run_module("callboard", run_name="__main__")
 class Served:
     """A daemon in a process of its own."""
 
-    def __init__(self, process: trio.Process, command: Command) -> None:
+    def __init__(
+        self,
+        process: trio.Process | WarmProcess,
+        output: trio.abc.ReceiveStream,
+        command: Command,
+    ) -> None:
         self.process = process
+        self.output = output
         self.command = command
         self.out = ""
 
@@ -51,11 +57,16 @@ class Served:
         return self.command.home / "data"
 
     async def see(self, text: str) -> None:
-        assert self.process.stdout is not None
         while text not in self.out:
-            data = await self.process.stdout.receive_some()
+            data = await self.output.receive_some()
             assert data, f"{text!r} was never printed, but: {self.out}"
             self.out += data.decode()
+
+    async def end(self) -> int:
+        """Waits until it has ended."""
+        if isinstance(self.process, trio.Process):
+            return await self.process.wait()
+        return await trio.to_thread.run_sync(self.process.wait)
 
     async def log(self) -> str:
         try:
@@ -70,35 +81,50 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    command: Command, *tokens: str, program: tuple[str, ...] = ("-m", "callboard")
+    command: Command, *tokens: str, program: tuple[str, ...] = ()
 ) -> AsyncGenerator[Served]:
-    with trio.fail_after(PATIENCE_SECONDS):
-        process = await trio.lowlevel.open_process(
-            [sys.executable, *program, "serve", "--port", "0", *tokens],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+    """`callboard serve`; as a process that starts by itself if Python is told its program."""
+    words = ("serve", "--port", "0", *tokens)
+    read, write = os.pipe()
+    async with trio.lowlevel.FdStream(read) as output:
+        with trio.fail_after(PATIENCE_SECONDS):
+            try:
+                process = await start(command, (*program, *words), write, is_warm=not program)
+            finally:
+                os.close(write)
+            served = Served(process, output, command)
+            try:
+                await served.see("Stop it with")
+                yield served
+            finally:
+                if process.poll() is None:
+                    process.kill()
+                with trio.CancelScope(shield=True):
+                    await served.end()
+
+
+async def start(
+    command: Command, words: tuple[str, ...], output: int, *, is_warm: bool
+) -> trio.Process | WarmProcess:
+    with nowhere() as null:
+        if is_warm:
+            standard = (null, output, output)
+            return start_warm(words, standard, command.workspace, command.environ)
+        return await trio.lowlevel.open_process(
+            [sys.executable, *words],
+            stdin=null,
+            stdout=output,
+            stderr=output,
             cwd=command.workspace,
             env=command.environ,
         )
-        try:
-            served = Served(process, command)
-            await served.see("Stop it with")
-            yield served
-        finally:
-            if process.returncode is None:
-                process.kill()
-            with trio.CancelScope(shield=True):
-                await process.wait()
-            if process.stdout is not None:
-                await process.stdout.aclose()
 
 
 async def test_its_life_from_the_first_start_to_the_end(tmp_path: Path) -> None:
     command = Command(tmp_path)
     none = await command("status")
     assert (none.code, none.out.partition(".")[0][:18]) == (1, "No daemon runs on ")
-    async with serving(command, "--root", str(tmp_path)) as served:
+    async with serving(command, "--root", str(tmp_path), program=("-m", "callboard")) as served:
         assert f"root:          {tmp_path}" in served.out
         daemon = find_daemon(served.data)
         assert daemon is not None
@@ -117,7 +143,7 @@ async def test_its_life_from_the_first_start_to_the_end(tmp_path: Path) -> None:
         assert token not in await served.log()
         stopped = await command("stop")
         assert (stopped.code, stopped.out) == (0, f"The daemon has ended (process {daemon.pid}).\n")
-        assert await served.process.wait() == 0
+        assert await served.end() == 0
         assert find_daemon(served.data) is None
         with pytest.raises(NetworkError):
             async with connect(daemon.url, token):
@@ -145,7 +171,7 @@ async def test_a_second_daemon_says_where_the_first_one_is(tmp_path: Path) -> No
         assert third.code == 1
         assert "is taken" in third.err
         served.process.kill()
-        await served.process.wait()
+        await served.end()
         assert find_daemon(served.data) is None
     async with serving(command) as served:
         assert find_daemon(served.data) is not None
@@ -182,7 +208,7 @@ async def test_a_signal_ends_it_and_the_configuration_is_read_on_hangup(tmp_path
         served.process.send_signal(signal.SIGHUP)
         await served.logged("changed: limits.max_repeats")
         served.process.send_signal(signal.SIGINT)
-        assert await served.process.wait() == 0
+        assert await served.end() == 0
         lines = [json.loads(line) for line in (await served.log()).splitlines()]
         assert [line["message"].partition(" ")[0] for line in lines][-1] == "ended"
         assert {"at", "level", "logger", "message"} == set(lines[0])

@@ -50,7 +50,8 @@ class WarmProcess:
     def send_signal(self, number: int) -> None:
         """Sends a signal, if it runs."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it has ended, which is not told yet
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         """Asks it to end, if it runs."""
@@ -67,6 +68,7 @@ def start_warm(
     folder: Path,
     environ: Mapping[str, str],
     terminal: bool = False,
+    program: str = "",
 ) -> WarmProcess:
     """Starts `callboard` on three descriptors, which stay the caller's to close.
 
@@ -76,6 +78,7 @@ def start_warm(
         folder: Where it runs.
         environ: The whole of its environment.
         terminal: Whether `standard` is a terminal that is to be its own.
+        program: A file of Python that is to run as the main program, and not `callboard`.
     """
     read, write = os.pipe()
     request = {
@@ -83,6 +86,7 @@ def start_warm(
         "folder": str(folder),
         "environ": dict(environ),
         "terminal": terminal,
+        "program": program,
     }
     try:
         socket.send_fds(_server().requests, [json.dumps(request).encode()], [*standard, write])

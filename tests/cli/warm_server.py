@@ -2,7 +2,8 @@
 
 The imports are most of what a command costs, and the tests run a thousand of them. What is forked
 is a process of its own with the arguments, environment, folder, descriptors and terminal that it
-was given. How a process starts by itself is for the tests that start one.
+was given; instead of the command it can run a file, as `python FILE` does. How a process starts by
+itself is for the tests that start one.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ import json
 import os
 import pkgutil
 import random
+import runpy
 import signal
 import socket
 import sys
 import termios
+import traceback
+from pathlib import Path
 from typing import Any, NoReturn
 
 import callboard
@@ -84,7 +88,7 @@ def _become(request: dict[str, Any], standard: list[int]) -> NoReturn:
     sys.stderr = _output(2)
     code = 1
     try:
-        code = _run(request["tokens"])
+        code = _run_file(request["program"]) if request["program"] else _run(request["tokens"])
     finally:
         _exit(code)
 
@@ -99,6 +103,17 @@ def _run(tokens: list[str]) -> int:
         return main(tokens)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
+
+
+def _run_file(program: str) -> int:
+    sys.argv[0] = program
+    sys.path[0] = str(Path(program).parent)
+    try:
+        runpy.run_path(program, run_name="__main__")
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
 
 
 def _exit(code: int) -> NoReturn:

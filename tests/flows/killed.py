@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import signal
-import subprocess
 import sys
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from warm_process import WarmProcess
 
 WATCHDOG_SECONDS = 60.0
 """A program that never says it is ready fails its test, and does not hang it."""
@@ -17,16 +24,34 @@ def say_ready(word: str) -> None:
     sys.stdout.flush()
 
 
-def killed_when_ready(file: str, *arguments: object) -> str:
-    """Runs a file as a program, kills it (kill -9) when it is ready, and gives its word."""
-    program = [sys.executable, file, *map(str, arguments)]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
+@contextmanager
+def running(file: str, *arguments: object) -> Generator[tuple[WarmProcess, TextIO]]:
+    """Runs a file as a program, and gives what it says; who enters the block kills the program."""
+    from warm_process import nowhere, start_warm  # here: such a program knows no such folder
+
+    read, write = os.pipe()
+    with os.fdopen(read) as said:
+        try:
+            with nowhere() as null:
+                tokens, standard = [*map(str, arguments)], (null, write, 2)
+                process = start_warm(tokens, standard, Path.cwd(), os.environ, program=file)
+        finally:
+            os.close(write)
         watchdog = threading.Timer(WATCHDOG_SECONDS, process.kill)
         watchdog.start()
-        assert process.stdout is not None
-        said = process.stdout.readline().strip()
+        try:
+            yield process, said
+        finally:
+            watchdog.cancel()
+            process.kill()
+            process.wait()
+
+
+def killed_when_ready(file: str, *arguments: object) -> str:
+    """Runs a file as a program, kills it (kill -9) when it is ready, and gives its word."""
+    with running(file, *arguments) as (process, said):
+        word = said.readline().strip()
         process.kill()
-        watchdog.cancel()
     assert process.returncode == -signal.SIGKILL
-    assert said
-    return said
+    assert word
+    return word

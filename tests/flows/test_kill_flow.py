@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
-import threading
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 import trio
+from killed import running
 from stage import check_messages, check_record, make_workspace
 
 import callboard
@@ -131,20 +129,14 @@ KILLS: list[tuple[str, list[Step], str, int]] = [
 def kill_child(url: str, folder: Path, word: str, times: int, session_id: str) -> list[str]:
     """Runs the child until it has said the word so often, kills it, gives what it said."""
     data, work = folder / "data", make_workspace(folder)
+    program = folder / "child.py"
+    program.write_text(CHILD)
     said: list[str] = []
-    with subprocess.Popen(
-        [sys.executable, "-c", CHILD, url, str(data), str(work), session_id],
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        watchdog = threading.Timer(30, process.kill)
-        watchdog.start()
-        assert process.stdout is not None
-        for line in process.stdout:
+    with running(str(program), url, data, work, session_id) as (process, lines):
+        for line in lines:
             said.append(line.strip())
             if said.count(word) == times:
                 process.kill()
-        watchdog.cancel()
     assert process.returncode == -signal.SIGKILL
     assert said.count(word) >= times
     return said

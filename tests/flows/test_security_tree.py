@@ -8,6 +8,7 @@ policy that denies by then what was allowed before.
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections import defaultdict
 from collections.abc import Sequence
@@ -137,7 +138,7 @@ NEEDS: dict[str, tuple[str, Sequence[str]]] = {
 }
 """Own tools, so that each handle is asked for by one that claims to be harmless and one that is not."""
 
-SEEDS_EACH = 12
+SEEDS_EACH = 12 if os.environ.get("CALLBOARD_SOAK") else 6
 DEPTH = 4
 """Sessions in a chain: one main, and three below it."""
 

@@ -24,8 +24,11 @@ def user_text(request: ScriptedRequest) -> str:
     return said[-1]
 
 
+SESSIONS = 50 if os.environ.get("CALLBOARD_SOAK") else 20
+
+
 @on_both_stores
-async def test_fifty_sessions_at_once_do_not_mix(tmp_path: Path, store: str) -> None:
+async def test_many_sessions_at_once_do_not_mix(tmp_path: Path, store: str) -> None:
     def answer(request: ScriptedRequest) -> Step:
         name = user_text(request)
         if request.body["messages"][-1]["role"] == "tool":
@@ -38,15 +41,15 @@ async def test_fifty_sessions_at_once_do_not_mix(tmp_path: Path, store: str) -> 
         answers[number] = await session.run(f"task {number}")
 
     answers: dict[int, str] = {}
-    async with open_stage(tmp_path, [answer] * 100, store=store) as stage:
+    async with open_stage(tmp_path, [answer] * (2 * SESSIONS), store=store) as stage:
         with trio.fail_after(30):
             async with trio.open_nursery() as nursery:
-                for number in range(50):
+                for number in range(SESSIONS):
                     nursery.start_soon(run, number)
-        assert answers == {number: f"Done: task {number}" for number in range(50)}
+        assert answers == {number: f"Done: task {number}" for number in range(SESSIONS)}
         files = {path.stem: path.read_text() for path in stage.workspace.iterdir()}
-        assert files == {f"task {number}": f"task {number}" for number in range(50)}
-        assert len(await stage.runtime.sessions()) == 50
+        assert files == {f"task {number}": f"task {number}" for number in range(SESSIONS)}
+        assert len(await stage.runtime.sessions()) == SESSIONS
         for messages in stage.sent:
             assert sum(message["role"] == "user" for message in messages) == 1
 
@@ -140,7 +143,7 @@ async def test_a_runtime_that_is_opened_and_closed_leaves_nothing_behind(tmp_pat
     gc.collect()
     before = (open_files(), tasks())
     threads = threading.active_count()
-    for number in range(1, 20):
+    for number in range(1, 11):
         await once(number)
     gc.collect()
     assert (open_files(), tasks()) == before

@@ -485,6 +485,20 @@ async def test_a_peer_that_is_dead_is_found_out() -> None:
         assert (await alive.status()).connections == 1  # its pongs came
 
 
+async def test_who_is_sending_a_large_frame_answers_no_ping_and_is_not_dead() -> None:
+    settings = ServerSettings(port=0, ping_seconds=0.1)
+    asked = b'{"jsonrpc":"2.0","id":"late","method":"runtime/status"}'
+    large = frame(b" " * (1 << 19) + asked)  # in the middle of which no pong is sent
+    async with open_daemon(settings=settings) as daemon, open_frames(daemon) as busy:
+        await busy.send_all(frame(HELLO))
+        for at in range(0, len(large), 1 << 16):
+            await busy.send_all(large[at : at + (1 << 16)])
+            await trio.sleep(0.1)
+        received = await read_end(busy)  # now nothing more comes
+        assert b'"id":"late"' in received
+        assert close_code(received) == 1001
+
+
 async def test_a_client_that_says_nothing_is_asked_to_begin(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

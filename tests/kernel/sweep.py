@@ -67,8 +67,10 @@ class LeftBehind(AssertionError):
     """Something outlived a run."""
 
 
-def sweep(scenario: Scenario) -> int:
+def sweep(scenario: Scenario, *, every_step_up_to: int = EVERY_STEP_UP_TO) -> int:
     """Runs the scenario uncut, then cut before each step; gives the number of steps.
+
+    Of one that is of many actors, whose steps have sweeps of their own, fewer will do.
 
     Raises `AssertionError`, which names the step, when the scenario fails or leaves something
     behind. `CALLBOARD_SOAK=1` leaves out no step.
@@ -77,7 +79,7 @@ def sweep(scenario: Scenario) -> int:
     assert whole.steps > 0, "the scenario must aim at a nursery whose tasks run"
     at = 1
     while _run(scenario, at).happened:
-        far = at >= EVERY_STEP_UP_TO and not os.environ.get("CALLBOARD_SOAK")
+        far = at >= every_step_up_to and not os.environ.get("CALLBOARD_SOAK")
         at += STRIDE if far else 1
     return whole.steps
 
