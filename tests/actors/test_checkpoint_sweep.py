@@ -63,6 +63,9 @@ from callboard.tools.tool import Tool
 
 User = Callable[[], Awaitable[object]]
 
+MANY_ACTORS_UP_TO = 30
+"""Up to here each step of a whole runtime is cut; it finds what a batch of calls forgets."""
+
 both_sides = pytest.mark.parametrize("side", ["actor", "asker"])
 
 
@@ -494,11 +497,12 @@ def test_nothing_is_left_behind_wherever_a_cut_falls(
 def test_nothing_of_a_runtime_is_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert sweep(embedded_scenario(tmp_path, monkeypatch)) > 50
+    scenario = embedded_scenario(tmp_path, monkeypatch)
+    assert sweep(scenario, every_step_up_to=MANY_ACTORS_UP_TO) > 50
 
 
 def test_a_consumer_may_be_cut_anywhere_and_the_session_goes_on(tmp_path: Path) -> None:
-    assert sweep(consumer_scenario(tmp_path)) > 5
+    assert sweep(consumer_scenario(tmp_path), every_step_up_to=MANY_ACTORS_UP_TO) > 5
 
 
 # ── planted leaks ────────────────────────────────────────────────────────────────────────────────
@@ -594,7 +598,7 @@ def test_the_sweep_finds_what_the_dispatcher_forgets(
     with pytest.raises(AssertionError, match=LEFT):
         sweep(dispatcher_scenario("actor"))
     with pytest.raises(AssertionError, match=LEFT):
-        sweep(embedded_scenario(tmp_path, monkeypatch))
+        sweep(embedded_scenario(tmp_path, monkeypatch), every_step_up_to=MANY_ACTORS_UP_TO)
 
 
 def test_the_sweep_finds_a_process_that_nobody_waited_for() -> None:

@@ -110,7 +110,7 @@ def _run_file(program: str) -> int:
     sys.path[0] = str(Path(program).parent)
     try:
         runpy.run_path(program, run_name="__main__")
-    except BaseException:
+    except Exception:
         traceback.print_exc()
         return 1
     return 0

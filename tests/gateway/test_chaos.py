@@ -27,7 +27,7 @@ from callboard.runtime.definitions import InputMode
 from callboard.runtime.sqlite_store import open_reader
 
 SOAK = bool(os.environ.get("CALLBOARD_SOAK"))
-CUTS = 2000 if SOAK else 150
+CUTS = 2000 if SOAK else 100
 KILLS = 60 if SOAK else 2
 WATCHERS = 3
 SESSIONS = 2
