@@ -20,7 +20,7 @@ run: .venv/run-ready             ## the main job, on a fresh folder .demo/
 	@$(BIN)/callboard run --workspace .demo "$(REQUEST)"
 
 test: .venv/dev-ready            ## the whole test suite
-	$(BIN)/pytest -n logical --maxprocesses 4 --dist loadgroup $(ARGS)
+	$(BIN)/pytest -n 4 --dist worksteal $(ARGS)
 
 check: .venv/dev-ready           ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .

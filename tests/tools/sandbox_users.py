@@ -18,11 +18,7 @@ from callboard.tools.sandbox.strength import cheap_problem
 
 SCRIPT = Path(__file__).with_name("sandbox_scenes.py")
 NOBODY = "65534"
-USERS = [
-    pytest.param(user, marks=pytest.mark.xdist_group(f"scenes as {user}"))
-    for user in ("own", "nobody")
-]
-"""Each user's scenes are played once, by the worker that has the tests of them."""
+USERS = ("own", "nobody")
 
 MAY_RUN = """
 import subprocess, sys

@@ -15,8 +15,6 @@ import pytest
 from empty_network import INSIDE, PUBLIC
 from namespaces import Play, all_in_namespace, in_namespace
 
-pytestmark = pytest.mark.xdist_group("plain scenes")
-
 CERTIFICATE = Path(__file__).with_name("good_test.pem")
 
 LITERALS = [

@@ -11,8 +11,6 @@ import floods
 import pytest
 from namespaces import in_namespace
 
-pytestmark = pytest.mark.xdist_group("floods")
-
 LEFT = ["/gzip_bomb", "/deflate_bomb", "/endless", "/endless_chunks"]
 """Those of which the model gets the beginning."""
 
