@@ -18,6 +18,7 @@ import msgspec
 from .address_guard import DEFAULT_PORTS
 from .errors import NetworkError, ValidationError
 from .inflation import Inflation, inflation_of
+from .plain_url import read_plain_url
 from .redaction import redact
 
 if TYPE_CHECKING:
@@ -199,9 +200,12 @@ class _Target(NamedTuple):
 
 @lru_cache(MAX_KEPT_TARGETS)
 def _read_url(url: str) -> _Target:
-    import httpx
-
     from .http_connection import Destination
+
+    if plain := read_plain_url(url):
+        destination = Destination(plain.scheme, plain.host, plain.port)
+        return _Target(destination, plain.netloc, plain.target)
+    import httpx  # here: most programs ask none but plain URLs
 
     try:
         parsed = httpx.URL(url)
