@@ -1,4 +1,4 @@
-"""The security cases of files and the web once more, as a user without any rights.
+"""The security cases of files, the web and programs once more, as a user without any rights.
 
 Root is refused nothing by the system: what holds for it alone could be its own doing, and what holds
 for others alone could be the system's. The sandbox's own scenes play as both (tests/tools).
@@ -26,10 +26,13 @@ CHOSEN = (
 """How much memory very many names or large answers take is nobody's right; it only takes long."""
 
 MODULES = {
-    "test_workspace_confinement": 200,
-    "test_security_paths": 10,
-    "test_http_request_confinement": 200,
-    "test_http_request_floods": 20,
+    "tools/test_workspace_confinement": 200,
+    "tools/test_security_paths": 10,
+    "tools/test_http_request_confinement": 200,
+    "tools/test_http_request_floods": 20,
+    "tools/test_sandbox_strength": 5,
+    "flows/test_program_flow": 4,
+    "flows/test_program_approval": 8,
 }
 """Each with how many cases it has at least."""
 
@@ -47,7 +50,7 @@ def test_the_cases_hold_for_an_ordinary_user() -> None:
         report = ElementTree.parse(place / "report.xml")
     assert {reason.get("message") for reason in report.iter("skipped")} <= {FOR_ROOT}
     held = Counter(
-        str(case.get("classname")).rpartition(".")[2]
+        "/".join(str(case.get("classname")).split(".")[-2:])
         for case in report.iter("testcase")
         if case.find("skipped") is None
     )
@@ -66,7 +69,7 @@ def run_tests(
             *(*python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={ROOT}"),
             *("-c", f"{ROOT}/pyproject.toml", f"--basetemp={place}/t"),
             *(f"--junitxml={place}/report.xml", "-k", CHOSEN),
-            *(f"{ROOT}/tests/tools/{module}.py" for module in modules),
+            *(f"{ROOT}/tests/{module}.py" for module in modules),
         ],
         capture_output=True,
         text=True,
