@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 
 from ..runtime.definitions import InputSource
-from ..runtime.errors import CallboardError
+from ..runtime.errors import CallboardError, StorageFailed, StorageFull
 from ..runtime.events import DurableEvent, InputAccepted, InputCancelled
 from ..runtime.identity import new_id
 from ..runtime.mailbox import Mailbox
@@ -19,7 +19,7 @@ from ..runtime.messages import (
     WakeSession,
 )
 from ..runtime.redaction import redacting_logger
-from ..runtime.store import SessionRow, StoreReader
+from ..runtime.store import SessionRow, Store
 from ..tools.left_running import left_running
 from .child_answer import ChildAnswer, told
 from .session_marks import marked
@@ -30,6 +30,8 @@ logger = redacting_logger(__name__)
 REAP_SECONDS = 8.0
 """How long a cancelled call waits until the session that it started is gone: less than its turn
 waits for the call, so that what is left is named."""
+AGAIN_SECONDS = 1.0
+"""Between two looks whether a full disk has room for what was not delivered."""
 
 
 class Detached:
@@ -46,13 +48,15 @@ class Detached:
         self,
         directory: Mailbox[DirectoryMessage],
         journal: Mailbox[JournalMessage],
-        store: StoreReader,
+        store: Store,
         room: SessionRoom,
     ) -> None:
         self._directory = directory
         self._journal = journal
         self._store = store
         self._room = room
+        self._owed: dict[str, str] = {}  # parents by child: both on record, which bounds them
+        self._owes = trio.Event()
 
     # ── their answers ────────────────────────────────────────────────────────────────────────────
 
@@ -71,8 +75,9 @@ class Detached:
     async def deliver(self, child_id: str, *, wakes: bool = True) -> None:
         """Puts the answer of one that has ended on its parent's record, once, and wakes that.
 
-        What can't be stored now is delivered by the next process.
+        What can't be stored now is delivered when the disk has room, else by the next process.
         """
+        row: SessionRow | None = None
         try:
             row = await self._store.session(child_id)
             if row is None or row.parent_id is None or not row.is_detached:
@@ -84,9 +89,32 @@ class Detached:
             self._room.give_back(row.parent_id, row.parent_call_id)
             await self._append(row.parent_id, *events)
             if wakes:
+                self._store.disk.check()  # else its turn could not begin
                 await self._directory.tell(WakeSession(session_id=row.parent_id))
         except CallboardError as error:
             logger.error("the answer of %s is not delivered: %s", child_id, error)
+            if wakes and isinstance(error, StorageFull) and row is not None and row.parent_id:
+                self._owed[child_id] = row.parent_id
+                self._owes.set()
+
+    async def deliver_again(self) -> None:
+        """Delivers what a full disk did not take, and wakes for it, as soon as there is room."""
+        while True:
+            await self._owes.wait()
+            await trio.sleep(AGAIN_SECONDS)
+            try:
+                self._store.disk.check()
+            except StorageFailed:
+                continue
+            owed, self._owed, self._owes = self._owed, {}, trio.Event()
+            try:
+                open_turns = {turn.session_id for turn in await self._store.open_turns()}
+                for child_id, parent_id in owed.items():
+                    if child_id not in open_turns:  # else it is told when that turn ends
+                        await self.deliver(child_id)
+                    await self._directory.tell(WakeSession(session_id=parent_id))
+            except CallboardError as error:
+                logger.error("answers that the disk had no room for wait on record: %s", error)
 
     # ── their end ────────────────────────────────────────────────────────────────────────────────
 

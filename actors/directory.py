@@ -82,6 +82,7 @@ class Directory:
                     nursery.start_soon(self._take_over, name="take over what was to be woken")
                 tree = self._services.tree
                 nursery.start_soon(tree.detached.take_up, name="take up detached sessions")
+                nursery.start_soon(tree.detached.deliver_again, name="deliver what had no room")
                 task_status.started()
                 async for message in messages:
                     match message:

@@ -121,6 +121,6 @@ def _closing(conversation: Conversation) -> list[DurableEvent]:
         events.append(ended)
     waiting = conversation.waiting_inputs
     events += [InputCancelled(input_id=input_id, reason=IMPORTED) for input_id in waiting]
-    if not conversation.marks.is_tainted:
-        events.append(SessionTainted(source="import"))
+    # Always, and last: whoever imports a session uses it now, however long ago it was spoken in.
+    events.append(SessionTainted(source="import"))
     return events

@@ -55,6 +55,10 @@ MAX_BATCH = 1000
 """Sessions of one request: as many as a page of a list has."""
 LOOK_SECONDS = 3600.0
 """Between two looks for deleted sessions whose time is over: it is counted in days."""
+PURGE_SECONDS = 300.0
+"""For the commit of a purge, whoever is cancelled: a thousand large sessions are overwritten in it."""
+UNDO_SECONDS = 10.0
+"""For what a purge that failed gives back: a read of the store and names on a disk."""
 DAY_MS = 24 * 3600 * 1000
 
 
@@ -138,8 +142,22 @@ class SessionKeeping:
         return [row.session_id for row in rows]
 
     async def restore(self, session_ids: Sequence[str]) -> list[str]:
-        """Takes a deletion back; inputs that waited have their turns."""
+        """Takes a deletion back; inputs that waited have their turns.
+
+        Raises:
+            NotFoundError: One of them does not exist.
+            ConflictError: One is below a session that stays deleted; nothing was restored.
+        """
         rows = await self._tree(session_ids, lambda row: row.deleted_at_ms is not None)
+        restored = {row.session_id for row in rows}
+        for row in rows:
+            if row.parent_id is None or row.parent_id in restored:
+                continue
+            above = await self._store.session(row.parent_id)
+            if above is not None and above.deleted_at_ms is not None:
+                raise ConflictError(
+                    f"{row.session_id} is below {above.session_id}, which is deleted: restore that"
+                )
         for row in rows:
             await self._append(row.session_id, SessionRestored())
             await self._directory.tell(WakeSession(session_id=row.session_id))
@@ -160,23 +178,37 @@ class SessionKeeping:
                 )
         names = tuple(row.session_id for row in rows)
         if names:
-            # First: whoever is killed in between finds the session still there, and purges again.
-            await trio.to_thread.run_sync(self._versions.forget, names)
             folders = {row.workspace for row in rows if self._folders.holds(row.workspace)}
             async with self._removing:
                 await self._forget(names, folders)
         return list(names)
 
     async def _forget(self, names: tuple[str, ...], folders: Collection[str]) -> None:
-        aside = [each for each in folders if await self._set_aside(each, names)]
         try:
-            await self._directory.ask(PurgeSessions(session_ids=names))
-        except ConflictError:  # one of them was restored meanwhile
-            with trio.CancelScope(shield=True):  # names on a disk are changed at once
-                await trio.to_thread.run_sync(self._folders.put_back, *aside)
+            aside = [each for each in folders if await self._set_aside(each, names)]
+            # A client that goes away stops no commit: what goes with the sessions waits for it.
+            with trio.move_on_after(PURGE_SECONDS, shield=True) as waited:
+                await self._directory.ask(PurgeSessions(session_ids=names))
+            if waited.cancelled_caught:
+                raise StorageError(f"the purge is not done after {PURGE_SECONDS:g} s: try it again")
+        except BaseException:
+            with trio.move_on_after(UNDO_SECONDS, shield=True):
+                await self._put_back(names, folders)
             raise
+        with trio.CancelScope(shield=True):  # nobody comes back to them; it is done at once
+            await trio.to_thread.run_sync(self._versions.forget, names)
         if aside:
             await self._sweep()
+
+    async def _put_back(self, names: tuple[str, ...], folders: Collection[str]) -> None:
+        """Leaves sessions that were not purged their folders; `_sweep` does what can't be done now."""
+        try:
+            if await self._store.session(names[0]) is not None:  # all are there, or none is
+                await trio.to_thread.run_sync(self._folders.put_back, *folders)
+            else:
+                await trio.to_thread.run_sync(self._versions.forget, names)
+        except StorageError as error:
+            logger.warning("%s", error)
 
     async def _set_aside(self, folder: str, names: Collection[str]) -> bool:
         """Whether no other session works in the folder that was made for these, nor will."""
@@ -193,13 +225,27 @@ class SessionKeeping:
         return True
 
     async def _sweep(self) -> None:
-        """Removes the folders of purged sessions, also those that could not be removed before."""
+        """Removes the folders of purged sessions, also those that could not be removed before.
+
+        One that a session names goes back: callboard ended before that session was forgotten.
+        """
         if self._folders.path is None:
             return  # without a thread: a mock clock would jump meanwhile
         try:
-            await trio.to_thread.run_sync(self._folders.sweep)
+            left = await trio.to_thread.run_sync(self._folders.left)
+            places = [self._folders.place_of(each) for each in left]
+            named = [each for each in places if await self._is_named(each)]
+            await trio.to_thread.run_sync(self._folders.sweep, named)
         except StorageError as error:
             logger.warning("%s", error)
+
+    async def _is_named(self, folder: str) -> bool:
+        """Whether any session is to work there; a row may have the path without its links."""
+        for path in {folder, str(await trio.Path(folder).resolve())}:
+            wanted = SessionFilter(workspace=path, deleted="also", limit=1)
+            if (await self._store.session_page(wanted)).sessions:
+                return True
+        return False
 
     async def search(self, search: Search) -> list[Hit]:
         """Sessions in which words were said, the best first.
@@ -245,11 +291,28 @@ class SessionKeeping:
             await self._sweep()
         before = now_ms() - round(keep_days * DAY_MS)
         try:
-            if expired := await self._store.expired_sessions(before):
-                purged = await self.purge(expired[:MAX_BATCH])
-                logger.info("%d deleted sessions were purged", len(purged))
+            if purged := await self.purge_deleted(before, MAX_BATCH):
+                logger.info("%d deleted sessions were purged", purged)
         except CallboardError as error:
             logger.error("deleted sessions can't be purged: %s", error)
+
+    async def purge_deleted(self, before_ms: int, most: int) -> int:
+        """Purges sessions that were deleted before a time, the first first; gives how many.
+
+        Each with all below it: those of which something is not deleted are left out. It ends with the
+        one that reaches `most`.
+        """
+        purged: set[str] = set()
+        for session_id in await self._store.expired_sessions(before_ms):
+            if len(purged) >= most:
+                break
+            if session_id in purged:
+                continue
+            try:
+                purged.update(await self.purge([session_id]))
+            except (ConflictError, NotFoundError) as error:  # others are purged nevertheless
+                logger.debug("%s", error)
+        return len(purged)
 
     async def _tree(
         self, session_ids: Sequence[str], wanted: Callable[[SessionRow], bool]

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import trio
 
 from ..config.session_settings import SessionSettings
-from ..runtime.errors import CallboardError, ConflictError, NotFoundError, StoreLimitReached
+from ..runtime.errors import CallboardError, StoreLimitReached
 from ..runtime.identity import now_ms
 from ..runtime.record_lists import SessionFilter
 from ..runtime.redaction import redacting_logger
@@ -76,19 +77,22 @@ class SessionPruning:
         if not days:
             return
         before = now_ms() - round(days * DAY_MS)
-        page = await self._store.session_page(
-            SessionFilter(until_ms=before, include_children=False, limit=MAX_BATCH)
-        )
-        idle = [
-            row.session_id for row in page.sessions if await self._is_idle(row.session_id, before)
-        ]
-        if idle:
-            deleted = await self._keeping.delete(idle)
-            logger.warning(
-                "%d sessions without activity for %g days were deleted (keep_idle_days); "
-                "`callboard session restore` takes that back, for %g days",
-                *(len(deleted), days, self._settings().keep_deleted_days),
-            )
+        wanted = SessionFilter(until_ms=before, include_children=False, limit=MAX_BATCH)
+        place: int | None = None
+        while True:
+            page = await self._store.session_page(msgspec.structs.replace(wanted, before=place))
+            names = [row.session_id for row in page.sessions]
+            idle = [each for each in names if await self._is_idle(each, before)]
+            if idle:
+                deleted = await self._keeping.delete(idle)
+                logger.warning(
+                    "%d sessions without activity for %g days were deleted (keep_idle_days); "
+                    "`callboard session restore` takes that back, for %g days",
+                    *(len(deleted), days, self._settings().keep_deleted_days),
+                )
+            place = page.next_before
+            if place is None:
+                return
 
     async def _is_idle(self, session_id: str, before_ms: int) -> bool:
         """Whether nothing of the session, and of those below it, is recent, runs or waits."""
@@ -119,18 +123,13 @@ class SessionPruning:
 
     async def _purge_oldest(self) -> bool:
         """Purges some of what was deleted first; whether there was any."""
-        oldest = (await self._store.expired_sessions(now_ms() + 1))[:STEP_SESSIONS]
-        if not oldest:
-            return False
-        try:
-            purged = await self._keeping.purge(oldest)
-        except (ConflictError, NotFoundError) as error:  # restored or purged meanwhile
-            logger.warning("deleted sessions are not purged: %s", error)
+        purged = await self._keeping.purge_deleted(now_ms() + 1, STEP_SESSIONS)
+        if not purged:
             return False
         logger.warning(
             "%d deleted sessions were purged before their time, as the store is full "
             "(max_store_mib)",
-            len(purged),
+            purged,
         )
         return True
 

@@ -26,7 +26,7 @@ from ..runtime.messages import (
     SubmitInput,
 )
 from ..runtime.projection import MAX_TITLE_LENGTH
-from ..runtime.store import StoreReader
+from ..runtime.store import Store
 from ..runtime.subscription import Subscription
 from ..tools.registry import ToolRegistry, is_available
 from .child_answer import ChildAnswer
@@ -63,7 +63,7 @@ class SessionTree:
         self,
         directory: Mailbox[DirectoryMessage],
         journal: Mailbox[JournalMessage],
-        store: StoreReader,
+        store: Store,
         registry: ToolRegistry,
         limits: Limits,
         clip: Clip = as_asked,

@@ -5,6 +5,8 @@ Whatever goes wrong here ends this connection alone.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 import trio
 import trio_websocket
@@ -262,14 +264,20 @@ class Connection:
 
     async def _ping(self) -> None:
         seconds = self._daemon.settings.ping_seconds
-        while True:
+        while self._socket.closed is None:
             await trio.sleep(seconds)
-            before = self._stream.bytes_read
-            try:
-                with trio.move_on_after(seconds * MAX_MISSED_PINGS) as waiting:
+            # Its sending is never cut off while the connection is to go on: half a frame would spoil it.
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._watch_silence, seconds, name="connection silence")
+                with suppress(trio_websocket.ConnectionClosed):
                     await self._socket.ping()
-            except trio_websocket.ConnectionClosed:
-                return
-            if waiting.cancelled_caught and self._stream.bytes_read - before < LEAST_UPLOAD:
+                nursery.cancel_scope.cancel(reason="the ping is answered")
+
+    async def _watch_silence(self, seconds: float) -> None:
+        """Closes it when neither an answer comes, nor a large frame behind which that waits."""
+        while True:
+            before = self._stream.bytes_read
+            await trio.sleep(seconds * MAX_MISSED_PINGS)
+            if self._stream.bytes_read - before < LEAST_UPLOAD:
                 self.close(GOING_AWAY, "no answer to pings")
                 return

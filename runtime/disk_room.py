@@ -14,8 +14,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from .errors import StorageError, StorageFailed, StorageFull
-from .events import CallStarted, InputAccepted, SessionCreated, TurnStarted
+from .errors import DiskBroken, StorageError, StorageFailed, StorageFull
+from .events import (
+    CallStarted,
+    DurableEvent,
+    InputAccepted,
+    InputCancelled,
+    SessionCreated,
+    TurnStarted,
+)
 from .redaction import redacting_logger
 
 if TYPE_CHECKING:
@@ -86,6 +93,7 @@ class DiskRoom:
         self._lack = ""
         self._failure = ""
         self._is_given_up = False
+        self._made: int | None = None  # the inode of the ballast that this one has made
 
     # ── what others ask ──────────────────────────────────────────────────────────────────────────
 
@@ -124,8 +132,13 @@ class DiskRoom:
         self,
         store: Callable[[Sequence[Append]], list[CommitResult]],
         appends: Sequence[Append],
+        touch: Callable[[], object] | None = None,
     ) -> list[CommitResult]:
-        """Stores appends; without room, those that end something in the ballast's place."""
+        """Stores appends; without room, those that end something in the ballast's place.
+
+        After a failure `touch`, which writes something, finds out whether the disk is well again when
+        no append has an event, as a heartbeat's has none.
+        """
         if self._is_given_up:
             self._keep_ballast()
         if not self._is_given_up:
@@ -137,6 +150,8 @@ class DiskRoom:
             else:
                 if any(append.events for append in appends):
                     self._failure = ""  # it was written: the disk is well
+                elif self._failure and touch is not None:
+                    self._try_again(touch)
                 self._keep_ballast()
                 return results
         return self._watched(lambda: self._store_ends(store, appends))
@@ -144,11 +159,23 @@ class DiskRoom:
     def removing(self, work: Callable[[], _Answer]) -> _Answer:
         """Has something removed; without room, in the ballast's place."""
         try:
-            return self._watched(work)
+            answer = self._watched(work)
         except StorageFull:
             if not self._give_up_ballast():
                 raise
-            return self._watched(work)
+            answer = self._watched(work)
+        self._failure = ""
+        return answer
+
+    def _try_again(self, touch: Callable[[], object]) -> None:
+        """Ends the state of a failure when something can be written."""
+        try:
+            self._watched(touch)
+        except DiskBroken:
+            raise
+        except StorageError:
+            return  # told as before; nobody's append has failed
+        self._failure = ""
 
     def _store_ends(
         self,
@@ -156,7 +183,7 @@ class DiskRoom:
         appends: Sequence[Append],
     ) -> list[CommitResult]:
         """Each append that begins nothing; the others are refused one by one."""
-        begins = [any(isinstance(e, _BEGINNINGS) for e in append.events) for append in appends]
+        begins = [_begins(append.events) for append in appends]
         stored = iter(store([a for a, new in zip(appends, begins, strict=True) if not new]))
         return [self._refusal() if new else next(stored) for new in begins]
 
@@ -184,7 +211,7 @@ class DiskRoom:
             (self._folder / BALLAST_NAME).unlink()
         except OSError:
             return False
-        self._is_given_up = True
+        self._is_given_up, self._made = True, None
         self._looked_at = float("-inf")
         logger.error("the disk is full: nothing begins until there is room, and what runs can end")
         return True
@@ -196,21 +223,37 @@ class DiskRoom:
         if self._folder is None or is_early or now - self._tried_at < LOOK_SECONDS:
             return
         self._tried_at = now
-        if _has_ballast(self._folder):
+        has_ballast = _has_ballast(self._folder, self._made)
+        if has_ballast and not self._is_given_up:
             return
         space = self._space(self._folder)
         if space is None:
             self._is_given_up = False  # nobody can tell: the next commit finds out
             return
         if self._is_given_up:
-            has_room = space.free >= _needed(space) + BALLAST_BYTES
+            # One that somebody put back, from a backup, takes its room already.
+            has_room = space.free >= _needed(space) + (0 if has_ballast else BALLAST_BYTES)
         else:
             has_room = space.free >= ROOM_FOR_BALLAST_BYTES
         if has_room:
-            _make_ballast(self._folder)
+            if not has_ballast:
+                self._made = _make_ballast(self._folder)
             if self._is_given_up:
                 self._is_given_up, self._looked_at = False, float("-inf")
                 logger.info("there is room on the disk again: work begins as before")
+
+
+def _begins(events: Sequence[DurableEvent]) -> bool:
+    """Whether something begins with them; an answer, and an input cancelled with them, ends it."""
+    cancelled = {event.input_id for event in events if isinstance(event, InputCancelled)}
+    return any(
+        isinstance(event, _BEGINNINGS)
+        and not (
+            isinstance(event, InputAccepted)
+            and (event.child_id or event.call_id or event.input_id in cancelled)
+        )
+        for event in events
+    )
 
 
 def _needed(space: Space) -> int:
@@ -221,15 +264,21 @@ def _mebibytes(count: int) -> str:
     return f"{count / 1024**2:.1f}"
 
 
-def _has_ballast(folder: Path) -> bool:
+def _has_ballast(folder: Path, made: int | None) -> bool:
+    """Whether it is there and takes its room: a sparse file gives none back.
+
+    Our own counts, whatever the file system says of it: one that compresses says less.
+    """
     try:
-        return (folder / BALLAST_NAME).lstat().st_size == BALLAST_BYTES
+        found = (folder / BALLAST_NAME).lstat()
     except OSError:
         return False
+    takes_room = found.st_ino == made or found.st_blocks * 512 >= BALLAST_BYTES
+    return found.st_size == BALLAST_BYTES and takes_room
 
 
-def _make_ballast(folder: Path) -> None:
-    """Makes it, or leaves nothing: work goes on without it."""
+def _make_ballast(folder: Path) -> int | None:
+    """Makes it, and returns its inode, or leaves nothing: work goes on without it."""
     path = folder / BALLAST_NAME
     try:
         path.unlink(missing_ok=True)  # half of one, that a crash left
@@ -237,8 +286,10 @@ def _make_ballast(folder: Path) -> None:
         descriptor = os.open(path, flags, 0o600)
         try:
             os.posix_fallocate(descriptor, 0, BALLAST_BYTES)
+            return os.fstat(descriptor).st_ino
         finally:
             os.close(descriptor)
     except (OSError, AttributeError):  # macOS has no posix_fallocate
         with suppress(OSError):
             path.unlink(missing_ok=True)
+        return None

@@ -4,7 +4,8 @@ They go with the sessions. What is removed is found by its name below that one f
 link is followed: a name that leads elsewhere removes nothing there.
 
 A folder is set aside under another name first, under which no session can begin in it; what is left
-under such a name (callboard was killed, a file could not be removed) is tried again by `sweep`.
+under such a name is looked at again by `sweep`: callboard was killed before its sessions were forgotten,
+which puts it back, or a file could not be removed, which is tried again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -87,14 +88,21 @@ class OwnFolders:
         for folder in folders:
             self._rename(folder, back=True)
 
-    def sweep(self) -> None:
-        """Removes all that were set aside, with all that is in them.
+    def sweep(self, named: Collection[str] = ()) -> None:
+        """Removes all that were set aside, with all that is in them, but puts back those in `named`.
 
         Raises:
             StorageError: Something of them is left.
         """
         problem = ""
         for folder in self.left():
+            place = self.place_of(folder)
+            if place in named:
+                try:
+                    self.put_back(place)
+                except StorageError as error:
+                    problem = str(error)
+                continue
             with self._opened(folder) as parent:
                 try:
                     remove_tree(parent, folder.name)
@@ -113,6 +121,10 @@ class OwnFolders:
             return []  # none was made yet
         aside = (name for name in names if name.startswith(_ASIDE))
         return [self.path / name for name in aside if _NAME.fullmatch(name.removeprefix(_ASIDE))]
+
+    def place_of(self, left: Path) -> str:
+        """Where one of `left` was for its sessions."""
+        return str(left.with_name(left.name.removeprefix(_ASIDE)))
 
     def _rename(self, folder: str, *, back: bool) -> None:
         if not self.holds(folder):

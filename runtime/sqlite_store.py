@@ -318,7 +318,8 @@ class _DiskStore(_DiskReader):
         self._writing = trio.CapacityLimiter(1)
 
     async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
-        return await self._write(partial(self.disk.commit, self._ledger.commit, appends))
+        ledger = self._ledger
+        return await self._write(partial(self.disk.commit, ledger.commit, appends, ledger.touch))
 
     async def bring_in(self, events: Sequence[Stored]) -> list[Stored]:
         self.disk.check()

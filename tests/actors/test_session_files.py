@@ -18,10 +18,12 @@ from callboard.runtime.events import (
     InputCancelled,
     MemoryStored,
     SessionCreated,
+    SessionTainted,
     Stored,
     TurnEnded,
     TurnStarted,
 )
+from callboard.runtime.identity import now_ms
 from callboard.runtime.session_file import event_line, head_line
 from callboard.runtime.turn_options import TurnOptions
 
@@ -147,6 +149,17 @@ async def test_the_largest_numbers_of_a_file_are_harmless(tmp_path: Path) -> Non
         new_id = await keeping_of(runtime).import_lines(lines, str(tmp_path))
         session = await runtime.get_session(new_id)
         assert await session.run("Go on.") == "Here."
+
+
+async def test_an_import_is_used_now_however_old_it_is(tmp_path: Path) -> None:
+    """Also one that needs no closing, as it was imported before: else it is idle from the start."""
+    began = now_ms()
+    lines = lines_of(BEGUN[0], SessionTainted(source="import"))
+    async with callboard.open_runtime(model=callboard.ScriptedModel([])) as runtime:
+        new_id = await keeping_of(runtime).import_lines(lines, str(tmp_path))
+        row = await runtime.store.session(new_id)
+        assert row is not None
+        assert row.updated_at_ms >= began
 
 
 async def test_times_of_a_file_lie_in_the_past(tmp_path: Path) -> None:

@@ -15,9 +15,16 @@ from callboard.config.settings import Settings
 from callboard.embedded import host_of
 from callboard.providers.script import reply
 from callboard.reconfiguring import reconfigure
-from callboard.runtime.errors import StoreLimitReached
-from callboard.runtime.events import ApprovalAsked
-from callboard.runtime.identity import now_ms
+from callboard.runtime.errors import ConflictError, StoreLimitReached
+from callboard.runtime.events import (
+    ApprovalAsked,
+    DurableEvent,
+    SessionCreated,
+    SessionDeleted,
+    SessionRestored,
+)
+from callboard.runtime.identity import new_id, now_ms
+from callboard.runtime.messages import AppendEvents
 
 MIB = 1024 * 1024
 
@@ -138,3 +145,70 @@ async def test_the_limits_hold_as_soon_as_they_are_read_again() -> None:
         assert (await runtime.status()).storage_warning
         await reconfigure(host_of(runtime), Settings())
         await runtime.create_session()
+
+
+async def appended(runtime: callboard.Runtime, session_id: str, event: DurableEvent) -> None:
+    await host_of(runtime).journal.ask(AppendEvents(session_id=session_id, events=(event,)))
+
+
+async def child_of(runtime: callboard.Runtime, parent: callboard.Session) -> str:
+    child = new_id("session")
+    created = SessionCreated(agent="general", workspace="/", parent_id=parent.session_id)
+    await appended(runtime, child, created)
+    return child
+
+
+async def test_a_session_is_not_restored_below_one_that_stays_deleted() -> None:
+    async with opened() as runtime:
+        keeping = host_of(runtime).keeping
+        parent = await runtime.create_session()
+        child = await child_of(runtime, parent)
+        await parent.delete()
+        with pytest.raises(ConflictError, match=f"is below {parent.session_id}"):
+            await keeping.restore([child])
+        assert set(await keeping.restore([child, parent.session_id])) == {
+            child,
+            parent.session_id,
+        }
+
+
+async def test_what_can_t_be_purged_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that is deleted, with one below it that is not: an older callboard let that be."""
+    monkeypatch.setattr("callboard.actors.session_pruning.STEP_SESSIONS", 1)
+    async with opened(max_store_mib=1) as runtime:
+        pruning, store = host_of(runtime).pruning, runtime.store
+        mixed = await runtime.create_session()
+        child = await child_of(runtime, mixed)
+        await mixed.delete()
+        await appended(runtime, child, SessionRestored())
+        first, second = await runtime.create_session(), await runtime.create_session()
+        await first.delete()
+        later(monkeypatch, 1)
+        await appended(runtime, second.session_id, SessionDeleted())
+        assert await pruning._purge_oldest()
+        assert await store.session(first.session_id) is None
+        assert await store.session(second.session_id) is not None
+        await host_of(runtime).keeping.purge_expired(-1)
+        assert await store.session(second.session_id) is None
+        assert await store.session(mixed.session_id) is not None
+        assert await store.session(child) is not None
+
+
+async def test_idle_sessions_are_found_behind_a_page_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("callboard.actors.session_pruning.MAX_BATCH", 1)
+    async with opened(keep_idle_days=1) as runtime:
+        for _ in range(2):
+            await runtime.create_session()
+        waits = await runtime.create_session()
+        pruning = host_of(runtime).pruning
+        is_idle = pruning._is_idle
+
+        async def is_idle_but(session_id: str, before_ms: int) -> bool:
+            return session_id != waits.session_id and await is_idle(session_id, before_ms)
+
+        monkeypatch.setattr(pruning, "_is_idle", is_idle_but)
+        later(monkeypatch, 2)
+        await pruning.look()
+        assert await ids(runtime) == {waits.session_id}

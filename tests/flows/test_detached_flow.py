@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -13,9 +14,14 @@ from killed import killed_when_ready, say_ready
 from stage import check_records, on_both_stores, play, read_result
 
 import callboard
+from callboard.actors import detached
 from callboard.config.settings import Limits, Settings
+from callboard.embedded import host_of
 from callboard.providers.script import fail, reply, stall
+from callboard.runtime import disk_room
 from callboard.runtime.definitions import InputSource
+from callboard.runtime.disk_room import DiskRoom, Space
+from callboard.runtime.errors import StorageFull
 from callboard.runtime.events import (
     DurableEvent,
     InputAccepted,
@@ -24,8 +30,9 @@ from callboard.runtime.events import (
     TurnEnded,
 )
 from callboard.runtime.sqlite_store import open_reader
-from callboard.runtime.store import StoreReader
+from callboard.runtime.store import Append, CommitResult, StoreReader
 
+GIBIBYTE = 1024**3
 AWAY = task("Look.", wait=False)
 
 
@@ -67,6 +74,52 @@ async def test_the_answer_starts_a_turn_by_itself(tmp_path: Path, store: str) ->
         assert late.text.endswith('no request of a person:\n"I looked."')
         assert (await below(runtime, session))[0].is_detached is False
         await check_records(runtime)
+        cast.parts["Go."].assert_complete()
+
+
+@pytest.mark.parametrize("stores_ends", [True, False])
+async def test_on_a_full_disk_it_comes_as_soon_as_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stores_ends: bool
+) -> None:
+    monkeypatch.setattr(detached, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(disk_room, "LOOK_SECONDS", 0.0)
+    free = GIBIBYTE
+    refused = trio.Event()
+
+    @callboard.tool(tier="read_only")
+    async def fill() -> str:
+        """Fills the disk."""
+        nonlocal free
+        await trio.lowlevel.checkpoint()
+        free = 0
+        return "full"
+
+    steps = [*part(AWAY), reply("Heard.")]
+    cast = Cast({"Go.": steps, "Look.": part(("fill", {}), last="I looked.")})
+    async with open_cast(tmp_path, cast, tools=[fill]) as runtime:
+        store = host_of(runtime).plan.store
+        commit = store.commit
+
+        async def commit_with_room(appends: Sequence[Append]) -> list[CommitResult]:
+            late = [e for a in appends for e in a.events if isinstance(e, InputAccepted)]
+            if late and free == 0:
+                refused.set()
+                if not stores_ends:
+                    raise StorageFull("full")
+            return await commit(appends)
+
+        monkeypatch.setattr(store, "commit", commit_with_room)
+        store.disk = DiskRoom(tmp_path, lambda _: Space(free, GIBIBYTE))
+        session = await runtime.create_session()
+        assert (await play(session, "Go.")).text == "Done."
+        with trio.fail_after(30):
+            await refused.wait()
+        await trio.sleep(0.05)
+        assert len(await late_of(store, session.session_id)) == stores_ends
+        assert len(cast.parts["Go."].requests) == 2
+        free = GIBIBYTE
+        await ended(store, session.session_id, 2)
+        assert len(await late_of(store, session.session_id)) == 1
         cast.parts["Go."].assert_complete()
 
 

@@ -14,7 +14,8 @@ from stage import play, read_result
 import callboard
 from callboard.cli.doctor_left import left_finding
 from callboard.providers.script import reply
-from callboard.tools.sandbox.left_stubs import FILE_NAME, LeftStubs
+from callboard.tools.sandbox.left_stubs import FILE_NAME, LeftStubs, left_stubs
+from callboard.tools.sandbox.protected import Protection
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +86,21 @@ async def test_what_a_program_uses_is_not_removed_and_nothing_is_left_in_order(
         assert left_finding(data, is_in_use=True).state == "good"
         assert (work / ".git").is_dir()
     assert os.listdir(work) == []
+
+
+def test_what_keeps_git_from_a_broken_repository_is_found(tmp_path: Path) -> None:
+    """For root that is `commondir`, too: a folder at the top, and a file in `.git`."""
+    work = tmp_path / "work"
+    (work / ".git").mkdir(parents=True)
+    (work / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    protection = Protection(str(work))
+    (tmp_path / FILE_NAME).write_bytes(os.fsencode(work) + b"\0")
+    made = {path for how, path in protection.mounts if how == "--ro-bind"}
+    assert str(work / "refs") in made
+    assert (str(work / "commondir") in made) == (os.geteuid() == 0)
+    assert set(left_stubs(tmp_path)) == made
+    protection.close()
+    assert os.listdir(work) == [".git"]
 
 
 async def test_what_is_noted_may_be_anything(tmp_path: Path) -> None:

@@ -16,7 +16,14 @@ from waits import until
 
 import callboard
 from callboard.client import Client
-from callboard.runtime.errors import ConflictError, NotFoundError, StorageError, ValidationError
+from callboard.embedded import host_of
+from callboard.runtime.errors import (
+    ConflictError,
+    NotFoundError,
+    StorageError,
+    StorageFull,
+    ValidationError,
+)
 from callboard.runtime.own_folders import OwnFolders
 from callboard.runtime.wire.workspaces import Root, Roots
 
@@ -183,3 +190,76 @@ async def test_what_a_killed_purge_left_is_removed_by_the_next_start(tmp_path: P
     async with open_kept(tmp_path, MODEL):
         with trio.fail_after(PATIENCE):
             await until(lambda: not folders.left())
+
+
+async def test_a_purge_that_fails_leaves_the_session_its_folder_and_its_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_kept(tmp_path, MODEL) as daemon, open_client(daemon) as client:
+        host = host_of(daemon.runtime)
+        session = await client.create_session()
+        kept = Path(session.workspace) / "kept.txt"
+        kept.write_text("kept")
+        versions = tmp_path / "data" / "callboard.versions" / f"{session.session_id}.log"
+        versions.parent.mkdir(exist_ok=True)
+        versions.touch()
+        await client.delete_sessions([session.session_id])
+
+        async def fails(*args: Any) -> Any:
+            raise StorageFull("no room")
+
+        with monkeypatch.context() as full:
+            full.setattr(type(host.plan.store), "purge", fails)
+            with pytest.raises(StorageFull):
+                await host.keeping.purge([session.session_id])
+        await host.pruning.look()
+        assert kept.read_text() == "kept"
+        assert versions.exists()
+        await host.keeping.purge([session.session_id])
+        assert not kept.parent.exists()
+        assert not versions.exists()
+
+
+async def test_a_sweep_puts_back_what_a_session_still_names(tmp_path: Path) -> None:
+    """A purge that was killed between the folder and the record."""
+    async with open_kept(tmp_path, MODEL) as daemon, open_client(daemon) as client:
+        session = await client.create_session()
+        kept = Path(session.workspace) / "kept.txt"
+        kept.write_text("kept")
+        folders = host_of(daemon.runtime).plan.folders
+        nobodys = folders.make()
+        folders.set_aside(session.workspace)
+        folders.set_aside(str(nobodys))
+        await host_of(daemon.runtime).pruning.look()
+        assert kept.read_text() == "kept"
+        assert folders.left() == []
+        assert not nobodys.exists()
+
+
+async def test_a_purge_whose_client_goes_away_ends_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_kept(tmp_path, MODEL) as daemon, open_client(daemon) as client:
+        host = host_of(daemon.runtime)
+        session = await client.create_session()
+        folders = host.plan.folders
+        versions = tmp_path / "data" / "callboard.versions" / f"{session.session_id}.log"
+        versions.parent.mkdir(exist_ok=True)
+        versions.touch()
+        await client.delete_sessions([session.session_id])
+        kind, gone = type(host.plan.store), trio.CancelScope()
+        purge_records = kind.purge
+
+        async def purge_late(*args: Any) -> Any:
+            gone.cancel()
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            return await purge_records(*args)
+
+        monkeypatch.setattr(kind, "purge", purge_late)
+        with gone:
+            await host.keeping.purge([session.session_id])
+        await host.pruning.look()
+        assert await host.plan.store.session(session.session_id) is None
+        assert not is_there(Path(session.workspace))
+        assert folders.left() == []
+        assert not versions.exists()

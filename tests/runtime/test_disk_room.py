@@ -25,6 +25,7 @@ from callboard.runtime.events import (
     CallStarted,
     DurableEvent,
     InputAccepted,
+    InputCancelled,
     SessionCreated,
     SessionDeleted,
     TurnEnded,
@@ -137,6 +138,46 @@ def test_it_is_given_up_for_what_ends_and_nothing_begins(scene: Scene) -> None:
         scene.room.check()
 
 
+@pytest.mark.parametrize(
+    "events",
+    [
+        (InputAccepted(input_id="i", text="Late.", call_id="c"),),
+        (InputAccepted(input_id="i", text="Late.", child_id="s2"),),
+        (InputAccepted(input_id="i", text="Late."), InputCancelled(input_id="i", reason="r")),
+    ],
+)
+def test_an_answer_and_an_input_that_is_cancelled_at_once_are_ends(
+    scene: Scene, events: tuple[DurableEvent, ...]
+) -> None:
+    scene.free = 0
+    begun = InputAccepted(input_id="j", text="Hello.")
+    stored, *refused = scene.room.commit(
+        scene.store, [Append("s1", events), Append("s1", (begun,)), Append("s1", (*events, begun))]
+    )
+    assert stored == ()
+    assert [type(each) for each in refused] == [StorageFailed] * 2
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_a_ballast_that_somebody_puts_back_ends_the_state(scene: Scene, is_sparse: bool) -> None:
+    scene.free = 0
+    scene.commit(DELETED)
+    path = scene.folder / BALLAST_NAME
+    path.touch()
+    if is_sparse:
+        os.truncate(path, BALLAST_BYTES)
+    else:
+        path.write_bytes(b"x" * BALLAST_BYTES)
+    scene.later()
+    scene.free = NEEDED_BYTES + BALLAST_BYTES * is_sparse - 1
+    (refused,) = scene.commit(CREATED)
+    assert isinstance(refused, StorageFailed)
+    scene.later()
+    scene.free += 1
+    assert scene.commit(CREATED) == [()]
+    assert path.stat().st_blocks * 512 >= BALLAST_BYTES
+
+
 def test_a_removal_is_done_in_its_place(scene: Scene) -> None:
     scene.free = 0
 
@@ -204,6 +245,42 @@ def test_a_disk_that_fails_is_a_problem_until_something_is_written(scene: Scene)
     assert scene.room.problem() == "the disk failed"
     scene.commit(DELETED)
     assert scene.room.problem() == ""
+
+
+def test_a_failure_ends_with_a_removal_that_is_done(scene: Scene) -> None:
+    scene.error = StorageError("the disk failed")
+    with pytest.raises(StorageError):
+        scene.room.removing(lambda: scene.store([]))
+    assert scene.room.problem() == "the disk failed"
+    scene.error = None
+    scene.room.removing(lambda: scene.store([]))
+    assert scene.room.problem() == ""
+
+
+def test_a_heartbeat_finds_out_whether_a_failure_has_passed(scene: Scene) -> None:
+    touched: list[str] = []
+
+    def beat() -> None:
+        def touch() -> None:
+            touched.append("")
+            if scene.error is not None:
+                raise scene.error
+
+        assert scene.room.commit(lambda _: [()], [Append("", ())], touch) == [()]
+
+    beat()
+    assert not touched  # nothing has failed: nothing is written
+    scene.error = StorageError("the disk failed")
+    with pytest.raises(StorageError):
+        scene.room.removing(lambda: scene.store([]))
+    beat()
+    assert scene.room.problem() == "the disk failed"
+    scene.error = DiskBroken("the disk kept nothing")
+    with pytest.raises(DiskBroken):
+        beat()
+    scene.error = None
+    beat()
+    assert (scene.room.problem(), len(touched)) == ("", 3)
 
 
 def test_memory_and_what_nobody_knows_are_never_full(tmp_path: Path) -> None:

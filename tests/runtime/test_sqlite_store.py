@@ -147,6 +147,27 @@ async def test_a_newer_file_with_its_log_is_refused_and_both_are_untouched(tmp_p
         assert after[name] == before[name]
 
 
+async def test_a_heartbeat_writes_after_a_failure_and_ends_it(tmp_path: Path) -> None:
+    def fail() -> None:
+        raise StorageError("the disk failed")
+
+    store = await open_disk_store(tmp_path)
+    log = tmp_path / "callboard.db-wal"
+
+    async def written() -> int:
+        before = log.stat().st_size
+        await store.commit([Append("", ())])
+        return log.stat().st_size - before
+
+    await store.commit([Append("s1", (SessionCreated(agent="general", workspace="/w"),))])
+    assert await written() == 0
+    with pytest.raises(StorageError):
+        store.disk.removing(fail)
+    assert await written() > 0
+    assert store.disk.problem() == ""
+    await store.aclose()
+
+
 def test_the_writer_syncs_every_commit(tmp_path: Path) -> None:
     connection = open_writer(tmp_path)
     assert connection.pragma("synchronous") == 2  # FULL

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,3 +93,54 @@ def test_what_can_not_be_removed_keeps_nothing_else(tmp_path: Path) -> None:
         assert os.listdir(tmp_path / "gone") == ["theirs"]
         remove_tree(parent, "gone")
     assert os.listdir(tmp_path) == []
+
+
+MOUNTING = """
+import os, subprocess, sys
+from callboard.runtime.tree_removal import remove_tree
+
+top, precious = sys.argv[1:]
+for place in ("gone/mounted", "gone/sub/mounted", "alone"):
+    command = ["mount", "--bind", precious, os.path.join(top, place)]
+    if subprocess.run(command, capture_output=True).returncode:
+        sys.exit(77)
+parent = os.open(top, os.O_RDONLY)
+for name in ("gone", "alone"):
+    try:
+        remove_tree(parent, name)
+    except OSError as error:
+        print(error.errno, *sorted(os.listdir(os.path.join(top, name))))
+for folder in (".", "gone/mounted", "gone/sub", "gone/sub/mounted"):
+    print(*sorted(os.listdir(os.path.join(top, folder))))
+"""
+
+
+def test_what_is_mounted_in_it_stays_and_keeps_nothing_else(tmp_path: Path) -> None:
+    top, precious = tmp_path / "top", tmp_path / "precious"
+    for folder in ("gone/mounted", "gone/sub/mounted", "alone"):
+        (top / folder).mkdir(parents=True)
+    for number in range(10):
+        (top / "gone" / "sub" / f"beside{number}" / "in").mkdir(parents=True)
+    (precious / "folder").mkdir(parents=True)
+    (precious / "file").write_text("kept")
+    precious.chmod(0o500)
+    if sys.platform != "linux" or (unshare := shutil.which("unshare")) is None:
+        pytest.skip("mounts of its own need Linux's unshare")
+    command = [unshare, "--user", "--map-root-user", "--mount"]
+    command += [sys.executable, "-c", MOUNTING, str(top), str(precious)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip("nothing can be mounted here")
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        f"{errno.EBUSY} mounted sub",
+        f"{errno.EBUSY} file folder",
+        "alone gone",
+        "file folder",
+        "mounted",
+        "file folder",
+    ]
+    assert precious.stat().st_mode & 0o777 == 0o500
+    with opened(top) as parent:  # the control: without the mounts it goes
+        remove_tree(parent, "gone")
+    assert os.listdir(top) == ["alone"]

@@ -90,7 +90,7 @@ class _Search(Protection):
             self.found[path] = content
 
     def _keep_from_being_repository(self, workspace: str) -> None:
-        for name in (*BARE_REPOSITORY, *IN_GIT):
+        for name in (*BARE_REPOSITORY, *IN_GIT, COMMON_DIR):
             self._seal(os.path.join(workspace, name))
         self._seal(os.path.join(workspace, COMMON_DIR), OWN_COMMON_DIR)
 

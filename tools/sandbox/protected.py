@@ -91,7 +91,13 @@ class Protection:
             path = os.path.join(workspace, name)
             if _kind(path) == "missing" or is_stub(path):
                 self._keep_away(path)
-                return
+                if not self._is_mounted or not _is_roots_repository(workspace):
+                    return
+                common = os.path.join(workspace, COMMON_DIR)
+                if _kind(common) != "file":
+                    self._seal(common)
+                    return
+                break
         for name in IN_GIT:
             self._seal(os.path.join(workspace, name))
         self._seal(os.path.join(workspace, COMMON_DIR), OWN_COMMON_DIR)
@@ -159,10 +165,18 @@ def _kept_away(workspace: str) -> tuple[str, ...]:
     Root enters a closed folder too, but git takes nothing whose HEAD is a folder. Where there is a
     `.git`, that would make "HEAD" ambiguous to git itself.
     """
+    if os.geteuid() != 0 or _is_roots_repository(workspace):
+        return BARE_REPOSITORY
+    return BARE_REPOSITORY[::-1]
+
+
+def _is_roots_repository(workspace: str) -> bool:
+    """Whether root, who enters what is kept away, may find a `.git` broken, and look beside it.
+
+    A folder `commondir` is where git gives up then: it reads no settings without that file.
+    """
     git = os.path.join(workspace, ".git")
-    if os.geteuid() == 0 and (_kind(git) == "missing" or is_stub(git)):
-        return BARE_REPOSITORY[::-1]
-    return BARE_REPOSITORY
+    return os.geteuid() == 0 and _kind(git) != "missing" and not is_stub(git)
 
 
 def _unprotectable(path: str) -> ToolFailure:
