@@ -18,10 +18,11 @@ from typing import Self
 
 import msgspec
 
+from ..runtime.durability import sync_path
 from ..runtime.errors import StorageError
 from ..runtime.redaction import redactor
 from ..runtime.secrets import Secret
-from .private_file import MODE, make_private_folder, read_private, sync_folder
+from .private_file import MODE, make_private_folder, read_private
 
 FILE_NAME = "daemon.json"
 MAX_FILE_BYTES = 64 * 1024
@@ -119,7 +120,7 @@ class DaemonFile:
             self._descriptor = _held_file(temporary, msgspec.json.encode(written))
             # Held before it has its name: nobody ever reads one that looks dead.
             temporary.replace(self.path)
-            sync_folder(self.path.parent)
+            sync_path(self.path.parent)
         except OSError as error:
             temporary.unlink(missing_ok=True)
             self._release()

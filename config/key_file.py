@@ -14,9 +14,10 @@ from pathlib import Path
 
 import apsw
 
+from ..runtime.durability import sync_path
 from ..runtime.errors import StorageError
 from ..runtime.ledger import storage_error
-from .private_file import MODE, sync_folder
+from .private_file import MODE
 
 KEYS_NAME = "keys.db"
 
@@ -71,7 +72,7 @@ def make_key_file(path: Path, store_id: str) -> None:
             connection.execute("insert into store values (?, null)", (store_id,))
             connection.execute("commit")
         new.rename(path)
-        sync_folder(path.parent)
+        sync_path(path.parent)
     except apsw.Error as error:
         raise storage_error(str(path), error) from error
     except OSError as error:

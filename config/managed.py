@@ -13,10 +13,11 @@ from typing import Any
 
 import msgspec
 
+from ..runtime.durability import sync_path
 from ..runtime.errors import NotFoundError, StorageError, ValidationError
 from .file_lock import locked
 from .files import MANAGED_NAME, MAX_FILE_BYTES, NAME, RESERVED_PROVIDERS, read_managed
-from .private_file import make_private_folder, sync_folder, write_private
+from .private_file import make_private_folder, write_private
 from .settings import ManagedSettings, ProviderSettings
 
 LOCK_NAME = "managed.lock"
@@ -139,7 +140,7 @@ def put_back(folder: Path, *, written: bytes | None, before: bytes | None) -> bo
             return False
         if before is None:
             path.unlink(missing_ok=True)
-            sync_folder(folder)
+            sync_path(folder)
         else:
             write_private(path, before, replace=True)
     return True

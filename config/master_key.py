@@ -17,9 +17,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from ..runtime.durability import sync_path
 from ..runtime.errors import AuthError, StorageError
 from .key_crypto import MasterKey
-from .private_file import make_private_folder, read_private, sync_folder, write_private
+from .private_file import make_private_folder, read_private, write_private
 from .settings import MasterSource
 
 MAX_FILE_BYTES = 256
@@ -95,7 +96,7 @@ class FilePlace:
         """See `KeyPlace`."""
         try:
             self._next.replace(self._path)
-            sync_folder(self._folder)
+            sync_path(self._folder)
         except OSError as error:
             raise StorageError(
                 f"{self._next} can't take the place of {self._path}: {error.strerror}. The stored "

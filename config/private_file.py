@@ -8,6 +8,7 @@ import secrets
 import stat
 from pathlib import Path
 
+from ..runtime.durability import sync_path
 from ..runtime.errors import StorageError, StorageFull
 from ..runtime.private_folder import check_folder, make_folders
 
@@ -70,20 +71,11 @@ def write_private(path: Path, data: bytes, *, replace: bool) -> None:
                 os.link(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
-        sync_folder(path.parent)
+        sync_path(path.parent)
     except FileExistsError:
         raise
     except OSError as error:
         raise _error(path, error, "written") from error
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes what was renamed in a folder survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -21,6 +21,7 @@ import trio
 
 from .backup_versions import add_versions, forget_restored, take_out_versions
 from .data_lock import DataLock
+from .durability import sync_path
 from .errors import ConflictError, NotFoundError, StorageError
 from .identity import new_id
 from .ledger import storage_error
@@ -111,7 +112,7 @@ def _restore(folder: Path, backup: Path) -> Path | None:
             connection.pragma("journal_mode", "wal")
         finally:
             connection.close()
-        _sync(new)
+        sync_path(new)
         kept = _set_aside(folder, path)
         stem = kept.stem if kept is not None else new_id("callboard.before")  # a store was missing
         begin_restore(folder, Restoring(stem, has_versions))
@@ -213,9 +214,9 @@ def _new_file(target: Path) -> Generator[Path]:
         _forget(partial)
         os.close(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         yield partial
-        _sync(partial)
+        sync_path(partial)
         partial.replace(target)
-        _sync(target.parent)
+        sync_path(target.parent)
     except OSError as error:
         _forget(partial)
         target.unlink(missing_ok=True)
@@ -229,14 +230,6 @@ def _new_file(target: Path) -> Generator[Path]:
 def _forget(path: Path) -> None:
     for suffix in ("", "-journal", *_SIDE_FILES):
         Path(f"{path}{suffix}").unlink(missing_ok=True)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _check_cancelled() -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 import apsw
 import trio
 
+from .durability import sync_path
 from .errors import StorageError
 from .restoring import RESTORED
 from .version_log import CHUNK_BYTES, FOLDER, has_whole_head
@@ -94,7 +95,7 @@ def take_out_versions(connection: apsw.Connection, folder: Path) -> bool:
         _append(new / name, data)
         trio.from_thread.check_cancelled()
     for path in (*new.iterdir(), new):
-        _sync(path)
+        sync_path(path)
     connection.execute(f"drop table {_TABLE}")
     connection.execute("vacuum")  # else the store was as large as both for good
     return True
@@ -112,13 +113,5 @@ def _append(path: Path, data: bytes) -> None:
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(descriptor, rest) :]
-    finally:
-        os.close(descriptor)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
     finally:
         os.close(descriptor)

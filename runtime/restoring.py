@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from .durability import sync_path
 from .errors import StorageError
 from .version_log import FOLDER
 
@@ -82,7 +83,7 @@ def finish_restore(folder: Path, store: Path) -> None:
 
 
 def _finish(folder: Path, store: Path, restoring: Restoring) -> None:
-    _sync(folder)
+    sync_path(folder)
     new, stem = folder / NEW_NAME, folder / restoring.stem
     if os.path.lexists(new):
         _put_versions(folder, Path(f"{stem}.versions-before"), restoring.has_versions)
@@ -90,11 +91,11 @@ def _finish(folder: Path, store: Path, restoring: Restoring) -> None:
             side = Path(f"{store}{suffix}")
             if os.path.lexists(side):
                 os.rename(side, f"{stem}.db{suffix}")
-        _sync(folder)
+        sync_path(folder)
         os.replace(new, store)
-        _sync(folder)
+        sync_path(folder)
     os.unlink(folder / NOTE)
-    _sync(folder)
+    sync_path(folder)
 
 
 def _put_versions(folder: Path, before: Path, has_versions: bool) -> None:
@@ -116,11 +117,3 @@ def _unfinished(folder: Path, error: OSError) -> StorageError:
         f"{error.strerror or error}. Nothing is lost: mend that, and start callboard or restore the "
         "backup again, which goes on with it."
     )
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

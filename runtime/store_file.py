@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import apsw
 
+from .durability import sync_path
 from .errors import NotFoundError, StorageError, StorageFull
 from .ledger import storage_error
 from .migrations import MIGRATIONS, check_version, migrate
@@ -187,11 +188,7 @@ def _make(folder: Path, path: Path) -> None:
     except BaseException:
         _remove(new)
         raise
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_path(folder)
 
 
 def _remove(path: Path) -> None:

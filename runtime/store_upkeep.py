@@ -14,6 +14,7 @@ import msgspec
 
 from .backup_versions import add_versions
 from .data_lock import DataLock
+from .durability import sync_path
 from .errors import StorageError
 from .ledger import storage_error
 from .migrations import MIGRATIONS
@@ -132,19 +133,11 @@ def _copy(folder: Path, target: Path) -> None:
             add_versions(copied, folder)
         finally:
             copied.close()
-        _sync(target)
-        _sync(target.parent)
+        sync_path(target)
+        sync_path(target.parent)
     except BaseException:
         target.unlink(missing_ok=True)
         raise
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _checked(folder: Path) -> None:

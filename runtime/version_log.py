@@ -21,6 +21,7 @@ from weakref import WeakValueDictionary, finalize
 
 import msgspec
 
+from .durability import sync_path
 from .errors import StorageError, StorageFull
 from .file_versions import (
     MAX_MEMORY_BYTES,
@@ -159,7 +160,7 @@ class VersionLog:
         try:
             if is_fresh:
                 with _failures():
-                    _sync_folder(self._path.parent)
+                    sync_path(self._path.parent)
             yield fd
         finally:
             os.close(fd)
@@ -348,11 +349,3 @@ def _failures() -> Generator[None]:
     except OSError as error:
         kind = StorageFull if error.errno in {errno.ENOSPC, errno.EDQUOT} else StorageError
         raise kind(f"The log of file versions can't be written ({error.strerror}).") from error
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -17,11 +17,11 @@ CALLS = (
 )
 
 
-@pytest.fixture
-async def command(tmp_path: Path) -> Command:
-    command = Command(tmp_path)
+async def changed(folder: Path, *calls: tuple[str, dict[str, str]]) -> Command:
+    """A home with a session that made these calls."""
+    command = Command(folder)
     (command.workspace / "a.txt").write_text("first")
-    steps = [*(reply(calls=[call]) for call in CALLS), reply("Ok.")]
+    steps = [*(reply(calls=[call]) for call in calls), reply("Ok.")]
     async with callboard.open_runtime(
         model=callboard.ScriptedModel(steps),
         workspace=command.workspace,
@@ -31,6 +31,11 @@ async def command(tmp_path: Path) -> Command:
     ) as runtime:
         await (await runtime.create_session()).run("Write.")
     return command
+
+
+@pytest.fixture
+async def command(tmp_path: Path) -> Command:
+    return await changed(tmp_path, *CALLS)
 
 
 def contents(command: Command) -> dict[str, str]:
@@ -131,17 +136,8 @@ async def test_a_session_that_changed_nothing_names_the_one_that_was_meant(
 
 async def test_a_list_says_what_programs_changed_that_can_not_be_undone(tmp_path: Path) -> None:
     needs_sandbox()
-    command = Command(tmp_path)
-    calls = (CALLS[0], ("run_code", {"language": "bash", "code": "echo > by-program"}))
-    steps = [*(reply(calls=[call]) for call in calls), reply("Ok.")]
-    async with callboard.open_runtime(
-        model=callboard.ScriptedModel(steps),
-        workspace=command.workspace,
-        data=command.home / "data",
-        environ={},
-        on_approval="allow",
-    ) as runtime:
-        await (await runtime.create_session()).run("Write.")
+    program = ("run_code", {"language": "bash", "code": "echo > by-program"})
+    command = await changed(tmp_path, CALLS[0], program)
     listed = await command("undo", "last", "--list")
     assert listed.code == 0
     by_tool, by_program = listed.out.splitlines()

@@ -11,6 +11,7 @@ from daemon_scene import Daemon, RawClient, open_client, open_daemon, open_raw
 from msgspec import inspect
 from raw_door import answer_to, handshake, head_of, upgrade
 from trio_websocket import ConnectionClosed
+from type_examples import example
 
 import callboard
 from callboard.gateway.methods import Method, MethodTable
@@ -59,33 +60,6 @@ def fields_of(method: Method) -> tuple[inspect.Field, ...]:
 def required(method: Method) -> dict[str, Any]:
     """The least that it takes."""
     return {each.encode_name: example(each.type) for each in fields_of(method) if each.required}
-
-
-def example(kind: inspect.Type) -> Any:
-    """Some value of a type."""
-    match kind:
-        case inspect.StrType():
-            return "x"
-        case inspect.IntType():
-            return 1
-        case inspect.FloatType():
-            return 1.0
-        case inspect.BoolType():
-            return True
-        case inspect.LiteralType():
-            return kind.values[0]
-        case inspect.EnumType():
-            return next(iter(kind.cls)).value
-        case inspect.UnionType():
-            return example(kind.types[0])
-        case inspect.ListType() | inspect.VarTupleType() | inspect.SetType():
-            return [example(kind.item_type)]
-        case inspect.StructType():
-            return {each.encode_name: example(each.type) for each in kind.fields if each.required}
-        case inspect.NoneType():
-            return None
-        case _:
-            raise AssertionError(f"give an example of {kind}")
 
 
 async def error_of(raw: RawClient, method: str, params: object) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import trio
 from daemon_scene import RawClient, open_daemon, open_raw
 from msgspec import inspect
 from raw_door import PATIENCE
+from type_examples import example
 
 from callboard.gateway.methods import Method
 from callboard.gateway.table import all_methods
@@ -42,29 +43,6 @@ def places(kind: inspect.Type, right: Any) -> Iterator[tuple[inspect.Type, Any]]
                     yield inner, lambda value, n=name, put=put: {**right, n: put(value)}
         case _:
             return
-
-
-def example(kind: inspect.Type) -> Any:
-    """The least value of a type."""
-    match kind:
-        case inspect.StrType() | inspect.BytesType():
-            return ""
-        case inspect.IntType() | inspect.FloatType():
-            return 1
-        case inspect.BoolType():
-            return False
-        case inspect.LiteralType():
-            return kind.values[0]
-        case inspect.EnumType():
-            return next(iter(kind.cls)).value
-        case inspect.UnionType():
-            return example(kind.types[0])
-        case inspect.VarTupleType() | inspect.ListType() | inspect.SetType():
-            return []
-        case inspect.StructType():
-            return {each.encode_name: example(each.type) for each in kind.fields if each.required}
-        case _:
-            return None
 
 
 def foreign(method: Method, session_id: str) -> Iterator[Any]:
