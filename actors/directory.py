@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import assert_never
 
 import trio
+import trio.lowlevel
 
 from ..runtime.errors import ActorStopped, CallboardError, StorageError
 from ..runtime.identity import new_id
-from ..runtime.mailbox import Mailbox
+from ..runtime.kernel.activity import Activity
+from ..runtime.kernel.mailbox import Mailbox
+from ..runtime.kernel.supervisor import Supervisor
 from ..runtime.messages import (
     AppendEvents,
     CancelTurn,
@@ -26,11 +30,73 @@ from ..runtime.messages import (
     WakeSession,
 )
 from ..runtime.redaction import redacting_logger
-from ..runtime.supervisor import Supervisor
-from .session import MAILBOX_CAPACITY as SESSION_CAPACITY
-from .session import Session
-from .session_services import SessionServices
-from .waking import Waking
+from .services import SessionServices
+from .session.session import MAILBOX_CAPACITY as SESSION_CAPACITY
+from .session.session import Session
+
+MAX_WAKING = 16
+"""Loaded and begun at once: enough to keep a provider busy, and a person's prompt comes between."""
+WAKE_SECONDS = 10.0
+"""Until the next one is woken, however long a turn runs: one may wait for a person, for days."""
+LOOK_SECONDS = 0.05
+"""Between two looks whether a turn has ended: short turns don't wait longer for each other."""
+
+
+class Waking:
+    """The sessions that are due to be woken, in their order, each once.
+
+    Args:
+        load: Hands the message to its session, loading that.
+        activity: Which turns run.
+    """
+
+    def __init__(self, load: Callable[[WakeSession], None], activity: Activity) -> None:
+        self._load = load
+        self._activity = activity
+        self._due: dict[str, None] = {}  # ids of sessions on record, which are as many as those
+        self._more = trio.Event()
+
+    def add(self, session_id: str) -> None:
+        """Wakes it as soon as there is room; once, however often it is asked for until then."""
+        self._due[session_id] = None
+        self._more.set()
+
+    def clear(self) -> None:
+        """Wakes none of those that are due: what waits for them waits on record."""
+        self._due.clear()
+
+    async def serve(self) -> None:
+        """Wakes them until cancelled."""
+        room = trio.Semaphore(MAX_WAKING)
+        async with trio.open_nursery() as nursery:
+            while True:
+                await self._more.wait()
+                self._more = trio.Event()
+                while self._due:
+                    await room.acquire()
+                    session_id = next(iter(self._due), None)
+                    if session_id is None:  # cleared meanwhile
+                        room.release()
+                        break
+                    del self._due[session_id]
+                    nursery.start_soon(self._wake, session_id, room, name=f"wake {session_id}")
+
+    async def _wake(self, session_id: str, room: trio.Semaphore) -> None:
+        try:
+            with trio.move_on_after(WAKE_SECONDS):
+                message = WakeSession(session_id=session_id)
+                self._load(message)
+                try:
+                    await message.reply.wait()
+                except CallboardError:
+                    return  # the session has said why in the log
+                await trio.lowlevel.checkpoint()  # its turn's task begins
+                is_busy = self._activity.is_busy
+                while is_busy(session_id):  # noqa: ASYNC110  # ruff: ignore[async-busy-wait]
+                    await trio.sleep(LOOK_SECONDS)
+        finally:
+            room.release()
+
 
 logger = redacting_logger(__name__)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import trio
 
 from ..runtime.errors import CallboardError, DiskBroken, StorageFull, ValidationError
-from ..runtime.inbox import EventInboxes
-from ..runtime.mailbox import Mailbox
+from ..runtime.kernel.inbox import EventInboxes
+from ..runtime.kernel.mailbox import Mailbox
 from ..runtime.messages import (
     AppendEvents,
     ImportRecords,
@@ -14,7 +14,8 @@ from ..runtime.messages import (
     PurgeRecords,
 )
 from ..runtime.redaction import redacting_logger
-from ..runtime.store import Append, Store
+from ..runtime.store.interface import Store
+from ..runtime.store.rows import Append
 
 logger = redacting_logger(__name__)
 

@@ -31,9 +31,10 @@ from callboard.runtime.events import (
     TurnStarted,
 )
 from callboard.runtime.history import Call
-from callboard.runtime.memory_store import open_memory_store
-from callboard.runtime.sqlite_store import open_disk_store
-from callboard.runtime.store import Append, Store
+from callboard.runtime.store.interface import Store
+from callboard.runtime.store.memory_store import open_memory_store
+from callboard.runtime.store.rows import Append
+from callboard.runtime.store.sqlite_store import open_disk_store
 from callboard.runtime.stream import Usage
 
 SESSION = "session_0123456789abcdefghjk"

@@ -33,7 +33,7 @@ IMPORT_TIMES = 5
 USE = "import callboard; callboard.open_runtime"
 """What a program does; names are imported when they are used."""
 REGISTERING_AFTER = (
-    "import trio, httpx, msgspec, apsw, callboard.tools.tool, callboard.runtime.http, "
+    "import trio, httpx, msgspec, apsw, callboard.tools.tool, callboard.runtime.http.client, "
     "callboard.config.settings"
 )
 HEADER = "| row | figure | floor | callboard | ratio | target | also, callboard |"

@@ -24,14 +24,14 @@ import trio
 import trio_websocket
 
 import callboard
-from callboard.config.credentials import Credentials
-from callboard.config.server_settings import ServerSettings
+from callboard.config.keys.tokens import Credentials
+from callboard.config.sections import ServerSettings
+from callboard.gateway.feeds.frames import update_frame
 from callboard.gateway.gateway import Gateway, open_gateway
-from callboard.gateway.shared_frame import update_frame
 from callboard.providers.provider import Emit, ModelRequest
 from callboard.runtime.events import StreamBatch
 from callboard.runtime.stream import Done, StopReason, TextDelta
-from callboard.runtime.wire.roles import Role
+from callboard.runtime.wire.fields import Role
 
 READERS = Path(__file__).with_name("gateway_readers.py")
 ROWS = ("memory", "events-1", "events-many", "latency", "resume", "connections")

@@ -17,8 +17,9 @@ from pathlib import Path
 import trio
 
 from callboard.runtime.events import InputAccepted, SessionCreated
-from callboard.runtime.sqlite_store import open_disk_store
-from callboard.runtime.store import Append, Store
+from callboard.runtime.store.interface import Store
+from callboard.runtime.store.rows import Append
+from callboard.runtime.store.sqlite_store import open_disk_store
 
 TASKS = 64
 SECONDS = 1.5

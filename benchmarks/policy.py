@@ -14,9 +14,9 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 
-from callboard.config.policy import Policy, PolicyBook, PolicyQuestion
-from callboard.config.policy_rules import Condition, PlacedRule, Rule, Verdict
-from callboard.runtime.definitions import Agent, Tier, ToolDefinition
+from callboard.config.policy.policy import Policy, PolicyBook, PolicyQuestion
+from callboard.config.policy.rules import Condition, PlacedRule, Rule
+from callboard.runtime.definitions import Agent, Tier, ToolDefinition, Verdict
 
 DEFINITION = ToolDefinition(
     name="write_file",

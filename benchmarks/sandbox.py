@@ -17,13 +17,13 @@ from statistics import median
 
 import trio
 
-from callboard.config.sandbox_settings import SandboxSettings
+from callboard.config.sections import SandboxSettings
 from callboard.runtime.processes import Command
-from callboard.tools.sandbox.admission import Gate
-from callboard.tools.sandbox.handover import hand_over
-from callboard.tools.sandbox.protected import Protection
+from callboard.tools.sandbox.box.protected import Protection
+from callboard.tools.sandbox.box.start_gate import Gate
+from callboard.tools.sandbox.running.descriptors import hand_over
 from callboard.tools.sandbox.sandbox import Sandbox
-from callboard.tools.sandbox.second_tier import filter_of
+from callboard.tools.sandbox.tiers.landlock import filter_of
 
 RUNS = 50
 AT_ONCE = 20

@@ -26,8 +26,8 @@ from callboard.runtime.events import (
     TurnStarted,
 )
 from callboard.runtime.history import Text
-from callboard.runtime.sqlite_store import open_disk_store
-from callboard.runtime.store import Append
+from callboard.runtime.store.rows import Append
+from callboard.runtime.store.sqlite_store import open_disk_store
 
 RUNS = 5
 BATCH = 500

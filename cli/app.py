@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import sys
 from collections.abc import Callable, Sequence
@@ -10,35 +11,86 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
-from . import (
-    approval_commands,
-    attach_command,
-    backup_commands,
-    chat_command,
-    daemon_commands,
+from .approvals import commands as approval_commands
+from .chat import commands as attach_command
+from .chat import commands as chat_command
+from .daemon import commands as daemon_commands
+from .daemon import protocol_command
+from .exit_codes import ANSWERED, USAGE
+from .parameters import Config, Data, Json, data_path, named_data_path
+from .policy import commands as policy_commands
+from .run.flags import Manner
+from .run.overrides import Tuning
+from .setup import (
     key_commands,
     memory_commands,
     model_commands,
-    policy_commands,
-    protocol_command,
     provider_commands,
-    replay_command,
-    session_commands,
     skill_commands,
-    store_commands,
     token_commands,
-    undo_command,
 )
-from .command_names import COMMANDS, GROUPS
-from .complaint import complain
-from .exit_codes import ANSWERED, USAGE
-from .likeness import closest
-from .manner import Manner
-from .parameters import Config, Data, Json, data_path, named_data_path
-from .tuning import Tuning
+from .store import session_commands, store_commands
+from .terminal.complaint import complain
+
+GROUPS = frozenset(
+    {
+        "keys",
+        "providers",
+        "models",
+        "policy",
+        "grants",
+        "memory",
+        "session",
+        "skills",
+        "token",
+        "service",
+    }
+)
+"""Those with commands of their own."""
+
+COMMANDS = frozenset(
+    {
+        "run",
+        "chat",
+        "record",
+        "tools",
+        "doctor",
+        "sessions",
+        "show",
+        "usage",
+        "approvals",
+        "approve",
+        "deny",
+        "undo",
+        "attach",
+        "backup",
+        "restore",
+        "replay",
+        "upgrade",
+        "compact",
+        "protocol",
+        "serve",
+        "status",
+        "stop",
+        "logs",
+    }
+)
+"""Those without commands of their own, whose options are looked through for a mistyped one."""
+
+
+MIN_LIKENESS = 0.7
+"""Of a mistyped option and the one that is suggested: two letters may be wrong, not half of them."""
+
+
+def closest(name: str, known: Sequence[str]) -> str | None:
+    """The known option that is most like this one; `None` when none is."""
+    if len(name) == 2:  # one letter: the option that begins with it
+        return next((option for option in known if option.startswith(f"-{name}")), None)
+    return next(iter(difflib.get_close_matches(name, known, 1, MIN_LIKENESS)), None)
+
 
 if TYPE_CHECKING:
-    from .choice import RunOptions
+    from .run.choice import RunOptions
 
 NO_KEY_ON_THE_LINE = (
     "`callboard keys set` takes the name of a provider, --config and --data, and never the key, "
@@ -106,14 +158,14 @@ app.command(approval_commands.deny)
 app.command(approval_commands.grants)
 app.command(memory_commands.memory)
 app.command(skill_commands.skills)
-app.command(undo_command.undo)
+app.command(store_commands.undo)
 app.command(attach_command.attach)
 app.command(protocol_command.protocol)
 app.command(token_commands.token)
 app.command(session_commands.session)
-app.command(backup_commands.backup)
-app.command(backup_commands.restore)
-app.command(replay_command.replay)
+app.command(store_commands.backup)
+app.command(store_commands.restore)
+app.command(store_commands.replay)
 app.command(store_commands.upgrade)
 app.command(store_commands.compact)
 app.command(chat_command.chat)
@@ -170,7 +222,7 @@ def record(
 @app.command
 def tools(*, json: Json = False, config: Config = None) -> int:
     """List the tools that a model can ask for, and the plugins that are installed."""
-    from .tool_list import show_tools
+    from .show.tools import show_tools
 
     return show_tools(config, json=json)
 
@@ -181,7 +233,7 @@ def doctor(*, json: Json = False, config: Config = None, data: Data = None) -> i
 
     Exits with 1 when there is a problem, or the sandbox is weaker than the configuration wants.
     """
-    from .doctor import show_doctor
+    from .doctor.doctor import show_doctor
 
     return show_doctor(config, named_data_path(data), json=json)
 
@@ -196,7 +248,7 @@ def sessions(
     data: Data = None,
 ) -> int:
     """List the sessions on record."""
-    from .reading import show_sessions
+    from .show.sessions import show_sessions
 
     if limit < 1:
         return _wrong_usage("--limit is at least 1", "sessions")
@@ -207,7 +259,7 @@ def sessions(
 @app.command
 def show(session: SessionName, /, *, json: Json = False, data: Data = None) -> int:
     """Print one session as Markdown, or its events as JSON."""
-    from .reading import show_session
+    from .show.sessions import show_session
 
     return show_session(data_path(data), session, json=json)
 
@@ -226,7 +278,7 @@ def usage(
     """Sum up what model calls took, in tokens, and cost, at present prices."""
     from ..config.files import load_settings
     from ..runtime.errors import ValidationError
-    from .usage import begin_of, show_usage
+    from .show.usage import begin_of, show_usage
 
     try:
         since_ms = begin_of(since)
@@ -265,8 +317,8 @@ def _options(
     command: str, prompt: str | None, manner: Manner | None, tuning: Tuning | None
 ) -> RunOptions | int:
     """What the command line says, or the exit code when it can't be."""
-    from .attached_files import read_attachments
-    from .choice import RunOptions
+    from .run.attachments import read_attachments
+    from .run.choice import RunOptions
 
     manner, tuning = manner or Manner(), tuning or Tuning()
     prompt = _read_prompt() if prompt == "-" else prompt
@@ -299,10 +351,10 @@ def _prompt_mistake(prompt: str | None, manner: Manner) -> str | None:
 
 def _run(options: RunOptions, config: Path | None, data: Path | None, verbose: bool) -> int:
     from ..config.files import load_settings
-    from ..runtime.core_dumps import forbid_core_dumps
+    from ..runtime.disk.core_dumps import forbid_core_dumps
     from ..runtime.errors import NotFoundError
     from .log_file import start_logging, wants_log_on_terminal
-    from .run import run as run_prompt
+    from .run.run import run as run_prompt
 
     try:
         Path.cwd()

@@ -6,7 +6,7 @@ import ipaddress
 import re
 from urllib.parse import urlsplit
 
-from ..runtime.address_guard import DEFAULT_PORTS
+from ..runtime.http.address_guard import DEFAULT_PORTS
 
 MAX_URL_LENGTH = 2048
 """Longer ones are not base URLs but mistakes; browsers and proxies stop near here too."""

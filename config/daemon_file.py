@@ -18,10 +18,9 @@ from typing import Self
 
 import msgspec
 
-from ..runtime.durability import sync_path
+from ..runtime.disk.private_folder import sync_path
 from ..runtime.errors import StorageError
-from ..runtime.redaction import redactor
-from ..runtime.secrets import Secret
+from ..runtime.redaction import Secret, redactor
 from .private_file import MODE, make_private_folder, read_private
 
 FILE_NAME = "daemon.json"

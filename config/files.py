@@ -21,9 +21,9 @@ import msgspec
 
 from ..runtime.definitions import Agent
 from ..runtime.errors import NotFoundError, StorageError, ValidationError
-from .plugin_settings import PluginSettings
-from .policy_tables import read_rules, without_rules
+from .policy.tables import read_rules, without_rules
 from .prices import Price
+from .sections import PluginSettings
 from .settings import ManagedSettings, ProviderSettings, Settings
 from .toml_lines import TomlLines
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ..runtime.durability import sync_path
+from ..runtime.disk.private_folder import sync_path
 from ..runtime.errors import NotFoundError, StorageError, ValidationError
 from .file_lock import locked
 from .files import MANAGED_NAME, MAX_FILE_BYTES, NAME, RESERVED_PROVIDERS, read_managed

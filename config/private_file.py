@@ -8,9 +8,8 @@ import secrets
 import stat
 from pathlib import Path
 
-from ..runtime.durability import sync_path
+from ..runtime.disk.private_folder import check_folder, make_folders, sync_path
 from ..runtime.errors import StorageError, StorageFull
-from ..runtime.private_folder import check_folder, make_folders
 
 MODE = 0o600
 

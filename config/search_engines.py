@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ..runtime.http_url import parse_url
+from ..runtime.http.url import parse_url
 from .settings import SearchEngine, SearchSettings
 
 

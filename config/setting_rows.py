@@ -2,14 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from ..runtime.redaction import redact
-from .setting_effects import all_settings, needs_restart
 from .settings import Settings
+
+RESTART: dict[str, str] = {
+    "limits.connect_seconds": "belongs to the pools of connections",
+    "memory": "an index in another form is built at the start",
+    "sandbox": "its strength is measured with these",
+    "git": "given to tools when they are opened",
+    "tests": "given to tools when they are opened",
+    "search": "rules and tools are bound to the engine's place",
+    "keys": "the store of keys is opened with its master key",
+    "sessions.titles": "told to titles when they begin",
+    "plugins": "their code is loaded at the start",
+    "server.host": "the socket is open",
+    "server.port": "the socket is open",
+}
+"""Settings, or whole tables of them, that hold from the next start on; and why."""
+
+
+class Effect(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of a configuration that was read again.
+
+    Attributes:
+        settings: What holds now: the new ones, with the old values of what needs a restart.
+        changed: The settings that changed and hold, as `limits.idle_seconds`.
+        waiting: Those that differ from what holds, and need a restart.
+    """
+
+    settings: Settings
+    changed: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+
+
+def effect_of(old: Settings, new: Settings) -> Effect:
+    """What holds of `new` where `old` holds."""
+    changed: list[str] = []
+    waiting: list[str] = []
+    values: dict[str, Any] = {}
+    for name in Settings.__struct_fields__:
+        before, after = getattr(old, name), getattr(new, name)
+        if not isinstance(before, msgspec.Struct):
+            if before != after:
+                (waiting if needs_restart(name) else changed).append(name)
+            values[name] = before if needs_restart(name) else after
+            continue
+        kept = {}
+        for field in before.__struct_fields__:
+            setting = f"{name}.{field}"
+            is_kept = needs_restart(setting)
+            if getattr(before, field) != getattr(after, field):
+                (waiting if is_kept else changed).append(setting)
+            kept[field] = getattr(before if is_kept else after, field)
+        values[name] = type(before)(**kept)
+    return Effect(settings=Settings(**values), changed=tuple(changed), waiting=tuple(waiting))
+
+
+def needs_restart(setting: str) -> bool:
+    """Whether a setting, as `limits.idle_seconds` or `rules`, holds from the next start on."""
+    return setting in RESTART or setting.partition(".")[0] in RESTART
+
+
+def all_settings() -> Iterator[str]:
+    """Every setting by its name in `Effect`."""
+    defaults = Settings()
+    for name in Settings.__struct_fields__:
+        value = getattr(defaults, name)
+        if isinstance(value, msgspec.Struct):
+            yield from (f"{name}.{field}" for field in value.__struct_fields__)
+        else:
+            yield name
 
 
 class SettingRow(msgspec.Struct, frozen=True, kw_only=True):

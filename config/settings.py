@@ -12,20 +12,23 @@ from typing import Annotated
 
 import msgspec
 
-from ..runtime.address_guard import Endpoint, parse_endpoint
 from ..runtime.definitions import Agent, Preset
 from ..runtime.errors import NotFoundError
+from ..runtime.http.address_guard import Endpoint, parse_endpoint
 from ..runtime.stream import MAX_ARGUMENT_BYTES
 from .base_url import checked_base_url
-from .development_settings import GitSettings, TestSettings
-from .memory_settings import MemorySettings
-from .notify_settings import NotifySettings
-from .plugin_settings import PluginSettings
-from .policy_rules import PlacedRule
+from .policy.rules import PlacedRule
 from .prices import Price
-from .sandbox_settings import SandboxSettings
-from .server_settings import ServerSettings
-from .session_settings import SessionSettings
+from .sections import (
+    GitSettings,
+    MemorySettings,
+    NotifySettings,
+    PluginSettings,
+    SandboxSettings,
+    ServerSettings,
+    SessionSettings,
+    TestSettings,
+)
 
 MAX_COUNT = 100_000
 """No count of concurrent things is sensibly higher; it catches a slipped finger."""

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import callboard
-from callboard.providers.script import last_result, stall
+from callboard.providers.testing.script import last_result, stall
 
 TEMPERATURES: asyncio.Queue[float] = asyncio.Queue()
 

@@ -15,21 +15,21 @@ from pathlib import Path
 import msgspec
 import trio
 
-from ..config.credentials import Credential, Credentials
-from ..config.server_settings import ServerSettings
-from ..embedded import Runtime, directory_of, host_of, inboxes_of
+from ..config.keys.tokens import Credential, Credentials
+from ..config.sections import ServerSettings
+from ..embedding.runtime import Runtime, directory_of, host_of, inboxes_of
+from ..runtime.disk.own_folders import OwnFolders
 from ..runtime.errors import ConflictError, ValidationError
-from ..runtime.own_folders import OwnFolders
-from .credential_watch import watch_credentials
-from .daemon import Daemon
-from .door_rules import LOCAL_NAMES, DoorRules, door_rules
-from .kept_up import keep_up
-from .notices import Notices
-from .plain_routes import plain_routes
-from .server import Server
-from .session_feed import SessionFeeds
-from .table import all_methods
-from .topic_feed import TopicFeed
+from .door.credential_watch import watch_credentials
+from .door.monitoring import plain_routes
+from .door.rules import LOCAL_NAMES, DoorRules, door_rules
+from .door.server import Server
+from .feeds.notices import Notices
+from .feeds.session_feed import SessionFeeds
+from .feeds.topic_feed import TopicFeed
+from .methods.all import all_methods
+from .restart_on_crash import keep_up
+from .shared.state import Daemon
 
 BACKLOG = 256
 """Connections that the kernel holds while one is being accepted."""

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from ..runtime.rpc import PROTOCOL, RpcError
+from ..runtime.wire.fields import Role
 from ..runtime.wire.hello import Hello, Welcome
-from ..runtime.wire.notifications import NOTIFICATIONS
-from ..runtime.wire.roles import Role
-from .methods import Method, MethodTable
-from .table import all_methods
+from ..runtime.wire.rpc import PROTOCOL, RpcError
+from ..runtime.wire.topics import NOTIFICATIONS
+from .connection.method_table import Method, MethodTable
+from .methods.all import all_methods
 
 REFERENCE = "#/$defs/{name}"
 

@@ -14,19 +14,19 @@ def dialect_named(name: str) -> Dialect:
     """
     match name:
         case "openai_chat":
-            from .openai_chat import OPENAI_CHAT
+            from .openai_chat.dialect import OPENAI_CHAT
 
             return OPENAI_CHAT
         case "openai_responses":
-            from .openai_responses import OPENAI_RESPONSES
+            from .openai_responses.dialect import OPENAI_RESPONSES
 
             return OPENAI_RESPONSES
         case "anthropic":
-            from .anthropic_messages import ANTHROPIC
+            from .anthropic.dialect import ANTHROPIC
 
             return ANTHROPIC
         case "gemini":
-            from .gemini import GEMINI
+            from .gemini.dialect import GEMINI
 
             return GEMINI
         case _:
@@ -41,7 +41,7 @@ def dialect_at(name: str, base_url: str) -> Dialect:
         NotFoundError: As `dialect_named`.
     """
     if name == "openai_chat":
-        from .openai_chat import openai_chat_at
+        from .openai_chat.dialect import openai_chat_at
 
         return openai_chat_at(base_url)
     return dialect_named(name)

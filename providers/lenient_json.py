@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ..runtime.surrogates import without_surrogates
+from ..runtime.text import without_surrogates
 
 NOTHING = msgspec.Raw()
 """The default of a raw field: it was not there."""

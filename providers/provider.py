@@ -12,7 +12,7 @@ import msgspec
 
 from ..runtime.definitions import ThinkingEffort, ToolDefinition
 from ..runtime.history import Round
-from ..runtime.secrets import Secret
+from ..runtime.redaction import Secret
 from ..runtime.stream import AnyStreamEvent, StreamError
 
 NO_NAMES: Mapping[str, str] = MappingProxyType({})

@@ -17,9 +17,9 @@ from pathlib import Path
 import msgspec
 import trio
 
+from ..runtime.disk.private_folder import make_folders
 from ..runtime.errors import NotFoundError, StorageError, ValidationError
 from ..runtime.identity import now_ms
-from ..runtime.private_folder import make_folders
 from ..runtime.redaction import mask, redact, redacting_logger, redactor
 from ..runtime.stream import OpaquePart, RefusalDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from .provider import Dialect, Endpoint, HttpRequest, ModelRequest

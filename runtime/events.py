@@ -10,36 +10,36 @@ from __future__ import annotations
 import msgspec
 
 from .budget import Budget
-from .call_events import CallDeferred as CallDeferred
-from .call_events import CallFinished as CallFinished
-from .call_events import CallProposed as CallProposed
-from .call_events import CallStarted as CallStarted
-from .call_events import ToolGivenUp as ToolGivenUp
-from .channel_events import ChildAsks as ChildAsks
-from .channel_events import MessageSent as MessageSent
-from .channel_events import QuestionAnswered as QuestionAnswered
-from .channel_events import QuestionAsked as QuestionAsked
 from .definitions import SessionKind
-from .durable_event import Event as Event
+from .event_types.calls import CallDeferred as CallDeferred
+from .event_types.calls import CallFinished as CallFinished
+from .event_types.calls import CallProposed as CallProposed
+from .event_types.calls import CallStarted as CallStarted
+from .event_types.calls import ToolGivenUp as ToolGivenUp
+from .event_types.durable import Event as Event
+from .event_types.inputs import InputAccepted as InputAccepted
+from .event_types.inputs import InputCancelled as InputCancelled
+from .event_types.inputs import InputDelivered as InputDelivered
+from .event_types.memories import MemoryForgotten as MemoryForgotten
+from .event_types.memories import MemoryStored as MemoryStored
+from .event_types.people import ChildAsks as ChildAsks
+from .event_types.people import MessageSent as MessageSent
+from .event_types.people import QuestionAnswered as QuestionAnswered
+from .event_types.people import QuestionAsked as QuestionAsked
+from .event_types.permissions import ApprovalAnswered as ApprovalAnswered
+from .event_types.permissions import ApprovalAsked as ApprovalAsked
+from .event_types.permissions import FilesMarked as FilesMarked
+from .event_types.permissions import GrantGiven as GrantGiven
+from .event_types.permissions import GrantRevoked as GrantRevoked
+from .event_types.permissions import PrivateDataRead as PrivateDataRead
+from .event_types.permissions import SessionTainted as SessionTainted
+from .event_types.plan import PlanSet as PlanSet
+from .event_types.turns import TurnSetAside as TurnSetAside
+from .event_types.undo import ChangesUndone as ChangesUndone
 from .history import Part
-from .input_events import InputAccepted as InputAccepted
-from .input_events import InputCancelled as InputCancelled
-from .input_events import InputDelivered as InputDelivered
-from .integers import StoredInteger
-from .memory_events import MemoryForgotten as MemoryForgotten
-from .memory_events import MemoryStored as MemoryStored
-from .permission_events import ApprovalAnswered as ApprovalAnswered
-from .permission_events import ApprovalAsked as ApprovalAsked
-from .permission_events import FilesMarked as FilesMarked
-from .permission_events import GrantGiven as GrantGiven
-from .permission_events import GrantRevoked as GrantRevoked
-from .permission_events import PrivateDataRead as PrivateDataRead
-from .permission_events import SessionTainted as SessionTainted
-from .plan_events import PlanSet as PlanSet
-from .request_key import RequestKey
+from .identity import RequestKey
 from .stream import AnyStreamEvent, Usage
-from .turn_events import TurnSetAside as TurnSetAside
-from .undo_events import ChangesUndone as ChangesUndone
+from .text import StoredInteger
 
 
 class SessionCreated(Event, frozen=True, kw_only=True, tag="session_created"):

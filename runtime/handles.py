@@ -14,8 +14,8 @@ import msgspec
 
 from .budget import Budget
 from .definitions import SessionKind
-from .http_url import HttpUrl
-from .plan_events import PlanItem
+from .event_types.plan import PlanItem
+from .http.url import HttpUrl
 
 
 class FileInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -270,5 +270,31 @@ class SessionsHandle(Protocol):
 
         `on_progress` is told what becomes of it meanwhile. Raises `ToolFailure` when the session
         tree, or the budget, has no room for it, and when a tool is not the parent's to give.
+        """
+        ...
+
+
+class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
+    """A page that a search engine found: all of it is written by strangers.
+
+    Attributes:
+        title: In one line.
+        url: Of the web.
+        snippet: Some words of it, in one line; it may be empty.
+    """
+
+    title: str
+    url: str
+    snippet: str
+
+
+class Search(Protocol):
+    """The operator's search engine."""
+
+    async def search(self, query: str, *, limit: int) -> tuple[SearchHit, ...]:
+        """The best hits, at most `limit`.
+
+        Raises `ToolFailure`: `url_not_allowed` or `network_error` when it can't be reached,
+        `execution_error` for what the operator has to mend.
         """
         ...

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 
+import msgspec
+
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 """Crockford's base 32, lower case: safe in file names, URLs and providers' ids."""
 
@@ -18,3 +20,23 @@ def new_id(prefix: str) -> str:
 def now_ms() -> int:
     """The wall clock in Unix milliseconds: for records, never for deadlines."""
     return time.time_ns() // 1_000_000
+
+
+MAX_KEY_LENGTH = 128
+"""Characters of a client's key: a UUID has 36."""
+
+
+class RequestKey(msgspec.Struct, frozen=True, gc=False):
+    """Names a request among all of one credential.
+
+    Attributes:
+        sender: The credential's name.
+        method: What was asked.
+        key: The client's word for this request, and for no other.
+        digest: The SHA-256 of the parameters, in hex.
+    """
+
+    sender: str
+    method: str
+    key: str
+    digest: str

@@ -1,10 +1,4 @@
-"""Keeps secrets out of texts that people and models read: logs, errors, results.
-
-A `Secret` can't be shown by itself, but its value travels in headers and may come back from
-elsewhere: a server echoes it in an error, a library puts a request into an exception. So every
-live secret is registered once, and texts on their way out pass `redact`, which masks its value in
-every form that it may have taken, and whatever has the shape of a well-known kind of key.
-"""
+"""Values that must not be shown."""
 
 from __future__ import annotations
 
@@ -16,7 +10,32 @@ import traceback
 from collections.abc import Iterator
 from urllib.parse import quote, quote_plus
 
-from .secrets import Secret
+
+class Secret:
+    """A value that never appears in a log, a traceback or an error.
+
+    `repr` and `str` are `***`; `reveal()` is the only way to the text, and the only callers are the
+    places that put it into a header.
+    """
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """The text itself."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return "***"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
 
 MASK = "***"
 

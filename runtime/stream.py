@@ -11,7 +11,7 @@ import enum
 
 import msgspec
 
-from .integers import StoredInteger
+from .text import StoredInteger
 
 MAX_ARGUMENT_BYTES = 1024 * 1024
 """Of one call's arguments, in UTF-8. A decoder passes on at most one character past it and drops

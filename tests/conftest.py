@@ -175,7 +175,7 @@ def _sent_requests_are_sound(
 
     But for the tests of the HTTP client, whose requests are for no model.
     """
-    module = sys.modules.get("callboard.providers.scripted_server")
+    module = sys.modules.get("callboard.providers.testing.scripted_server")
     if module is None or request.path.parent.name == "runtime":
         yield
         return

@@ -14,8 +14,8 @@ import pytest
 
 from callboard.config.files import parse_settings
 from callboard.config.settings import Limits
-from callboard.providers.connection_trial import ConnectionFault
-from callboard.providers.known_providers import KNOWN
+from callboard.providers.catalog.connection_test import ConnectionFault
+from callboard.providers.catalog.known import KNOWN
 from callboard.runtime.definitions import CallStatus, ErrorType
 from callboard.runtime.events import DurableEvent, LiveEvent
 from callboard.runtime.stream import AnyStreamEvent

@@ -18,15 +18,14 @@ import trio.testing
 from stage import Played, open_local_stage, play, read_result
 
 import callboard
-from callboard.actors import tool_dispatcher
 from callboard.config.settings import Limits, Settings
 from callboard.providers.provider import Emit, ModelRequest
-from callboard.providers.script import Reply, Step, fail, raw_events, reply
+from callboard.providers.testing.script import Reply, Step, fail, raw_events, reply
 from callboard.runtime.errors import DeadlineError
-from callboard.runtime.http import open_http_client
+from callboard.runtime.http.client import open_http_client
 from callboard.runtime.messages import ApprovalRequest
 from callboard.runtime.stream import MAX_ARGUMENT_BYTES, Done, StopReason, StreamError
-from callboard.tools.schema import WireName
+from callboard.tools.schema.parameters import WireName
 from callboard.tools.tool import Arguments, FunctionTool
 
 DEFAULTS: dict[str, float] = {
@@ -430,7 +429,7 @@ async def test_the_time_of_connecting_is_the_settings(tmp_path: Path) -> None:
 
 
 def test_every_limit_is_read_somewhere() -> None:
-    root = Path(tool_dispatcher.__file__).parent.parent
-    files = [*(root / "actors").glob("*.py"), root / "host.py"]
+    root = Path(callboard.__file__).parent
+    files = [*(root / "actors").rglob("*.py"), root / "embedding" / "host.py"]
     text = "".join(file.read_text(encoding="utf-8") for file in files)
     assert [name for name in DEFAULTS if f"limits.{name}" not in text] == []

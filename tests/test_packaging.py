@@ -14,7 +14,11 @@ FRONT_DOOR = ROOT / "src" / "callboard"
 
 def files_of_the_tree() -> set[str]:
     """What the package must hold: the real files of the front door, and each linked folder."""
-    found = {path.name for path in FRONT_DOOR.iterdir() if path.is_file()}
+    found = {
+        str(path.relative_to(FRONT_DOOR))
+        for path in FRONT_DOOR.rglob("*")  # which does not follow the links
+        if path.is_file() and path.suffix != ".pyc"
+    }
     for folder in (path for path in FRONT_DOOR.iterdir() if path.is_symlink()):
         real = folder.resolve()
         assert real == ROOT / folder.name

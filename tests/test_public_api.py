@@ -19,7 +19,7 @@ from daemon_scene import open_client, open_daemon
 
 import callboard
 from callboard.config.settings import Limits, Settings
-from callboard.providers.script import Step, fail
+from callboard.providers.testing.script import Step, fail
 from callboard.tools.tool import FunctionTool
 
 FRONT_DOOR = Path(callboard.__file__)
@@ -101,8 +101,9 @@ def exported() -> Iterator[tuple[str, str, str]]:
 
 def docstring_of(module: str, name: str) -> str:
     """The docstring of a class or function, of a module, or the string behind an assignment."""
-    if not module:
-        return inspect.getdoc(importlib.import_module(f"callboard.{name}")) or ""
+    if module in {"", "portals"}:  # the name is a module: `callboard.aio`
+        found = importlib.import_module(".".join(filter(None, ["callboard", module, name])))
+        return inspect.getdoc(found) or ""
     defined = importlib.import_module(f"callboard.{module}")
     tree = ast.parse(Path(str(defined.__file__)).read_text(encoding="utf-8"))
     for node, behind in zip(tree.body, [*tree.body[1:], None], strict=True):

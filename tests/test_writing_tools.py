@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import callboard
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.tools.tool import Tool
 
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "writing-tools.md"

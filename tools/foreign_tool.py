@@ -9,14 +9,14 @@ import msgspec
 
 from ..runtime.definitions import ToolDefinition, ToolResult
 from ..runtime.errors import ValidationError
-from .argument_text import WrongArguments, parse_arguments
-from .definition_check import check_definition
-from .foreign_shape import foreign_shape
-from .foreign_validator import ForeignValidator
-from .output import OutputCheck, result_of
-from .shape import prune
+from .schema.argument_text import WrongArguments, parse_arguments
+from .schema.definition_check import check_definition
+from .schema.foreign_shape import foreign_shape
+from .schema.foreign_validator import ForeignValidator
+from .schema.output import OutputCheck, result_of
+from .schema.shape import prune
+from .schema.validation import explain
 from .tool import Arguments, Tool, ToolContext, checked_name
-from .validation import explain
 
 Execute = Callable[[dict[str, Any], ToolContext], Awaitable[Any]]
 """(arguments, context) → the result, as a tool's function gives it."""

@@ -14,9 +14,9 @@ from typing import NoReturn
 import msgspec
 
 from ..runtime.definitions import ErrorType, ToolFailure
-from .function_keeper import keep
-from .function_process import Failed, FunctionPlace, Returned, Work
-from .output import result_of
+from .processes.function_keeper import keep
+from .processes.function_process import Failed, FunctionPlace, Returned, Work
+from .schema.output import result_of
 from .tool import FunctionTool, ToolContext
 
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 import trio
 
-from ..config.plugin_settings import PluginSettings
+from ..config.sections import PluginSettings
 from ..runtime.errors import CallboardError
-from .definition_check import check_definition
+from .schema.definition_check import check_definition
 from .tool import Tool, checked_name
 
 if TYPE_CHECKING:

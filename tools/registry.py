@@ -7,28 +7,28 @@ from collections.abc import Callable, Iterable, Mapping
 
 from ..runtime.definitions import Capability, SessionKind, Tier, ToolDefinition
 from ..runtime.errors import ConflictError
-from .channel_tools import ask_user, message
-from .clock import get_current_time
-from .delegate import delegate
+from .agent.clock import get_current_time
+from .agent.delegate import delegate
+from .agent.memories import memory_search, memory_store
+from .agent.people import ask_user, message
+from .agent.plan import plan
 from .development.format_code import format_code
-from .development.git_commit import git_commit
-from .development.git_push import git_push
-from .development.git_reading import git_diff, git_log, git_status
 from .development.packages import install_package
 from .development.run_tests import run_tests
-from .file_edit import edit_file
-from .file_pages import read_file
-from .files import delete_file, list_directory, move_file, write_file
-from .http_request import http_request
-from .memory_tools import memory_search, memory_store
-from .plan_tool import plan
-from .process_tool import process
-from .run_code import run_code
-from .search_files import search_files
-from .shell import shell
-from .skill_tool import skill
+from .files.file_edit import edit_file
+from .files.file_pages import read_file
+from .files.files import delete_file, list_directory, move_file, write_file
+from .git.commit import git_commit
+from .git.push import git_push
+from .git.reading import git_diff, git_log, git_status
+from .programs.process_tool import process
+from .programs.run_code import run_code
+from .programs.shell import shell
+from .search.search_files import search_files
+from .skills.tool import skill
 from .tool import Tool
 from .web.fetch import web_fetch
+from .web.http_request import http_request
 from .web.search import web_search
 
 MAX_CACHED_QUERIES = 256

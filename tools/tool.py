@@ -27,7 +27,10 @@ from ..runtime.definitions import (
     ToolResult,
 )
 from ..runtime.errors import ValidationError
-from .call_rules import (
+from .context import ToolContext as ToolContext
+from .processes.function_process import ContextFields, FunctionPlace, run_in_process
+from .processes.threads import run_function
+from .schema.call_rules import (
     CallRules,
     EffectRule,
     KeyRule,
@@ -39,11 +42,8 @@ from .call_rules import (
     text_of,
     tier_of,
 )
-from .context import ToolContext as ToolContext
-from .function_parts import FunctionOptions, FunctionParts, is_built_in, read_function
-from .function_process import ContextFields, FunctionPlace, run_in_process
-from .output import result_of
-from .threads import run_function
+from .schema.function_parts import FunctionOptions, FunctionParts, is_built_in, read_function
+from .schema.output import result_of
 
 ApprovalRule = Callable[[Any, "ToolContext"], "str | bool | None"]
 """(arguments, context) → a reason, `True` for a general one, or nothing when it need not ask."""

@@ -6,9 +6,11 @@ from typing import Literal
 
 import msgspec
 
-from ..integers import WireInteger
-from ..store import ApprovalRow, GrantRow
-from .sizes import Line, LongText, Word
+from ..channel import UserQuestion
+from ..definitions import SessionKind, Tier, Verdict
+from ..store.interface import ApprovalRow, GrantRow
+from ..text import WireInteger
+from .fields import Line, LongText, Word
 
 
 class ListApprovals(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,3 +77,42 @@ class AnswerQuestion(msgspec.Struct, frozen=True, kw_only=True):
     question_id: Word
     text: LongText = ""
     option: WireInteger | None = None
+
+
+class ListQuestions(msgspec.Struct, frozen=True, kw_only=True):
+    """Questions of models in a session and its branches, or in all."""
+
+    session_id: Word | None = None
+
+
+class Questions(msgspec.Struct, frozen=True):
+    """Questions that wait, the oldest first."""
+
+    questions: list[UserQuestion]
+
+
+class CheckPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """A call as a session would make it; `arguments` is the text of a JSON object. Nothing runs."""
+
+    session_id: Word
+    tool: Word
+    arguments: LongText
+
+
+class PolicyAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict; `callboard policy check --json` prints it.
+
+    Attributes:
+        arguments: As the policy saw them: canonical JSON.
+        policy: The version of the policy.
+    """
+
+    verdict: Verdict
+    reason: str
+    rule: str
+    tool: str
+    tier: Tier
+    arguments: str
+    agent: str
+    kind: SessionKind
+    policy: str

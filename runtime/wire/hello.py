@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from ..integers import WireInteger
-from .sizes import Topics, Word
+from ..text import WireInteger
+from .fields import Topics, Word
 
 
 class Versions(msgspec.Struct, frozen=True):

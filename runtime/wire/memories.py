@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from ..integers import WireInteger
-from ..memories import Memory
-from .sizes import Line, LongText, Word, Words
+from ..memory.memories import Memory
+from ..text import WireInteger
+from .fields import Line, LongText, Word, Words
 
 
 class ListMemories(msgspec.Struct, frozen=True, kw_only=True):

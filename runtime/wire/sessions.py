@@ -8,11 +8,11 @@ import msgspec
 
 from ..budget import Budget
 from ..definitions import InputMode
-from ..integers import WireInteger
-from ..record_lists import Hit
-from ..store import MessageRow
+from ..store.interface import MessageRow
+from ..store.lists import Hit
+from ..text import WireInteger
 from ..turn_options import TurnOptions
-from .sizes import Attachments, Line, ModelName, PromptText, Word, Words
+from .fields import Attachments, FileText, Line, ModelName, PromptText, Word, Words
 
 
 class NewSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,3 +164,68 @@ class Hits(msgspec.Struct, frozen=True):
     """Sessions in which words were found, the best first."""
 
     hits: list[Hit]
+
+
+class CancelCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call whose tool runs, to be cancelled alone: its turn goes on."""
+
+    session_id: Word
+    call_id: Word
+
+
+class GetUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """What makes one sum, of one session or of all, since a time in Unix milliseconds."""
+
+    by: Literal["call", "turn", "session", "agent", "model", "day"] = "session"
+    session_id: Word | None = None
+    since_ms: WireInteger = 0
+
+
+class SetBudget(msgspec.Struct, frozen=True, kw_only=True):
+    """What a whole session may use from its next turn on; without a budget, no limit of its own."""
+
+    session_id: Word
+    budget: Budget | None = None
+
+
+class ExportSession(msgspec.Struct, frozen=True, kw_only=True):
+    """The next lines of a session's events, behind an event and so many characters of the next line."""
+
+    session_id: Word
+    after_seq: WireInteger = 0
+    offset: WireInteger = 0
+
+
+class ExportedPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines of events, the last of them perhaps in part; `after_seq` and `offset` are where it ends.
+
+    `head_seq` is the last event by now, and `session_ids` are the session and all below it: each has
+    pages of its own, and the head of the file counts all their events.
+    """
+
+    session_ids: tuple[str, ...]
+    head_seq: int
+    text: str
+    after_seq: int
+    offset: int
+
+
+class ImportSessions(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a file of sessions; `upload_id` is a word of the client's for all its parts.
+
+    Parts count from 0; with the last one the sessions are stored, all or none, and work in
+    `workspace`, or in a folder of their own.
+    """
+
+    upload_id: Word
+    part: WireInteger
+    text: FileText
+    is_last: bool = False
+    workspace: Line | None = None
+
+
+class ImportedSessions(msgspec.Struct, frozen=True, kw_only=True):
+    """How many bytes of the file have come; behind the last part, the id of its first session."""
+
+    received_bytes: int
+    session_id: str | None = None

@@ -17,41 +17,48 @@ Example:
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from . import aio as aio
-    from .client import Client as Client
-    from .client import connect as connect
+    from .client.client import Client as Client
+    from .client.client import connect as connect
     from .config.files import load_settings as load_settings
-    from .config.sandbox_settings import SandboxSettings as SandboxSettings
+    from .config.sections import SandboxSettings as SandboxSettings
     from .config.settings import Limits as Limits
     from .config.settings import NetworkSettings as NetworkSettings
     from .config.settings import ProviderSettings as ProviderSettings
     from .config.settings import Settings as Settings
     from .config.usage_sums import UsageReport as UsageReport
     from .config.usage_sums import UsageSum as UsageSum
-    from .embedded import Runtime as Runtime
-    from .embedded import open_runtime as open_runtime
-    from .plain import start_in_thread as start_in_thread
+    from .embedding.runtime import Runtime as Runtime
+    from .embedding.runtime import open_runtime as open_runtime
+    from .embedding.session import Session as Session
+    from .embedding.turn import Turn as Turn
+    from .embedding.turn import TurnEvent as TurnEvent
+    from .portals import aio as aio
+    from .portals.plain import start_in_thread as start_in_thread
     from .providers.replay import ReplayProvider as ReplayProvider
-    from .providers.script import reply as reply
-    from .providers.scripted import ScriptedModel as ScriptedModel
+    from .providers.testing.script import reply as reply
+    from .providers.testing.scripted import ScriptedModel as ScriptedModel
     from .runtime.approval import ApprovalAnswer as ApprovalAnswer
     from .runtime.approval import ApprovalRequest as ApprovalRequest
     from .runtime.budget import Budget as Budget
-    from .runtime.call_events import CallDeferred as CallDeferred
-    from .runtime.call_events import CallFinished as CallFinished
-    from .runtime.call_events import CallProposed as CallProposed
-    from .runtime.call_events import CallStarted as CallStarted
-    from .runtime.call_events import ToolGivenUp as ToolGivenUp
     from .runtime.channel import Channel as Channel
     from .runtime.channel import ChannelMessage as ChannelMessage
     from .runtime.channel import UserQuestion as UserQuestion
     from .runtime.definitions import Agent as Agent
     from .runtime.definitions import ErrorType as ErrorType
     from .runtime.definitions import Preset as Preset
+    from .runtime.definitions import Resource as Resource
     from .runtime.definitions import Tier as Tier
     from .runtime.definitions import ToolFailure as ToolFailure
     from .runtime.definitions import ToolResult as ToolResult
     from .runtime.errors import CallboardError as CallboardError
+    from .runtime.event_types.calls import CallDeferred as CallDeferred
+    from .runtime.event_types.calls import CallFinished as CallFinished
+    from .runtime.event_types.calls import CallProposed as CallProposed
+    from .runtime.event_types.calls import CallStarted as CallStarted
+    from .runtime.event_types.calls import ToolGivenUp as ToolGivenUp
+    from .runtime.event_types.inputs import InputDelivered as InputDelivered
+    from .runtime.event_types.plan import PlanSet as PlanSet
+    from .runtime.event_types.turns import TurnSetAside as TurnSetAside
     from .runtime.events import AttemptFailed as AttemptFailed
     from .runtime.events import CallProgress as CallProgress
     from .runtime.events import HistoryCompacted as HistoryCompacted
@@ -62,51 +69,43 @@ if TYPE_CHECKING:
     from .runtime.events import TurnEnded as TurnEnded
     from .runtime.handles import PersonAnswer as PersonAnswer
     from .runtime.history import Attachment as Attachment
-    from .runtime.input_events import InputDelivered as InputDelivered
-    from .runtime.plan_events import PlanSet as PlanSet
-    from .runtime.resource import Resource as Resource
-    from .runtime.runtime_status import RuntimeStatus as RuntimeStatus
     from .runtime.stream import TextDelta as TextDelta
     from .runtime.stream import ThinkingDelta as ThinkingDelta
-    from .runtime.turn_events import TurnSetAside as TurnSetAside
-    from .session_handle import Session as Session
+    from .runtime.turns.status import RuntimeStatus as RuntimeStatus
     from .tools.context import ToolContext as ToolContext
     from .tools.tool import tool as tool
-    from .turn_handle import Turn as Turn
-    from .turn_handle import TurnEvent as TurnEvent
 else:
     # Each name is imported when it is first used: the commands start and fail without the runtime,
     # and a Trio program never pays for asyncio.
     _MODULES = {
-        ".client": "Client connect",
+        ".client.client": "Client connect",
         ".config.files": "load_settings",
-        ".config.sandbox_settings": "SandboxSettings",
+        ".config.sections": "SandboxSettings",
         ".config.settings": "Limits NetworkSettings ProviderSettings Settings",
         ".config.usage_sums": "UsageReport UsageSum",
-        ".embedded": "Runtime open_runtime",
-        ".plain": "start_in_thread",
+        ".embedding.runtime": "Runtime open_runtime",
+        ".portals.plain": "start_in_thread",
         ".providers.replay": "ReplayProvider",
-        ".providers.script": "reply",
-        ".providers.scripted": "ScriptedModel",
+        ".providers.testing.script": "reply",
+        ".providers.testing.scripted": "ScriptedModel",
         ".runtime.budget": "Budget",
         ".runtime.approval": "ApprovalAnswer ApprovalRequest",
-        ".runtime.call_events": "CallDeferred CallFinished CallProposed CallStarted ToolGivenUp",
+        ".runtime.event_types.calls": "CallDeferred CallFinished CallProposed CallStarted ToolGivenUp",
         ".runtime.channel": "Channel ChannelMessage UserQuestion",
-        ".runtime.definitions": "Agent ErrorType Preset Tier ToolFailure ToolResult",
+        ".runtime.definitions": "Agent ErrorType Preset Resource Tier ToolFailure ToolResult",
         ".runtime.errors": "CallboardError",
         ".runtime.events": "AttemptFailed CallProgress HistoryCompacted MessageCompleted MessageDiscarded ModelSwitched ProviderSetAside TurnEnded",
         ".runtime.handles": "PersonAnswer",
         ".runtime.history": "Attachment",
-        ".runtime.input_events": "InputDelivered",
-        ".runtime.plan_events": "PlanSet",
-        ".runtime.resource": "Resource",
-        ".runtime.runtime_status": "RuntimeStatus",
+        ".runtime.event_types.inputs": "InputDelivered",
+        ".runtime.event_types.plan": "PlanSet",
+        ".runtime.turns.status": "RuntimeStatus",
         ".runtime.stream": "TextDelta ThinkingDelta",
-        ".runtime.turn_events": "TurnSetAside",
-        ".session_handle": "Session",
+        ".runtime.event_types.turns": "TurnSetAside",
+        ".embedding.session": "Session",
         ".tools.context": "ToolContext",
         ".tools.tool": "tool",
-        ".turn_handle": "Turn TurnEvent",
+        ".embedding.turn": "Turn TurnEvent",
     }
     _WHERE = {name: module for module, names in _MODULES.items() for name in names.split()}
 
@@ -114,7 +113,7 @@ else:
         from importlib import import_module
 
         if name == "aio":
-            return import_module(".aio", __name__)
+            return import_module(".portals.aio", __name__)
         if name not in _WHERE:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         found = globals()[name] = getattr(import_module(_WHERE[name], __name__), name)

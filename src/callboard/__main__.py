@@ -22,8 +22,8 @@ def main(tokens: Sequence[str] | None = None) -> int:
 
 def _main(tokens: Sequence[str]) -> int:
     # Here: an interrupt of these imports too is no traceback.
-    from .cli.complaint import complain
     from .cli.exit_codes import FAILED
+    from .cli.terminal.complaint import complain
     from .runtime.errors import CallboardError
 
     _mend_standard_streams()
@@ -68,8 +68,8 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def _report_bug(error: Exception) -> int:
-    from .cli.complaint import complain
     from .cli.exit_codes import FAILED
+    from .cli.terminal.complaint import complain
 
     if os.environ.get("CALLBOARD_DEBUG", "") not in {"", "0"}:
         import traceback

@@ -11,11 +11,11 @@ import trio.testing
 from scene import Scene, assert_sound, open_scene
 
 import callboard
-from callboard.actors import call_batch as call_batch_module
-from callboard.actors import permission_broker as broker_module
+from callboard.actors.calls import batch as call_batch_module
+from callboard.actors.permissions import broker as broker_module
 from callboard.providers.provider import Emit, ModelRequest
-from callboard.providers.script import reply
-from callboard.providers.scripted import ScriptedModel
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted import ScriptedModel
 from callboard.runtime.definitions import CallStatus
 from callboard.runtime.events import CallFinished, DurableEvent, TurnEnded
 from callboard.runtime.history import Input

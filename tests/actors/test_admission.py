@@ -4,9 +4,9 @@ import pytest
 import trio
 import trio.testing
 
-from callboard.actors.admission import Admission, Permit
+from callboard.actors.calls.admission import Admission, Permit
 from callboard.runtime.definitions import Resource
-from callboard.runtime.resource_locks import ResourceLocks
+from callboard.runtime.kernel.locks import ResourceLocks
 
 KEY = (Resource("a"),)
 OTHER = (Resource("b"),)

@@ -5,8 +5,8 @@ import re
 import msgspec
 import pytest
 
-from callboard.actors import answer as answer_module
-from callboard.actors.answer import MAX_CALLS, AnswerBuilder
+from callboard.actors.model import answer as answer_module
+from callboard.actors.model.answer import MAX_CALLS, AnswerBuilder
 from callboard.runtime.history import Call, Opaque, Refusal, Text, Thinking
 from callboard.runtime.stream import (
     AnyStreamEvent,

@@ -21,9 +21,12 @@ import trio.testing
 from scene import FakeStore, Scene, open_scene
 
 import callboard
-from callboard.actors import approval_record, left_open, settlement, turn_record
+from callboard.actors.permissions import record as approval_record
+from callboard.actors.permissions import resolution as settlement
+from callboard.actors.session import recovery as left_open
+from callboard.actors.turn import record as turn_record
 from callboard.config.settings import Limits
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import Agent, Resource
 from callboard.runtime.errors import CallboardError
 from callboard.runtime.events import (
@@ -37,9 +40,9 @@ from callboard.runtime.events import (
     InputAccepted,
     Stored,
 )
-from callboard.runtime.memory_store import open_memory_store
 from callboard.runtime.messages import AnswerApproval, ApprovalAnswer, ApprovalRequest, CancelTurn
-from callboard.runtime.recovery import closing_events
+from callboard.runtime.store.memory_store import open_memory_store
+from callboard.runtime.store.recovery import closing_events
 from callboard.tools.tool import ToolContext
 
 SEEDS = 20_000 if os.environ.get("CALLBOARD_SOAK") else 96

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.actors.attempts import (
+from callboard.actors.model.backoff import (
     FIRST_WAIT_SECONDS,
     MAX_WAIT_SECONDS_PER_TURN,
     MOST_WAIT_SECONDS,

@@ -10,9 +10,9 @@ import trio
 from scene import Scene, open_scene
 
 import callboard
-from callboard.actors.channel_handle import OpenChannel, Speech
-from callboard.actors.channels import Channels
-from callboard.actors.user_questions import UserQuestions
+from callboard.actors.handles.speech import OpenChannel, Speech
+from callboard.actors.people.channels import Channels
+from callboard.actors.people.user_questions import UserQuestions
 from callboard.runtime.definitions import Agent, SessionKind, Tier, ToolDefinition, ToolFailure
 from callboard.runtime.events import ApprovalAsked, ChildAsks, MessageSent, QuestionAsked
 from callboard.runtime.history import Call

@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scene import FakeStore, place_of
 
-from callboard.actors.answer import AnswerBuilder
-from callboard.actors.budget_charge import Charge
-from callboard.actors.budget_scope import Scope
-from callboard.actors.budgets import BudgetBook, TurnBudget
-from callboard.actors.given_budgets import GivenBudgets
-from callboard.actors.token_estimate import request_tokens, tokens_taken
+from callboard.actors.budget.budgets import BudgetBook, GivenBudgets, TurnBudget
+from callboard.actors.budget.charge import Charge
+from callboard.actors.budget.scope import Scope
+from callboard.actors.model.answer import AnswerBuilder
+from callboard.actors.model.token_estimate import request_tokens, tokens_taken
 from callboard.config.prices import Price, PriceTable
 from callboard.providers.provider import ModelRequest, ModelTarget
 from callboard.runtime.budget import Budget, checked_budget, narrowed
@@ -40,7 +39,7 @@ from callboard.runtime.events import (
     TurnSuspended,
 )
 from callboard.runtime.history import Attachment, Input, Round
-from callboard.runtime.store import Append
+from callboard.runtime.store.rows import Append
 from callboard.runtime.stream import (
     AnyStreamEvent,
     Done,

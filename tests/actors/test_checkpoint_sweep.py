@@ -16,21 +16,21 @@ from scene import FakeStore, Scene, assert_sound, open_scene, place_of, quietly,
 from sweep import Cut, Scenario, sweep
 
 import callboard
-from callboard import embedded
-from callboard.actors import call_batch as call_batch_module
-from callboard.actors import tool_dispatcher as tool_dispatcher_module
-from callboard.actors.audience import Audience
+from callboard.actors.calls import batch as call_batch_module
+from callboard.actors.calls import dispatcher as tool_dispatcher_module
 from callboard.actors.directory import Directory
 from callboard.actors.journal import Journal
-from callboard.actors.model_stream import ModelStream, StartModelCall
-from callboard.actors.permission_broker import PermissionBroker
-from callboard.actors.session import Session
-from callboard.actors.session_services import SessionServices
+from callboard.actors.model.stream import ModelStream, StartModelCall
+from callboard.actors.permissions.broker import PermissionBroker
+from callboard.actors.services import SessionServices
+from callboard.actors.session.session import Session
+from callboard.actors.session.subscribers import Audience
 from callboard.config.settings import Limits
+from callboard.embedding import runtime as embedded
 from callboard.providers.provider import Emit, ModelRequest
-from callboard.providers.script import fail
-from callboard.providers.script import reply as answer
-from callboard.providers.scripted import ScriptedModel
+from callboard.providers.testing.script import fail
+from callboard.providers.testing.script import reply as answer
+from callboard.providers.testing.scripted import ScriptedModel
 from callboard.runtime.definitions import Agent, Effect, Resource, Tier
 from callboard.runtime.events import (
     SessionCreated,
@@ -40,8 +40,8 @@ from callboard.runtime.events import (
     TurnStarted,
 )
 from callboard.runtime.history import Call, Result
-from callboard.runtime.http import HttpClient
-from callboard.runtime.mailbox import Mailbox
+from callboard.runtime.http.client import HttpClient
+from callboard.runtime.kernel.mailbox import Mailbox
 from callboard.runtime.messages import (
     AnswerApproval,
     AppendEvents,
@@ -57,7 +57,7 @@ from callboard.runtime.messages import (
     StopSession,
     StopSessions,
 )
-from callboard.runtime.store import Append
+from callboard.runtime.store.rows import Append
 from callboard.runtime.stream import AnyStreamEvent
 from callboard.tools.tool import Tool
 

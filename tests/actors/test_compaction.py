@@ -6,7 +6,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.actors.compaction import (
+from callboard.actors.conversation.conversation import SUMMARY_HEADING, Conversation
+from callboard.actors.model.compaction import (
     KEPT_SHARE,
     MAX_SUMMARY_CHARS,
     RECORD_CHARS,
@@ -14,10 +15,8 @@ from callboard.actors.compaction import (
     summary_of,
     summary_request,
 )
-from callboard.actors.conversation import SUMMARY_HEADING, Conversation
 from callboard.providers.provider import ModelTarget
 from callboard.runtime.definitions import CallStatus
-from callboard.runtime.event_codec import decode_event, encode_event
 from callboard.runtime.events import (
     CallFinished,
     CallProposed,
@@ -45,6 +44,7 @@ from callboard.runtime.history import (
     Thinking,
     repair_history,
 )
+from callboard.runtime.store.codec import decode_event, encode_event
 
 TARGET = ModelTarget(provider="p", model="m")
 

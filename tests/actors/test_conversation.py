@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from callboard.actors.conversation import Conversation
+from callboard.actors.conversation.conversation import Conversation
 from callboard.runtime.definitions import CallStatus, SessionKind
 from callboard.runtime.events import (
     AgentSwitched,

@@ -6,13 +6,13 @@ import trio.testing
 from scene import Heard, Scene, assert_sound, open_scene
 
 from callboard.actors.directory import IDLE_SECONDS, Directory
-from callboard.actors.session import MAILBOX_CAPACITY
-from callboard.providers.script import Step, reply, stall
-from callboard.providers.scripted import ScriptedModel
+from callboard.actors.session.session import MAILBOX_CAPACITY
+from callboard.providers.testing.script import Step, reply, stall
+from callboard.providers.testing.scripted import ScriptedModel
 from callboard.runtime.errors import ActorStopped, CallboardError, OverloadedError, StorageError
 from callboard.runtime.events import SessionCreated, TurnEnded
+from callboard.runtime.kernel.subscription import Subscription
 from callboard.runtime.messages import CancelTurn, CreateSession, StopSessions, SubmitInput
-from callboard.runtime.subscription import Subscription
 
 ALL = ("journal", "broker", "dispatcher", "directory")
 

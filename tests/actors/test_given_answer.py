@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from callboard.actors.given_answer import as_answer, bounded, checked_answer
+from callboard.actors.people.person_answer import as_answer, bounded, checked_answer
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.messages import ApprovalAnswer
-from callboard.runtime.redaction import redactor
-from callboard.runtime.secrets import Secret
+from callboard.runtime.redaction import Secret, redactor
 
 
 class Odd:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from callboard.actors.given_options import Given, GivenOptions
-from callboard.actors.input_queue import InputQueue
+from callboard.actors.conversation.input_queue import InputQueue
+from callboard.actors.conversation.turn_options import Given, GivenOptions
 from callboard.runtime.definitions import Agent, InputMode, InputSource, Preset
 from callboard.runtime.errors import PermissionRefused
 from callboard.runtime.events import (

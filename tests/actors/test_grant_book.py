@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from callboard.actors.grant_book import GrantBook, is_suspended
+from callboard.actors.permissions.grants import GrantBook, is_suspended
 from callboard.runtime.definitions import Agent, Binding, SessionKind, Tier, ToolDefinition
 from callboard.runtime.messages import (
     UNMARKED,
@@ -15,7 +15,7 @@ from callboard.runtime.messages import (
     PermissionQuestion,
     SessionMarks,
 )
-from callboard.runtime.store import GrantRow
+from callboard.runtime.store.interface import GrantRow
 
 LAUNCH = ToolDefinition(name="launch", description="", parameters={})
 QUESTION = PermissionQuestion(
@@ -92,7 +92,7 @@ def test_how_far_a_grant_reaches_down_the_tree(scope: str, where: CallPlace, hol
 
 
 def test_a_grant_counts_once_and_is_taken_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("callboard.actors.grant_book.MAX_GRANTS", 2)
+    monkeypatch.setattr("callboard.actors.permissions.grants.MAX_GRANTS", 2)
     book = GrantBook()
     book.add(grant("session"))
     book.add(grant("session"))

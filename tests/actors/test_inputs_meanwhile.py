@@ -11,8 +11,8 @@ import trio
 from scene import FakeStore, Heard, Scene, assert_sound, open_scene
 
 import callboard
-from callboard.providers.script import Step, reply
-from callboard.providers.scripted import ScriptedModel
+from callboard.providers.testing.script import Step, reply
+from callboard.providers.testing.scripted import ScriptedModel
 from callboard.runtime.definitions import InputMode
 from callboard.runtime.errors import CallboardError, StorageFull
 from callboard.runtime.events import (
@@ -23,9 +23,9 @@ from callboard.runtime.events import (
     TurnStarted,
 )
 from callboard.runtime.history import Input
+from callboard.runtime.kernel.subscription import Subscription
 from callboard.runtime.messages import CancelTurn, InputTicket, ResumeTurn, SubmitInput
-from callboard.runtime.store import Append
-from callboard.runtime.subscription import Subscription
+from callboard.runtime.store.rows import Append
 
 ALL = ("journal", "broker", "dispatcher", "session")
 STEER, INTERRUPT = InputMode.STEER, InputMode.INTERRUPT

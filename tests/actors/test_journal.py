@@ -19,7 +19,7 @@ from callboard.runtime.errors import (
 )
 from callboard.runtime.events import SessionCreated, Stored, TitleSet
 from callboard.runtime.messages import AppendEvents
-from callboard.runtime.store import Append
+from callboard.runtime.store.rows import Append
 
 NEW = SessionCreated(agent="general", workspace="/work")
 

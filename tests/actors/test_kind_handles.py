@@ -10,7 +10,7 @@ import pytest
 from scene import place_of
 
 import callboard
-from callboard.actors.call_preparation import CallPreparation, ToolHandles
+from callboard.actors.calls.preparation import CallPreparation, ToolHandles
 from callboard.config.settings import Limits
 from callboard.runtime.definitions import Capability, ErrorType, SessionKind, Tier, ToolFailure
 from callboard.runtime.history import Call

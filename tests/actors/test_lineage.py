@@ -2,14 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from callboard.actors.channels import Channels
-from callboard.actors.lineage import Lineage, narrowed
+from callboard.actors.people.channels import Channels
+from callboard.actors.people.lineage import Lineage, narrowed
 from callboard.runtime.channel import Channel
 from callboard.runtime.definitions import Agent, SessionKind
 from callboard.runtime.errors import NotFoundError
 from callboard.runtime.events import AgentSwitched, SessionCreated
-from callboard.runtime.memory_store import open_memory_store
-from callboard.runtime.store import Append, Store
+from callboard.runtime.store.interface import Store
+from callboard.runtime.store.memory_store import open_memory_store
+from callboard.runtime.store.rows import Append
 
 GENERAL = Agent()
 FEW = Agent(name="few", tools=("read_file", "delegate"))

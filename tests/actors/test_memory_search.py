@@ -10,18 +10,19 @@ from pathlib import Path
 import apsw
 import pytest
 
-from callboard.actors.memories import JournaledMemories
-from callboard.actors.memory_search import FILL_BATCH, IndexedMemories, fused
-from callboard.desk import open_memories
+from callboard.actors.handles.memories import JournaledMemories
+from callboard.actors.handles.memory_search import FILL_BATCH, IndexedMemories, fused
+from callboard.embedding.offline import open_memories
 from callboard.runtime.errors import StorageError
 from callboard.runtime.events import SessionCreated
-from callboard.runtime.memories import Memory, NewMemory
-from callboard.runtime.memory_index import Embedding, MemoryIndex
-from callboard.runtime.memory_store import open_memory_store
-from callboard.runtime.sqlite_store import open_disk_store
-from callboard.runtime.static_embedding import StaticEmbedding
-from callboard.runtime.store import Append, Store
-from callboard.runtime.vector_file import FILE_NAME, VectorFile
+from callboard.runtime.memory.index import Embedding, MemoryIndex
+from callboard.runtime.memory.memories import Memory, NewMemory
+from callboard.runtime.memory.static_embedding import StaticEmbedding
+from callboard.runtime.memory.vector_file import FILE_NAME, VectorFile
+from callboard.runtime.store.interface import Store
+from callboard.runtime.store.memory_store import open_memory_store
+from callboard.runtime.store.rows import Append
+from callboard.runtime.store.sqlite_store import open_disk_store
 
 EMBEDDING = StaticEmbedding()
 

@@ -8,18 +8,19 @@ from pathlib import Path
 import pytest
 import trio
 
-from callboard.desk import open_memories
-from callboard.runtime import memory_table
+from callboard.embedding.offline import open_memories
 from callboard.runtime.errors import ConflictError, NotFoundError
 from callboard.runtime.events import SessionCreated, SessionTainted
-from callboard.runtime.lance_table import LanceTable
-from callboard.runtime.memories import Memory, MemoryStore, NewMemory, query_of
-from callboard.runtime.memory_index import MemoryIndex
-from callboard.runtime.memory_store import open_memory_store
-from callboard.runtime.sqlite_store import open_disk_store
-from callboard.runtime.static_embedding import StaticEmbedding
-from callboard.runtime.store import Append, Store
-from callboard.runtime.vector_file import VectorFile
+from callboard.runtime.memory.index import MemoryIndex
+from callboard.runtime.memory.lance_table import LanceTable
+from callboard.runtime.memory.memories import Memory, MemoryStore, NewMemory, query_of
+from callboard.runtime.memory.static_embedding import StaticEmbedding
+from callboard.runtime.memory.vector_file import VectorFile
+from callboard.runtime.store.interface import Store
+from callboard.runtime.store.memory_store import open_memory_store
+from callboard.runtime.store.rows import Append
+from callboard.runtime.store.sqlite_store import open_disk_store
+from callboard.runtime.store.tables import memories as memory_table
 
 PLACES = {"memory": "memory", "disk": "disk", "vectors": "disk", "lancedb": "memory"}
 """What finds them (words alone by default), and where the journal is that keeps them."""

@@ -13,10 +13,10 @@ import trio.testing
 from scene import Heard, Scene, assert_sound, open_scene
 
 import callboard
-from callboard.actors.conversation import SUMMARY_HEADING, Conversation
+from callboard.actors.conversation.conversation import SUMMARY_HEADING, Conversation
 from callboard.config.settings import Limits
-from callboard.providers.script import Fail, Step, fail, raw_events, reply, stall
-from callboard.providers.scripted import ScriptedModel
+from callboard.providers.testing.script import Fail, Step, fail, raw_events, reply, stall
+from callboard.providers.testing.scripted import ScriptedModel
 from callboard.runtime.definitions import Agent
 from callboard.runtime.events import (
     AttemptFailed,

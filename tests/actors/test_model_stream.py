@@ -8,11 +8,11 @@ import trio
 import trio.testing
 from scene import Scene, open_scene
 
-from callboard.actors.model_stream import MAX_WAITING_BATCHES, StartModelCall
+from callboard.actors.model.stream import MAX_WAITING_BATCHES, StartModelCall
 from callboard.config.settings import Limits
 from callboard.providers.provider import Emit, ModelRequest, ModelTarget
-from callboard.providers.script import reply, stall
-from callboard.providers.scripted import ScriptedModel
+from callboard.providers.testing.script import reply, stall
+from callboard.providers.testing.scripted import ScriptedModel
 from callboard.runtime.errors import OverloadedError
 from callboard.runtime.stream import (
     AnyStreamEvent,

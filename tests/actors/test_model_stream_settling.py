@@ -10,16 +10,16 @@ from typing import Any
 import trio
 import trio.testing
 
-from callboard.actors.model_stream import (
+from callboard.actors.model.stream import (
     MAX_WAITING_BATCHES,
     SETTLE_SECONDS,
     ModelStream,
     StartModelCall,
 )
 from callboard.config.settings import Limits
-from callboard.providers.anthropic_messages import ANTHROPIC
+from callboard.providers.anthropic.dialect import ANTHROPIC
 from callboard.providers.provider import Endpoint, ModelRequest, ModelTarget
-from callboard.runtime.mailbox import Mailbox
+from callboard.runtime.kernel.mailbox import Mailbox
 from callboard.runtime.stream import AnyStreamEvent, Done, StreamError, TextDelta
 
 PING = b": ping\n\n"

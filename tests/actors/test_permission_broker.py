@@ -24,7 +24,7 @@ from callboard.runtime.messages import (
     PermissionQuestion,
     Resolution,
 )
-from callboard.runtime.store import Append
+from callboard.runtime.store.rows import Append
 
 ALL = ("journal", "broker")
 

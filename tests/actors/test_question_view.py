@@ -12,7 +12,7 @@ import pytest
 
 import callboard
 from callboard.config.files import parse_settings
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.errors import ConflictError, NotFoundError, ValidationError
 
 SEALED = """

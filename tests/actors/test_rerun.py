@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from scene import FakeStore, Scene, assert_sound, open_scene
 
-from callboard.actors.conversation import Conversation
-from callboard.actors.rerun import set_aside
-from callboard.providers.script import reply
-from callboard.providers.scripted import ScriptedModel
+from callboard.actors.conversation.conversation import Conversation
+from callboard.actors.session.rerun import set_aside
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted import ScriptedModel
 from callboard.runtime.definitions import CallStatus, SessionKind
 from callboard.runtime.errors import CallboardError, ConflictError, StorageFull
 from callboard.runtime.events import (
@@ -31,9 +31,9 @@ from callboard.runtime.events import (
     TurnStarted,
 )
 from callboard.runtime.history import Call, Input, Text
+from callboard.runtime.kernel.subscription import Subscription
 from callboard.runtime.messages import InputTicket, RerunTurn, SubmitInput
-from callboard.runtime.store import Append
-from callboard.runtime.subscription import Subscription
+from callboard.runtime.store.rows import Append
 
 BEGUN = SessionCreated(agent="general", workspace="/w")
 

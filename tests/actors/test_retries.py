@@ -11,8 +11,8 @@ import trio
 from scene import Scene, open_scene
 
 import callboard
-from callboard.actors.retries import MAX_ATTEMPTS, Attempts, Retries
-from callboard.actors.tool_call import Outcome, failed
+from callboard.actors.calls.call import Outcome, failed
+from callboard.actors.calls.retries import MAX_ATTEMPTS, Attempts, Retries
 from callboard.runtime.definitions import Agent, CallStatus, ErrorType, SessionKind, ToolFailure
 from callboard.runtime.events import CallFinished, ToolGivenUp
 from callboard.runtime.history import Call

@@ -9,9 +9,9 @@ import trio.testing
 from scene import FakeStore, Heard, OneModel, Scene, assert_sound, open_scene
 
 import callboard
-from callboard.actors.conversation import Conversation
-from callboard.providers.script import Step, last_result, reply, stall
-from callboard.providers.scripted import ScriptedModel
+from callboard.actors.conversation.conversation import Conversation
+from callboard.providers.testing.script import Step, last_result, reply, stall
+from callboard.providers.testing.scripted import ScriptedModel
 from callboard.runtime.definitions import Agent, CallStatus
 from callboard.runtime.errors import (
     ActorStopped,
@@ -34,7 +34,7 @@ from callboard.runtime.events import (
 )
 from callboard.runtime.history import Answer, Input, Text
 from callboard.runtime.messages import CancelTurn, StopSession, SubmitInput
-from callboard.runtime.store import Append, CommitResult
+from callboard.runtime.store.rows import Append, CommitResult
 
 ALL = ("journal", "broker", "dispatcher", "session")
 
@@ -454,7 +454,7 @@ async def test_a_model_that_goes_round_in_circles_is_stopped(
 
 
 async def test_call_ids_that_a_model_repeats_become_unique() -> None:
-    from callboard.providers.script import ScriptedCall
+    from callboard.providers.testing.script import ScriptedCall
 
     again = [ScriptedCall("work", '{"seconds": 0}', "same")] * 2
     scene = await scene_with(reply(calls=again), reply(calls=again), reply("done"))

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 import callboard
-from callboard.actors.session_keeping import SessionKeeping
-from callboard.embedded import Runtime, host_of
+from callboard.actors.upkeep.keeping import SessionKeeping
+from callboard.embedding.runtime import Runtime, host_of
+from callboard.runtime.backup.session_file import event_line, head_line
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.events import (
     CallProposed,
@@ -24,7 +25,6 @@ from callboard.runtime.events import (
     TurnStarted,
 )
 from callboard.runtime.identity import now_ms
-from callboard.runtime.session_file import event_line, head_line
 from callboard.runtime.turn_options import TurnOptions
 
 STEPS = [

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.actors.conversation import Conversation
-from callboard.actors.session_marks import MAX_HOSTS, connected, joined, marked, marks_of_call
+from callboard.actors.calls.marks import MAX_HOSTS, connected, joined, marked, marks_of_call
+from callboard.actors.conversation.conversation import Conversation
 from callboard.runtime.definitions import CallStatus, Capability
 from callboard.runtime.events import (
     CallDeferred,

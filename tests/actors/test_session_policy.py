@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.actors.session_policy import MAX_CACHED_POLICIES, SessionPolicies
-from callboard.config.policy import PolicyBook
-from callboard.config.policy_rules import Condition, PlacedRule, Rule, Verdict
+from callboard.actors.permissions.policy import MAX_CACHED_POLICIES, SessionPolicies
+from callboard.config.policy.policy import PolicyBook
+from callboard.config.policy.rules import Condition, PlacedRule, Rule
 from callboard.runtime.definitions import (
     Agent,
     Capability,
@@ -19,6 +19,7 @@ from callboard.runtime.definitions import (
     SessionKind,
     Tier,
     ToolDefinition,
+    Verdict,
 )
 from callboard.runtime.messages import (
     UNMARKED,

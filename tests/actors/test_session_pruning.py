@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 import callboard
-from callboard.actors.session_keeping import DAY_MS
-from callboard.config.session_settings import SessionSettings
+from callboard.actors.upkeep.keeping import DAY_MS
+from callboard.config.sections import SessionSettings
 from callboard.config.settings import Settings
-from callboard.embedded import host_of
-from callboard.providers.script import reply
-from callboard.reconfiguring import reconfigure
+from callboard.embedding.reconfiguring import reconfigure
+from callboard.embedding.runtime import host_of
+from callboard.providers.testing.script import reply
 from callboard.runtime.errors import ConflictError, StoreLimitReached
 from callboard.runtime.events import (
     ApprovalAsked,
@@ -50,7 +50,7 @@ async def ids(runtime: callboard.Runtime) -> set[str]:
 def later(monkeypatch: pytest.MonkeyPatch, days: float) -> None:
     """For the pruning, so much time has passed."""
     then = now_ms() + round(days * DAY_MS)
-    monkeypatch.setattr("callboard.actors.session_pruning.now_ms", lambda: then)
+    monkeypatch.setattr("callboard.actors.upkeep.pruning.now_ms", lambda: then)
 
 
 async def test_what_nobody_uses_for_long_is_deleted_and_can_be_restored(
@@ -107,7 +107,7 @@ async def test_what_runs_or_waits_is_never_idle(monkeypatch: pytest.MonkeyPatch)
 async def test_a_full_store_purges_what_is_deleted_the_oldest_first_and_then_refuses(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("callboard.actors.session_pruning.STEP_SESSIONS", 1)
+    monkeypatch.setattr("callboard.actors.upkeep.pruning.STEP_SESSIONS", 1)
     async with opened(max_store_mib=3) as runtime:
         pruning, store = host_of(runtime).pruning, runtime.store
         first, second = await talked(runtime), await talked(runtime)
@@ -174,7 +174,7 @@ async def test_a_session_is_not_restored_below_one_that_stays_deleted() -> None:
 
 async def test_what_can_t_be_purged_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that is deleted, with one below it that is not: an older callboard let that be."""
-    monkeypatch.setattr("callboard.actors.session_pruning.STEP_SESSIONS", 1)
+    monkeypatch.setattr("callboard.actors.upkeep.pruning.STEP_SESSIONS", 1)
     async with opened(max_store_mib=1) as runtime:
         pruning, store = host_of(runtime).pruning, runtime.store
         mixed = await runtime.create_session()
@@ -197,7 +197,7 @@ async def test_what_can_t_be_purged_holds_up_no_other(monkeypatch: pytest.Monkey
 async def test_idle_sessions_are_found_behind_a_page_of_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("callboard.actors.session_pruning.MAX_BATCH", 1)
+    monkeypatch.setattr("callboard.actors.upkeep.pruning.MAX_BATCH", 1)
     async with opened(keep_idle_days=1) as runtime:
         for _ in range(2):
             await runtime.create_session()

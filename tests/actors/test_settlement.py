@@ -12,7 +12,8 @@ import trio.testing
 from scene import FakeStore, Scene, open_scene, place_of
 
 import callboard
-from callboard.actors import approval_record, settlement
+from callboard.actors.permissions import record as approval_record
+from callboard.actors.permissions import resolution as settlement
 from callboard.config.settings import Limits
 from callboard.runtime.definitions import Tier
 from callboard.runtime.errors import (
@@ -32,7 +33,6 @@ from callboard.runtime.events import (
     SessionTainted,
 )
 from callboard.runtime.history import Call
-from callboard.runtime.memory_store import open_memory_store
 from callboard.runtime.messages import (
     AnswerApproval,
     ApprovalAnswer,
@@ -43,7 +43,9 @@ from callboard.runtime.messages import (
     Resolution,
     RevokeGrant,
 )
-from callboard.runtime.store import Append, ApprovalRow, GrantRow
+from callboard.runtime.store.interface import ApprovalRow, GrantRow
+from callboard.runtime.store.memory_store import open_memory_store
+from callboard.runtime.store.rows import Append
 
 ALL = ("journal", "broker")
 ALLOW = ApprovalAnswer(decision="allow")
@@ -593,7 +595,7 @@ async def test_what_is_remembered_is_said_only_of_what_is() -> None:
 async def test_an_answer_for_which_there_is_no_room_counts_for_its_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("callboard.actors.grant_book.MAX_GRANTS", 0)
+    monkeypatch.setattr("callboard.actors.permissions.grants.MAX_GRANTS", 0)
     person = Person()
     person.say(ApprovalAnswer(decision="allow", remember="session"))
     scene = await ready(person)

@@ -12,15 +12,15 @@ import trio
 import trio.testing
 
 import callboard
-from callboard.actors.title_request import MAX_TITLE_CHARS, title_of
-from callboard.config.session_settings import SessionSettings, TitleSource
+from callboard.actors.upkeep.titles import MAX_TITLE_CHARS, title_of
+from callboard.config.sections import SessionSettings, TitleSource
 from callboard.config.settings import Settings
 from callboard.providers.provider import Emit, ModelRequest
-from callboard.providers.script import Reply, events_of, reply
+from callboard.providers.testing.script import Reply, events_of, reply
 from callboard.runtime.definitions import ThinkingEffort
 from callboard.runtime.events import AttemptCharged, TitleSet
 from callboard.runtime.history import Input
-from callboard.runtime.store import SessionRow
+from callboard.runtime.store.interface import SessionRow
 from callboard.runtime.stream import Usage
 
 PATIENCE_SECONDS = 20.0

@@ -28,7 +28,7 @@ from callboard.runtime.errors import StorageError
 from callboard.runtime.events import ApprovalAnswered, CallFinished, CallStarted, TurnStarted
 from callboard.runtime.history import Call
 from callboard.runtime.messages import ApprovalAnswer, ApprovalRequest
-from callboard.runtime.store import Append
+from callboard.runtime.store.rows import Append
 from callboard.tools.tool import Tool, ToolContext
 
 AUTO = Agent(policy=Preset.AUTO)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import callboard
-from callboard.embedded import host_of
+from callboard.embedding.runtime import host_of
 from callboard.runtime.errors import ConflictError, NotFoundError, StorageError
 from callboard.runtime.events import (
     DurableEvent,

@@ -12,7 +12,7 @@ import trio
 from command import NOWHERE, PATIENCE_SECONDS, Command, Terminal
 from warm_process import WarmProcess, nowhere, start_warm
 
-from callboard.providers.scripted_server import ScriptedServer, open_scripted_server
+from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
 
 ENTER = "\r"
 READY = "/help"

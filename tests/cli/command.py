@@ -23,7 +23,7 @@ import trio
 from warm_process import WarmProcess, can_be_warm, nowhere, run_warm, start_warm
 
 from callboard.runtime.events import TurnEnded
-from callboard.runtime.sqlite_store import open_reader
+from callboard.runtime.store.sqlite_store import open_reader
 
 NOWHERE = """
 [providers.ollama]

@@ -19,12 +19,12 @@ from command import PATIENCE_SECONDS, Command, Finished
 import callboard
 from callboard.__main__ import main
 from callboard.config.files import load_settings
-from callboard.providers.script import reply
-from callboard.providers.scripted_server import ScriptedServer, open_scripted_server
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
 from callboard.runtime.definitions import Capability
 from callboard.runtime.events import ApprovalAsked
-from callboard.runtime.sqlite_store import open_disk_store, open_reader
-from callboard.runtime.store import ApprovalRow
+from callboard.runtime.store.interface import ApprovalRow
+from callboard.runtime.store.sqlite_store import open_disk_store, open_reader
 from callboard.tools.registry import builtin_tools
 from callboard.tools.tool import Tool
 
@@ -360,7 +360,7 @@ async def test_a_more_dangerous_call_is_a_question_of_its_own(
         return "launched"
 
     monkeypatch.setattr(
-        "callboard.cli.approval_desk.builtin_tools", lambda: [*builtin_tools(), launch]
+        "callboard.cli.approvals.answers.builtin_tools", lambda: [*builtin_tools(), launch]
     )
     async with left_behind(command, [("launch", {"far": False})], tools=[launch]):
         row = await only(command)

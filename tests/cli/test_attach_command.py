@@ -13,14 +13,14 @@ import trio
 from command import Command
 
 import callboard
-from callboard.config.credentials import local_credential
 from callboard.config.daemon_file import DaemonFile, RunningDaemon
-from callboard.config.server_settings import ServerSettings
-from callboard.gateway.clients_channel import ClientsChannel
+from callboard.config.keys.tokens import local_credential
+from callboard.config.sections import ServerSettings
 from callboard.gateway.gateway import open_gateway
-from callboard.gateway.life import websocket_url
+from callboard.gateway.lifecycle import websocket_url
+from callboard.gateway.shared.clients_channel import ClientsChannel
 from callboard.providers.provider import Emit, ModelRequest
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.stream import Done, StopReason, TextDelta
 
 DELETE = ("delete_file", {"path": "b.txt"})

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from command import Command
 
-from callboard.cli.budget_option import EXAMPLE, budget_of
-from callboard.cli.tuning import Tuning
-from callboard.providers.script import reply
-from callboard.providers.scripted_server import open_scripted_server
+from callboard.cli.run.flags import EXAMPLE, budget_of
+from callboard.cli.run.overrides import Tuning
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.budget import Budget
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from callboard.cli.chat_history import FILE_NAME, MAX_ENTRIES, MAX_ENTRY_CHARS, ChatHistory
-from callboard.runtime.redaction import redactor
-from callboard.runtime.secrets import Secret
+from callboard.cli.chat.prompt import FILE_NAME, MAX_ENTRIES, MAX_ENTRY_CHARS, ChatHistory
+from callboard.runtime.redaction import Secret, redactor
 
 
 def test_inputs_of_several_lines_come_back_the_latest_first(tmp_path: Path) -> None:

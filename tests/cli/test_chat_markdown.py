@@ -7,10 +7,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.cli.chat_markdown import MARGIN, MarkdownRows
-from callboard.cli.escaping import safe_text
-from callboard.cli.folding import RUNS_ON, char_columns
-from callboard.cli.style import Style
+from callboard.cli.terminal.escaping import safe_text
+from callboard.cli.terminal.folding import RUNS_ON, char_columns
+from callboard.cli.terminal.markdown_live import MARGIN, MarkdownRows
+from callboard.cli.terminal.style import Style
 
 TEXTS = st.text(st.sampled_from("ab* `#-\n>~1.漢\t"), max_size=120)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from callboard.cli.chat_notice import heard, tell_desktop
-from callboard.cli.chat_questions import Asked
+from callboard.cli.ask.notify import heard, tell_desktop
+from callboard.cli.chat.questions import Asked
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from chat_scene import chat_command, scripted
 
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 
 
 async def test_a_chat_has_the_last_turn_answered_anew(tmp_path: Path) -> None:

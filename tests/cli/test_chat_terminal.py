@@ -10,7 +10,7 @@ import pytest
 from chat_scene import chat_command, chatting, say, scripted, serving
 from command import Command
 
-from callboard.providers.script import reply, stall
+from callboard.providers.testing.script import reply, stall
 
 OVERWRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
 CTRL_C, CTRL_D = "\x03", "\x04"

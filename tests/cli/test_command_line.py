@@ -14,7 +14,7 @@ import trio
 
 import callboard
 from callboard.__main__ import main
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.tools.registry import builtin_tools
 
 
@@ -202,7 +202,7 @@ def test_a_bug_is_said_to_be_one(
     def broken(config: Path | None, *, json: bool) -> int:
         raise RuntimeError("the wheel came off")
 
-    monkeypatch.setattr("callboard.cli.tool_list.show_tools", broken)
+    monkeypatch.setattr("callboard.cli.show.tools.show_tools", broken)
     monkeypatch.delenv("CALLBOARD_DEBUG", raising=False)
     assert main(["tools"]) == 1
     err = capsys.readouterr().err
@@ -219,7 +219,7 @@ def test_an_interrupt_and_a_lost_reader_are_quiet(
     def interrupted(config: Path | None, *, json: bool) -> int:
         raise BaseExceptionGroup("", [BaseExceptionGroup("", [KeyboardInterrupt()])])
 
-    monkeypatch.setattr("callboard.cli.tool_list.show_tools", interrupted)
+    monkeypatch.setattr("callboard.cli.show.tools.show_tools", interrupted)
     assert main(["tools"]) == 130
     assert capsys.readouterr().err == ""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from chat_scene import chat_command, chatting, say, scripted
 
 from callboard.config.managed import load_managed
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 
 
 async def test_a_provider_is_added_while_a_chat_lasts(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ from daemon_process import serving
 
 import callboard
 from callboard.__main__ import main
-from callboard.cli.choice import RunOptions
-from callboard.cli.remote_options import check_options
-from callboard.cli.tuning import Tuning
-from callboard.providers.script import reply
+from callboard.cli.run.choice import RunOptions
+from callboard.cli.run.overrides import Tuning
+from callboard.cli.run.remote import check_options
+from callboard.providers.testing.script import reply
 from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import ApprovalAsked
 from callboard.runtime.messages import ApprovalAnswer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from callboard.cli.cost import cost_text, dollars
+from callboard.cli.terminal.style import cost_text, dollars
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,10 @@ from daemon_process import serving
 from daemon_scene import open_daemon
 
 import callboard
-from callboard.client_memories import ClientMemories
-from callboard.client_providers import ClientKeys, ClientModels, ClientProviders
-from callboard.client_upkeep import ClientTokens, ClientUpkeep
+from callboard.client.administration import ClientMemories, ClientTokens, ClientUpkeep
+from callboard.client.providers import ClientKeys, ClientModels, ClientProviders
 from callboard.config.daemon_file import find_daemon
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 
 ROOT = Path(__file__).resolve().parents[2]
 GROUPS = {

@@ -10,9 +10,9 @@ import pytest
 from sandbox_users import needs_sandbox
 
 from callboard.__main__ import main
-from callboard.config.sandbox_settings import Strength
+from callboard.config.sections import Strength
 from callboard.tools.sandbox import sandbox
-from callboard.tools.sandbox.strength import INSTALL, USER_NAMESPACES, SandboxStatus
+from callboard.tools.sandbox.selftest.self_test import INSTALL, USER_NAMESPACES, SandboxStatus
 
 
 def test_a_sandbox_that_holds(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,12 +21,12 @@ import trio
 from command import Command
 from sandbox_users import needs_sandbox
 
-from callboard.cli.doctor_files import LITTLE_BYTES, NO_BYTES, file_findings
-from callboard.cli.finding import Finding
-from callboard.config.credentials import Credentials, Role
+from callboard.cli.doctor.files import LITTLE_BYTES, NO_BYTES, file_findings
+from callboard.cli.doctor.finding import Finding
 from callboard.config.daemon_file import DaemonFile, RunningDaemon
-from callboard.runtime.own_folders import OwnFolders
-from callboard.runtime.secrets import Secret
+from callboard.config.keys.tokens import Credentials, Role
+from callboard.runtime.disk.own_folders import OwnFolders
+from callboard.runtime.redaction import Secret
 
 
 class Doctor:
@@ -204,7 +204,7 @@ async def test_what_a_dead_daemon_left(doctor: Doctor) -> None:
 async def test_another_process_that_writes(doctor: Doctor) -> None:
     code = (
         "import sys, time; from pathlib import Path; "
-        "from callboard.runtime.data_lock import DataLock; lock = DataLock(Path(sys.argv[1]))"
+        "from callboard.runtime.disk.data_lock import DataLock; lock = DataLock(Path(sys.argv[1]))"
     )
     with another_process(code, str(doctor.data)) as holder:
         found = await doctor.check("locks")
@@ -272,7 +272,7 @@ async def test_a_daemon_that_holds_its_file_and_does_not_answer(doctor: Doctor) 
     code = (
         "import os, sys, time; from pathlib import Path; "
         "from callboard.config.daemon_file import DaemonFile, RunningDaemon; "
-        "from callboard.runtime.secrets import Secret; "
+        "from callboard.runtime.redaction import Secret; "
         "DaemonFile(Path(sys.argv[1]), RunningDaemon(url='ws://127.0.0.1:9/ws', pid=os.getpid(), "
         "token=Secret('cb_x'), started_at_ms=1)).__enter__()"
     )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.cli.edit_form import EditProblem, arguments_of, form_of, is_same
+from callboard.cli.ask.edit_form import EditProblem, arguments_of, form_of, is_same
 
 json_values = st.recursive(
     st.none()

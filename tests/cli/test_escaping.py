@@ -5,7 +5,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.cli.escaping import exact, safe_line, safe_text, shortened
+from callboard.cli.terminal.escaping import exact, safe_line, safe_text, shortened
 
 TEXT = st.text(st.characters(), max_size=40)
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from callboard.cli.app import execute
+from callboard.cli.daemon.roots import check_root, root_advice
 from callboard.cli.parameters import data_path
-from callboard.cli.root_advice import check_root, root_advice
-from callboard.cli.token_desk import TokenDesk
+from callboard.cli.setup.tokens import TokenDesk
 from callboard.config.daemon_file import DaemonFile, RunningDaemon
-from callboard.runtime.data_lock import DataLock
+from callboard.runtime.disk.data_lock import DataLock
 from callboard.runtime.errors import ConflictError, NotFoundError, ValidationError
-from callboard.runtime.secrets import Secret
+from callboard.runtime.redaction import Secret
 
 Screen = pytest.CaptureFixture[str]
 
@@ -135,7 +135,7 @@ def test_a_restore_is_refused_before_anybody_is_asked(
 
 
 def test_a_second_daemon_is_told_that_a_chat_is_the_first(tmp_path: Path) -> None:
-    from callboard.gateway.life import check_alone
+    from callboard.gateway.lifecycle import check_alone
 
     check_alone(tmp_path)
     for is_chat, what in ((True, "a chat is the daemon of"), (False, "a daemon runs on")):

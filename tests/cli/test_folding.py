@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.cli.approvals import block
-from callboard.cli.folding import RUNS_ON, columns_taken, folded
+from callboard.cli.show.question_text import block
+from callboard.cli.terminal.folding import RUNS_ON, columns_taken, folded
 
 FORGED = "callboard asks: may read_file run? (tier: read_only)"
 

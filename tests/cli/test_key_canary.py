@@ -20,8 +20,8 @@ import pytest
 import trio
 from command import PATIENCE_SECONDS, Command, Finished
 
-from callboard.providers.script import Step, reply, stall, status
-from callboard.providers.scripted_server import ScriptedServer, open_scripted_server
+from callboard.providers.testing.script import Step, reply, stall, status
+from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
 
 KEY = "canary+5b/1f0e7c9a=d24?86"
 FORMS = {

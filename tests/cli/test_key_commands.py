@@ -14,9 +14,9 @@ import pytest
 from command import Command
 
 from callboard.__main__ import main
-from callboard.providers.script import reply
-from callboard.providers.scripted_server import open_scripted_server
-from callboard.runtime.data_lock import DataLock
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted_server import open_scripted_server
+from callboard.runtime.disk.data_lock import DataLock
 
 KEY = "sesame-4711-opens"
 
@@ -37,7 +37,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("OPENAI_API_KEY", "HOUSE_KEY", "CALLBOARD_API_KEY", "CREDENTIALS_DIRECTORY"):
         monkeypatch.delenv(name, raising=False)
     # A command gives core dumps up for good, which is not for the process of all tests.
-    monkeypatch.setattr("callboard.runtime.core_dumps.forbid_core_dumps", lambda: None)
+    monkeypatch.setattr("callboard.runtime.disk.core_dumps.forbid_core_dumps", lambda: None)
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "callboard.toml").write_text(CONFIGURATION)
     return tmp_path

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from chat_scene import chat_command, chatting, say, scripted, serving
 
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 
 OVERWRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
 CTRL_C, CTRL_D = "\x03", "\x04"

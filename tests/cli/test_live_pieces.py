@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from callboard.cli.live_pieces import LivePieces
+from callboard.cli.show.live_pieces import LivePieces
 from callboard.runtime.events import (
     CallProgress,
     MessageCompleted,
@@ -16,7 +16,6 @@ from callboard.runtime.events import (
     StreamBatch,
 )
 from callboard.runtime.history import Text, Thinking
-from callboard.runtime.live_state import LiveState, RunningOutput
 from callboard.runtime.stream import (
     AnyStreamEvent,
     TextDelta,
@@ -25,7 +24,8 @@ from callboard.runtime.stream import (
     ToolCallEnd,
     ToolCallStart,
 )
-from callboard.runtime.wire.updates import Snapshot
+from callboard.runtime.turns.live_state import LiveState, RunningOutput
+from callboard.runtime.wire.topics import Snapshot
 
 ANSWER: list[AnyStreamEvent] = [
     *(ThinkingDelta(letter) for letter in "hm, so"),

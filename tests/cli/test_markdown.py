@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.cli.markdown import Markdown
+from callboard.cli.show.markdown import Markdown
 from callboard.runtime.definitions import CallStatus, InputSource, SessionKind, Tier
 from callboard.runtime.events import (
     ApprovalAnswered,
@@ -21,7 +21,7 @@ from callboard.runtime.events import (
     TurnEnded,
 )
 from callboard.runtime.history import Text, Thinking
-from callboard.runtime.store import SessionRow
+from callboard.runtime.store.interface import SessionRow
 
 ROW = SessionRow(
     session_id="session_1",

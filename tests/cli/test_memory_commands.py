@@ -8,11 +8,11 @@ import pytest
 from command import Command
 
 import callboard
-from callboard.config.memory_settings import MemorySearch, MemorySettings
+from callboard.config.sections import MemorySearch, MemorySettings
 from callboard.config.settings import Settings
-from callboard.providers.script import reply
-from callboard.runtime.sqlite_store import open_disk_store
-from callboard.runtime.vector_file import FILE_NAME
+from callboard.providers.testing.script import reply
+from callboard.runtime.memory.vector_file import FILE_NAME
+from callboard.runtime.store.sqlite_store import open_disk_store
 
 NOTES = (
     {"text": "The build needs make.", "tags": ["build"]},

@@ -11,7 +11,7 @@ import pytest
 from distributions import WEATHER, files_of, install
 
 from callboard.__main__ import main
-from callboard.cli.policy_lint import findings_about
+from callboard.cli.policy.lint import findings_about
 from callboard.config.files import parse_settings
 
 CONFIGURATION = """

@@ -14,12 +14,12 @@ from web_server import open_web_server
 
 from callboard.__main__ import main
 from callboard.config.files import load_settings
-from callboard.config.key_store import open_key_store
+from callboard.config.keys.store import open_key_store
 from callboard.config.settings import KeySettings
-from callboard.providers.known_providers import KNOWN
-from callboard.providers.script import reply
-from callboard.providers.scripted_server import open_scripted_server
-from callboard.runtime.secrets import Secret
+from callboard.providers.catalog.known import KNOWN
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted_server import open_scripted_server
+from callboard.runtime.redaction import Secret
 
 KEY = "sesame-4711-opens"
 
@@ -36,7 +36,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for variable in [name for name in os.environ if name.endswith("_API_KEY")]:
         monkeypatch.delenv(variable)
     # A command gives core dumps up for good, which is not for the process of all tests.
-    monkeypatch.setattr("callboard.runtime.core_dumps.forbid_core_dumps", lambda: None)
+    monkeypatch.setattr("callboard.runtime.disk.core_dumps.forbid_core_dumps", lambda: None)
     return tmp_path
 
 

@@ -10,9 +10,9 @@ import pytest
 from command import Command
 
 import callboard
-from callboard.cli.attached_files import read_attachments
-from callboard.providers.script import reply
-from callboard.providers.scripted_server import ScriptedServer, open_scripted_server
+from callboard.cli.run.attachments import read_attachments
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
 from callboard.runtime.errors import NotFoundError, ValidationError
 from callboard.runtime.history import MAX_ATTACHED_BYTES, MAX_ATTACHMENTS, Attachment
 

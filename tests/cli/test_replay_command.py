@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from callboard.cli.app import execute
-from callboard.runtime.data_lock import DataLock
+from callboard.runtime.disk.data_lock import DataLock
 from callboard.runtime.errors import NotFoundError, ValidationError
 
 

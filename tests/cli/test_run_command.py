@@ -14,11 +14,19 @@ import trio
 from command import PATIENCE_SECONDS, Command
 from warm_process import nowhere, start_warm
 
-from callboard.providers.script import ScriptedCall, Step, cut_after, html, reply, stall, status
-from callboard.providers.scripted_server import ScriptedServer, open_scripted_server
-from callboard.runtime.data_lock import DataLock
-from callboard.runtime.event_codec import decode_event
+from callboard.providers.testing.script import (
+    ScriptedCall,
+    Step,
+    cut_after,
+    html,
+    reply,
+    stall,
+    status,
+)
+from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
+from callboard.runtime.disk.data_lock import DataLock
 from callboard.runtime.events import CallFinished, TurnEnded
+from callboard.runtime.store.codec import decode_event
 
 
 @pytest.fixture
@@ -243,10 +251,10 @@ async def test_a_full_disk_under_the_output_is_named(command: Command) -> None:
 
 
 STOPPED_READER = """
-import callboard.cli.run, sys
+import callboard.cli.run.run, sys
 from callboard.__main__ import main
 
-callboard.cli.run.GRACE_SECONDS = float(sys.argv.pop(1))
+callboard.cli.run.run.GRACE_SECONDS = float(sys.argv.pop(1))
 sys.exit(main())
 """
 

@@ -12,11 +12,11 @@ import pytest
 
 from callboard.__main__ import main
 from callboard.config.files import load_settings
-from callboard.models import with_keys
-from callboard.providers.catalog import Wish
+from callboard.embedding.access import search_place
+from callboard.embedding.models import with_keys
+from callboard.providers.catalog.catalog import Wish
 from callboard.runtime.errors import AuthError
 from callboard.runtime.redaction import redact
-from callboard.search_access import search_place
 
 KEY = "sesame-4711-searches"
 
@@ -29,7 +29,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("BRAVE_API_KEY", "TAVILY_API_KEY", "SEARXNG_API_KEY", "CREDENTIALS_DIRECTORY"):
         monkeypatch.delenv(name, raising=False)
     # A command gives core dumps up for good, which is not for the process of all tests.
-    monkeypatch.setattr("callboard.runtime.core_dumps.forbid_core_dumps", lambda: None)
+    monkeypatch.setattr("callboard.runtime.disk.core_dumps.forbid_core_dumps", lambda: None)
     (tmp_path / "config").mkdir()
     return tmp_path
 

@@ -10,7 +10,7 @@ from stage import make_workspace, play
 from web_server import open_web_server
 
 import callboard
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 
 LAX = """
 policy = "auto"

@@ -16,7 +16,7 @@ import trio
 from command import Command
 from warm_process import WarmProcess, nowhere, start_warm
 
-from callboard.client import connect
+from callboard.client.client import connect
 from callboard.config.daemon_file import find_daemon
 from callboard.runtime.errors import NetworkError
 
@@ -24,7 +24,7 @@ PATIENCE_SECONDS = 60.0
 
 HUNG_UP_EARLY = """
 import os, runpy, signal
-from callboard.cli import serve
+from callboard.cli.daemon import serve
 
 def load_settings(config, *, load=serve.load_settings):
     serve.load_settings = load

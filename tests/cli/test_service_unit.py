@@ -14,9 +14,9 @@ import msgspec
 import pytest
 from command import Command
 
-from callboard.cli import service
-from callboard.cli.service import install_service
-from callboard.cli.service_unit import ServicePlan, launchd_plist, systemd_unit
+from callboard.cli.daemon import service
+from callboard.cli.daemon.service import install_service
+from callboard.cli.daemon.service_unit import ServicePlan, launchd_plist, systemd_unit
 from callboard.config.files import data_folder
 from callboard.runtime.errors import ValidationError
 

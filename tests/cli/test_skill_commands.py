@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from command import Command
 
-from callboard.providers.script import reply
-from callboard.providers.scripted_server import open_scripted_server
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted_server import open_scripted_server
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from command import Command, Terminal
 
-from callboard.providers.script import reply
-from callboard.providers.scripted_server import ScriptedServer, open_scripted_server
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
 
 ASKS = "callboard asks: the skill"
 

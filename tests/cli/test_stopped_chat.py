@@ -8,7 +8,7 @@ import pytest
 from chat_scene import chat_command, chatting, say, scripted, serving
 from command import Command
 
-from callboard.providers.script import stall
+from callboard.providers.testing.script import stall
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import apsw
 import pytest
 
 from callboard.cli.app import execute
-from callboard.runtime.data_lock import DataLock
+from callboard.runtime.disk.data_lock import DataLock
 from callboard.runtime.errors import ConflictError, NotFoundError, StorageError
-from callboard.runtime.migrations import MIGRATIONS, migrate
-from callboard.runtime.store_file import open_writer
+from callboard.runtime.store.file import open_writer
+from callboard.runtime.store.migrations import MIGRATIONS, migrate
 
 
 def version(path: Path) -> int:

@@ -7,10 +7,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from callboard.cli import doctor_store
-from callboard.cli.doctor_store import size_finding
-from callboard.config.session_settings import SessionSettings
-from callboard.runtime.store_file import make_folder, open_writer
+from callboard.cli.doctor import doctor as doctor_store
+from callboard.cli.doctor.doctor import size_finding
+from callboard.config.sections import SessionSettings
+from callboard.runtime.store.file import make_folder, open_writer
 
 
 @pytest.fixture

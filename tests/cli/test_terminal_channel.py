@@ -12,11 +12,11 @@ import pytest
 import trio
 import trio.testing
 
-from callboard.cli import terminal_channel
-from callboard.cli.deferred_calls import DeferredCalls
-from callboard.cli.output import Output
-from callboard.cli.style import Style
-from callboard.cli.terminal_channel import TerminalChannel
+from callboard.cli.ask import terminal_channel
+from callboard.cli.ask.terminal_channel import TerminalChannel
+from callboard.cli.run.run import DeferredCalls
+from callboard.cli.terminal.output import Output
+from callboard.cli.terminal.style import Style
 from callboard.runtime.channel import ChannelMessage, UserQuestion
 from callboard.runtime.definitions import Tier, ToolFailure
 from callboard.runtime.events import ApprovalAnswered, CallDeferred

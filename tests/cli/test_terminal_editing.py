@@ -15,8 +15,8 @@ import pytest
 import trio
 from command import Command, Terminal
 
-from callboard.providers.script import reply
-from callboard.providers.scripted_server import ScriptedServer, open_scripted_server
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
 
 CALL = ("write_file", {"path": "a.txt", "content": "new\n"})
 LONG_CALL = ("write_file", {"path": "a.txt", "content": "one\ntwo\n"})

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from command import Command
 
-from callboard.providers.script import reply
-from callboard.providers.scripted_server import ScriptedServer, open_scripted_server
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
 
 OVERWRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
 BRANCH = ("delegate", {"kind": "branch", "task": "Tidy up a.txt"})

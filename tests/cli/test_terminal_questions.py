@@ -11,10 +11,16 @@ import msgspec
 import pytest
 from command import Command, Terminal
 
-from callboard.cli.approvals import PLAIN, change_lines, changed_question, coverage, question
-from callboard.config.grant_binding import binding_of
-from callboard.providers.script import reply
-from callboard.providers.scripted_server import ScriptedServer, open_scripted_server
+from callboard.cli.show.question_text import (
+    PLAIN,
+    change_lines,
+    changed_question,
+    coverage,
+    question,
+)
+from callboard.config.policy.grant_binding import binding_of
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
 from callboard.runtime.definitions import Tier
 from callboard.runtime.messages import ApprovalRequest
 

@@ -5,8 +5,8 @@ import io
 import msgspec
 import pytest
 
-from callboard.cli.style import Style, counted, seconds, style_of
-from callboard.cli.transcript import Transcript, TurnEvent
+from callboard.cli.show.transcript import Transcript, TurnEvent
+from callboard.cli.terminal.style import Style, counted, seconds, style_of
 from callboard.config.prices import Price, PriceTable
 from callboard.runtime.definitions import Binding, CallStatus, InputSource, Tier
 from callboard.runtime.events import (

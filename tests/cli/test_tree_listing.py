@@ -10,7 +10,7 @@ import trio
 
 import callboard
 from callboard.__main__ import main
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 
 Captured = pytest.CaptureFixture[str]
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from command import Command
 
-from callboard.cli.markdown import Markdown
-from callboard.cli.style import Style
-from callboard.cli.transcript import Transcript, TurnEvent
-from callboard.cli.trouble import Trouble, trouble
-from callboard.cli.tuning import Tuning
+from callboard.cli.run.overrides import Tuning
+from callboard.cli.show.event_lines import Trouble, trouble
+from callboard.cli.show.markdown import Markdown
+from callboard.cli.show.transcript import Transcript, TurnEvent
+from callboard.cli.terminal.style import Style
 from callboard.config.settings import Settings
-from callboard.providers.script import Step, cut_after, reply, status
-from callboard.providers.scripted_server import open_scripted_server
+from callboard.providers.testing.script import Step, cut_after, reply, status
+from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.definitions import Agent, SessionKind, ThinkingEffort
 from callboard.runtime.errors import NotFoundError
 from callboard.runtime.events import (
@@ -25,7 +25,7 @@ from callboard.runtime.events import (
     Stored,
     TurnEnded,
 )
-from callboard.runtime.store import SessionRow
+from callboard.runtime.store.interface import SessionRow
 from callboard.runtime.stream import Usage
 
 

@@ -9,7 +9,7 @@ from command import Command
 from sandbox_users import needs_sandbox
 
 import callboard
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 
 CALLS = (
     ("write_file", {"path": "a.txt", "content": "second"}),

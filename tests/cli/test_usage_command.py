@@ -12,7 +12,7 @@ import trio
 
 import callboard
 from callboard.__main__ import main
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.stream import Usage
 
 PRICES = '[prices."local/ScriptedModel"]\ninput = 100\noutput = 100\n'

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from callboard.config.credentials import Role, is_token_of, local_credential
 from callboard.config.daemon_file import DaemonFile, RunningDaemon, find_daemon
+from callboard.config.keys.tokens import Role, is_token_of, local_credential
 from callboard.runtime.errors import StorageError
-from callboard.runtime.secrets import Secret
+from callboard.runtime.redaction import Secret
 
 
 def daemon(token: str = "cb_one") -> RunningDaemon:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from callboard.config.credentials import Credentials
 from callboard.config.files import load_settings
+from callboard.config.keys.tokens import Credentials
 from callboard.runtime.errors import StorageError, ValidationError
-from callboard.runtime.wire.roles import Role
+from callboard.runtime.wire.fields import Role
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from callboard.__main__ import main
-from callboard.config.development_settings import GitSettings
 from callboard.config.files import load_settings, parse_settings
+from callboard.config.sections import GitSettings
 from callboard.config.settings import Settings
-from callboard.development_access import workshop_of
-from callboard.models import with_keys
-from callboard.providers.catalog import Wish
+from callboard.embedding.access import workshop_of
+from callboard.embedding.models import with_keys
+from callboard.providers.catalog.catalog import Wish
 from callboard.runtime.errors import ValidationError
-from callboard.tools.development.workshop import Author, Workshop
+from callboard.tools.workshop import Author, Workshop
 
 TOKEN = "ghp-7d41c0ffee"
 
@@ -75,7 +75,7 @@ def test_an_index_with_a_password_stays_with_the_operator(tmp_path: Path) -> Non
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CALLBOARD_HOME", str(tmp_path))
-    monkeypatch.setattr("callboard.runtime.core_dumps.forbid_core_dumps", lambda: None)
+    monkeypatch.setattr("callboard.runtime.disk.core_dumps.forbid_core_dumps", lambda: None)
     monkeypatch.setattr("os.isatty", lambda _: False)
     (tmp_path / "config").mkdir()
     return tmp_path

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.config.grant_binding import binding_of, covers, lasting_problem
+from callboard.config.policy.grant_binding import binding_of, covers, lasting_problem
 from callboard.runtime.definitions import Capability, Tier, ToolDefinition
 
 

@@ -11,13 +11,12 @@ from pathlib import Path
 import apsw
 import pytest
 
-from callboard.config.key_crypto import Binding, MasterKey
-from callboard.config.key_store import KeyStore, open_key_store
-from callboard.config.master_key import FilePlace, KeyPlace
+from callboard.config.keys.master import FilePlace, KeyPlace
+from callboard.config.keys.sealing import Binding, MasterKey
+from callboard.config.keys.store import KeyStore, open_key_store
 from callboard.config.settings import KeySettings, MasterSource
 from callboard.runtime.errors import AuthError, CallboardError, NotFoundError, StorageError
-from callboard.runtime.redaction import redact, redactor
-from callboard.runtime.secrets import Secret
+from callboard.runtime.redaction import Secret, redact, redactor
 
 OPENAI = ("openai", "https://api.openai.com:443")
 GROQ = ("groq", "https://api.groq.com:443")
@@ -360,7 +359,7 @@ def test_a_rotation_that_is_cut_off_anywhere_leaves_a_store_that_opens(
 
     with monkeypatch.context() as patch:
         if at == "commit":
-            patch.setattr("callboard.config.key_store._set_active", cut_off)
+            patch.setattr("callboard.config.keys.store._set_active", cut_off)
         with pytest.raises(CutOff):
             dying.rotate_master()
     assert value(store, OPENAI) == KEY

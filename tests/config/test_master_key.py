@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from callboard.config.files import parse_settings
-from callboard.config.key_crypto import Binding, MasterKey, SealError
-from callboard.config.key_store import KeyStore, open_key_store
+from callboard.config.keys.sealing import Binding, MasterKey, SealError
+from callboard.config.keys.store import KeyStore, open_key_store
 from callboard.config.settings import KeySettings, MasterSource
 from callboard.runtime.errors import AuthError, ValidationError
-from callboard.runtime.secrets import Secret
+from callboard.runtime.redaction import Secret
 
 PLACE = ("openai", "https://api.openai.com:443")
 KEY = "canary-0b77a1e5"

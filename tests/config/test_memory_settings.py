@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from callboard.config.files import parse_settings
-from callboard.config.memory_settings import MemoryPlace, MemorySearch, MemorySettings
+from callboard.config.sections import MemoryPlace, MemorySearch, MemorySettings
 from callboard.runtime.errors import ValidationError
 
 

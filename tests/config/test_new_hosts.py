@@ -7,11 +7,17 @@ from typing import Any
 
 import pytest
 
-from callboard.config.new_hosts import MAX_NAMED, named_hosts, names_place, new_host, says_where
-from callboard.config.policy import PolicyBook, PolicyQuestion
-from callboard.config.policy_match import CallArguments, CompiledRule
-from callboard.config.policy_rules import Condition, PlacedRule, Rule, Verdict
-from callboard.runtime.definitions import Agent, Capability, Preset, Tier, ToolDefinition
+from callboard.config.policy.match import CallArguments, CompiledRule
+from callboard.config.policy.new_hosts import (
+    MAX_NAMED,
+    named_hosts,
+    names_place,
+    new_host,
+    says_where,
+)
+from callboard.config.policy.policy import PolicyBook, PolicyQuestion
+from callboard.config.policy.rules import Condition, PlacedRule, Rule
+from callboard.runtime.definitions import Agent, Capability, Preset, Tier, ToolDefinition, Verdict
 
 EXPOSED = "the session has read untrusted content and private data"
 

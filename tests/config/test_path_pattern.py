@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.config.path_pattern import MAX_WILDCARDS, PathPattern, folded, judged_path
+from callboard.config.policy.path_pattern import MAX_WILDCARDS, PathPattern, folded, judged_path
 
 NAMES = st.text("ab.", min_size=1, max_size=3).filter(lambda name: name not in {".", ".."})
 PATHS = st.lists(NAMES, max_size=5).map("/".join)

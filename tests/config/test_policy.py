@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from callboard.config.policy import Policy, PolicyBook, PolicyLayer, PolicyQuestion, compiled
-from callboard.config.policy_rules import Condition, PlacedRule, Rule, Verdict
-from callboard.runtime.definitions import Agent, Preset, SessionKind, Tier, ToolDefinition
+from callboard.config.policy.policy import Policy, PolicyBook, PolicyLayer, PolicyQuestion, compiled
+from callboard.config.policy.rules import Condition, PlacedRule, Rule
+from callboard.runtime.definitions import Agent, Preset, SessionKind, Tier, ToolDefinition, Verdict
 from callboard.runtime.errors import ValidationError
 
 ALLOW, ASK, DENY = Verdict.ALLOW, Verdict.ASK, Verdict.DENY

@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from callboard.cli.policy_check import answer_about, show_verdict
-from callboard.cli.policy_lint import findings_about
+from callboard.cli.policy.check import answer_about, show_verdict
+from callboard.cli.policy.lint import findings_about
 from callboard.config.files import parse_settings
 from callboard.config.settings import Settings
-from callboard.policy_verdict import CheckedCall
+from callboard.embedding.policy_check import CheckedCall
 from callboard.runtime.definitions import Tier, ToolDefinition
 from callboard.tools.registry import builtin_tools
 

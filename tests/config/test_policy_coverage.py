@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from callboard.config.policy_coverage import covers
-from callboard.config.policy_rules import Condition, Rule, Verdict
-from callboard.runtime.definitions import SessionKind, Tier
+from callboard.config.policy.coverage import covers
+from callboard.config.policy.rules import Condition, Rule
+from callboard.runtime.definitions import SessionKind, Tier, Verdict
 
 
 @pytest.mark.parametrize("field", ["tool", "tier", "agent", "kind", "channel", "arguments"])

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from callboard.config.policy_match import CallArguments, CompiledRule
-from callboard.config.policy_rules import Condition, PlacedRule, Rule, Verdict
+from callboard.config.policy.match import CallArguments, CompiledRule
+from callboard.config.policy.rules import Condition, PlacedRule, Rule
+from callboard.runtime.definitions import Verdict
 
 
 def matched(condition: Condition, value: Any) -> tuple[bool, bool]:

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from callboard.config.policy_preset import ruling, verdict
-from callboard.config.policy_rules import Verdict
-from callboard.runtime.definitions import Preset, Tier
+from callboard.config.policy.preset import ruling, verdict
+from callboard.runtime.definitions import Preset, Tier, Verdict
 
 OVERWRITES = "it overwrites an existing file"
 DELETES = "it deletes files"

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.config.policy import Policy, PolicyBook, PolicyQuestion
-from callboard.config.policy_coverage import covers
-from callboard.config.policy_index import RuleIndex
-from callboard.config.policy_match import CallArguments, CompiledRule
-from callboard.config.policy_rules import Condition, PlacedRule, Rule, Verdict
+from callboard.config.policy.coverage import covers
+from callboard.config.policy.index import RuleIndex
+from callboard.config.policy.match import CallArguments, CompiledRule
+from callboard.config.policy.policy import Policy, PolicyBook, PolicyQuestion
+from callboard.config.policy.rules import Condition, PlacedRule, Rule
 from callboard.runtime.definitions import (
     Agent,
     Capability,
@@ -23,6 +23,7 @@ from callboard.runtime.definitions import (
     SessionKind,
     Tier,
     ToolDefinition,
+    Verdict,
 )
 
 TOOLS = ("write_file", "git_push")

@@ -8,8 +8,8 @@ from textwrap import dedent
 import pytest
 
 from callboard.config.files import load_settings, parse_settings
-from callboard.config.policy_rules import Condition, Rule, Verdict
-from callboard.runtime.definitions import SessionKind, Tier
+from callboard.config.policy.rules import Condition, Rule
+from callboard.runtime.definitions import SessionKind, Tier, Verdict
 from callboard.runtime.errors import ValidationError
 
 FILE = Path("/etc/callboard/callboard.toml")

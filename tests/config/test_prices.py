@@ -13,7 +13,7 @@ import pytest
 from callboard.config import prices as module
 from callboard.config.files import parse_settings
 from callboard.config.prices import LongPrice, Price, PriceTable
-from callboard.providers.known_providers import KNOWN
+from callboard.providers.catalog.known import KNOWN
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.stream import Usage
 
@@ -113,7 +113,7 @@ def test_every_price_that_ships_is_of_a_known_provider_and_plausible() -> None:
 
 def test_the_table_that_ships_is_read_when_it_is_needed_and_not_before(tmp_path: Path) -> None:
     program = (
-        "import sys, callboard.cli.run, callboard.config.prices as prices\n"
+        "import sys, callboard.cli.run.run, callboard.config.prices as prices\n"
         "assert prices.PriceTable({'a/*': prices.Price(input=1, output=1)}).price('a', 'b')\n"
         "assert prices._shipped.cache_info().currsize == 0\n"
         "assert prices.PriceTable().price('openai', 'gpt-5')\n"

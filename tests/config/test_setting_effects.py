@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from changed_settings import CHANGED, STANDING
 
-from callboard.config.setting_effects import RESTART, all_settings, effect_of, needs_restart
+from callboard.config.setting_rows import RESTART, all_settings, effect_of, needs_restart
 
 
 def value(settings: Any, name: str) -> Any:

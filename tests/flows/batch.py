@@ -17,7 +17,7 @@ from stage import messages_of, open_local_stage, play, tool_contents
 
 import callboard
 from callboard.config.settings import Limits, Settings
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import Resource
 from callboard.runtime.events import CallFinished, CallProposed, Stored
 from callboard.tools.tool import Tool

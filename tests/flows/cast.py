@@ -11,10 +11,10 @@ from stage import make_workspace
 
 import callboard
 from callboard.providers.provider import Emit, ModelRequest
-from callboard.providers.script import reply
-from callboard.providers.scripted import ScriptedModel, ScriptStep
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted import ScriptedModel, ScriptStep
 from callboard.runtime.history import Input
-from callboard.runtime.store import SessionRow
+from callboard.runtime.store.interface import SessionRow
 
 Call = tuple[str, dict[str, Any]]
 

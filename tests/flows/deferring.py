@@ -19,18 +19,18 @@ from stage import check_messages, check_record, make_workspace, messages_of
 from waiting import tools_of
 
 import callboard
-from callboard.actors.approval_record import BrokerServices
-from callboard.actors.call_preparation import CallPreparation
-from callboard.actors.channels import Channels
-from callboard.actors.people import Approver
-from callboard.config.policy import PolicyBook
+from callboard.actors.calls.preparation import CallPreparation
+from callboard.actors.people.approver import Approver
+from callboard.actors.people.channels import Channels
+from callboard.actors.permissions.record import BrokerServices
+from callboard.config.policy.policy import PolicyBook
 from callboard.config.settings import Limits
-from callboard.desk import Desk, open_desk
-from callboard.providers.script import reply
-from callboard.providers.scripted import ScriptStep
+from callboard.embedding.offline import Desk, open_desk
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.events import DurableEvent, TurnEnded
-from callboard.runtime.sqlite_store import open_disk_store
-from callboard.runtime.store import ApprovalRow
+from callboard.runtime.store.interface import ApprovalRow
+from callboard.runtime.store.sqlite_store import open_disk_store
 from callboard.tools.registry import ToolRegistry
 from callboard.tools.tool import Tool
 

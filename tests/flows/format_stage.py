@@ -18,7 +18,11 @@ from callboard.config.settings import (
     ProviderSettings,
     Settings,
 )
-from callboard.providers.scripted_server import ScriptedServer, ServerStep, open_scripted_server
+from callboard.providers.testing.scripted_server import (
+    ScriptedServer,
+    ServerStep,
+    open_scripted_server,
+)
 from callboard.runtime.definitions import ThinkingEffort
 from callboard.runtime.events import Stored
 

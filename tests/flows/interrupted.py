@@ -18,13 +18,14 @@ from killed import killed_when_ready, say_ready
 from stage import check_messages, check_record, make_workspace, messages_of, tool_contents
 
 import callboard
-from callboard.actors import call_batch, permission_broker
-from callboard.actors.conversation import Conversation
-from callboard.providers.script import reply
+from callboard.actors.calls import batch as call_batch
+from callboard.actors.conversation.conversation import Conversation
+from callboard.actors.permissions import broker as permission_broker
+from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import Resource
 from callboard.runtime.errors import CallboardError
 from callboard.runtime.events import CallFinished, CallProposed, TurnEnded
-from callboard.runtime.sqlite_store import open_reader
+from callboard.runtime.store.sqlite_store import open_reader
 from callboard.tools.tool import Tool
 
 READY = {

@@ -10,7 +10,7 @@ import trio
 from killed import say_ready
 
 import callboard
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.events import CallProgress
 
 

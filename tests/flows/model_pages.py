@@ -10,7 +10,7 @@ import msgspec
 from web_server import Answer, page
 
 from callboard.config.settings import ProviderSettings, Settings
-from callboard.providers.catalog import Wish
+from callboard.providers.catalog.catalog import Wish
 
 MODEL = "talker-1"
 

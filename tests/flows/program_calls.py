@@ -9,7 +9,7 @@ from typing import Any
 
 from stage import open_local_stage, play, read_result
 
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 
 Call = tuple[str, dict[str, Any]]
 

@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from callboard.providers.gemini_history import UNSIGNED
-from callboard.providers.scripted_server import ScriptedRequest
+from callboard.providers.gemini.history import UNSIGNED
+from callboard.providers.testing.scripted_server import ScriptedRequest
 
 Part = tuple[Any, ...]
 

@@ -19,10 +19,14 @@ import pytest
 import callboard
 from callboard.config.settings import DialectName, Limits, Settings
 from callboard.providers.dialects import dialect_named
-from callboard.providers.openai_chat import OPENAI_CHAT
+from callboard.providers.openai_chat.dialect import OPENAI_CHAT
 from callboard.providers.provider import ModelRequest
-from callboard.providers.scripted import ScriptedModel, ScriptStep
-from callboard.providers.scripted_server import ScriptedServer, ServerStep, open_scripted_server
+from callboard.providers.testing.scripted import ScriptedModel, ScriptStep
+from callboard.providers.testing.scripted_server import (
+    ScriptedServer,
+    ServerStep,
+    open_scripted_server,
+)
 from callboard.runtime.events import (
     CallDeferred,
     CallFinished,

@@ -17,10 +17,10 @@ from stage import open_local_stage, play, read_result
 
 import callboard
 from callboard.config.settings import Limits, Settings
-from callboard.providers.script import reply
-from callboard.providers.scripted import ScriptStep
-from callboard.runtime.call_events import CallDeferred, ToolGivenUp
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.definitions import Capability, Effect, SessionKind, ToolFailure
+from callboard.runtime.event_types.calls import CallDeferred, ToolGivenUp
 from callboard.runtime.events import ApprovalAsked, ChildAsks, MessageSent
 from callboard.runtime.handles import Delegation
 from callboard.tools.registry import HANDLES, ToolRegistry, builtin_tools
@@ -381,7 +381,7 @@ async def test_a_worker_has_no_handle_to_change_anything(
         return "ran"
 
     # Somehow it is registered for workers all the same.
-    for module in ("actors.session_tree", "tools.registry"):
+    for module in ("actors.delegation.tree", "tools.registry"):
         monkeypatch.setattr(f"callboard.{module}.is_available", lambda *_: True, raising=False)
     steps: list[ScriptStep] = [
         reply(calls=[delegated("worker")]),

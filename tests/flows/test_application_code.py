@@ -11,7 +11,7 @@ from stage import open_local_stage, play, read_result
 
 import callboard
 from callboard.providers.provider import Emit, ModelRequest
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 
 
 class Rogue(BaseException):

@@ -13,7 +13,7 @@ from stage import on_both_stores, open_local_stage, open_stage, play, read_resul
 
 import callboard
 from callboard.config.settings import Limits, Settings
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.events import ApprovalAnswered, ApprovalAsked
 
 ASKS = ("delete_file", {"path": "old.txt"})

@@ -10,12 +10,11 @@ import pytest
 from stage import Stage, on_both_stores, open_stage
 
 import callboard
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.events import InputAccepted
 from callboard.runtime.history import MAX_ATTACHED_BYTES, MAX_ATTACHMENTS
-from callboard.runtime.redaction import redactor
-from callboard.runtime.secrets import Secret
+from callboard.runtime.redaction import Secret, redactor
 
 KEY = "attached-secret-word-0815"
 PIXEL = b"\x89PNG\r\n\x1a\n not much of an image"

@@ -12,7 +12,7 @@ from stage import on_both_stores, open_local_stage, open_stage, play, read_resul
 
 import callboard
 from callboard.config.settings import Limits, ProviderSettings, Settings
-from callboard.providers.script import ScriptedCall, raw_events, reply
+from callboard.providers.testing.script import ScriptedCall, raw_events, reply
 from callboard.runtime.stream import (
     Done,
     StopReason,

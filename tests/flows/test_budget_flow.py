@@ -28,7 +28,7 @@ import callboard
 from callboard.config.prices import Price
 from callboard.config.settings import Limits, Settings
 from callboard.providers.provider import Emit, ModelRequest
-from callboard.providers.script import fail, reply, stall
+from callboard.providers.testing.script import fail, reply, stall
 from callboard.runtime.errors import BudgetError
 from callboard.runtime.events import (
     AttemptCharged,

@@ -19,9 +19,9 @@ from stage import (
 
 import callboard
 from callboard.providers.provider import ModelRequest
-from callboard.providers.script import Step, reply, stall
-from callboard.providers.scripted import ScriptedModel
-from callboard.providers.scripted_server import ScriptedRequest
+from callboard.providers.testing.script import Step, reply, stall
+from callboard.providers.testing.scripted import ScriptedModel
+from callboard.providers.testing.scripted_server import ScriptedRequest
 from callboard.runtime.events import CallStarted, InputCancelled, MessageCompleted, TurnEnded
 from callboard.runtime.history import Input, Result
 

@@ -12,11 +12,17 @@ import trio
 from stage import open_local_stage
 
 import callboard
-from callboard.config.policy_rules import PlacedRule, Rule, Verdict
+from callboard.config.policy.rules import PlacedRule, Rule
 from callboard.config.settings import Limits, Settings
-from callboard.providers.script import reply
-from callboard.runtime.channel_events import ChildAsks, MessageSent, QuestionAnswered, QuestionAsked
+from callboard.providers.testing.script import reply
+from callboard.runtime.definitions import Verdict
 from callboard.runtime.errors import ConflictError, NotFoundError, ValidationError
+from callboard.runtime.event_types.people import (
+    ChildAsks,
+    MessageSent,
+    QuestionAnswered,
+    QuestionAsked,
+)
 from callboard.runtime.events import ApprovalAsked, Stored
 
 WHICH = ("ask_user", {"question": "Which door?", "options": ["left", "right"]})

@@ -13,9 +13,13 @@ import trio
 from model_pages import CHAT, MODEL, WIRES, Wire, refusal, wish_for
 from web_server import Answer, open_web_server, page
 
-from callboard.providers.catalog import Wish, find_provider
-from callboard.providers.connection_trial import ConnectionFault, ConnectionReport, try_connection
-from callboard.providers.provider_keys import StoredKeys
+from callboard.providers.catalog.catalog import Wish, find_provider
+from callboard.providers.catalog.connection_test import (
+    ConnectionFault,
+    ConnectionReport,
+    try_connection,
+)
+from callboard.providers.catalog.keys import StoredKeys
 from callboard.runtime.errors import AuthError
 
 CERTIFICATE = Path(__file__).parent.parent / "tools" / "good_test.pem"

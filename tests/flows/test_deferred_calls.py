@@ -13,10 +13,10 @@ from stage import messages_of, on_both_stores
 from waiting import noted
 
 import callboard
-from callboard.config.policy_rules import PlacedRule, Rule, Verdict
+from callboard.config.policy.rules import PlacedRule, Rule
 from callboard.config.settings import Limits, Settings
-from callboard.providers.script import reply
-from callboard.runtime.definitions import InputSource
+from callboard.providers.testing.script import reply
+from callboard.runtime.definitions import InputSource, Verdict
 from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import (
     ApprovalAnswered,

@@ -11,8 +11,8 @@ from deferring import ASK, LATER, Setting, ended, is_asked, killed_in_the_late_t
 from waiting import noted
 
 import callboard
-from callboard.actors import permission_broker
-from callboard.providers.script import reply
+from callboard.actors.permissions import broker as permission_broker
+from callboard.providers.testing.script import reply
 from callboard.runtime.events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -28,8 +28,8 @@ from callboard.runtime.events import (
     TurnSuspended,
 )
 from callboard.runtime.messages import CancelTurn
-from callboard.runtime.sqlite_store import open_disk_store, open_reader
-from callboard.runtime.store import Append
+from callboard.runtime.store.rows import Append
+from callboard.runtime.store.sqlite_store import open_disk_store, open_reader
 
 ALLOW = callboard.ApprovalAnswer(decision="allow")
 TWICE = reply(calls=[("note", {"text": "one"}), ("note", {"text": "one"})])

@@ -13,9 +13,9 @@ from cast import Call, Cast, below, open_cast, part, task
 from stage import check_records, make_workspace, on_both_stores, play, read_result
 
 import callboard
-from callboard.actors.conversation import Conversation
+from callboard.actors.conversation.conversation import Conversation
 from callboard.config.settings import Limits, Settings
-from callboard.providers.script import fail, reply, stall
+from callboard.providers.testing.script import fail, reply, stall
 from callboard.runtime.definitions import SessionKind
 from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import (

@@ -14,13 +14,11 @@ from killed import killed_when_ready, say_ready
 from stage import check_records, on_both_stores, play, read_result
 
 import callboard
-from callboard.actors import detached
+from callboard.actors.delegation import detached
 from callboard.config.settings import Limits, Settings
-from callboard.embedded import host_of
-from callboard.providers.script import fail, reply, stall
-from callboard.runtime import disk_room
+from callboard.embedding.runtime import host_of
+from callboard.providers.testing.script import fail, reply, stall
 from callboard.runtime.definitions import InputSource
-from callboard.runtime.disk_room import DiskRoom, Space
 from callboard.runtime.errors import StorageFull
 from callboard.runtime.events import (
     DurableEvent,
@@ -29,8 +27,11 @@ from callboard.runtime.events import (
     SessionTainted,
     TurnEnded,
 )
-from callboard.runtime.sqlite_store import open_reader
-from callboard.runtime.store import Append, CommitResult, StoreReader
+from callboard.runtime.store import disk_room
+from callboard.runtime.store.disk_room import DiskRoom, Space
+from callboard.runtime.store.interface import StoreReader
+from callboard.runtime.store.rows import Append, CommitResult
+from callboard.runtime.store.sqlite_store import open_reader
 
 GIBIBYTE = 1024**3
 AWAY = task("Look.", wait=False)

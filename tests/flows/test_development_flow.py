@@ -11,13 +11,13 @@ from git_server import open_git_server
 from sandbox_users import needs_sandbox
 from stage import open_local_stage, play, read_result
 
-from callboard.config.development_settings import GitSettings
-from callboard.config.key_store import open_key_store
+from callboard.config.keys.store import open_key_store
+from callboard.config.sections import GitSettings
 from callboard.config.settings import NetworkSettings, Settings
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import Capability, SessionKind
 from callboard.runtime.messages import ApprovalRequest
-from callboard.runtime.secrets import Secret
+from callboard.runtime.redaction import Secret
 from callboard.tools.registry import ToolRegistry, builtin_tools
 
 TOKEN = "token-90c2f7"

@@ -14,8 +14,8 @@ from stage import Played, check_messages, check_records, make_workspace, play
 import callboard
 from callboard.config.files import parse_settings
 from callboard.config.settings import Settings
-from callboard.providers.script import Step, cut_after, reply, status
-from callboard.providers.scripted_server import ScriptedServer, open_scripted_server
+from callboard.providers.testing.script import Step, cut_after, reply, status
+from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
 
 BUSY = status(503, {"error": {"message": "busy"}})
 NO_KEY = status(401, {"error": {"message": "bad key"}})

@@ -17,9 +17,9 @@ from stage import open_local_stage, play, read_result
 import callboard
 from callboard.__main__ import main
 from callboard.providers.provider import ModelRequest
-from callboard.providers.script import Step, reply
-from callboard.providers.scripted import ScriptStep
-from callboard.tools.atomic_write import TEMPORARY_PREFIX
+from callboard.providers.testing.script import Step, reply
+from callboard.providers.testing.scripted import ScriptStep
+from callboard.tools.workspace.atomic_write import TEMPORARY_PREFIX
 
 HERE = "flows/test_feat_004::"
 

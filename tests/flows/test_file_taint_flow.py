@@ -14,7 +14,7 @@ import trio
 from stage import make_workspace, on_both_stores, play, read_result
 
 import callboard
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import ToolFailure
 from callboard.runtime.events import CallFinished, FilesMarked, SessionTainted, Stored
 

@@ -12,9 +12,9 @@ from deferring import ASK, LATER, Setting, pending
 from stage import make_workspace
 
 import callboard
-from callboard import aio
-from callboard.actors import audience
-from callboard.providers.script import reply
+from callboard.actors.session import subscribers as audience
+from callboard.portals import aio
+from callboard.providers.testing.script import reply
 from callboard.runtime.errors import ActorStopped, ConflictError, OverloadedError
 from callboard.runtime.events import InputAccepted, TurnEnded
 

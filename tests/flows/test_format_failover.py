@@ -14,8 +14,8 @@ from sent_parts import Part, answer_parts, conversation
 from stage import play
 
 import callboard
-from callboard.providers.script import Step, fail, reply, status
-from callboard.providers.scripted_server import ServerStep
+from callboard.providers.testing.script import Step, fail, reply, status
+from callboard.providers.testing.scripted_server import ServerStep
 
 A_PROOF, B_PROOF = (base64.b64encode(b"the proof of %b" % who).decode() for who in (b"a", b"b"))
 

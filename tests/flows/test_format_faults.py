@@ -12,7 +12,7 @@ from stage import Played, play
 
 import callboard
 from callboard.config.settings import Limits
-from callboard.providers.script import (
+from callboard.providers.testing.script import (
     Reply,
     Step,
     close_before_head,
@@ -24,7 +24,7 @@ from callboard.providers.script import (
     reset,
     status,
 )
-from callboard.providers.scripted_wires import wire_named
+from callboard.providers.testing.wires import wire_named
 
 each_format = pytest.mark.parametrize("dialect", FORMATS)
 

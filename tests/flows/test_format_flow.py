@@ -16,9 +16,9 @@ from sent_parts import Part, answer_parts, conversation, offered_names
 from stage import Played, play
 
 import callboard
-from callboard.actors import model_stream
-from callboard.providers.script import Reply, ScriptedCall, Step, reply, stall
-from callboard.providers.scripted_server import ScriptedRequest
+from callboard.actors.model import stream as model_stream
+from callboard.providers.testing.script import Reply, ScriptedCall, Step, reply, stall
+from callboard.providers.testing.scripted_server import ScriptedRequest
 from callboard.runtime.events import MessageCompleted, TurnEnded
 from callboard.runtime.stream import Usage
 from callboard.tools.tool import FunctionTool

@@ -19,20 +19,21 @@ from daemon_scene import Daemon, open_client, open_daemon
 from stage import check_record, make_workspace
 
 import callboard
-from callboard.cli.daemon_status import show_status
+from callboard.cli.daemon.status import show_status
 from callboard.config.daemon_file import DaemonFile, RunningDaemon
-from callboard.host import Plan, open_host
-from callboard.models import ModelFinder
-from callboard.providers.catalog import Wish
-from callboard.runtime import disk_room
+from callboard.embedding.host import Plan, open_host
+from callboard.embedding.models import ModelFinder
+from callboard.providers.catalog.catalog import Wish
 from callboard.runtime.definitions import Agent
-from callboard.runtime.disk_room import BALLAST_NAME
 from callboard.runtime.errors import DiskBroken, StorageError, StorageFailed
 from callboard.runtime.events import CallFinished, SessionCreated, TurnEnded
-from callboard.runtime.memory_store import open_memory_store
 from callboard.runtime.messages import AppendEvents
-from callboard.runtime.secrets import Secret
-from callboard.runtime.store import Append, CommitResult, Store
+from callboard.runtime.redaction import Secret
+from callboard.runtime.store import disk_room
+from callboard.runtime.store.disk_room import BALLAST_NAME
+from callboard.runtime.store.interface import Store
+from callboard.runtime.store.memory_store import open_memory_store
+from callboard.runtime.store.rows import Append, CommitResult
 from callboard.tools.registry import ToolRegistry
 
 MEBIBYTE = 1024**2

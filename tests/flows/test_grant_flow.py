@@ -12,7 +12,7 @@ import trio
 from stage import make_workspace, play, read_result
 
 import callboard
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import Resource
 from callboard.runtime.errors import ConflictError, NotFoundError, ValidationError
 from callboard.runtime.events import ApprovalAnswered, ApprovalAsked, GrantGiven, SessionTainted

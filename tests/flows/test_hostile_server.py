@@ -16,11 +16,12 @@ from raw_server import HEAD, Answer, RawServer, Wire, open_raw_server
 from stage import Played, check_records, make_workspace, play
 
 import callboard
-from callboard.actors import answer as answers
+from callboard.actors.model import answer as answers
 from callboard.config.settings import Limits, ProviderSettings, Settings
-from callboard.providers import answer_body, scripted_wire
-from callboard.providers.script import reply
-from callboard.providers.scripted_server import open_scripted_server
+from callboard.providers import answer_body
+from callboard.providers.testing import chat_wire as scripted_wire
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.events import CallFinished
 
 MIB = 1024 * 1024

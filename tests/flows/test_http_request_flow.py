@@ -16,8 +16,8 @@ from web_server import WebServer, open_web_server, page
 import callboard
 from callboard.config.files import parse_settings
 from callboard.config.settings import Limits, NetworkSettings, Settings
-from callboard.providers.script import Reply, reply
-from callboard.providers.scripted_server import ScriptedRequest, ServerStep
+from callboard.providers.testing.script import Reply, reply
+from callboard.providers.testing.scripted_server import ScriptedRequest, ServerStep
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.events import CallFinished, CallProposed, CallStarted
 

@@ -14,8 +14,8 @@ from killed import running
 from stage import check_messages, check_record, make_workspace
 
 import callboard
-from callboard.providers.script import Step, reply, stall
-from callboard.providers.scripted_server import (
+from callboard.providers.testing.script import Step, reply, stall
+from callboard.providers.testing.scripted_server import (
     ScriptedRequest,
     ScriptedServer,
     ServerStep,
@@ -31,7 +31,7 @@ from callboard.runtime.events import (
     TurnSuspended,
 )
 from callboard.runtime.history import LOST
-from callboard.runtime.recovery import NOT_RUN
+from callboard.runtime.store.recovery import NOT_RUN
 
 CHILD = """
 import os, sys, time

@@ -12,10 +12,10 @@ from sandbox_users import needs_sandbox
 from stage import play, read_result
 
 import callboard
-from callboard.cli.doctor_left import left_finding
-from callboard.providers.script import reply
+from callboard.cli.doctor.files import left_finding
+from callboard.providers.testing.script import reply
+from callboard.tools.sandbox.box.protected import Protection
 from callboard.tools.sandbox.left_stubs import FILE_NAME, LeftStubs, left_stubs
-from callboard.tools.sandbox.protected import Protection
 
 
 @pytest.fixture(autouse=True)

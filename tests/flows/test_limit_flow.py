@@ -11,13 +11,13 @@ import trio
 from stage import make_workspace, open_local_stage, open_stage, play, tool_contents
 
 import callboard
-from callboard.actors.model_stream import MAX_WAITING_BATCHES
+from callboard.actors.model.stream import MAX_WAITING_BATCHES
 from callboard.config.settings import Limits, Settings
 from callboard.providers.provider import Emit, ModelRequest
-from callboard.providers.script import Step, drip, reply, stall
+from callboard.providers.testing.script import Step, drip, reply, stall
 from callboard.runtime.history import Input
+from callboard.runtime.kernel.subscription import MAX_WAITING_UPDATES
 from callboard.runtime.stream import Done, StopReason
-from callboard.runtime.subscription import MAX_WAITING_UPDATES
 
 CANCELLED = 300 if os.environ.get("CALLBOARD_SOAK") else 100
 

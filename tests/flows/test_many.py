@@ -16,8 +16,8 @@ from stage import check_record, make_workspace
 
 import callboard
 from callboard.providers.provider import Emit, ModelRequest
-from callboard.providers.script import Reply, reply
-from callboard.providers.scripted_server import ScriptedRequest, open_scripted_server
+from callboard.providers.testing.script import Reply, reply
+from callboard.providers.testing.scripted_server import ScriptedRequest, open_scripted_server
 from callboard.runtime.history import Input
 from callboard.runtime.stream import Done, StopReason
 

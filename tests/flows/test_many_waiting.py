@@ -10,9 +10,9 @@ import pytest
 import trio
 
 import callboard
-from callboard.actors import waking
-from callboard.actors.waking import MAX_WAKING
-from callboard.embedded import host_of
+from callboard.actors import directory as waking
+from callboard.actors.directory import MAX_WAKING
+from callboard.embedding.runtime import host_of
 from callboard.providers.provider import Emit, ModelRequest
 from callboard.runtime.events import InputAccepted, SessionCreated, TurnEnded
 from callboard.runtime.identity import new_id

@@ -14,10 +14,10 @@ from stage import Played, make_workspace, on_both_stores, play, read_result
 from web_server import open_web_server, page
 
 import callboard
-from callboard import memory_access
-from callboard.config.memory_settings import MemoryPlace, MemorySearch, MemorySettings
+from callboard.config.sections import MemoryPlace, MemorySearch, MemorySettings
 from callboard.config.settings import NetworkSettings, Settings
-from callboard.providers.script import Step, reply
+from callboard.embedding import access as memory_access
+from callboard.providers.testing.script import Step, reply
 from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.events import MemoryStored, PrivateDataRead, SessionTainted

@@ -20,8 +20,8 @@ from stage import (
 
 import callboard
 from callboard.config.settings import Limits, Settings
-from callboard.providers import scripted_wire
-from callboard.providers.script import (
+from callboard.providers.testing import chat_wire as scripted_wire
+from callboard.providers.testing.script import (
     Reply,
     Step,
     close_before_head,
@@ -35,7 +35,7 @@ from callboard.providers.script import (
     stall,
     status,
 )
-from callboard.providers.scripted_server import open_scripted_server
+from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.events import MessageCompleted
 from callboard.runtime.history import Call
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from callboard.models import ModelFinder
-from callboard.providers.catalog import Wish
-from callboard.providers.model_lists import MAX_PAGES, fetch_models
-from callboard.providers.openai_chat import OpenAiChat
+from callboard.embedding.models import ModelFinder
+from callboard.providers.catalog.catalog import Wish
+from callboard.providers.catalog.lists import MAX_PAGES, fetch_models
+from callboard.providers.openai_chat.dialect import OpenAiChat
 from callboard.providers.provider import Endpoint, ListedModel, ModelPage
-from callboard.providers.scripted_server import open_scripted_server
+from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.errors import ProviderError, ValidationError
-from callboard.runtime.http import open_http_client
+from callboard.runtime.http.client import open_http_client
 
 
 async def found(base_url: str) -> str:

@@ -16,14 +16,13 @@ from web_server import Answer, WebServer, open_web_server, page
 
 import callboard
 from callboard.config.settings import DialectName, ProviderSettings, Settings
-from callboard.providers.catalog import Wish, resolve_model
-from callboard.providers.completion import MAX_TEXT_CHARS
-from callboard.providers.known_models import KNOWN_MODELS
-from callboard.providers.known_providers import KNOWN
-from callboard.providers.model_cache import FOLDER_NAME, ModelCache
-from callboard.providers.model_services import ModelList, ModelServices, ModelSource
+from callboard.providers.catalog.cache import FOLDER_NAME, ModelCache
+from callboard.providers.catalog.catalog import Wish, resolve_model
+from callboard.providers.catalog.completion import MAX_TEXT_CHARS
+from callboard.providers.catalog.known import KNOWN, KNOWN_MODELS
+from callboard.providers.catalog.services import ModelList, ModelServices, ModelSource
 from callboard.providers.provider import ListedModel, ModelTarget
-from callboard.providers.script import fail, reply
+from callboard.providers.testing.script import fail, reply
 from callboard.runtime.errors import (
     AuthError,
     DeadlineError,
@@ -33,7 +32,7 @@ from callboard.runtime.errors import (
     ProviderError,
     ValidationError,
 )
-from callboard.runtime.http import open_http_client
+from callboard.runtime.http.client import open_http_client
 
 
 class Stage:

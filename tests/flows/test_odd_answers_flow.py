@@ -11,7 +11,7 @@ from deferring import LATER, Setting, changed, ended, is_asked, pending
 
 import callboard
 from callboard.config.settings import Limits, Settings
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.events import CallDeferred, CallFinished
 
 NOTE = reply(calls=[("note", {"text": "one"})])

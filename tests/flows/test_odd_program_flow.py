@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 import callboard
-from callboard.providers.script import reply
-from callboard.providers.scripted import ScriptedModel
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted import ScriptedModel
 from callboard.runtime.definitions import CallStatus, ErrorType, ToolFailure, ToolResult
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.events import CallFinished

@@ -19,10 +19,11 @@ from stage import make_workspace, on_both_stores
 from waiting import killed_while_waiting, open_on
 
 import callboard
-from callboard import aio, embedded
-from callboard.actors import permission_broker
+from callboard.actors.permissions import broker as permission_broker
 from callboard.config.settings import Settings
-from callboard.providers.script import fail, reply
+from callboard.embedding import runtime as embedded
+from callboard.portals import aio
+from callboard.providers.testing.script import fail, reply
 from callboard.runtime.messages import CheckPermissions, Decision, DispatcherMessage, RunCalls
 from callboard.tools.tool import Tool, ToolContext
 
@@ -250,12 +251,12 @@ def test_every_public_method_is_known(name: str) -> None:
 
 def test_the_dispatcher_takes_calls_by_one_message_from_one_place() -> None:
     assert DispatcherMessage is RunCalls
-    assert set(places_that_call("RunCalls")) == {"actors/turn.py"}
+    assert set(places_that_call("RunCalls")) == {"actors/turn/turn.py"}
 
 
 def test_a_tool_is_run_in_one_place_behind_one_start() -> None:
-    assert set(places_that_call("execute", on="tool")) == {"actors/tool_call.py"}
-    assert set(places_that_name("tool_call", "execute")) == {"actors/call_batch.py"}
+    assert set(places_that_call("execute", on="tool")) == {"actors/calls/call.py"}
+    assert set(places_that_name("call", "execute")) == {"actors/calls/batch.py"}
 
 
 def modules_with(name: str) -> Iterator[tuple[str, ast.Module]]:

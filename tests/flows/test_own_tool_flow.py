@@ -16,8 +16,8 @@ from stage import on_both_stores, open_stage, play, read_result, tool_contents
 
 import callboard
 from callboard.config.settings import Limits, Settings
-from callboard.providers.script import Reply, reply
-from callboard.providers.scripted_server import ScriptedRequest, ServerStep
+from callboard.providers.testing.script import Reply, reply
+from callboard.providers.testing.scripted_server import ScriptedRequest, ServerStep
 
 
 class Point(msgspec.Struct):

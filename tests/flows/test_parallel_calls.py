@@ -15,7 +15,7 @@ from batch import CANCELLED, DONE, ENOUGH, LAST, NEVER_RAN, ROWS, Bench, Row, pl
 from stage import messages_of, open_local_stage, play, tool_contents
 
 import callboard
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import Resource
 from callboard.runtime.events import CallProposed, CallStarted, TurnEnded
 

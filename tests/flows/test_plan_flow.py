@@ -9,11 +9,11 @@ import pytest
 from stage import make_workspace, on_both_stores, play, read_result
 
 import callboard
-from callboard.actors.conversation import Conversation
-from callboard.providers.script import reply
+from callboard.actors.conversation.conversation import Conversation
+from callboard.providers.testing.script import reply
+from callboard.runtime.event_types.plan import PlanItem
 from callboard.runtime.events import HistoryCompacted, PlanSet, Stored
 from callboard.runtime.history import Input
-from callboard.runtime.plan_events import PlanItem
 
 FIRST = [{"text": "look", "status": "in_progress"}, {"text": "leap"}]
 SECOND = [{"text": "look", "status": "done"}, {"text": "leap", "status": "in_progress"}]

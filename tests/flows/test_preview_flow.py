@@ -15,13 +15,12 @@ import waiting
 from stage import make_workspace, on_both_stores, open_local_stage, play, read_result
 
 import callboard
-from callboard.actors import call_preview
+from callboard.actors.calls import preview as call_preview
 from callboard.config.settings import Settings
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.events import ApprovalAsked
-from callboard.runtime.redaction import redactor
-from callboard.runtime.secrets import Secret
-from callboard.tools.preview import MAX_PREVIEW_BYTES
+from callboard.runtime.redaction import Secret, redactor
+from callboard.tools.files.preview import MAX_PREVIEW_BYTES
 
 STRICT = Settings(agents={"general": callboard.Agent(policy=callboard.Preset.STRICT)})
 

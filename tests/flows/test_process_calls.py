@@ -20,9 +20,9 @@ from stage import messages_of, open_local_stage, play, tool_contents
 from workbench import wait_until
 
 import callboard
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.events import CallFinished, CallProgress, TurnEnded
-from callboard.tools import function_process
+from callboard.tools.processes import function_process
 
 each_end = pytest.mark.parametrize("how", ENDS.values(), ids=ENDS)
 
@@ -158,7 +158,7 @@ async def test_more_processes_than_there_may_be_wait(
 PROGRAM = """
 import sys, callboard, trio
 from process_ends import end
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 
 async def main():
     step = reply(calls=[("end", {"way": "hang", "folder": sys.argv[1]})])

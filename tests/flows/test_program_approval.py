@@ -16,10 +16,10 @@ from sandbox_users import needs_sandbox
 from stage import make_workspace, open_local_stage
 
 import callboard
-from callboard.config.policy_rules import PlacedRule, Rule
-from callboard.config.sandbox_settings import SandboxSettings, Strength
+from callboard.config.policy.rules import PlacedRule, Rule
+from callboard.config.sections import SandboxSettings, Strength
 from callboard.config.settings import Settings
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.tools.sandbox import sandbox as sandbox_module
 
 

@@ -15,8 +15,8 @@ from stage import messages_of, open_local_stage, play, read_result, tool_content
 from workbench import wait_until
 
 import callboard
-from callboard import aio
-from callboard.providers.script import reply
+from callboard.portals import aio
+from callboard.providers.testing.script import reply
 from callboard.runtime.events import CallFinished, CallProgress
 
 CANCELS = 500 if os.environ.get("CALLBOARD_SOAK") else 25

@@ -16,13 +16,13 @@ from stage import messages_of, open_local_stage, play, read_result, tool_content
 from workbench import wait_until
 
 import callboard
-from callboard.config.sandbox_settings import Strength
+from callboard.config.sections import Strength
 from callboard.config.settings import Limits, Settings
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.events import CallFinished, CallProgress
 from callboard.tools.sandbox import sandbox as sandbox_module
-from callboard.tools.sandbox.git_files import NO_REPOSITORY
-from callboard.tools.sandbox.strength import SandboxStatus
+from callboard.tools.sandbox.changes.git_files import NO_REPOSITORY
+from callboard.tools.sandbox.selftest.self_test import SandboxStatus
 
 
 @pytest.fixture(autouse=True)
@@ -238,7 +238,7 @@ async def test_background_processes_end_with_the_runtime(tmp_path: Path) -> None
 
 PROGRAM = """
 import sys, trio, callboard
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 async def main():
     call = ("shell", {"command": "setsid sleep " + sys.argv[2] + " & sleep " + sys.argv[2], "background": True})
     model = callboard.ScriptedModel([reply(calls=[call]), reply("Done.")])

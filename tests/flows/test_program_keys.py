@@ -10,7 +10,7 @@ from program_calls import Call
 from sandbox_users import needs_sandbox
 from stage import make_workspace, open_local_stage, play, read_result
 
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.events import CallProposed
 
 ALONE = "mkdir busy || exit 9; sleep 0.2; ls -A | grep -v -e busy -e seen > others; cat others; rmdir busy"

@@ -16,11 +16,11 @@ from test_taint_flow import Person
 from web_server import WebServer, open_web_server, page
 
 import callboard
-from callboard.config.policy_rules import Condition, PlacedRule, Rule, Verdict
-from callboard.config.sandbox_settings import SandboxSettings
+from callboard.config.policy.rules import Condition, PlacedRule, Rule
+from callboard.config.sections import SandboxSettings
 from callboard.config.settings import NetworkSettings, Settings
-from callboard.providers.script import reply
-from callboard.runtime.definitions import Tier
+from callboard.providers.testing.script import reply
+from callboard.runtime.definitions import Tier, Verdict
 from callboard.runtime.events import PrivateDataRead, SessionTainted
 from callboard.runtime.processes import Command
 

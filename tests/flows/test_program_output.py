@@ -12,11 +12,11 @@ from program_calls import Call, new_tag, results, tagged
 from sandbox_users import needs_sandbox
 from stage import open_local_stage, read_result
 
-from callboard.config.sandbox_settings import SandboxSettings
+from callboard.config.sections import SandboxSettings
 from callboard.config.settings import Limits, Settings
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.events import CallFinished, CallProgress
-from callboard.tools.sandbox.capture import MAX_LINE_CHARACTERS, Capture, Lines
+from callboard.tools.sandbox.running.capture import MAX_LINE_CHARACTERS, Capture, Lines
 
 KEPT = 64 * 1024
 SETTINGS = Settings(

@@ -13,7 +13,7 @@ from test_file_taint_flow import FETCH, READ, WRITE, open_it, run, taints
 
 import callboard
 from callboard.runtime.events import FilesMarked, SessionTainted
-from callboard.tools.sandbox import written_files
+from callboard.tools.sandbox.changes import written_files
 
 
 @pytest.fixture(autouse=True)

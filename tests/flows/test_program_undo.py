@@ -20,12 +20,14 @@ from shell_edits import git, random_lines, seed_repository, tree
 from stage import make_workspace
 
 import callboard
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.errors import ConflictError, NotFoundError
 from callboard.runtime.events import CallFinished, CallProgress
-from callboard.tools import undo
-from callboard.tools.sandbox import changes, kept_tree, observed_changes
-from callboard.tools.undo_plan import plan_undo
+from callboard.tools.sandbox.changes import change_tracker as observed_changes
+from callboard.tools.sandbox.changes import changes
+from callboard.tools.sandbox.changes import snapshot as kept_tree
+from callboard.tools.undo import undo
+from callboard.tools.undo.plan import plan_undo
 
 Call = tuple[str, dict[str, Any]]
 
@@ -312,7 +314,7 @@ async def test_a_large_repository_is_kept_by_and_by(
 async def test_a_full_log_is_told_and_the_rest_comes_back(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("callboard.runtime.version_log.MAX_SESSION_BYTES", 100)
+    monkeypatch.setattr("callboard.runtime.changes.version_log.MAX_SESSION_BYTES", 100)
     (folder / "large").write_bytes(b"x" * 200)
     async with session_on(tmp_path, [bash("rm b.txt large")], "disk") as (runtime, session):
         [call] = await finished(runtime, session)

@@ -13,10 +13,9 @@ from stage import Stage, open_stage, play
 import callboard
 from callboard.config.settings import Limits, Settings
 from callboard.providers.recording import MAX_REQUEST_BYTES, read_recording
-from callboard.providers.script import Step, cut_after, reply, stall, status
+from callboard.providers.testing.script import Step, cut_after, reply, stall, status
 from callboard.runtime.errors import NotFoundError, StorageError, ValidationError
-from callboard.runtime.redaction import redactor
-from callboard.runtime.secrets import Secret
+from callboard.runtime.redaction import Secret, redactor
 
 ONE_RETRY = Settings(limits=Limits(model_retries=1))
 KEY = "a-very-secret-word-0815"
@@ -188,7 +187,7 @@ async def test_what_is_kept_of_an_answer_is_bounded_and_else_the_same(
     tmp_path: Path, body: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     step = status(418, body)
-    monkeypatch.setattr("callboard.actors.model_stream.MAX_ERROR_BODY_BYTES", 10**6)
+    monkeypatch.setattr("callboard.actors.model.stream.MAX_ERROR_BODY_BYTES", 10**6)
     for limit in (10**6, 7):
         monkeypatch.setattr("callboard.providers.recording.MAX_RECORDED_BYTES", limit)
         async with open_stage(tmp_path, [step], record=tmp_path / "recordings") as stage:

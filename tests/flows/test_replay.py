@@ -12,11 +12,11 @@ import trio
 from stage import make_workspace
 
 import callboard
-from callboard.actors.replay import Replay, Replayed
-from callboard.actors.tape import Tape
+from callboard.actors.upkeep.replay import Replay, Replayed
+from callboard.actors.upkeep.replay_reader import Tape
 from callboard.config.settings import Limits
-from callboard.providers.script import fail, reply, stall
-from callboard.providers.scripted import ScriptStep
+from callboard.providers.testing.script import fail, reply, stall
+from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import CallProposed, MessageCompleted, Stored, TurnEnded
 

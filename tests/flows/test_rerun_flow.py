@@ -10,8 +10,8 @@ import trio
 from stage import Messages, on_both_stores, open_stage, play, text_of
 
 import callboard
-from callboard.embedded import host_of
-from callboard.providers.script import Step, fail, reply, stall
+from callboard.embedding.runtime import host_of
+from callboard.providers.testing.script import Step, fail, reply, stall
 from callboard.runtime.errors import ConflictError, NotFoundError
 from callboard.runtime.events import (
     InputAccepted,
@@ -21,8 +21,8 @@ from callboard.runtime.events import (
     TurnStarted,
 )
 from callboard.runtime.history import Attachment
-from callboard.runtime.sqlite_store import open_disk_store
-from callboard.runtime.store import Append
+from callboard.runtime.store.rows import Append
+from callboard.runtime.store.sqlite_store import open_disk_store
 
 
 def said(messages: Messages) -> list[tuple[str, object]]:

@@ -20,7 +20,7 @@ from stage import make_workspace, messages_of, open_local_stage, play, read_resu
 
 import callboard
 from callboard.config.settings import Limits, Settings
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import Resource
 from callboard.runtime.events import CallProposed, TurnStarted
 from callboard.runtime.history import Call

@@ -14,8 +14,8 @@ from stage import Played, Stage, on_both_stores, open_stage, play, text_of
 
 import callboard
 from callboard.config.settings import Limits, Settings
-from callboard.providers import scripted_wire
-from callboard.providers.script import (
+from callboard.providers.testing import chat_wire as scripted_wire
+from callboard.providers.testing.script import (
     Step,
     close_before_head,
     cut_after,

@@ -13,8 +13,8 @@ from web_server import open_web_server, page
 
 from callboard.config.settings import NetworkSettings, Settings
 from callboard.providers.provider import ModelRequest
-from callboard.providers.script import Step, reply
-from callboard.providers.scripted import ScriptStep
+from callboard.providers.testing.script import Step, reply
+from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.events import CallFinished, CallProposed
 
 HERE = "flows/test_rfc_004::"

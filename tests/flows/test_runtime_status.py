@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import callboard
-from callboard import status
-from callboard.embedded import host_of
-from callboard.host import Host
-from callboard.runtime.mailbox import Mailbox, Message
+from callboard.embedding import status
+from callboard.embedding.host import Host
+from callboard.embedding.runtime import host_of
+from callboard.runtime.kernel.mailbox import Mailbox, Message
 
 SHARED = ["journal", "permission broker", "tool dispatcher", "directory"]
 CAPACITY = 8

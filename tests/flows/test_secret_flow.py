@@ -9,10 +9,10 @@ import pytest
 
 import callboard
 from callboard.config.settings import ProviderSettings, Settings
-from callboard.providers.script import reply
-from callboard.providers.scripted_server import open_scripted_server
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.redaction import redact
-from callboard.runtime.sqlite_store import open_reader
+from callboard.runtime.store.sqlite_store import open_reader
 
 KEY = "canary-7f3a9c51d2e84b06"
 

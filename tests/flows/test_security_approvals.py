@@ -20,9 +20,10 @@ from stage import make_workspace, on_both_stores, play, read_result
 from waiting import killed_while_waiting, noted, open_on, questions
 
 import callboard
-from callboard.config.policy_rules import Condition, PlacedRule, Rule, Verdict
+from callboard.config.policy.rules import Condition, PlacedRule, Rule
 from callboard.config.settings import Limits, Settings
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
+from callboard.runtime.definitions import Verdict
 from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import (
     ApprovalAnswered,

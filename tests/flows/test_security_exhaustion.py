@@ -12,14 +12,14 @@ from cast import Cast, below, open_cast, part, task
 from stage import make_workspace
 
 import callboard
-from callboard.actors.audience import MAX_FOLLOWER_UPDATES
-from callboard.following import Following
+from callboard.actors.session.subscribers import MAX_FOLLOWER_UPDATES
+from callboard.embedding.follow import Following
 from callboard.providers.provider import Emit, ModelRequest
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.errors import OverloadedError
 from callboard.runtime.events import Stored, TurnEnded
-from callboard.runtime.mailbox import Mailbox, Message
-from callboard.runtime.store import SessionRow
+from callboard.runtime.kernel.mailbox import Mailbox, Message
+from callboard.runtime.store.interface import SessionRow
 from callboard.runtime.stream import Done, StopReason, TextDelta
 
 PIECES = 10_000

@@ -21,8 +21,8 @@ from web_server import open_web_server, page
 
 import callboard
 from callboard.config.settings import NetworkSettings
-from callboard.providers.script import fail, reply
-from callboard.providers.scripted_server import ScriptedRequest
+from callboard.providers.testing.script import fail, reply
+from callboard.providers.testing.scripted_server import ScriptedRequest
 from callboard.runtime.events import ApprovalAnswered, ApprovalAsked, GrantGiven
 from callboard.tools.tool import Tool
 

@@ -22,7 +22,7 @@ from web_server import WebServer, open_web_server, page, redirect
 
 import callboard
 from callboard.config.settings import NetworkSettings, Settings
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.handles import WebRequest
 
 PAGE_HOST = "127.0.0.1"

@@ -9,7 +9,7 @@ import pytest
 from stage import make_workspace, on_both_stores, play, read_result
 
 import callboard
-from callboard.providers.script import Step, reply
+from callboard.providers.testing.script import Step, reply
 from callboard.runtime.definitions import Agent
 
 ODD = [

@@ -23,14 +23,14 @@ from stage import make_workspace
 from waiting import killed_while_waiting, noted, open_on, questions
 
 import callboard
-from callboard.config.policy_rules import PlacedRule, Rule, Verdict
+from callboard.config.policy.rules import PlacedRule, Rule
 from callboard.config.settings import Limits, Settings
 from callboard.providers.provider import Emit, ModelRequest
-from callboard.providers.script import reply
-from callboard.runtime.definitions import Preset, SessionKind, Tier
+from callboard.providers.testing.script import reply
+from callboard.runtime.definitions import Preset, SessionKind, Tier, Verdict
 from callboard.runtime.events import ApprovalAsked
 from callboard.runtime.history import Input
-from callboard.runtime.store import SessionRow
+from callboard.runtime.store.interface import SessionRow
 from callboard.tools.tool import Tool
 
 ACT: Call = ("act", {})

@@ -12,9 +12,9 @@ import trio
 from stage import make_workspace, messages_of, on_both_stores, open_local_stage, open_stage, text_of
 
 import callboard
-from callboard.providers.script import Step, reply, stall
-from callboard.providers.scripted import ScriptedModel
-from callboard.providers.scripted_server import ScriptedRequest
+from callboard.providers.testing.script import Step, reply, stall
+from callboard.providers.testing.scripted import ScriptedModel
+from callboard.providers.testing.scripted_server import ScriptedRequest
 from callboard.runtime.events import InputAccepted, MessageCompleted, TurnStarted
 
 

@@ -13,15 +13,15 @@ import trio
 import trio.testing
 
 import callboard
-from callboard.actors.model_stream import ModelStream, StartModelCall
+from callboard.actors.model.stream import ModelStream, StartModelCall
 from callboard.config.settings import Limits
-from callboard.providers.openai_chat import OPENAI_CHAT
+from callboard.providers.openai_chat.dialect import OPENAI_CHAT
 from callboard.providers.provider import Emit, Endpoint, ModelRequest, ModelTarget
-from callboard.providers.script import reply
-from callboard.providers.scripted import ScriptedModel
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted import ScriptedModel
 from callboard.runtime.events import CallProgress, InputAccepted, TurnStarted
 from callboard.runtime.history import Input
-from callboard.runtime.mailbox import Mailbox
+from callboard.runtime.kernel.mailbox import Mailbox
 from callboard.runtime.messages import AppendEvents, StopSessions
 from callboard.runtime.stream import AnyStreamEvent, Done, StopReason, StreamError, TextDelta
 

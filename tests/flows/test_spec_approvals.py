@@ -13,8 +13,8 @@ from seed_lines import Lines
 from stage import open_local_stage, play, read_result
 
 import callboard
-from callboard.providers.script import reply
-from callboard.providers.scripted import ScriptStep
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.events import ApprovalAnswered, ApprovalAsked
 from callboard.tools.registry import builtin_tools
 

@@ -9,7 +9,7 @@ import pytest
 from seed_proofs import Proofs, missing
 from stage import open_local_stage, play, read_result
 
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import ErrorType
 from callboard.tools.registry import ToolRegistry, builtin_tools
 

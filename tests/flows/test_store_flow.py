@@ -16,12 +16,12 @@ import trio
 from stage import check_messages, check_record, make_workspace, messages_of, open_stage
 
 import callboard
-from callboard.embedded import Runtime
-from callboard.host import Plan, open_host
-from callboard.models import ModelFinder
-from callboard.providers.catalog import Wish
-from callboard.providers.script import Step, reply
-from callboard.providers.scripted import ScriptedModel
+from callboard.embedding.host import Plan, open_host
+from callboard.embedding.models import ModelFinder
+from callboard.embedding.runtime import Runtime
+from callboard.providers.catalog.catalog import Wish
+from callboard.providers.testing.script import Step, reply
+from callboard.providers.testing.scripted import ScriptedModel
 from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import ConflictError, StorageError, StorageFull
 from callboard.runtime.events import (
@@ -33,8 +33,9 @@ from callboard.runtime.events import (
     SessionCreated,
     TurnEnded,
 )
-from callboard.runtime.memory_store import open_memory_store
-from callboard.runtime.store import Append, CommitResult, Store
+from callboard.runtime.store.interface import Store
+from callboard.runtime.store.memory_store import open_memory_store
+from callboard.runtime.store.rows import Append, CommitResult
 from callboard.tools.registry import ToolRegistry
 
 HOLDER = """

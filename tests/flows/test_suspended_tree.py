@@ -14,7 +14,7 @@ from killed import killed_when_ready, say_ready
 from stage import check_record, read_result
 
 import callboard
-from callboard.providers.script import reply, stall
+from callboard.providers.testing.script import reply, stall
 from callboard.runtime.errors import ConflictError, ValidationError
 from callboard.runtime.events import (
     ApprovalAsked,

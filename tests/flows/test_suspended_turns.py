@@ -11,7 +11,7 @@ from stage import check_record, read_result
 from waiting import killed_while_waiting, noted, open_on, questions
 
 import callboard
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import (
     ApprovalAnswered,

@@ -15,10 +15,10 @@ from stage import Played, make_workspace, on_both_stores, play, read_result
 from web_server import Answer, WebServer, open_web_server, page, redirect
 
 import callboard
-from callboard.config.policy_rules import Condition, PlacedRule, Rule, Verdict
+from callboard.config.policy.rules import Condition, PlacedRule, Rule
 from callboard.config.settings import NetworkSettings, Settings
-from callboard.providers.script import reply
-from callboard.runtime.definitions import Resource
+from callboard.providers.testing.script import reply
+from callboard.runtime.definitions import Resource, Verdict
 from callboard.runtime.events import CallFinished, PrivateDataRead, SessionTainted, Stored
 from callboard.tools.web.fetch import web_fetch
 

@@ -21,9 +21,9 @@ from stage import (
 )
 
 import callboard
-from callboard.providers.openai_chat import OPENAI_CHAT
+from callboard.providers.openai_chat.dialect import OPENAI_CHAT
 from callboard.providers.provider import ModelRequest
-from callboard.providers.script import Step, reply
+from callboard.providers.testing.script import Step, reply
 from callboard.runtime.events import CallStarted, MessageCompleted
 
 

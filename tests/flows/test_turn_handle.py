@@ -10,7 +10,7 @@ import trio.testing
 from stage import open_local_stage
 
 import callboard
-from callboard.providers.script import reply, stall
+from callboard.providers.testing.script import reply, stall
 from callboard.runtime.errors import ConflictError
 
 

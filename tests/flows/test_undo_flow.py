@@ -16,10 +16,10 @@ from sandbox_users import needs_sandbox
 from stage import make_workspace, on_both_stores
 
 import callboard
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
+from callboard.runtime.changes.version_log import FOLDER, VersionLog
 from callboard.runtime.errors import ConflictError, NotFoundError
 from callboard.runtime.events import CallFinished, ChangesUndone, FilesMarked
-from callboard.runtime.version_log import FOLDER, VersionLog
 
 Call = tuple[str, dict[str, Any]]
 Tree = dict[bytes, tuple[str, int, bytes]]
@@ -305,7 +305,7 @@ async def test_a_refused_change_leaves_nothing_to_undo(tmp_path: Path) -> None:
 async def test_what_is_too_large_to_keep_is_told_before_and_with_the_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("callboard.tools.file_states.MAX_KEPT_FILE_BYTES", 100)
+    monkeypatch.setattr("callboard.tools.undo.file_states.MAX_KEPT_FILE_BYTES", 100)
     folder = make_workspace(tmp_path)
     (folder / "large").write_bytes(b"x" * 101)
     (folder / "small").write_bytes(b"x" * 100)
@@ -338,7 +338,7 @@ async def test_what_is_too_large_to_keep_is_told_before_and_with_the_change(
 async def test_a_session_that_has_reached_its_bound_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("callboard.runtime.version_log.MAX_SESSION_BYTES", 1500)
+    monkeypatch.setattr("callboard.runtime.changes.version_log.MAX_SESSION_BYTES", 1500)
     folder = make_workspace(tmp_path)
     for name in ("a", "b"):
         (folder / name).write_bytes(name.encode() * 1000)
@@ -379,7 +379,7 @@ async def test_a_change_that_a_crash_broke_off_is_recognised_and_comes_back(
     (folder / "a.txt").write_text("first")
     monkeypatch.setattr(VersionLog, "end", lambda *_, **__: None)
     if moment == "before":
-        monkeypatch.setattr("callboard.tools.workspace.publish", lambda *_, **__: None)
+        monkeypatch.setattr("callboard.tools.workspace.workspace.publish", lambda *_, **__: None)
     calls = [("write_file", {"path": "a.txt", "content": "second"})]
     async with open_on(tmp_path, calls, "disk") as runtime:
         session = await runtime.create_session()
@@ -426,7 +426,7 @@ async def test_undoing_a_crashed_undoing_goes_on_where_it_was(
         session = await runtime.create_session()
         await session.run("Go.")
         with monkeypatch.context() as patch:
-            patch.setattr("callboard.tools.undo_work.publish", fail_at(2))
+            patch.setattr("callboard.tools.undo.work.publish", fail_at(2))
             with pytest.raises(ConflictError, match="The undoing stopped"):
                 await session.undo()
         assert sorted((folder / name).read_text() for name in "abc") == [
@@ -439,7 +439,7 @@ async def test_undoing_a_crashed_undoing_goes_on_where_it_was(
 
 
 def fail_at(number: int) -> Any:
-    from callboard.tools.atomic_write import publish
+    from callboard.tools.workspace.atomic_write import publish
 
     calls = 0
 

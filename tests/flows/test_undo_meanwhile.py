@@ -13,12 +13,13 @@ import trio.testing
 from stage import make_workspace
 
 import callboard
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
+from callboard.runtime.changes.file_versions import Change, FileState, Kind, PathStep
+from callboard.runtime.changes.version_log import VersionLog, VersionStore
 from callboard.runtime.errors import ConflictError, NotFoundError
-from callboard.runtime.file_versions import Change, FileState, Kind, PathStep
-from callboard.runtime.version_log import VersionLog, VersionStore
-from callboard.tools import undo, undo_work
-from callboard.tools.atomic_write import TemporaryFile
+from callboard.tools.undo import undo
+from callboard.tools.undo import work as undo_work
+from callboard.tools.workspace.atomic_write import TemporaryFile
 
 Call = tuple[str, dict[str, Any]]
 

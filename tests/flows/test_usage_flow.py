@@ -9,7 +9,7 @@ from stage import on_both_stores, open_local_stage, open_stage
 
 from callboard.config.prices import Price
 from callboard.config.settings import Limits, Settings
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.identity import now_ms
 from callboard.runtime.stream import Usage

@@ -21,8 +21,8 @@ from stage import (
 )
 
 import callboard
-from callboard.providers.script import reply
-from callboard.providers.scripted import ScriptStep
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.events import CallFinished, DurableEvent, ToolGivenUp
 from callboard.tools.tool import FunctionTool
 

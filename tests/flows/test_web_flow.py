@@ -13,7 +13,7 @@ from web_server import WebServer, open_web_server, page
 
 import callboard
 from callboard.config.settings import NetworkSettings, SearchEngine, SearchSettings, Settings
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.events import SessionTainted
 
 KEY = "canary-of-the-engine-0123456789"

@@ -8,8 +8,8 @@ import pytest
 from stage import Stage, on_both_stores, open_stage, play, read_result
 
 import callboard
-from callboard.providers.script import reply
-from callboard.providers.scripted_server import ScriptedRequest
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted_server import ScriptedRequest
 from callboard.runtime.definitions import SessionKind, Tier
 from callboard.runtime.events import SessionCreated
 from callboard.runtime.messages import CreateSession

@@ -18,11 +18,11 @@ from killed import killed_when_ready, say_ready
 from stage import make_workspace
 
 import callboard
-from callboard.actors.people import Approver
+from callboard.actors.people.approver import Approver
 from callboard.config.settings import Limits, Settings
-from callboard.providers.script import reply
-from callboard.providers.scripted import ScriptStep
-from callboard.runtime.sqlite_store import open_reader
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted import ScriptStep
+from callboard.runtime.store.sqlite_store import open_reader
 from callboard.tools.tool import Tool
 
 ASKING = [reply(calls=[("note", {"text": "one"}), ("note", {"text": "two"}), ("plain", {})])]

@@ -16,8 +16,8 @@ from typing import Literal
 import msgspec
 
 import callboard
-from callboard.actors.answer import AnswerBuilder
-from callboard.client_reading import (
+from callboard.actors.model.answer import AnswerBuilder
+from callboard.client.reading import (
     read_frame,
     read_result,
     read_snapshot,
@@ -26,15 +26,15 @@ from callboard.client_reading import (
 )
 from callboard.config.files import parse_settings
 from callboard.config.settings import Settings
-from callboard.providers.anthropic_messages import ANTHROPIC
+from callboard.providers.anthropic.dialect import ANTHROPIC
 from callboard.providers.error_answer import (
     MAX_RETRY_AFTER_SECONDS,
     read_error_answer,
     read_error_event,
 )
-from callboard.providers.gemini import GEMINI
-from callboard.providers.openai_chat import OPENAI_CHAT
-from callboard.providers.openai_responses import OPENAI_RESPONSES
+from callboard.providers.gemini.dialect import GEMINI
+from callboard.providers.openai_chat.dialect import OPENAI_CHAT
+from callboard.providers.openai_responses.dialect import OPENAI_RESPONSES
 from callboard.providers.provider import Dialect
 from callboard.providers.sse import SseParser
 from callboard.runtime.definitions import ErrorType, ToolFailure
@@ -43,9 +43,8 @@ from callboard.runtime.stream import AnyStreamEvent, Done, StreamError
 from callboard.runtime.wire.hello import Welcome
 from callboard.tools.web.charset import decoded
 from callboard.tools.web.main_content import main_content
-from callboard.tools.web.markdown import to_markdown
+from callboard.tools.web.markdown import LinkBase, to_markdown
 from callboard.tools.web.page_tree import parse_page
-from callboard.tools.web.page_url import LinkBase
 from callboard.tools.web.visible_text import visible
 
 MAX_LINE_CHARS = 800

@@ -12,13 +12,13 @@ from collections.abc import Callable
 
 import pytest
 
-from callboard.actors.answer import MAX_NAME_CHARS, MAX_PARTS, AnswerBuilder
+from callboard.actors.model.answer import MAX_NAME_CHARS, MAX_PARTS, AnswerBuilder
 from callboard.providers import lenient_json
 from callboard.providers.error_answer import read_error_answer
-from callboard.providers.openai_chat import OPENAI_CHAT
+from callboard.providers.openai_chat.dialect import OPENAI_CHAT
 from callboard.providers.sse import SseParser
 from callboard.runtime.history import Call
-from callboard.runtime.http_connection import READ_BYTES
+from callboard.runtime.http.connection import READ_BYTES
 from callboard.runtime.stream import Done, StreamError
 
 MIB = 1024 * 1024

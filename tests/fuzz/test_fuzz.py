@@ -25,8 +25,8 @@ from targets import (
     fuzz_toml,
 )
 
-from callboard.providers import scripted_wire
-from callboard.providers.script import reply
+from callboard.providers.testing import chat_wire as scripted_wire
+from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import ToolFailure
 from callboard.runtime.errors import NetworkError, NotFoundError, ValidationError
 

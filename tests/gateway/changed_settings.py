@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from callboard.config.files import parse_settings
-from callboard.config.setting_effects import all_settings
+from callboard.config.setting_rows import all_settings
 from callboard.config.settings import Settings
 
 STANDING_TEXT = """\

@@ -7,7 +7,7 @@ import random
 import trio
 
 from callboard.providers.provider import Emit, ModelRequest
-from callboard.providers.script import events_of, reply
+from callboard.providers.testing.script import events_of, reply
 from callboard.runtime.history import Input
 from callboard.runtime.stream import TextDelta, ThinkingDelta, ToolCallDelta
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from daemon_scene import Daemon
 
 import callboard
-from callboard.config.credentials import Credentials, local_credential
 from callboard.config.files import load_settings
-from callboard.config.server_settings import ServerSettings
-from callboard.gateway.configuration import Configuration
+from callboard.config.keys.tokens import Credentials, local_credential
+from callboard.config.sections import ServerSettings
 from callboard.gateway.gateway import open_gateway
-from callboard.providers.provider_book import ProviderBook
-from callboard.runtime.wire.roles import Role
+from callboard.gateway.shared.configuration import Configuration
+from callboard.providers.catalog.book import ProviderBook
+from callboard.runtime.wire.fields import Role
 
 
 @asynccontextmanager

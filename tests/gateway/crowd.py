@@ -11,8 +11,8 @@ import trio
 from waits import until
 from witness import Witness
 
-from callboard.actors.session import INTERRUPTED
-from callboard.client import Client
+from callboard.actors.session.session import INTERRUPTED
+from callboard.client.client import Client
 from callboard.runtime.definitions import InputMode
 from callboard.runtime.errors import NetworkError, OverloadedError
 from callboard.runtime.events import (
@@ -23,8 +23,8 @@ from callboard.runtime.events import (
     TurnEnded,
     TurnStarted,
 )
-from callboard.runtime.store import StoreReader
-from callboard.runtime.topics import Topic
+from callboard.runtime.store.feeds import Topic
+from callboard.runtime.store.interface import StoreReader
 from callboard.runtime.wire.sessions import Prompt, Ticket
 from callboard.runtime.wire.topics import TopicUpdate
 

@@ -13,15 +13,15 @@ import trio
 import trio_websocket
 
 import callboard
-from callboard.client import Client, connect
-from callboard.config.credentials import Credentials
-from callboard.config.server_settings import ServerSettings
+from callboard.client.client import Client, connect
+from callboard.config.keys.tokens import Credentials
+from callboard.config.sections import ServerSettings
 from callboard.config.settings import Settings
 from callboard.gateway.gateway import Gateway, open_gateway
 from callboard.runtime.events import Stored, StreamBatch, TurnEnded
 from callboard.runtime.stream import TextDelta
-from callboard.runtime.wire.roles import Role
-from callboard.runtime.wire.updates import Snapshot
+from callboard.runtime.wire.fields import Role
+from callboard.runtime.wire.topics import Snapshot
 
 
 class Daemon(msgspec.Struct, frozen=True):

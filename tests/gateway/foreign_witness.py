@@ -12,7 +12,7 @@ from websockets.sync.client import ClientConnection, connect
 from witness import Witness
 
 from callboard.runtime.wire.sessions import Ticket
-from callboard.runtime.wire.updates import Snapshot, Update
+from callboard.runtime.wire.topics import Snapshot, Update
 
 PAUSE_SECONDS = 0.05
 """Between two attempts to connect, and two looks at whether it is to end."""

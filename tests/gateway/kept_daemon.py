@@ -10,8 +10,8 @@ from typing import Any
 from daemon_scene import Daemon
 
 import callboard
-from callboard.config.credentials import Credentials, Role
-from callboard.config.server_settings import ServerSettings
+from callboard.config.keys.tokens import Credentials, Role
+from callboard.config.sections import ServerSettings
 from callboard.gateway.gateway import open_gateway
 
 

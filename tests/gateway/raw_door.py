@@ -11,7 +11,7 @@ import trio
 from daemon_scene import Daemon, RawClient
 from trio_websocket import ConnectionClosed
 
-from callboard.client import Client
+from callboard.client.client import Client
 
 KEY = base64.b64encode(b"sixteen bytes...").decode()
 PATIENCE = 30.0

@@ -26,15 +26,15 @@ from foreign_witness import ForeignWitness
 from soak_vitals import Life
 from waits import until
 
-from callboard.client import Client, connect
-from callboard.config.credentials import Credentials
+from callboard.client.client import Client, connect
 from callboard.config.daemon_file import find_daemon
-from callboard.providers.script import Reply, reply
-from callboard.providers.scripted_server import ScriptedRequest, open_scripted_server
+from callboard.config.keys.tokens import Credentials
+from callboard.providers.testing.script import Reply, reply
+from callboard.providers.testing.scripted_server import ScriptedRequest, open_scripted_server
 from callboard.runtime.definitions import InputMode
 from callboard.runtime.errors import ConflictError, NetworkError, NotFoundError
-from callboard.runtime.sqlite_store import open_reader
-from callboard.runtime.wire.roles import Role
+from callboard.runtime.store.sqlite_store import open_reader
+from callboard.runtime.wire.fields import Role
 
 MINUTES = float(os.environ.get("CALLBOARD_SOAK_MINUTES", "inf"))
 FIRST_ROUNDS = 4

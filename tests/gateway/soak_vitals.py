@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import trio
 
-from callboard.actors.tool_handles import MAX_OPEN_WORKSPACES
+from callboard.actors.handles.open_handles import MAX_OPEN_WORKSPACES
 
 PATIENCE_SECONDS = 15.0
 """For what a round used to be given up; idle sessions and threads take the longest."""

@@ -8,9 +8,8 @@ from daemon_scene import open_client, open_daemon
 import callboard
 from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import NotFoundError
-from callboard.runtime.wire.agents import Agents, OneAgent
-from callboard.runtime.wire.nothing import Nothing
-from callboard.runtime.wire.roles import Role
+from callboard.runtime.wire.daemon import Agents, OneAgent
+from callboard.runtime.wire.fields import Nothing, Role
 
 READER = callboard.Agent(name="reader", prompt="You read.", tools=("read_file",))
 

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 from daemon_scene import open_client, open_daemon, open_raw
 
-from callboard.embedded import host_of
-from callboard.gateway.byte_pages import PAGE_BYTES
+from callboard.embedding.runtime import host_of
+from callboard.gateway.feeds.pages import PAGE_BYTES
 from callboard.runtime.definitions import Tier
 from callboard.runtime.events import ApprovalAsked, DurableEvent
 from callboard.runtime.messages import AppendEvents

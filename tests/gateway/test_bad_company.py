@@ -12,9 +12,9 @@ import trio.testing
 from daemon_scene import Daemon, open_client, open_daemon
 from raw_door import are_left, frame, open_frames
 
-from callboard.config.server_settings import ServerSettings
-from callboard.gateway.connection import Connection
-from callboard.gateway.outbox import Outbox
+from callboard.config.sections import ServerSettings
+from callboard.gateway.connection.connection import Connection
+from callboard.gateway.feeds.outbox import Outbox
 
 SOAK = bool(os.environ.get("CALLBOARD_SOAK"))
 ROUNDS = 200 if SOAK else 2

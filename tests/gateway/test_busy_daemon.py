@@ -14,7 +14,7 @@ import trio
 from daemon_scene import Daemon, open_client, open_daemon, open_raw
 from witness import Witness
 
-from callboard.config.server_settings import ServerSettings
+from callboard.config.sections import ServerSettings
 from callboard.providers.provider import Emit, ModelRequest
 from callboard.runtime.events import TurnEnded
 from callboard.runtime.stream import Done, StopReason, TextDelta

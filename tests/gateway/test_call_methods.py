@@ -8,9 +8,8 @@ from daemon_scene import open_client, open_daemon
 
 import callboard
 from callboard.runtime.errors import NotFoundError
-from callboard.runtime.wire.calls import CancelCall
-from callboard.runtime.wire.roles import Role
-from callboard.runtime.wire.sessions import Cancelled
+from callboard.runtime.wire.fields import Role
+from callboard.runtime.wire.sessions import CancelCall, Cancelled
 
 
 async def test_one_call_is_cancelled_and_its_turn_goes_on() -> None:

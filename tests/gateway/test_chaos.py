@@ -20,11 +20,11 @@ from crowd import IN_ORDER, Crowd, Manner
 from daemon_scene import open_daemon
 from waits import until
 
-from callboard.client import connect
-from callboard.config.credentials import Credentials, Role
-from callboard.config.server_settings import ServerSettings
+from callboard.client.client import connect
+from callboard.config.keys.tokens import Credentials, Role
+from callboard.config.sections import ServerSettings
 from callboard.runtime.definitions import InputMode
-from callboard.runtime.sqlite_store import open_reader
+from callboard.runtime.store.sqlite_store import open_reader
 
 SOAK = bool(os.environ.get("CALLBOARD_SOAK"))
 CUTS = 2000 if SOAK else 100
@@ -39,8 +39,8 @@ MANNERS = (IN_ORDER, Manner(*ANY, seed=1), Manner(*ANY, has_key=False, seed=2))
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("callboard.client_link.FIRST_PAUSE_SECONDS", 0.001)
-    monkeypatch.setattr("callboard.client_link.LAST_PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr("callboard.client.link.FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr("callboard.client.link.LAST_PAUSE_SECONDS", 0.02)
 
 
 def behind(proxy: ChaosProxy) -> ServerSettings:

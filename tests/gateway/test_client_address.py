@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from daemon_scene import open_daemon
 
-from callboard.client import connect
-from callboard.client_address import authorization, read_address
+from callboard.client.address import authorization, read_address
+from callboard.client.client import connect
 from callboard.config.daemon_file import DaemonFile, RunningDaemon
 from callboard.config.files import data_folder
 from callboard.runtime.errors import AuthError, NotFoundError, ValidationError
-from callboard.runtime.secrets import Secret
+from callboard.runtime.redaction import Secret
 
 
 @pytest.mark.parametrize(

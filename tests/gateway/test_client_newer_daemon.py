@@ -12,13 +12,12 @@ from daemon_scene import open_client, open_daemon
 from false_daemon import FalseDaemon, open_false, open_server
 from raw_door import PATIENCE
 
-from callboard import client_link
-from callboard.client import connect
+from callboard.client import link as client_link
+from callboard.client.client import connect
 from callboard.runtime.errors import AuthError, ConflictError, NetworkError, OverloadedError
 from callboard.runtime.events import Stored, StreamBatch
 from callboard.runtime.stream import TextDelta
-from callboard.runtime.wire.topics import TopicUpdate
-from callboard.runtime.wire.updates import Snapshot
+from callboard.runtime.wire.topics import Snapshot, TopicUpdate
 
 NOVEL = {"type": "novel_event", "colour": "blue"}
 DELETED = {"type": "session_deleted", "novel": 1}

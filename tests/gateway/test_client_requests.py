@@ -14,19 +14,19 @@ from configured_daemon import served
 from daemon_scene import open_client, open_daemon
 
 import callboard
-from callboard.client import Client, connect
-from callboard.gateway.table import all_methods
-from callboard.providers.script import reply
+from callboard.client.client import Client, connect
+from callboard.gateway.methods.all import all_methods
+from callboard.providers.testing.script import reply
 from callboard.runtime.errors import AuthError, BudgetError, ConflictError, NotFoundError
 from callboard.runtime.events import InputAccepted, TurnStarted
-from callboard.runtime.turn_answer import text_of_answer
+from callboard.runtime.turns.outcome import text_of_answer
 
 SOURCES = Path(callboard.__file__).parent
 WRITE = ("write_file", {"path": "now.txt", "content": "late"})
 
 
 def test_each_method_has_a_short_form() -> None:
-    text = "".join(path.read_text() for path in SOURCES.glob("client*.py"))
+    text = "".join(path.read_text() for path in (SOURCES / "client").glob("*.py"))
     asked = set(re.findall(r'"([a-z]+/[a-z_]+)"', text))
     assert {method.name for method in all_methods()} - asked == set()
 

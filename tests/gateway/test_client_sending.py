@@ -11,10 +11,11 @@ from false_daemon import FalseDaemon, open_false
 from raw_door import PATIENCE
 from waits import until
 
-from callboard import client_link, client_sending
-from callboard.client import Client, connect
-from callboard.client_address import Address
-from callboard.client_stream import (
+from callboard.client import link as client_link
+from callboard.client import link as client_sending
+from callboard.client.address import Address
+from callboard.client.client import Client, connect
+from callboard.client.stream import (
     LEAST_BYTES_PER_SECOND,
     PIECE_BYTES,
     SEND_SECONDS,

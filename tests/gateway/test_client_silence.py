@@ -15,11 +15,12 @@ from raw_door import PATIENCE
 from waits import until
 
 import callboard
-from callboard import client_link, client_silence
-from callboard.client import Client, connect
-from callboard.config.server_settings import ServerSettings
-from callboard.gateway.table import all_methods
-from callboard.providers.script import reply
+from callboard.client import link as client_link
+from callboard.client import link as client_silence
+from callboard.client.client import Client, connect
+from callboard.config.sections import ServerSettings
+from callboard.gateway.methods.all import all_methods
+from callboard.providers.testing.script import reply
 from callboard.runtime.errors import (
     ConflictError,
     DeadlineError,
@@ -28,7 +29,7 @@ from callboard.runtime.errors import (
     ValidationError,
 )
 from callboard.runtime.events import InputAccepted, Stored
-from callboard.runtime.wire.nothing import Nothing
+from callboard.runtime.wire.fields import Nothing
 from callboard.runtime.wire.sessions import Prompt, Ticket
 
 TICKET = {"input_id": "input_1", "seq": 2}

@@ -11,14 +11,13 @@ from configured_daemon import served
 from daemon_scene import open_client, open_raw
 
 import callboard
-from callboard.client import Client, connect
+from callboard.client.client import Client, connect
 from callboard.config.managed import load_managed
 from callboard.config.prices import Prices
-from callboard.config.setting_effects import all_settings
-from callboard.config.setting_rows import SettingRows
-from callboard.providers.provider_book import ProviderBook
-from callboard.providers.script import reply
-from callboard.providers.scripted_server import open_scripted_server
+from callboard.config.setting_rows import SettingRows, all_settings
+from callboard.providers.catalog.book import ProviderBook
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.errors import (
     AuthError,
     CallboardError,
@@ -27,21 +26,25 @@ from callboard.runtime.errors import (
     PermissionRefused,
     ValidationError,
 )
-from callboard.runtime.wire.keys import KeyOwner, KeyPlace, Keys, KeysRemoved, KeyStored, SetKey
-from callboard.runtime.wire.nothing import Nothing
+from callboard.runtime.wire.daemon import Status
+from callboard.runtime.wire.fields import Nothing, Role
 from callboard.runtime.wire.providers import (
     ChangeProvider,
     ChooseModel,
     DefaultModel,
+    KeyOwner,
+    KeyPlace,
+    Keys,
+    KeysRemoved,
+    KeyStored,
     ModelChosen,
     NamedProvider,
     NewProvider,
     OneModel,
     ProviderChanged,
     Providers,
+    SetKey,
 )
-from callboard.runtime.wire.roles import Role
-from callboard.runtime.wire.status import Status
 
 KEY = "sk-canary-0123456789abcdefghijklmn"
 WEBHOOK = "https://hooks.example/services/T0-canary-in-the-path"

@@ -7,9 +7,9 @@ import trio.testing
 from daemon_scene import open_client, open_daemon
 
 import callboard
-from callboard.client_topics import RemoteTopic
-from callboard.providers.script import reply
-from callboard.providers.scripted_server import open_scripted_server
+from callboard.client.topics import RemoteTopic
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.events import TitleSet
 from callboard.runtime.wire.topics import TopicUpdate
 

@@ -8,7 +8,7 @@ import pytest
 from daemon_scene import open_daemon, open_raw
 from raw_door import answer_to, handshake, head_of
 
-from callboard.gateway.descriptors import (
+from callboard.gateway.door.descriptors import (
     RESERVED,
     connections_with_room,
     raise_limit,
@@ -70,7 +70,7 @@ def test_as_many_come_in_as_there_is_room_for(
 
 
 async def test_a_connection_without_room_for_it_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("callboard.gateway.server.connections_with_room", lambda _: 1)
+    monkeypatch.setattr("callboard.gateway.door.server.connections_with_room", lambda _: 1)
     async with open_daemon() as daemon, open_raw(daemon) as raw:
         await raw.hello()
         assert (await answer_to(daemon, head_of(handshake(daemon)))).status == 503

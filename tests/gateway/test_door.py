@@ -12,20 +12,20 @@ from daemon_scene import open_client, open_daemon, open_raw
 from raw_door import answer_to, code_of_end, handshake, head_of, open_stream, read_answer, upgrade
 from waits import until
 
-from callboard.client import connect
-from callboard.config.credentials import Credentials
-from callboard.config.server_settings import ServerSettings
-from callboard.gateway.door_rules import door_rules
-from callboard.gateway.peers import (
+from callboard.client.client import connect
+from callboard.config.keys.tokens import Credentials
+from callboard.config.sections import ServerSettings
+from callboard.gateway.door.rate_limits import (
     BAD_TOKEN_SECONDS,
     MAX_BAD_TOKENS,
     MAX_REMEMBERED,
     Peers,
     peer_name,
 )
-from callboard.gateway.request_head import BadHead, RequestHead
+from callboard.gateway.door.request_head import BadHead, RequestHead
+from callboard.gateway.door.rules import door_rules
 from callboard.runtime.errors import AuthError
-from callboard.runtime.wire.roles import Role
+from callboard.runtime.wire.fields import Role
 
 ROUTES = ("/", "/ws", "/healthz", "/readyz", "/metrics", "/v1/chat/completions", "/nothing")
 

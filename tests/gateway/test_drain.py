@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 import callboard
-from callboard.gateway.drain import drain
+from callboard.gateway.lifecycle import drain
 from callboard.runtime.events import ApprovalAsked, TurnEnded
 
 PATIENCE_SECONDS = 20.0

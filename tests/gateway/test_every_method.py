@@ -14,11 +14,10 @@ from trio_websocket import ConnectionClosed
 from type_examples import example
 
 import callboard
-from callboard.gateway.methods import Method, MethodTable
-from callboard.gateway.table import all_methods
-from callboard.runtime.rpc import INVALID_PARAMS, NOT_AUTHORIZED, NOT_FOUND
-from callboard.runtime.wire.nothing import Nothing
-from callboard.runtime.wire.roles import Role
+from callboard.gateway.connection.method_table import Method, MethodTable
+from callboard.gateway.methods.all import all_methods
+from callboard.runtime.wire.fields import Nothing, Role
+from callboard.runtime.wire.rpc import INVALID_PARAMS, NOT_AUTHORIZED, NOT_FOUND
 
 METHODS = {method.name: method for method in all_methods()}
 WRONG: list[object] = [[[]]]

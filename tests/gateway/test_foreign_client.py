@@ -17,8 +17,8 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 import callboard
-from callboard.config.server_settings import ServerSettings
-from callboard.runtime.wire.updates import Snapshot, Update
+from callboard.config.sections import ServerSettings
+from callboard.runtime.wire.topics import Snapshot, Update
 
 PATIENCE = 10.0
 

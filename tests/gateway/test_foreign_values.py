@@ -12,9 +12,9 @@ from msgspec import inspect
 from raw_door import PATIENCE
 from type_examples import example
 
-from callboard.gateway.methods import Method
-from callboard.gateway.table import all_methods
-from callboard.runtime.rpc import INTERNAL_ERROR, STORAGE_FAILED
+from callboard.gateway.connection.method_table import Method
+from callboard.gateway.methods.all import all_methods
+from callboard.runtime.wire.rpc import INTERNAL_ERROR, STORAGE_FAILED
 
 NUMBERS = (2**63, -(2**63) - 1, 2**200)
 TEXTS = ("a\0b", "/\ud800", "/" + "x" * 5000)

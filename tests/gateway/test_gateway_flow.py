@@ -7,10 +7,10 @@ from daemon_scene import View, open_client, open_daemon, open_raw
 from trio_websocket import ConnectionClosed
 
 import callboard
-from callboard.client import connect
+from callboard.client.client import connect
 from callboard.runtime.errors import AuthError, ConflictError, NetworkError, NotFoundError
 from callboard.runtime.events import ApprovalAsked
-from callboard.runtime.wire.roles import Role
+from callboard.runtime.wire.fields import Role
 
 
 async def test_a_prompt_over_the_wire_tells_all_that_the_record_has() -> None:

@@ -25,20 +25,21 @@ from raw_door import (
 )
 from trio_websocket import ConnectionClosed
 
-from callboard.config.server_settings import ServerSettings
-from callboard.gateway import runtime_methods
-from callboard.gateway.connection import Connection
-from callboard.gateway.frame_budget import (
+from callboard.config.sections import ServerSettings
+from callboard.gateway.connection.connection import Connection
+from callboard.gateway.connection.frame_budget import (
     CONTROL_SECONDS,
     MAX_CONTROLS,
     MAX_FRAGMENTS,
     FrameCount,
     TooManyFrames,
 )
-from callboard.gateway.methods import Method
+from callboard.gateway.connection.method_table import Method
+from callboard.gateway.methods import runtime as runtime_methods
 from callboard.providers.provider import Emit, ModelRequest
 from callboard.runtime.events import Stored
-from callboard.runtime.rpc import (
+from callboard.runtime.stream import Done, StopReason, TextDelta
+from callboard.runtime.wire.rpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -46,7 +47,6 @@ from callboard.runtime.rpc import (
     PARSE_ERROR,
     RpcRequest,
 )
-from callboard.runtime.stream import Done, StopReason, TextDelta
 
 HELLO = msgspec.json.encode(
     {
@@ -502,7 +502,7 @@ async def test_who_is_sending_a_large_frame_answers_no_ping_and_is_not_dead() ->
 async def test_a_client_that_says_nothing_is_asked_to_begin(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("callboard.gateway.connection.HELLO_SECONDS", 0.1)
+    monkeypatch.setattr("callboard.gateway.connection.connection.HELLO_SECONDS", 0.1)
     async with open_daemon() as daemon, open_raw(daemon) as mute, open_client(daemon) as other:
         with pytest.raises(ConnectionClosed, match="initialize"):
             await mute.receive()

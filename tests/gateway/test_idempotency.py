@@ -10,9 +10,9 @@ from daemon_scene import Daemon, RawClient, open_client, open_daemon, open_raw
 from kept_daemon import open_kept
 
 import callboard
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.events import InputAccepted
-from callboard.runtime.wire.roles import Role
+from callboard.runtime.wire.fields import Role
 
 
 async def inputs(daemon: Daemon, session_id: str) -> list[str]:
@@ -167,7 +167,7 @@ async def test_a_token_is_told_once_and_a_repeat_says_so() -> None:
 
 
 async def test_keys_that_are_too_many_are_forgotten_from_the_oldest_on(monkeypatch: Any) -> None:
-    monkeypatch.setattr("callboard.runtime.request_table.MAX_REQUESTS", 2)
+    monkeypatch.setattr("callboard.runtime.store.tables.requests.MAX_REQUESTS", 2)
     async with open_daemon() as daemon, open_raw(daemon) as raw:
         await raw.hello()
         made = [

@@ -13,13 +13,13 @@ from daemon_scene import RawClient, View, open_client, open_daemon, open_raw
 from trio_websocket import ConnectionClosed
 
 import callboard
-from callboard.config.server_settings import ServerSettings
-from callboard.gateway.byte_pages import PAGE_BYTES
-from callboard.gateway.incoming import LARGE_FRAME
-from callboard.gateway.keyed_call import _key
-from callboard.gateway.shared_frame import LARGE_EVENT, update_frame
+from callboard.config.sections import ServerSettings
+from callboard.gateway.connection.idempotent_call import _key
+from callboard.gateway.connection.incoming import LARGE_FRAME
+from callboard.gateway.feeds.frames import LARGE_EVENT, update_frame
+from callboard.gateway.feeds.pages import PAGE_BYTES
 from callboard.runtime.events import Stored, TurnEnded
-from callboard.runtime.topics import StoredBytes
+from callboard.runtime.store.feeds import StoredBytes
 
 LONG = "y" * 300_000
 
@@ -102,8 +102,8 @@ async def test_what_is_large_is_read_searched_and_told_off_the_loop(
         keyed.append((len(bytes(given[2])) > LARGE_FRAME, threading.get_ident() == loop))
         return _key(*given)
 
-    monkeypatch.setattr("callboard.gateway.session_feed.update_frame", frame_of)
-    monkeypatch.setattr("callboard.gateway.keyed_call._key", key_of)
+    monkeypatch.setattr("callboard.gateway.feeds.session_feed.update_frame", frame_of)
+    monkeypatch.setattr("callboard.gateway.connection.idempotent_call._key", key_of)
     file = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(LARGE_EVENT)).decode()
     model = callboard.ScriptedModel([callboard.reply("a"), callboard.reply("b")])
     async with open_daemon(model) as daemon, open_client(daemon) as client, open_raw(daemon) as raw:

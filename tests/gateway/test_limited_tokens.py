@@ -9,9 +9,9 @@ import trio
 from daemon_scene import Daemon, RawClient, open_daemon, open_raw
 
 import callboard
-from callboard.embedded import host_of
-from callboard.runtime.store import SessionRow
-from callboard.runtime.wire.roles import Role
+from callboard.embedding.runtime import host_of
+from callboard.runtime.store.interface import SessionRow
+from callboard.runtime.wire.fields import Role
 
 INVALID_PARAMS, NOT_AUTHORIZED, NOT_FOUND = -32602, -32002, -32003
 

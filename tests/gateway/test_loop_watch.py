@@ -8,7 +8,7 @@ import time
 import pytest
 import trio
 
-from callboard.gateway.loop_watch import SLOW_SECONDS, LoopWatch
+from callboard.gateway.shared.stall_watch import SLOW_SECONDS, LoopWatch
 
 PATIENCE_SECONDS = 30.0
 
@@ -26,7 +26,7 @@ class Told(logging.Handler):
 
 async def test_a_task_that_blocks_is_named_with_its_place() -> None:
     told = Told()
-    logger = logging.getLogger("callboard.gateway.loop_watch")
+    logger = logging.getLogger("callboard.gateway.shared.stall_watch")
     logger.addHandler(told)
     watch = LoopWatch()
 

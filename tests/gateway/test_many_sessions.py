@@ -12,13 +12,13 @@ import pytest
 import trio
 from daemon_scene import View, open_client, open_daemon
 
-from callboard.config.server_settings import ServerSettings
-from callboard.gateway import hearing
+from callboard.config.sections import ServerSettings
+from callboard.gateway.connection import subscriptions as hearing
 from callboard.runtime.errors import OverloadedError
 from callboard.runtime.events import SessionCreated, Stored
-from callboard.runtime.record_lists import SessionPage
-from callboard.runtime.sqlite_store import open_disk_store
-from callboard.runtime.store import Append
+from callboard.runtime.store.lists import SessionPage
+from callboard.runtime.store.rows import Append
+from callboard.runtime.store.sqlite_store import open_disk_store
 from callboard.runtime.wire.sessions import ListSessions
 
 SESSIONS = 1000 if os.environ.get("CALLBOARD_SOAK") else 500

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from daemon_scene import open_client, open_daemon
 
-from callboard.client import Client
+from callboard.client.client import Client
 from callboard.runtime.errors import CallboardError, NotFoundError, ValidationError
 from callboard.runtime.events import MemoryForgotten
-from callboard.runtime.memories import MAX_MEMORY_CHARS, Memory
+from callboard.runtime.memory.memories import MAX_MEMORY_CHARS, Memory
+from callboard.runtime.wire.fields import Nothing, Role
 from callboard.runtime.wire.memories import (
     ListMemories,
     Memories,
@@ -16,8 +17,6 @@ from callboard.runtime.wire.memories import (
     SearchMemories,
     StoreMemory,
 )
-from callboard.runtime.wire.nothing import Nothing
-from callboard.runtime.wire.roles import Role
 
 
 async def listed(client: Client) -> list[str]:

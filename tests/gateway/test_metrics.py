@@ -9,7 +9,7 @@ from daemon_scene import Daemon, open_client, open_daemon
 
 import callboard
 from callboard.runtime.events import TurnEnded
-from callboard.runtime.wire.roles import Role
+from callboard.runtime.wire.fields import Role
 
 LINE = re.compile(r'callboard_[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? -?[0-9.]+')
 

@@ -14,11 +14,11 @@ import trio
 from daemon_scene import open_client, open_daemon
 
 import callboard
-from callboard.config.notify_settings import NotifySettings
+from callboard.config.sections import NotifySettings
 from callboard.config.settings import Settings
-from callboard.gateway import notices
-from callboard.gateway.notices import webhook_guard
-from callboard.runtime.address_guard import AddressRefused
+from callboard.gateway.feeds import notices
+from callboard.gateway.feeds.notices import webhook_guard
+from callboard.runtime.http.address_guard import AddressRefused
 
 SECRET = "a-word-of-the-model"
 DELETE = callboard.reply(calls=[("delete_file", {"path": SECRET})])

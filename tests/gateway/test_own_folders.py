@@ -15,8 +15,9 @@ from raw_door import PATIENCE
 from waits import until
 
 import callboard
-from callboard.client import Client
-from callboard.embedded import host_of
+from callboard.client.client import Client
+from callboard.embedding.runtime import host_of
+from callboard.runtime.disk.own_folders import OwnFolders
 from callboard.runtime.errors import (
     ConflictError,
     NotFoundError,
@@ -24,8 +25,7 @@ from callboard.runtime.errors import (
     StorageFull,
     ValidationError,
 )
-from callboard.runtime.own_folders import OwnFolders
-from callboard.runtime.wire.workspaces import Root, Roots
+from callboard.runtime.wire.daemon import Root, Roots
 
 MODEL = callboard.ScriptedModel([callboard.reply("Done.")])
 

@@ -12,12 +12,12 @@ from trio.testing import MockClock
 from waits import until
 
 import callboard
-from callboard.gateway.kept_up import keep_up
-from callboard.gateway.wire_json import wire_json
+from callboard.gateway.feeds.frames import wire_json
+from callboard.gateway.restart_on_crash import keep_up
 from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import CallProgress
 from callboard.runtime.stream import AnyStreamEvent, TextDelta
-from callboard.runtime.whole_events import whole_events
+from callboard.runtime.turns.live_state import whole_events
 
 
 async def test_half_a_character_in_what_is_told_live_ends_nothing() -> None:
@@ -69,7 +69,7 @@ def test_events_with_whole_texts_are_left_alone() -> None:
 async def test_a_part_that_crashes_begins_anew(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.CRITICAL, logger="callboard.gateway.kept_up")
+    caplog.set_level(logging.CRITICAL, logger="callboard.gateway.restart_on_crash")
     times: list[float] = []
 
     async def part() -> None:
@@ -89,7 +89,7 @@ async def test_a_part_that_crashes_begins_anew(
 async def test_a_feed_that_crashes_hears_its_session_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.CRITICAL, logger="callboard.gateway.session_feed")
+    caplog.set_level(logging.CRITICAL, logger="callboard.gateway.feeds.session_feed")
     model = callboard.ScriptedModel([callboard.reply("One."), callboard.reply("Two.")])
     async with open_daemon(model) as daemon, open_client(daemon) as client:
         session = await client.create_session()

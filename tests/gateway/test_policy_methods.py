@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from daemon_scene import open_client, open_daemon
 
-from callboard.policy_verdict import PolicyAnswer
 from callboard.runtime.errors import NotFoundError, ValidationError
-from callboard.runtime.wire.policy import CheckPolicy
-from callboard.runtime.wire.roles import Role
+from callboard.runtime.wire.approvals import CheckPolicy, PolicyAnswer
+from callboard.runtime.wire.fields import Role
 
 
 async def test_the_verdict_about_a_call_is_told(tmp_path: Path) -> None:

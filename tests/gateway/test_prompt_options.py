@@ -9,13 +9,13 @@ import pytest
 from daemon_scene import Daemon, RawClient, open_client, open_daemon, open_raw
 
 import callboard
-from callboard.client import Client
-from callboard.providers.script import reply, stall
+from callboard.client.client import Client
+from callboard.providers.testing.script import reply, stall
 from callboard.runtime.definitions import InputMode, Preset, ThinkingEffort
 from callboard.runtime.events import CallFinished, InputAccepted, Stored, TurnEnded
-from callboard.runtime.rpc import INVALID_PARAMS, NOT_AUTHORIZED, NOT_FOUND
 from callboard.runtime.turn_options import TurnOptions
-from callboard.runtime.wire.roles import Role
+from callboard.runtime.wire.fields import Role
+from callboard.runtime.wire.rpc import INVALID_PARAMS, NOT_AUTHORIZED, NOT_FOUND
 
 WRITE = ("write_file", {"path": "a.txt", "content": "a"})
 

@@ -7,18 +7,19 @@ from pathlib import Path
 import pytest
 from daemon_scene import open_client, open_daemon, open_raw
 
-from callboard.config.key_store import open_key_store
+from callboard.config.keys.store import open_key_store
 from callboard.config.settings import ProviderSettings, Settings
-from callboard.providers.connection_trial import ConnectionReport
-from callboard.providers.model_services import ModelList
+from callboard.providers.catalog.connection_test import ConnectionReport
+from callboard.providers.catalog.services import ModelList
 from callboard.runtime.errors import AuthError, ConflictError, NotFoundError, ValidationError
-from callboard.runtime.wire.keys import KeyStored, SetKey
-from callboard.runtime.wire.nothing import Nothing
+from callboard.runtime.wire.fields import Nothing
 from callboard.runtime.wire.providers import (
     DefaultModel,
+    KeyStored,
     ListModels,
     ProviderRow,
     Providers,
+    SetKey,
     TryProvider,
 )
 

@@ -8,8 +8,8 @@ from daemon_scene import View, open_client, open_daemon
 import callboard
 from callboard.runtime.errors import ConflictError, NotFoundError
 from callboard.runtime.events import QuestionAsked, Stored
-from callboard.runtime.wire.questions import ListQuestions, Questions
-from callboard.runtime.wire.roles import Role
+from callboard.runtime.wire.approvals import ListQuestions, Questions
+from callboard.runtime.wire.fields import Role
 
 ASK = ("ask_user", {"question": "Which door?", "options": ["left", "right"]})
 

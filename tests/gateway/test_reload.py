@@ -13,19 +13,19 @@ import trio
 from changed_settings import CHANGED_TEXT, STANDING_TEXT
 
 import callboard
-from callboard.client import Client, connect
-from callboard.config.credentials import Credentials, Role
+from callboard.client.client import Client, connect
 from callboard.config.files import load_settings
-from callboard.config.server_settings import ServerSettings
-from callboard.config.setting_effects import needs_restart
+from callboard.config.keys.tokens import Credentials, Role
+from callboard.config.sections import ServerSettings
+from callboard.config.setting_rows import needs_restart
 from callboard.config.settings import Settings
-from callboard.embedded import host_of
-from callboard.gateway.configuration import LOOK_SECONDS, Configuration
+from callboard.embedding.runtime import host_of
 from callboard.gateway.gateway import Gateway, open_gateway
-from callboard.runtime.address_guard import AddressRefused
+from callboard.gateway.shared.configuration import LOOK_SECONDS, Configuration
 from callboard.runtime.errors import AuthError, ConflictError, NotFoundError, ValidationError
-from callboard.runtime.wire.configuration import Reloaded
-from callboard.runtime.wire.nothing import Nothing
+from callboard.runtime.http.address_guard import AddressRefused
+from callboard.runtime.wire.daemon import Reloaded
+from callboard.runtime.wire.fields import Nothing
 
 PATIENCE_SECONDS = 20.0
 
@@ -94,7 +94,7 @@ def value(settings: Any, name: str) -> Any:
 async def test_every_setting_changed_live_holds_or_is_said_to_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("callboard.embedded.memory_index", lambda *_: None)
+    monkeypatch.setattr("callboard.embedding.runtime.memory_index", lambda *_: None)
     async with served(tmp_path, STANDING_TEXT) as scene:
         host = host_of(scene.runtime)
         assert len(CHANGED_TEXT) > 40
@@ -231,7 +231,7 @@ async def test_only_an_administrator_has_it_read_again(tmp_path: Path) -> None:
 async def test_what_was_read_on_request_is_not_read_again_by_who_watches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("callboard.gateway.configuration.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("callboard.gateway.shared.configuration.LOOK_SECONDS", 0.01)
     reads: list[int] = []
     looks: list[int] = []
 
@@ -248,7 +248,7 @@ async def test_what_was_read_on_request_is_not_read_again_by_who_watches(
         while len(numbers) < least:  # noqa: ASYNC110  # ruff: ignore[async-busy-wait]
             await trio.sleep(0.005)
 
-    monkeypatch.setattr("callboard.gateway.configuration._signature_of", look)
+    monkeypatch.setattr("callboard.gateway.shared.configuration._signature_of", look)
     async with served(tmp_path) as scene, trio.open_nursery() as nursery:
         daemon = scene.gateway.daemon
         configuration = daemon.configuration = Configuration(load, (scene.file,))

@@ -12,26 +12,25 @@ from msgspec import inspect
 from trio_websocket import ConnectionClosed
 
 import callboard
-from callboard.actors import session_keeping
-from callboard.actors.given_answer import MAX_PATTERN_CHARACTERS, MAX_REASON_CHARACTERS
-from callboard.actors.user_questions import MAX_ANSWER_CHARACTERS
+from callboard.actors.people.person_answer import MAX_PATTERN_CHARACTERS, MAX_REASON_CHARACTERS
+from callboard.actors.people.user_questions import MAX_ANSWER_CHARACTERS
+from callboard.actors.upkeep import keeping as session_keeping
 from callboard.config.base_url import MAX_URL_LENGTH
-from callboard.config.key_text import MAX_KEY_LENGTH
-from callboard.config.path_pattern import MAX_PATH_CHARS
-from callboard.gateway.hearing import Hearing
+from callboard.config.policy.path_pattern import MAX_PATH_CHARS
+from callboard.gateway.connection.subscriptions import Hearing
+from callboard.gateway.methods.all import all_methods
+from callboard.gateway.methods.sessions import MAX_PAGE
 from callboard.gateway.protocol_schema import all_of
-from callboard.gateway.session_methods import MAX_PAGE
-from callboard.gateway.table import all_methods
-from callboard.gateway.uploads import MAX_UPLOAD_BYTES
-from callboard.providers.script import reply
+from callboard.gateway.shared.uploads import MAX_UPLOAD_BYTES
+from callboard.providers.catalog.keys import MAX_KEY_LENGTH
+from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import MAX_FALLBACKS, MAX_MODEL_CHARS
 from callboard.runtime.history import Attachment
-from callboard.runtime.memories import MAX_MEMORY_CHARS
-from callboard.runtime.rpc import CONFLICT, INVALID_PARAMS, INVALID_STATE, NOT_FOUND
-from callboard.runtime.topics import Topic
-from callboard.runtime.wire import sizes
-from callboard.runtime.wire.roles import Role
-from callboard.runtime.wire.sizes import MAX_ITEMS, MAX_LINE_CHARS, MAX_WORD_CHARS
+from callboard.runtime.memory.memories import MAX_MEMORY_CHARS
+from callboard.runtime.store.feeds import Topic
+from callboard.runtime.wire import fields as sizes
+from callboard.runtime.wire.fields import MAX_ITEMS, MAX_LINE_CHARS, MAX_WORD_CHARS, Role
+from callboard.runtime.wire.rpc import CONFLICT, INVALID_PARAMS, INVALID_STATE, NOT_FOUND
 
 MIB = 1024 * 1024
 CHECKED_OTHERWISE = (Attachment,)

@@ -10,12 +10,12 @@ from daemon_scene import Daemon, RawClient, open_client, open_daemon, open_raw
 from kept_daemon import open_kept
 
 import callboard
-from callboard.client import Client
-from callboard.providers.script import fail, reply, stall
+from callboard.client.client import Client
+from callboard.providers.testing.script import fail, reply, stall
 from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import Stored, TurnSetAside, TurnStarted
-from callboard.runtime.rpc import CONFLICT, INVALID_STATE, NOT_AUTHORIZED, NOT_FOUND
-from callboard.runtime.wire.roles import Role
+from callboard.runtime.wire.fields import Role
+from callboard.runtime.wire.rpc import CONFLICT, INVALID_STATE, NOT_AUTHORIZED, NOT_FOUND
 
 
 async def error_of(raw: RawClient, method: str, **params: Any) -> int:

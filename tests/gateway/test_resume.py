@@ -15,10 +15,10 @@ from waits import until
 from witness import Witness, hear
 
 import callboard
-from callboard.actors.audience import Audience
-from callboard.client import connect
-from callboard.config.server_settings import ServerSettings
-from callboard.providers.script import events_of, fail, reply
+from callboard.actors.session.subscribers import Audience
+from callboard.client.client import connect
+from callboard.config.sections import ServerSettings
+from callboard.providers.testing.script import events_of, fail, reply
 from callboard.runtime.errors import ConflictError, NotFoundError, ValidationError
 from callboard.runtime.events import Stored, StreamBatch
 from callboard.runtime.stream import (

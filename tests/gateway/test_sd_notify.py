@@ -7,9 +7,9 @@ import socket
 from pathlib import Path
 
 import callboard
-from callboard.embedded import host_of
-from callboard.gateway.heartbeat import Heartbeat
-from callboard.gateway.sd_notify import Supervisor
+from callboard.embedding.runtime import host_of
+from callboard.gateway.shared.heartbeat import Heartbeat
+from callboard.gateway.shared.sd_notify import Supervisor
 
 
 def listening(tmp_path: Path) -> tuple[socket.socket, str]:

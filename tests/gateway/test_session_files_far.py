@@ -11,11 +11,11 @@ import trio
 from daemon_scene import Daemon, open_client, open_daemon
 
 import callboard
-from callboard.client_files import fetch_file
-from callboard.config.server_settings import ServerSettings
-from callboard.embedded import host_of
-from callboard.gateway import uploads
-from callboard.providers.script import reply
+from callboard.client.files import fetch_file
+from callboard.config.sections import ServerSettings
+from callboard.embedding.runtime import host_of
+from callboard.gateway.shared import uploads
+from callboard.providers.testing.script import reply
 from callboard.runtime.errors import (
     AuthError,
     CallboardError,
@@ -24,8 +24,8 @@ from callboard.runtime.errors import (
     OverloadedError,
     ValidationError,
 )
-from callboard.runtime.wire.roles import Role
-from callboard.runtime.wire.session_files import (
+from callboard.runtime.wire.fields import Role
+from callboard.runtime.wire.sessions import (
     ExportedPage,
     ExportSession,
     ImportedSessions,

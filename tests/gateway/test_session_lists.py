@@ -10,11 +10,11 @@ import pytest
 from daemon_scene import Daemon, View, open_client, open_daemon
 
 import callboard
-from callboard.client import Client
+from callboard.client.client import Client
 from callboard.runtime.errors import AuthError, ConflictError, NotFoundError, ValidationError
-from callboard.runtime.record_lists import CallPage, SessionPage
-from callboard.runtime.wire.nothing import Nothing
-from callboard.runtime.wire.roles import Role
+from callboard.runtime.store.lists import CallPage, SessionPage
+from callboard.runtime.wire.daemon import ListCalls
+from callboard.runtime.wire.fields import Nothing, Role
 from callboard.runtime.wire.sessions import (
     FindWords,
     Hits,
@@ -23,7 +23,6 @@ from callboard.runtime.wire.sessions import (
     SetAgent,
     SomeSessions,
 )
-from callboard.runtime.wire.status import ListCalls
 
 
 @asynccontextmanager

@@ -11,12 +11,12 @@ from kept_daemon import open_kept
 from waits import until
 
 import callboard
-from callboard.client import connect
-from callboard.client_topics import RemoteTopic
-from callboard.config.server_settings import ServerSettings
-from callboard.providers.script import reply
+from callboard.client.client import connect
+from callboard.client.topics import RemoteTopic
+from callboard.config.sections import ServerSettings
+from callboard.providers.testing.script import reply
 from callboard.runtime.events import ApprovalAnswered, ApprovalAsked, SessionCreated
-from callboard.runtime.wire.roles import Role
+from callboard.runtime.wire.fields import Role
 from callboard.runtime.wire.topics import TopicCurrent, TopicUpdate
 
 ASK = reply(calls=[("delete_file", {"path": "old.txt"})])

@@ -10,9 +10,8 @@ from callboard.config.usage_sums import UsageReport
 from callboard.runtime.budget import Budget
 from callboard.runtime.errors import CallboardError, NotFoundError
 from callboard.runtime.events import SessionBudgetSet
-from callboard.runtime.wire.nothing import Nothing
-from callboard.runtime.wire.roles import Role
-from callboard.runtime.wire.usage import GetUsage, SetBudget
+from callboard.runtime.wire.fields import Nothing, Role
+from callboard.runtime.wire.sessions import GetUsage, SetBudget
 
 
 async def test_usage_over_the_wire_is_that_of_the_runtime() -> None:

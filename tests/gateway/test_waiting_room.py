@@ -7,9 +7,9 @@ from pathlib import Path
 import trio
 
 import callboard
-from callboard.config.server_settings import ServerSettings
+from callboard.config.sections import ServerSettings
+from callboard.gateway.door.not_ready import waiting_room
 from callboard.gateway.gateway import listen, open_gateway
-from callboard.gateway.waiting_room import waiting_room
 
 
 async def asked(port: int, path: str, host: str | None = None) -> tuple[int, str]:

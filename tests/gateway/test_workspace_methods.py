@@ -8,6 +8,7 @@ import pytest
 from daemon_scene import open_client, open_daemon
 
 import callboard
+from callboard.runtime.changes.undo_report import UndoReport
 from callboard.runtime.errors import (
     AuthError,
     ConflictError,
@@ -15,11 +16,9 @@ from callboard.runtime.errors import (
     ValidationError,
 )
 from callboard.runtime.events import ChangesUndone
-from callboard.runtime.undo_report import UndoReport
-from callboard.runtime.wire.nothing import Nothing
-from callboard.runtime.wire.roles import Role
+from callboard.runtime.wire.daemon import Changes, Root, Roots, UndoChanges
+from callboard.runtime.wire.fields import Nothing, Role
 from callboard.runtime.wire.sessions import OneSession
-from callboard.runtime.wire.workspaces import Changes, Root, Roots, UndoChanges
 
 WRITE = ("write_file", {"path": "a.txt", "content": "second"})
 

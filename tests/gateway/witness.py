@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from callboard.client import Client
+from callboard.client.client import Client
 from callboard.runtime.events import (
     AttemptFailed,
     CallFinished,
@@ -15,7 +15,7 @@ from callboard.runtime.events import (
 )
 from callboard.runtime.history import Call, Text, Thinking
 from callboard.runtime.stream import TextDelta, ThinkingDelta, ToolCallDelta
-from callboard.runtime.wire.updates import Snapshot
+from callboard.runtime.wire.topics import Snapshot
 
 
 class Witness:

@@ -8,24 +8,24 @@ from typing import Any, cast
 
 import trio
 
-from callboard.actors.approval_record import BrokerServices
-from callboard.actors.budgets import BudgetBook
-from callboard.actors.call_preparation import CallPreparation
-from callboard.actors.channels import Channels
+from callboard.actors.budget.budgets import BudgetBook
+from callboard.actors.calls.dispatcher import ToolDispatcher
+from callboard.actors.calls.preparation import CallPreparation
+from callboard.actors.delegation.tree import SessionTree
 from callboard.actors.directory import Directory, LiveSessions
 from callboard.actors.journal import Journal
-from callboard.actors.model_stream import ModelStream, StartModelCall
-from callboard.actors.people import Approver, ApproverChannel
-from callboard.actors.permission_broker import PermissionBroker
-from callboard.actors.session import Session
-from callboard.actors.session_services import SessionServices
-from callboard.actors.session_tree import SessionTree
-from callboard.actors.tool_dispatcher import ToolDispatcher
-from callboard.config.policy import PolicyBook
+from callboard.actors.model.stream import ModelStream, StartModelCall
+from callboard.actors.people.approver import Approver, ApproverChannel
+from callboard.actors.people.channels import Channels
+from callboard.actors.permissions.broker import PermissionBroker
+from callboard.actors.permissions.record import BrokerServices
+from callboard.actors.services import SessionServices
+from callboard.actors.session.session import Session
+from callboard.config.policy.policy import PolicyBook
 from callboard.config.prices import PriceTable
 from callboard.config.settings import Limits
 from callboard.providers.provider import LocalModel, ModelTarget
-from callboard.providers.scripted import ScriptedModel
+from callboard.providers.testing.scripted import ScriptedModel
 from callboard.runtime.channel import Channel
 from callboard.runtime.definitions import Agent, SessionKind
 from callboard.runtime.errors import CallboardError, NotFoundError
@@ -45,10 +45,11 @@ from callboard.runtime.events import (
 )
 from callboard.runtime.handles import ArtifactReader, Network, ReadableFiles, WritableFiles
 from callboard.runtime.history import Call
-from callboard.runtime.http import HttpClient
-from callboard.runtime.inbox import EventInboxes
-from callboard.runtime.mailbox import Mailbox
-from callboard.runtime.memory_store import open_memory_store
+from callboard.runtime.http.client import HttpClient
+from callboard.runtime.kernel.inbox import EventInboxes
+from callboard.runtime.kernel.mailbox import Mailbox
+from callboard.runtime.kernel.subscription import Subscription
+from callboard.runtime.kernel.supervisor import Actor, Supervisor
 from callboard.runtime.messages import (
     AppendEvents,
     BrokerMessage,
@@ -61,9 +62,9 @@ from callboard.runtime.messages import (
     SessionMessage,
     SubmitInput,
 )
-from callboard.runtime.store import Append, CommitResult, Store
-from callboard.runtime.subscription import Subscription
-from callboard.runtime.supervisor import Actor, Supervisor
+from callboard.runtime.store.interface import Store
+from callboard.runtime.store.memory_store import open_memory_store
+from callboard.runtime.store.rows import Append, CommitResult
 from callboard.tools.registry import ToolRegistry
 from callboard.tools.tool import Tool
 

@@ -16,15 +16,15 @@ import pytest
 from programs import PIECES, CountingModel, wait_quiet
 
 import callboard
-from callboard import aio
-from callboard.loop_waiting import cross
+from callboard.portals import aio
+from callboard.portals.event_loop import cross
 from callboard.providers.provider import ModelRequest
-from callboard.providers.script import Step, fail, reply, stall
-from callboard.providers.scripted import ScriptStep
+from callboard.providers.testing.script import Step, fail, reply, stall
+from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.definitions import CallStatus
 from callboard.runtime.errors import ActorStopped, ConflictError, NotFoundError, ProviderError
 from callboard.runtime.events import TurnEnded
-from callboard.runtime.subscription import MAX_WAITING_UPDATES
+from callboard.runtime.kernel.subscription import MAX_WAITING_UPDATES
 
 
 def open_with(workspace: Path, *steps: ScriptStep, **options: object) -> aio.Opening:

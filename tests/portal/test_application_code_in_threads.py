@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import callboard
-from callboard import aio, plain
-from callboard.providers.script import reply
+from callboard.portals import aio, plain
+from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import CallStatus
 from callboard.tools.tool import Tool
 

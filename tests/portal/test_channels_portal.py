@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import callboard
-from callboard import aio
-from callboard.providers.script import reply
-from callboard.runtime.channel_events import QuestionAsked
+from callboard.portals import aio
+from callboard.providers.testing.script import reply
 from callboard.runtime.errors import ConflictError, NotFoundError, ValidationError
+from callboard.runtime.event_types.people import QuestionAsked
 from callboard.runtime.events import ApprovalAsked
 
 CALLS = [

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 import callboard
-from callboard import aio
-from callboard.providers.script import reply, stall
+from callboard.portals import aio
+from callboard.providers.testing.script import reply, stall
 from callboard.runtime.events import TurnEnded
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

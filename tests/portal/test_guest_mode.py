@@ -14,8 +14,8 @@ import outcome
 import trio
 
 import callboard
-from callboard.providers.script import reply, stall
-from callboard.providers.scripted_server import ServerStep, open_scripted_server
+from callboard.providers.testing.script import reply, stall
+from callboard.providers.testing.scripted_server import ServerStep, open_scripted_server
 from callboard.runtime.events import CallFinished, TurnEnded
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs/embedding.md"

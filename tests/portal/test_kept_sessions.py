@@ -11,7 +11,7 @@ import trio
 
 import callboard
 from callboard.runtime.errors import ConflictError, NotFoundError
-from callboard.runtime.request_key import RequestKey
+from callboard.runtime.identity import RequestKey
 
 QUESTION = "What time is it in Tokyo?"
 

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 import callboard
-from callboard.providers.connection_trial import ConnectionFault
-from callboard.providers.script import fail, reply
+from callboard.providers.catalog.connection_test import ConnectionFault
+from callboard.providers.testing.script import fail, reply
 from callboard.runtime.errors import NotFoundError, ProviderError
 
 

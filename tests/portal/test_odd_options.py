@@ -13,7 +13,7 @@ import pytest
 import trio
 
 import callboard
-from callboard.providers.scripted import ScriptedModel
+from callboard.providers.testing.scripted import ScriptedModel
 from callboard.runtime.errors import ValidationError
 
 ODD_OPTIONS: dict[str, tuple[Any, str]] = {

@@ -15,10 +15,10 @@ import trio
 from programs import PIECES, CountingModel, run_program, wait_quiet
 
 import callboard
-from callboard import plain
-from callboard.embedded import open_runtime
-from callboard.portal import Portal
-from callboard.providers.script import Step, fail, reply, stall
+from callboard.embedding.runtime import open_runtime
+from callboard.portals import plain
+from callboard.portals.portal import Portal
+from callboard.providers.testing.script import Step, fail, reply, stall
 from callboard.runtime.definitions import CallStatus
 from callboard.runtime.errors import (
     ActorStopped,
@@ -28,7 +28,7 @@ from callboard.runtime.errors import (
     ValidationError,
 )
 from callboard.runtime.events import ApprovalAnswered, TurnEnded
-from callboard.runtime.subscription import MAX_WAITING_UPDATES
+from callboard.runtime.kernel.subscription import MAX_WAITING_UPDATES
 
 
 def start(workspace: Path, *steps: Step, **options: object) -> plain.Runtime:
@@ -155,7 +155,7 @@ def test_a_turn_is_cancelled_from_another_thread_while_it_is_read(tmp_path: Path
 INTERRUPTED = """
 import os, signal, sys, threading
 import callboard
-from callboard.providers.script import stall
+from callboard.providers.testing.script import stall
 
 how, folder = sys.argv[1:]
 

@@ -18,11 +18,12 @@ import trio
 from programs import run_program
 
 import callboard
-from callboard import aio, embedded, plain
-from callboard.portal import RuntimeOptions
-from callboard.providers.script import Step, reply, stall
+from callboard.embedding import runtime as embedded
+from callboard.portals import aio, plain
+from callboard.portals.portal import RuntimeOptions
+from callboard.providers.testing.script import Step, reply, stall
 from callboard.runtime.errors import ActorStopped, InternalError
-from callboard.runtime.store import OpenTurn, StoreReader
+from callboard.runtime.store.interface import OpenTurn, StoreReader
 
 
 def start(workspace: Path, *steps: Step) -> plain.Runtime:
@@ -225,7 +226,7 @@ def test_what_needs_no_waiting_is_told_by_a_closed_runtime_too(tmp_path: Path) -
 LEFT_OPEN = """
 import sys, threading
 import callboard
-from callboard.providers.script import stall
+from callboard.providers.testing.script import stall
 
 workspace, data, way = sys.argv[1:]
 model = callboard.ScriptedModel([stall("Well")])
@@ -261,7 +262,7 @@ def test_the_programs_end_closes_what_was_left_open(way: str, tmp_path: Path) ->
 BLOCKED = """
 import sys, threading, time
 import callboard
-from callboard import portal
+from callboard.portals import portal
 
 portal.EXIT_SECONDS = 0.2
 stuck = threading.Event()
@@ -309,7 +310,7 @@ def test_a_forked_child_is_told_that_the_runtime_is_not_its_own(tmp_path: Path) 
 def test_nobody_pays_for_what_he_does_not_use() -> None:
     program = (
         "import sys, callboard\n"
-        "later = {'asyncio', 'concurrent.futures', 'callboard.portal', 'callboard.aio'}\n"
+        "later = {'asyncio', 'concurrent.futures', 'callboard.portals.portal', 'callboard.portals.aio'}\n"
         "print(later & set(sys.modules), {'aio', 'start_in_thread'} - set(dir(callboard)))\n"
         "callboard.start_in_thread; print('asyncio' in sys.modules)\n"
         "from callboard import aio; print('asyncio' in sys.modules)\n"

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 import callboard
-from callboard.providers.script import fail, reply
+from callboard.providers.testing.script import fail, reply
 from callboard.runtime.errors import ConflictError
 
 

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import callboard
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.stream import Usage
 
 

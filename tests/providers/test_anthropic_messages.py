@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from callboard.providers.anthropic_messages import ANTHROPIC
-from callboard.providers.anthropic_messages_history import (
+from callboard.providers.anthropic.dialect import ANTHROPIC
+from callboard.providers.anthropic.history import (
     GO_ON,
     MAX_IMAGE_BYTES,
     NOTHING_RETURNED,
     NOTHING_SAID,
     OMITTED,
 )
-from callboard.providers.anthropic_messages_schema import MAX_NODES, answer_format, tool_schema
+from callboard.providers.anthropic.schema import MAX_NODES, answer_format, tool_schema
 from callboard.providers.provider import ListedModel, ModelPage, ModelRequest, ToolChoice
 from callboard.providers.tool_names import sent_name
 from callboard.providers.tool_sets import MAX_KEPT_TOOL_SETS

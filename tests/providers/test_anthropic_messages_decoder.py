@@ -10,14 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.providers import (
-    answer_body,
-    anthropic_messages_blocks,
-    anthropic_messages_wire,
-    sse,
-)
-from callboard.providers.anthropic_messages_blocks import MAX_CALLS
-from callboard.providers.anthropic_messages_decoder import AnthropicMessagesDecoder
+from callboard.providers import answer_body, sse
+from callboard.providers.anthropic import blocks as anthropic_messages_blocks
+from callboard.providers.anthropic import wire as anthropic_messages_wire
+from callboard.providers.anthropic.blocks import MAX_CALLS
+from callboard.providers.anthropic.decoder import AnthropicMessagesDecoder
 from callboard.runtime.stream import (
     MAX_ARGUMENT_BYTES,
     AnyStreamEvent,

@@ -15,8 +15,8 @@ from recordings import (
     expected_parts,
 )
 
-from callboard.providers.anthropic_messages import ANTHROPIC
-from callboard.providers.anthropic_messages_decoder import AnthropicMessagesDecoder
+from callboard.providers.anthropic.decoder import AnthropicMessagesDecoder
+from callboard.providers.anthropic.dialect import ANTHROPIC
 from callboard.runtime.stream import AnyStreamEvent, OpaquePart, Usage
 
 

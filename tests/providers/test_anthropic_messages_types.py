@@ -11,7 +11,7 @@ from hypothesis import given
 from pydantic import ValidationError
 from request_rules import check_anthropic_types, check_request
 
-from callboard.providers.anthropic_messages import ANTHROPIC
+from callboard.providers.anthropic.dialect import ANTHROPIC
 from callboard.providers.provider import ModelRequest
 from callboard.runtime.history import Input, Round
 

@@ -7,18 +7,17 @@ import msgspec
 import pytest
 
 from callboard.config.settings import DialectName, ProviderSettings, Settings
-from callboard.providers.catalog import (
+from callboard.providers.catalog.catalog import (
     ResolvedModel,
     Wish,
     resolve_model,
     servers_to_ask,
     unknown_model,
 )
-from callboard.providers.known_models import KNOWN_MODELS
-from callboard.providers.known_providers import KEY_ORDER, KNOWN
+from callboard.providers.catalog.known import KEY_ORDER, KNOWN, KNOWN_MODELS
 from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import AuthError, CallboardError, NotFoundError, ValidationError
-from callboard.runtime.secrets import Secret
+from callboard.runtime.redaction import Secret
 
 KEY = {"OPENAI_API_KEY": "sk-hunter2"}
 OLLAMA = KNOWN["ollama"].base_url

@@ -17,9 +17,8 @@ from callboard.providers.error_answer import (
     read_error_answer,
     read_error_event,
 )
-from callboard.providers.openai_chat import OPENAI_CHAT
-from callboard.runtime.redaction import redactor
-from callboard.runtime.secrets import Secret
+from callboard.providers.openai_chat.dialect import OPENAI_CHAT
+from callboard.runtime.redaction import Secret, redactor
 
 
 def body(value: Any) -> bytes:

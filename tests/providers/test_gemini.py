@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from request_rules import check_request
 
-from callboard.actors.answer import AnswerBuilder
-from callboard.providers.gemini import GEMINI
-from callboard.providers.gemini_decoder import GeminiDecoder
-from callboard.providers.gemini_history import MAX_DEPTH, UNSIGNED
+from callboard.actors.model.answer import AnswerBuilder
+from callboard.providers.gemini.decoder import GeminiDecoder
+from callboard.providers.gemini.dialect import GEMINI
+from callboard.providers.gemini.history import MAX_DEPTH, UNSIGNED
 from callboard.providers.provider import Dialect, HttpRequest, ModelRequest, ToolChoice
 from callboard.providers.tool_names import sent_name
 from callboard.providers.tool_sets import MAX_KEPT_TOOL_SETS

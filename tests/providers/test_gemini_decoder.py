@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.actors.answer import AnswerBuilder
-from callboard.providers import gemini_decoder
-from callboard.providers.gemini_decoder import GeminiDecoder
+from callboard.actors.model.answer import AnswerBuilder
+from callboard.providers.gemini import decoder as gemini_decoder
+from callboard.providers.gemini.decoder import GeminiDecoder
 from callboard.runtime.history import Call, Opaque, Text, Thinking
 from callboard.runtime.stream import (
     MAX_ARGUMENT_BYTES,

@@ -16,8 +16,8 @@ from recordings import (
     expected_parts,
 )
 
-from callboard.providers.gemini import GEMINI
-from callboard.providers.gemini_decoder import GeminiDecoder
+from callboard.providers.gemini.decoder import GeminiDecoder
+from callboard.providers.gemini.dialect import GEMINI
 from callboard.runtime.stream import AnyStreamEvent, OpaquePart, ToolCallDelta, Usage
 
 

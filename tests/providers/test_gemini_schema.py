@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.providers.gemini_schema import gemini_parameters, gemini_schema
+from callboard.providers.gemini.schema import gemini_parameters, gemini_schema
 
 ALSO = "Also, as JSON Schema: "
 ANY = {

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.providers import json_documents
-from callboard.providers.json_documents import JsonDocuments
+from callboard.providers.gemini import decoder as json_documents
+from callboard.providers.gemini.decoder import JsonDocuments
 
 VALUES = st.recursive(
     st.none() | st.integers() | st.text() | st.sampled_from(['"', "\\", '\\"', "{[", "}]"]),

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.providers import answer_body, openai_chat_decoder, sse
-from callboard.providers.openai_chat_calls import MAX_CALLS
-from callboard.providers.openai_chat_decoder import OpenAiChatDecoder
-from callboard.providers.openai_chat_extras import MAX_OPAQUE_BYTES
+from callboard.providers import answer_body, sse
+from callboard.providers.openai_chat import decoder as openai_chat_decoder
+from callboard.providers.openai_chat.calls import MAX_CALLS
+from callboard.providers.openai_chat.decoder import OpenAiChatDecoder
+from callboard.providers.openai_chat.extras import MAX_OPAQUE_BYTES
 from callboard.runtime.stream import (
     MAX_ARGUMENT_BYTES,
     AnyStreamEvent,

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from callboard.providers.openai_chat import openai_chat_at
+from callboard.providers.openai_chat.dialect import openai_chat_at
 from callboard.providers.provider import ModelRequest
 from callboard.runtime.history import (
     Answer,

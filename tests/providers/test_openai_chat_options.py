@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from callboard.providers.openai_chat import MAX_STOPS, openai_chat_at
-from callboard.providers.openai_families import openai_family
+from callboard.providers.openai.families import openai_family
+from callboard.providers.openai_chat.dialect import MAX_STOPS, openai_chat_at
 from callboard.providers.provider import ModelRequest, ToolChoice
 from callboard.runtime.definitions import ThinkingEffort, ToolDefinition
 from callboard.runtime.history import Input, Round

@@ -13,8 +13,8 @@ from recordings import (
     length,
 )
 
-from callboard.providers.openai_chat import OPENAI_CHAT
-from callboard.providers.openai_chat_decoder import OpenAiChatDecoder
+from callboard.providers.openai_chat.decoder import OpenAiChatDecoder
+from callboard.providers.openai_chat.dialect import OPENAI_CHAT
 from callboard.runtime.stream import AnyStreamEvent, OpaquePart
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from callboard.providers.openai_chat import OPENAI_CHAT, OPENAI_OWN_CHAT
+from callboard.providers.openai_chat.dialect import OPENAI_CHAT, OPENAI_OWN_CHAT
 from callboard.providers.provider import Dialect, ModelRequest
 from callboard.providers.tool_names import sent_name
 from callboard.providers.tool_sets import MAX_KEPT_TOOL_SETS

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from request_rules import check_chat_rules, check_chat_types
 
-from callboard.providers.openai_chat import openai_chat_at
+from callboard.providers.openai_chat.dialect import openai_chat_at
 from callboard.providers.provider import ModelRequest
 from callboard.runtime.history import Input, Round
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.providers.openai_chat import OPENAI_CHAT
-from callboard.providers.openai_models import MAX_MODELS, read_model_list
+from callboard.providers.openai.models import MAX_MODELS, read_model_list
+from callboard.providers.openai_chat.dialect import OPENAI_CHAT
 from callboard.providers.provider import ListedModel
 from callboard.runtime.errors import ProviderError
 

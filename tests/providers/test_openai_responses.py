@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from callboard.providers.openai_responses import OPENAI_RESPONSES
+from callboard.providers.openai_responses.dialect import OPENAI_RESPONSES
 from callboard.providers.provider import ModelRequest, ToolChoice
 from callboard.providers.tool_names import sent_name
 from callboard.providers.tool_sets import MAX_KEPT_TOOL_SETS

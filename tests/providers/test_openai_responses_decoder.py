@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.actors.answer import AnswerBuilder
-from callboard.providers import answer_body, openai_responses_items, sse
-from callboard.providers.openai_responses_decoder import OpenAiResponsesDecoder
-from callboard.providers.openai_responses_items import MAX_CALLS, MAX_ITEMS
+from callboard.actors.model.answer import AnswerBuilder
+from callboard.providers import answer_body, sse
+from callboard.providers.openai_responses import items as openai_responses_items
+from callboard.providers.openai_responses.decoder import OpenAiResponsesDecoder
+from callboard.providers.openai_responses.items import MAX_CALLS, MAX_ITEMS
 from callboard.runtime.history import Thinking
 from callboard.runtime.stream import (
     MAX_ARGUMENT_BYTES,

@@ -14,9 +14,9 @@ from recordings import (
 )
 from recordings import add_opaque as add_server_part
 
-from callboard.providers.openai_responses import OPENAI_RESPONSES
-from callboard.providers.openai_responses_decoder import OpenAiResponsesDecoder
-from callboard.providers.openai_responses_items import ANNOTATIONS, PHASE
+from callboard.providers.openai_responses.decoder import OpenAiResponsesDecoder
+from callboard.providers.openai_responses.dialect import OPENAI_RESPONSES
+from callboard.providers.openai_responses.items import ANNOTATIONS, PHASE
 from callboard.runtime.stream import AnyStreamEvent, OpaquePart
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from pydantic import ValidationError
 from request_rules import check_request, check_responses_types
 
-from callboard.providers.openai_responses import OPENAI_RESPONSES
+from callboard.providers.openai_responses.dialect import OPENAI_RESPONSES
 from callboard.providers.provider import ModelRequest
 from callboard.runtime.history import Input, Round
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.providers import openai_strict_schema
-from callboard.providers.openai_strict_schema import MAX_OBJECTS, strict_schema
+from callboard.providers.openai import strict_schema as openai_strict_schema
+from callboard.providers.openai.strict_schema import MAX_OBJECTS, strict_schema
 
 TEXT = {"type": "string"}
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.providers.places import Place, find_places, looks_like_zone, zone_of
+from callboard.providers.rehearsal.places import Place, find_places, looks_like_zone, zone_of
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from callboard.providers.places import zone_of
 from callboard.providers.provider import LocalModel, ModelRequest
-from callboard.providers.rehearsal import RehearsalModel
+from callboard.providers.rehearsal.model import RehearsalModel
+from callboard.providers.rehearsal.places import zone_of
 from callboard.runtime.definitions import ToolDefinition
 from callboard.runtime.history import Answer, Call, Input, Item, Result, Round, Text
 from callboard.runtime.stream import (

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.providers.rehearsal_intents import understand
-from callboard.providers.rehearsal_steps import (
+from callboard.providers.rehearsal.intents import understand
+from callboard.providers.rehearsal.language import Kind, tokenize
+from callboard.providers.rehearsal.steps import (
     Clock,
     DeleteFile,
     EditFile,
@@ -27,7 +28,6 @@ from callboard.providers.rehearsal_steps import (
     SearchWeb,
     WriteFile,
 )
-from callboard.providers.rehearsal_tokens import Kind, tokenize
 
 
 def clock(zone: str | None, place: str = "", human: bool = False) -> Clock:

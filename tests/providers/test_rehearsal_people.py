@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import callboard
-from callboard.actors.deferral import asked_again_text, late_text
-from callboard.providers.rehearsal_late import late_report
-from callboard.providers.rehearsal_report import INTRODUCTION
+from callboard.actors.calls.deferral import asked_again_text, late_text
+from callboard.providers.rehearsal.model import late_report
+from callboard.providers.rehearsal.results import INTRODUCTION
 from callboard.runtime.definitions import CallStatus
 from callboard.runtime.events import CallDeferred, CallFinished
 from callboard.runtime.history import Answer, Input, Text

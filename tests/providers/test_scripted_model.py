@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from callboard.providers.provider import LocalModel, ModelRequest
-from callboard.providers.script import (
+from callboard.providers.testing.script import (
     Reply,
     ScriptedCall,
     Step,
@@ -20,7 +20,7 @@ from callboard.providers.script import (
     reply,
     stall,
 )
-from callboard.providers.scripted import ScriptedModel
+from callboard.providers.testing.scripted import ScriptedModel
 from callboard.runtime.history import Input, Result, Round
 from callboard.runtime.stream import (
     AnyStreamEvent,

@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from callboard.providers.openai_chat import OPENAI_CHAT
+from callboard.providers.openai_chat.dialect import OPENAI_CHAT
 from callboard.providers.provider import ModelRequest
-from callboard.providers.script import (
+from callboard.providers.testing.script import (
     ScriptedCall,
     Step,
     close_before_head,
@@ -25,10 +25,10 @@ from callboard.providers.script import (
     stall,
     status,
 )
-from callboard.providers.scripted_server import ScriptedServer, open_scripted_server
+from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
 from callboard.runtime.errors import NetworkError
 from callboard.runtime.history import Input, Round
-from callboard.runtime.http import HttpClient, open_http_client
+from callboard.runtime.http.client import HttpClient, open_http_client
 from callboard.runtime.stream import (
     AnyStreamEvent,
     StreamError,

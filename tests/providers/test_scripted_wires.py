@@ -13,7 +13,8 @@ from pydantic import TypeAdapter
 
 from callboard.providers.dialects import dialect_named
 from callboard.providers.provider import Dialect, ModelRequest
-from callboard.providers.script import (
+from callboard.providers.sse import SseParser
+from callboard.providers.testing.script import (
     Reply,
     ScriptedCall,
     Step,
@@ -25,12 +26,11 @@ from callboard.providers.script import (
     stall,
     status,
 )
-from callboard.providers.scripted_server import ScriptedServer, open_scripted_server
-from callboard.providers.scripted_wires import wire_named
-from callboard.providers.sse import SseParser
+from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
+from callboard.providers.testing.wires import wire_named
 from callboard.runtime.errors import NetworkError, NotFoundError
 from callboard.runtime.history import Input, Round
-from callboard.runtime.http import HttpClient, open_http_client
+from callboard.runtime.http.client import HttpClient, open_http_client
 from callboard.runtime.stream import (
     AnyStreamEvent,
     Done,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from callboard.providers.anthropic_messages_decoder import AnthropicMessagesDecoder
-from callboard.providers.gemini_decoder import GeminiDecoder
-from callboard.providers.openai_chat_decoder import OpenAiChatDecoder
-from callboard.providers.openai_responses_decoder import OpenAiResponsesDecoder
+from callboard.providers.anthropic.decoder import AnthropicMessagesDecoder
+from callboard.providers.gemini.decoder import GeminiDecoder
+from callboard.providers.openai_chat.decoder import OpenAiChatDecoder
+from callboard.providers.openai_responses.decoder import OpenAiResponsesDecoder
 from callboard.providers.provider import Decoder
 from callboard.providers.stop_words import read_stop
 from callboard.runtime.stream import Done, StopReason, StreamError

@@ -13,7 +13,7 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.runtime.address_guard import (
+from callboard.runtime.http.address_guard import (
     HEAD_START_SECONDS,
     MAX_ADDRESSES,
     AddressGuard,
@@ -22,7 +22,7 @@ from callboard.runtime.address_guard import (
     normalize_host,
     parse_endpoint,
 )
-from callboard.runtime.http_url import parse_url
+from callboard.runtime.http.url import parse_url
 
 CLOSED = """
 0.0.0.0 0.255.255.255 10.0.0.0 10.255.255.255 100.64.0.0 100.100.100.200 100.127.255.255

@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.runtime import backlog as backlog_module
-from callboard.runtime.backlog import Backlog
 from callboard.runtime.definitions import CallStatus, Tier
 from callboard.runtime.errors import StorageFull
 from callboard.runtime.events import (
@@ -32,10 +30,11 @@ from callboard.runtime.events import (
     TurnSuspended,
 )
 from callboard.runtime.history import Text
-from callboard.runtime.ledger import Ledger
-from callboard.runtime.memory_store import open_memory_store
-from callboard.runtime.migrations import migrate
-from callboard.runtime.store import Append, CommitResult
+from callboard.runtime.store import memory_store as backlog_module
+from callboard.runtime.store.ledger import Ledger
+from callboard.runtime.store.memory_store import Backlog, open_memory_store
+from callboard.runtime.store.migrations import migrate
+from callboard.runtime.store.rows import Append, CommitResult
 from callboard.runtime.stream import Usage
 
 TABLES = (

@@ -13,12 +13,12 @@ import pytest
 import trio
 
 import callboard
-from callboard.runtime.backup import restore_backup, write_backup
-from callboard.runtime.data_lock import DataInUse
+from callboard.runtime.backup.backup import restore_backup, write_backup
+from callboard.runtime.disk.data_lock import DataInUse
 from callboard.runtime.errors import ConflictError, NotFoundError, StorageError
 from callboard.runtime.events import InputAccepted, SessionCreated
-from callboard.runtime.sqlite_store import open_disk_store, open_reader
-from callboard.runtime.store import Append
+from callboard.runtime.store.rows import Append
+from callboard.runtime.store.sqlite_store import open_disk_store, open_reader
 
 Answer = TypeVar("Answer")
 Args = TypeVarTuple("Args")

@@ -10,10 +10,10 @@ import pytest
 import trio
 
 import callboard
-from callboard.runtime.backup import restore_backup, write_backup
+from callboard.runtime.backup.backup import restore_backup, write_backup
+from callboard.runtime.changes.version_log import CHUNK_BYTES, FOLDER
 from callboard.runtime.errors import StorageError
-from callboard.runtime.restoring import RESTORED
-from callboard.runtime.version_log import CHUNK_BYTES, FOLDER
+from callboard.runtime.store.restore import RESTORED
 
 WRITE = callboard.reply(calls=[("write_file", {"path": "a.txt", "content": "second"})])
 FIRST = "first " * (CHUNK_BYTES // 4)  # more than one piece

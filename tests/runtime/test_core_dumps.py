@@ -7,7 +7,7 @@ import sys
 
 PROGRAM = """
 import ctypes, resource
-from callboard.runtime.core_dumps import forbid_core_dumps
+from callboard.runtime.disk.core_dumps import forbid_core_dumps
 def state():
     PR_GET_DUMPABLE = 3
     return ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0), resource.getrlimit(resource.RLIMIT_CORE)[0]

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from callboard.runtime.data_lock import LOCK_NAME, DataLock
+from callboard.runtime.disk.data_lock import LOCK_NAME, DataLock
 from callboard.runtime.errors import ConflictError, StorageError
 
 HOLDER = """
 import sys
 from pathlib import Path
-from callboard.runtime.data_lock import DataLock
+from callboard.runtime.disk.data_lock import DataLock
 lock = DataLock(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()

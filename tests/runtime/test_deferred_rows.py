@@ -26,10 +26,11 @@ from callboard.runtime.events import (
     TurnStarted,
     TurnSuspended,
 )
-from callboard.runtime.memory_store import open_memory_store
-from callboard.runtime.recovery import closing_events
-from callboard.runtime.sqlite_store import open_disk_store
-from callboard.runtime.store import Append, Store
+from callboard.runtime.store.interface import Store
+from callboard.runtime.store.memory_store import open_memory_store
+from callboard.runtime.store.recovery import closing_events
+from callboard.runtime.store.rows import Append
+from callboard.runtime.store.sqlite_store import open_disk_store
 
 PERSON = InputAccepted(input_id="i1", text="Go.")
 LATE = InputAccepted(

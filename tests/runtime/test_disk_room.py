@@ -9,17 +9,6 @@ from pathlib import Path
 import apsw
 import pytest
 
-from callboard.runtime.disk_room import (
-    BALLAST_BYTES,
-    BALLAST_NAME,
-    LOOK_SECONDS,
-    MADE_AFTER_SECONDS,
-    NEEDED_BYTES,
-    NEEDED_SHARE,
-    ROOM_FOR_BALLAST_BYTES,
-    DiskRoom,
-    Space,
-)
 from callboard.runtime.errors import DiskBroken, StorageError, StorageFailed, StorageFull
 from callboard.runtime.events import (
     CallStarted,
@@ -31,9 +20,20 @@ from callboard.runtime.events import (
     TurnEnded,
     TurnStarted,
 )
-from callboard.runtime.ledger import storage_error
-from callboard.runtime.rpc import STORAGE_FAILED, error_from, rpc_error
-from callboard.runtime.store import Append, CommitResult
+from callboard.runtime.store.disk_room import (
+    BALLAST_BYTES,
+    BALLAST_NAME,
+    LOOK_SECONDS,
+    MADE_AFTER_SECONDS,
+    NEEDED_BYTES,
+    NEEDED_SHARE,
+    ROOM_FOR_BALLAST_BYTES,
+    DiskRoom,
+    Space,
+)
+from callboard.runtime.store.ledger import storage_error
+from callboard.runtime.store.rows import Append, CommitResult
+from callboard.runtime.wire.rpc import STORAGE_FAILED, error_from, rpc_error
 
 GIBIBYTE = 1024**3
 DELETED = SessionDeleted()

@@ -5,14 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.runtime import event_codec
 from callboard.runtime.definitions import CallStatus
 from callboard.runtime.errors import ValidationError
-from callboard.runtime.event_codec import decode_event, encode_event
 from callboard.runtime.events import CallFinished, InputAccepted, MessageCompleted, TurnEnded
 from callboard.runtime.history import Opaque, Part, Text
-from callboard.runtime.redaction import redactor
-from callboard.runtime.secrets import Secret
+from callboard.runtime.redaction import Secret, redactor
+from callboard.runtime.store import codec as event_codec
+from callboard.runtime.store.codec import decode_event, encode_event
 
 ANY_TEXT = st.text(st.characters(codec=None))
 

@@ -18,12 +18,12 @@ from callboard.runtime.events import (
     TitleSet,
     TurnEnded,
 )
-from callboard.runtime.feed_reader import DoneRequest
-from callboard.runtime.memory_store import open_memory_store
-from callboard.runtime.request_key import RequestKey
-from callboard.runtime.sqlite_store import open_disk_store
-from callboard.runtime.store import Append, Store
-from callboard.runtime.topics import Topic
+from callboard.runtime.identity import RequestKey
+from callboard.runtime.store.feeds import DoneRequest, Topic
+from callboard.runtime.store.interface import Store
+from callboard.runtime.store.memory_store import open_memory_store
+from callboard.runtime.store.rows import Append
+from callboard.runtime.store.sqlite_store import open_disk_store
 
 KEY = RequestKey("cli", "session/prompt", "k1", "digest")
 

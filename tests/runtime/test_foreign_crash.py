@@ -8,7 +8,7 @@ from collections.abc import Generator
 import pytest
 import trio
 
-from callboard.runtime.foreign_crash import raise_stop, stop_in
+from callboard.runtime.kernel.user_code import raise_stop, stop_in
 
 CRASHES = [ValueError("x"), SystemExit(3), BaseException("x")]
 

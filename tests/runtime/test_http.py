@@ -19,7 +19,7 @@ import pytest
 import trio
 import trio.testing
 
-from callboard.providers.script import (
+from callboard.providers.testing.script import (
     Step,
     close_before_head,
     cut_after,
@@ -30,22 +30,24 @@ from callboard.providers.script import (
     stall,
     status,
 )
-from callboard.providers.scripted_server import (
+from callboard.providers.testing.scripted_server import (
     ScriptedRequest,
     ScriptedServer,
     open_scripted_server,
 )
-from callboard.runtime import http_connection, http_pool
 from callboard.runtime.errors import DeadlineError, NetworkError, ValidationError
-from callboard.runtime.http import (
+from callboard.runtime.http import connection as http_connection
+from callboard.runtime.http import pool as http_pool
+from callboard.runtime.http.client import (
+    MAX_DECOMPRESSED_BYTES,
     MAX_FRUITLESS_BYTES,
     HttpClient,
     HttpStatistics,
+    Inflation,
     open_http_client,
 )
-from callboard.runtime.http_connection import CONNECT_SECONDS, MAX_HEAD_BYTES
-from callboard.runtime.http_pool import ConnectionPool
-from callboard.runtime.inflation import MAX_DECOMPRESSED_BYTES, Inflation
+from callboard.runtime.http.connection import CONNECT_SECONDS, MAX_HEAD_BYTES
+from callboard.runtime.http.pool import ConnectionPool
 
 # Self-signed for 127.0.0.1 and localhost, valid until 2120; used by these tests alone.
 CERTIFICATE = """\
@@ -674,7 +676,7 @@ async def test_closing_the_client_closes_its_connections() -> None:
 
 
 def test_httpx_is_imported_with_the_first_request_only() -> None:
-    code = "import callboard.runtime.http, sys; sys.exit('httpx' in sys.modules)"
+    code = "import callboard.runtime.http.client, sys; sys.exit('httpx' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
 
 

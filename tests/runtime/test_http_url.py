@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from callboard.runtime.definitions import ErrorType, ToolFailure
-from callboard.runtime.http_url import MAX_URL_CHARS, not_allowed, parse_url
+from callboard.runtime.http.url import MAX_URL_CHARS, not_allowed, parse_url
 
 
 @pytest.mark.parametrize(

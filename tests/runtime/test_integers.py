@@ -10,11 +10,11 @@ import pytest
 from msgspec import inspect
 
 from callboard.runtime.errors import ValidationError
-from callboard.runtime.event_codec import encode_event
 from callboard.runtime.events import DurableEvent, SessionCreated, Stored, TurnEnded
-from callboard.runtime.memory_store import open_memory_store
-from callboard.runtime.sqlite_store import open_disk_store
-from callboard.runtime.store import Append
+from callboard.runtime.store.codec import encode_event
+from callboard.runtime.store.memory_store import open_memory_store
+from callboard.runtime.store.rows import Append
+from callboard.runtime.store.sqlite_store import open_disk_store
 
 
 def integers(kind: inspect.Type, path: str) -> Iterator[tuple[str, inspect.IntType]]:

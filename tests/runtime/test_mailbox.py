@@ -5,8 +5,8 @@ import trio
 import trio.testing
 
 from callboard.runtime.errors import ActorStopped, OverloadedError, StorageError
-from callboard.runtime.mailbox import Mailbox, MailboxStatistics, Message, Reply, Request
-from callboard.runtime.supervisor import RESTART_DELAY_SECONDS, Supervisor
+from callboard.runtime.kernel.mailbox import Mailbox, MailboxStatistics, Message, Reply, Request
+from callboard.runtime.kernel.supervisor import RESTART_DELAY_SECONDS, Supervisor
 
 
 class Double(Request[int], frozen=True, kw_only=True):

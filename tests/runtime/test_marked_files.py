@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.runtime import marked_files
 from callboard.runtime.events import DurableEvent, FilesMarked, SessionCreated
-from callboard.runtime.marked_files import MarkedFiles
-from callboard.runtime.memory_store import open_memory_store
-from callboard.runtime.sqlite_store import open_disk_store
-from callboard.runtime.store import Append, Store
+from callboard.runtime.store.interface import Store
+from callboard.runtime.store.memory_store import open_memory_store
+from callboard.runtime.store.rows import Append
+from callboard.runtime.store.sqlite_store import open_disk_store
+from callboard.runtime.taint import marked_files
+from callboard.runtime.taint.marked_files import MarkedFiles
 
 ROOT = "/work"
 

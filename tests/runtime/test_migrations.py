@@ -4,8 +4,8 @@ import apsw
 import pytest
 
 from callboard.runtime.errors import StorageError
-from callboard.runtime.migrations import APPLICATION_ID, MIGRATIONS, migrate
-from callboard.runtime.queries import Queries
+from callboard.runtime.store.migrations import APPLICATION_ID, MIGRATIONS, migrate
+from callboard.runtime.store.queries import Queries
 
 STEPS = ("create table a (x)", "create table b (x); insert into b values (1)")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from callboard.runtime import sqlite_store
 from callboard.runtime.errors import StorageError
-from callboard.runtime.network_disk import MOUNTS, check_local
-from callboard.runtime.sqlite_store import open_disk_store
+from callboard.runtime.store import sqlite_store
+from callboard.runtime.store.file import MOUNTS, check_local
+from callboard.runtime.store.sqlite_store import open_disk_store
 
 
 def mounts(folder: Path, kind: str) -> Path:

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.runtime import ledger
 from callboard.runtime.definitions import Binding, CallStatus, Tier
 from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import (
@@ -30,11 +29,13 @@ from callboard.runtime.events import (
     TurnStarted,
     TurnSuspended,
 )
-from callboard.runtime.ledger_clock import LedgerClock
-from callboard.runtime.memory_store import open_memory_store
-from callboard.runtime.migrations import migrate
-from callboard.runtime.sqlite_store import open_disk_store
-from callboard.runtime.store import Append, Store
+from callboard.runtime.store import ledger
+from callboard.runtime.store.interface import Store
+from callboard.runtime.store.ledger import LedgerClock
+from callboard.runtime.store.memory_store import open_memory_store
+from callboard.runtime.store.migrations import migrate
+from callboard.runtime.store.rows import Append
+from callboard.runtime.store.sqlite_store import open_disk_store
 
 NOW_MS = 1_000_000
 PATIENCE_MS = 60_000

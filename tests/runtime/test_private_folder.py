@@ -11,9 +11,9 @@ import pytest
 
 from callboard.config.private_file import make_private_folder
 from callboard.providers.recording import open_recorder
+from callboard.runtime.disk.private_folder import make_folders
 from callboard.runtime.errors import StorageError
-from callboard.runtime.private_folder import make_folders
-from callboard.runtime.store_file import make_folder
+from callboard.runtime.store.file import make_folder
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import apsw
 
-from callboard.runtime.migrations import migrate
-from callboard.runtime.purge_table import TABLES
+from callboard.runtime.store.migrations import migrate
+from callboard.runtime.store.tables.purge import TABLES
 
 
 def test_every_table_that_refers_to_a_session_is_purged() -> None:

@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.runtime.redaction import MIN_SECRET_CHARS, RedactingFilter, Redactor, redact
-from callboard.runtime.secrets import Secret
+from callboard.runtime.redaction import MIN_SECRET_CHARS, RedactingFilter, Redactor, Secret, redact
 
 VALUE = 'p@ss/wörd+"key" 42'
 

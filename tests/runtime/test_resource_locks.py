@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.runtime.definitions import Resource
-from callboard.runtime.resource_locks import Claim, ResourceLocks
+from callboard.runtime.kernel.locks import Claim, ResourceLocks
 
 
 def read(path: str) -> Resource:

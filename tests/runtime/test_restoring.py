@@ -13,13 +13,13 @@ import apsw
 import pytest
 import trio
 
-from callboard.runtime.backup import restore_backup, write_backup
+from callboard.runtime.backup.backup import restore_backup, write_backup
+from callboard.runtime.changes.version_log import FOLDER
 from callboard.runtime.errors import StorageError
 from callboard.runtime.events import SessionCreated, TitleSet
-from callboard.runtime.restoring import NEW_NAME, NOTE, RESTORED
-from callboard.runtime.sqlite_store import open_disk_store, open_reader
-from callboard.runtime.store import Append
-from callboard.runtime.version_log import FOLDER
+from callboard.runtime.store.restore import NEW_NAME, NOTE, RESTORED
+from callboard.runtime.store.rows import Append
+from callboard.runtime.store.sqlite_store import open_disk_store, open_reader
 
 LOG = "session_a.log"
 STEPS = ("rename", "replace", "link", "unlink", "fsync")

@@ -16,12 +16,13 @@ import trio.testing
 
 from callboard.runtime.errors import ConflictError, NotFoundError, StorageError, StorageFull
 from callboard.runtime.events import DurableEvent, InputAccepted, SessionCreated, Stored
-from callboard.runtime.ledger import Ledger
-from callboard.runtime.migrations import MIGRATIONS, migrate
-from callboard.runtime.queries import Queries
-from callboard.runtime.sqlite_store import open_disk_store, open_reader
-from callboard.runtime.store import Append, Store
-from callboard.runtime.store_file import open_writer
+from callboard.runtime.store.file import open_writer
+from callboard.runtime.store.interface import Store
+from callboard.runtime.store.ledger import Ledger
+from callboard.runtime.store.migrations import MIGRATIONS, migrate
+from callboard.runtime.store.queries import Queries
+from callboard.runtime.store.rows import Append
+from callboard.runtime.store.sqlite_store import open_disk_store, open_reader
 
 CREATED = SessionCreated(agent="general", workspace="/work")
 

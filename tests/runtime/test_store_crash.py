@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from callboard.runtime.events import InputAccepted
-from callboard.runtime.sqlite_store import open_disk_store, open_reader
+from callboard.runtime.store.sqlite_store import open_disk_store, open_reader
 
 SESSIONS = 4
 
@@ -20,8 +20,8 @@ import sys
 from pathlib import Path
 import trio
 from callboard.runtime.events import InputAccepted, SessionCreated
-from callboard.runtime.sqlite_store import open_disk_store
-from callboard.runtime.store import Append
+from callboard.runtime.store.sqlite_store import open_disk_store
+from callboard.runtime.store.interface import Append
 
 async def write(store, session_id, head):
     if head == 0:

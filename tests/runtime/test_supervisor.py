@@ -8,8 +8,8 @@ import trio
 import trio.testing
 
 from callboard.runtime.errors import DiskBroken, InternalError, StorageError
-from callboard.runtime.mailbox import Mailbox, Message
-from callboard.runtime.supervisor import RESTART_DELAY_SECONDS, RestartLimit, Supervisor
+from callboard.runtime.kernel.mailbox import Mailbox, Message
+from callboard.runtime.kernel.supervisor import RESTART_DELAY_SECONDS, RestartLimit, Supervisor
 
 
 class Poke(Message, frozen=True):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.runtime.tree_removal import remove_tree
+from callboard.runtime.disk.tree_removal import remove_tree
 
 NOBODY = 65534
 DEEP = 1500
@@ -97,7 +97,7 @@ def test_what_can_not_be_removed_keeps_nothing_else(tmp_path: Path) -> None:
 
 MOUNTING = """
 import os, subprocess, sys
-from callboard.runtime.tree_removal import remove_tree
+from callboard.runtime.disk.tree_removal import remove_tree
 
 top, precious = sys.argv[1:]
 for place in ("gone/mounted", "gone/sub/mounted", "alone"):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from callboard.runtime.changes.file_versions import NOTHING, Change, FileState, Kind, PathStep
+from callboard.runtime.changes.version_log import FOLDER, VersionLog, VersionStore
 from callboard.runtime.errors import StorageError
-from callboard.runtime.file_versions import NOTHING, Change, FileState, Kind, PathStep
-from callboard.runtime.version_log import FOLDER, VersionLog, VersionStore
 
 WORDS = b"what was there"
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import pytest
 
 from callboard.runtime.definitions import ToolFailure
-from callboard.runtime.marked_files import MarkedFiles
-from callboard.runtime.watched_files import FileWatch, WatchedReader, WatchedWriter, disregard
-from callboard.tools.workspace import open_workspace
+from callboard.runtime.taint.marked_files import MarkedFiles
+from callboard.runtime.taint.tracked_files import FileWatch, WatchedReader, WatchedWriter, disregard
+from callboard.tools.workspace.workspace import open_workspace
 
 
 class Sessions(NamedTuple):

@@ -6,8 +6,8 @@ import pytest
 
 from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.handles import WebAnswer, WebRequest
-from callboard.runtime.http_url import parse_url
-from callboard.runtime.watched_network import WatchedNetwork
+from callboard.runtime.http.url import parse_url
+from callboard.runtime.taint.tracked_network import WatchedNetwork
 
 URLS = ("https://a.test/", "https://a.test/b", "https://b.test/", "https://c.test/")
 

@@ -9,13 +9,13 @@ from typing import Any, cast
 import pytest
 import trio
 
-from callboard.runtime.address_guard import AddressRefused
 from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.errors import DeadlineError, NetworkError
 from callboard.runtime.handles import WebAnswer, WebRequest
-from callboard.runtime.http import HttpClient
-from callboard.runtime.http_url import HttpUrl, not_allowed
-from callboard.runtime.web_client import MAX_FOLLOWED_BYTES, MAX_REDIRECTS, WebClient
+from callboard.runtime.http.address_guard import AddressRefused
+from callboard.runtime.http.client import HttpClient
+from callboard.runtime.http.url import HttpUrl, not_allowed
+from callboard.tools.web.client import MAX_FOLLOWED_BYTES, MAX_REDIRECTS, WebClient
 
 Sent = tuple[str, str, Mapping[str, str], bytes | None]
 

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from callboard.config.sandbox_settings import SandboxSettings
-from callboard.runtime.address_guard import AddressGuard, parse_endpoint
+from callboard.config.sections import SandboxSettings
 from callboard.runtime.definitions import Agent, SessionKind, ToolFailure, ToolResult
 from callboard.runtime.handles import Network, WebAnswer, WebRequest
-from callboard.runtime.secrets import Secret
-from callboard.runtime.watched_network import WatchedNetwork
-from callboard.tools.development.workshop import Author, Workshop
+from callboard.runtime.http.address_guard import AddressGuard, parse_endpoint
+from callboard.runtime.redaction import Secret
+from callboard.runtime.taint.tracked_network import WatchedNetwork
 from callboard.tools.registry import builtin_tools
 from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.tool import Tool, ToolContext
+from callboard.tools.workshop import Author, Workshop
 
 TOOLS = {tool.definition.name: tool for tool in builtin_tools()}
 

@@ -20,14 +20,14 @@ import trio
 from web_server import WebServer
 
 from callboard.config.settings import NetworkSettings
-from callboard.runtime.address_guard import AddressGuard
 from callboard.runtime.definitions import Agent, SessionKind, ToolFailure
-from callboard.runtime.http import open_http_client
-from callboard.runtime.http_url import parse_url
-from callboard.runtime.web_client import WebClient
-from callboard.tools.http_request import http_request
+from callboard.runtime.http.address_guard import AddressGuard
+from callboard.runtime.http.client import open_http_client
+from callboard.runtime.http.url import parse_url
 from callboard.tools.tool import ToolContext
+from callboard.tools.web.client import WebClient
 from callboard.tools.web.fetch import web_fetch
+from callboard.tools.web.http_request import http_request
 
 PUBLIC = "93.184.216.34"
 INSIDE = "10.0.0.5"

@@ -31,7 +31,7 @@ LINUX_ALONE = {
 
 def mac(folder: Path, script: str | None = None) -> Any:
     """A Mac whose `sandbox-exec` is the fake, or this script; its `ps` is that of Linux."""
-    from callboard.tools.sandbox.machine import Machine
+    from callboard.tools.sandbox.box.machine import Machine
 
     program = folder / "sandbox-exec"
     if not program.exists():
@@ -48,7 +48,7 @@ def mac(folder: Path, script: str | None = None) -> Any:
 
 def settings(**more: Any) -> Any:
     """Those under which it is used."""
-    from callboard.config.sandbox_settings import SandboxSettings, Strength
+    from callboard.config.sections import SandboxSettings, Strength
 
     return SandboxSettings(macos_untested=True, minimum=Strength.PARTIAL, **more)
 

@@ -24,10 +24,10 @@ from empty_network import INSIDE, PUBLIC, Namespace, Row, connects, enter, set_n
 from web_server import WebServer, page, redirect
 
 import callboard
-from callboard.runtime.address_guard import AddressGuard
 from callboard.runtime.events import CallFinished, CallProposed
-from callboard.runtime.http import open_http_client
-from callboard.runtime.web_client import WebClient
+from callboard.runtime.http.address_guard import AddressGuard
+from callboard.runtime.http.client import open_http_client
+from callboard.tools.web.client import WebClient
 
 CERTIFICATE = Path(__file__).with_name("good_test.pem")
 

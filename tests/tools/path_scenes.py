@@ -20,10 +20,10 @@ import trio
 from workbench import Caller
 
 import callboard
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import ToolFailure
 from callboard.runtime.events import CallFinished
-from callboard.tools.workspace import open_workspace
+from callboard.tools.workspace.workspace import open_workspace
 
 ENTRIES = 200_000 if os.environ.get("CALLBOARD_SOAK") else 50_000
 """Each bound on what a tool looks at is far below either."""

@@ -21,11 +21,11 @@ import trio
 from empty_network import INSIDE, PUBLIC, connects, make_everything_local, set_names, watch
 from web_server import WebServer, page
 
-from callboard.config.sandbox_settings import MIB, SandboxSettings
+from callboard.config.sections import MIB, SandboxSettings
 from callboard.config.settings import NetworkSettings
-from callboard.runtime.address_guard import AddressGuard
+from callboard.runtime.http.address_guard import AddressGuard
 from callboard.runtime.processes import Command
-from callboard.runtime.watched_network import WatchedNetwork
+from callboard.runtime.taint.tracked_network import WatchedNetwork
 from callboard.tools.sandbox.sandbox import Sandbox
 
 CERTIFICATE = Path(__file__).with_name("good_test.pem")

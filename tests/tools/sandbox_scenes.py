@@ -22,7 +22,7 @@ from typing import Any
 import trio
 from trio._core import _thread_cache
 
-from callboard.config.sandbox_settings import MIB, SandboxSettings
+from callboard.config.sections import MIB, SandboxSettings
 from callboard.runtime.processes import Command, Ran
 from callboard.tools.sandbox.sandbox import Sandbox
 

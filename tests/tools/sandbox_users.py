@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from callboard.tools.sandbox.strength import cheap_problem
+from callboard.tools.sandbox.selftest.self_test import cheap_problem
 
 SCRIPT = Path(__file__).with_name("sandbox_scenes.py")
 NOBODY = "65534"

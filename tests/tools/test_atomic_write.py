@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.tools.workspace import open_workspace
+from callboard.tools.workspace.workspace import open_workspace
 
 
 @pytest.mark.parametrize("replace", [False, True])

@@ -8,7 +8,7 @@ import pytest
 
 from callboard.runtime.definitions import Effect, Resource, Tier
 from callboard.runtime.errors import ValidationError
-from callboard.tools.call_rules import keys_of
+from callboard.tools.schema.call_rules import keys_of
 from callboard.tools.tool import FunctionTool, tool
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from callboard.tools.sandbox.capture import MAX_LINE_CHARACTERS, MAX_LINES_AT_ONCE, Capture
+from callboard.tools.sandbox.running.capture import MAX_LINE_CHARACTERS, MAX_LINES_AT_ONCE, Capture
 
 PIPE_BYTES = 64 * 1024
 

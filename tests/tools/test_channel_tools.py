@@ -9,7 +9,7 @@ import pytest
 
 from callboard.runtime.definitions import Agent, SessionKind, ToolFailure, ToolResult
 from callboard.runtime.handles import PersonAnswer
-from callboard.tools.channel_tools import (
+from callboard.tools.agent.people import (
     MAX_MESSAGE_CHARACTERS,
     MAX_OPTION_CHARACTERS,
     MAX_OPTIONS,

@@ -9,7 +9,7 @@ import pytest
 import workbench
 from workbench import Caller
 
-from callboard.tools.clock import in_words
+from callboard.tools.agent.clock import in_words
 
 caller = workbench.caller
 folder = workbench.folder

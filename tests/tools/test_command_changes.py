@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from callboard.runtime.processes import ChangedFiles
-from callboard.tools.sandbox import changes
-from callboard.tools.sandbox.changes import MAX_NAMED, changed, look
+from callboard.tools.sandbox.changes import changes
+from callboard.tools.sandbox.changes.changes import MAX_NAMED, changed, look
 
 
 @pytest.fixture

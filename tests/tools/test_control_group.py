@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from callboard.config.sandbox_settings import MIB, SandboxSettings
-from callboard.tools.sandbox.control_group import (
+from callboard.config.sections import MIB, SandboxSettings
+from callboard.tools.sandbox.box.control_group import (
     RUNTIME_GROUP,
     STALE_SECONDS,
     TASKS_PER_PROCESS,

@@ -13,7 +13,7 @@ from development_bench import Bench
 from package_index import Pages, npm_pages, open_index, pip_pages
 from sandbox_users import give_up, needs_sandbox
 
-from callboard.config.sandbox_settings import SandboxSettings
+from callboard.config.sections import SandboxSettings
 from callboard.runtime.definitions import ErrorType
 from callboard.runtime.processes import Command
 from callboard.tools.development import packages

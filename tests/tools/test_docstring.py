@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from callboard.tools.docstring import parse_docstring
+from callboard.tools.schema.parameters import parse_docstring
 
 GOOGLE = """
 Finds synonyms

@@ -12,8 +12,8 @@ import trio.testing
 from trio.testing import MockClock
 
 from callboard.runtime.definitions import ErrorType, ToolFailure
-from callboard.runtime.http_url import HttpUrl
-from callboard.tools.sandbox.egress import (
+from callboard.runtime.http.url import HttpUrl
+from callboard.tools.sandbox.network.proxy import (
     CONNECT_SECONDS,
     HEAD_SECONDS,
     IDLE_SECONDS,

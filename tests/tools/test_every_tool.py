@@ -21,11 +21,11 @@ import trio
 from stage import open_local_stage, play, read_result
 
 import callboard
-from callboard import embedded
-from callboard.actors.call_preparation import CallPreparation
-from callboard.config.development_settings import GitSettings
+from callboard.actors.calls.preparation import CallPreparation
+from callboard.config.sections import GitSettings
 from callboard.config.settings import SearchEngine, SearchSettings, Settings
-from callboard.providers.script import reply
+from callboard.embedding import runtime as embedded
+from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import SessionKind
 from callboard.runtime.events import CallFinished, CallProposed, CallStarted, TurnEnded
 from callboard.tools import registry

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from workbench import Caller
 
 from callboard.runtime.definitions import Artifact, ErrorType, ToolFailure
-from callboard.tools import file_edit, text_diff
-from callboard.tools.workspace import Workspace
+from callboard.tools.files import file_edit, text_diff
+from callboard.tools.workspace.workspace import Workspace
 
 caller = workbench.caller
 folder = workbench.folder

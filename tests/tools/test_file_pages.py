@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from workbench import Caller
 
-from callboard.tools.file_pages import MAX_READ_BYTES
-from callboard.tools.text_codec import decode_page
+from callboard.tools.files.file_pages import MAX_READ_BYTES
+from callboard.tools.files.text_codec import decode_page
 
 caller = workbench.caller
 folder = workbench.folder

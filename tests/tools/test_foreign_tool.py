@@ -21,14 +21,14 @@ from callboard.runtime.definitions import (
     ToolResult,
 )
 from callboard.runtime.errors import ValidationError
-from callboard.tools import foreign_schema, foreign_validator
-from callboard.tools.foreign_schema import (
+from callboard.tools.foreign_tool import ForeignTool
+from callboard.tools.schema import foreign_schema, foreign_validator
+from callboard.tools.schema.foreign_schema import (
     MAX_BRANCHES,
     MAX_CHECKS,
     MAX_SCHEMA_BYTES,
     MAX_SCHEMA_DEPTH,
 )
-from callboard.tools.foreign_tool import ForeignTool
 from callboard.tools.tool import ToolContext
 
 CONTEXT = ToolContext(

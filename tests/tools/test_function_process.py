@@ -19,8 +19,8 @@ from workbench import wait_until
 import callboard
 from callboard.runtime.definitions import Agent, ErrorType, SessionKind, ToolFailure
 from callboard.runtime.errors import ValidationError
-from callboard.tools import function_process
-from callboard.tools.left_running import left_running
+from callboard.tools.processes import function_process
+from callboard.tools.processes.left_running import left_running
 from callboard.tools.tool import FunctionTool, ToolContext, tool
 
 
@@ -145,7 +145,7 @@ async def test_a_daemon_of_a_cancelled_call_is_killed(tmp_path: Path) -> None:
 _DAEMONIZING = """
 import sys, trio
 from callboard.runtime.definitions import Agent, SessionKind
-from callboard.tools.function_process import ContextFields, FunctionPlace, run_in_process
+from callboard.tools.processes.function_process import ContextFields, FunctionPlace, run_in_process
 
 async def main():
     context = ContextFields(

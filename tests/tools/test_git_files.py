@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from shell_edits import git
 
-from callboard.tools.sandbox.git_files import (
+from callboard.tools.sandbox.changes.git_files import (
     GitFiles,
     is_repository,
     names_in_index,

@@ -13,11 +13,11 @@ from development_bench import Bench, make_repository, plain_git
 from git_server import GitServer, open_git_server
 from sandbox_users import needs_sandbox
 
-from callboard.config.sandbox_settings import SandboxSettings
+from callboard.config.sections import SandboxSettings
 from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.processes import Command
-from callboard.runtime.secrets import Secret
-from callboard.tools.development.git_remote import Remote, answerer, parse_remote
+from callboard.runtime.redaction import Secret
+from callboard.tools.git.remote import Remote, answerer, parse_remote
 from callboard.tools.sandbox.sandbox import Sandbox
 
 TOKEN = "token-4f1c9a"
@@ -185,7 +185,7 @@ async def test_the_credential_is_in_no_variable_and_no_file(
     spy.chmod(0o755)
     host = f"127.0.0.1:{server.port}"
     bench.credentials = {f"http://{host}": f"ada:{TOKEN}"}
-    from callboard.tools.development import git_command
+    from callboard.tools.git import command as git_command
 
     lying = {**git_command._ALONE, "PATH": f"{spy.parent}:{os.environ['PATH']}", "HOST": host}
     monkeypatch.setattr(git_command, "_ALONE", lying)

@@ -13,7 +13,7 @@ from development_bench import Bench, make_repository
 from sandbox_users import needs_sandbox
 
 from callboard.runtime.definitions import ErrorType
-from callboard.tools.development.workshop import Author
+from callboard.tools.workshop import Author
 
 
 @pytest.fixture(autouse=True)

@@ -10,15 +10,14 @@ from pathlib import Path
 import pytest
 from sandbox_users import needs_sandbox
 
-from callboard.config.sandbox_settings import SandboxSettings
+from callboard.config.sections import SandboxSettings
 from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.processes import Command
-from callboard.tools.git_settings import MAX_FILES, paths_in_settings
-from callboard.tools.held_places import HeldPlaces
-from callboard.tools.own_code import own_code
 from callboard.tools.sandbox.sandbox import Sandbox
-from callboard.tools.workspace import Workspace, open_workspace
+from callboard.tools.workspace.git_settings import MAX_FILES, paths_in_settings
+from callboard.tools.workspace.protected_places import HeldPlaces, own_code
+from callboard.tools.workspace.workspace import Workspace, open_workspace
 
 
 @pytest.fixture

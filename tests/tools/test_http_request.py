@@ -13,7 +13,6 @@ import trio
 from floods import bomb, encoded
 from web_server import Answer, WebServer, open_web_server, page, redirect, zipped
 
-from callboard.runtime.address_guard import AddressGuard
 from callboard.runtime.definitions import (
     Agent,
     Effect,
@@ -23,12 +22,18 @@ from callboard.runtime.definitions import (
     ToolFailure,
     ToolResult,
 )
-from callboard.runtime.http import open_http_client
-from callboard.runtime.web_client import WebClient
-from callboard.tools.http_body import EMPTY
-from callboard.tools.http_request import MAX_SHOWN_BYTES, METHODS, NOT_SETTABLE, http_request
+from callboard.runtime.http.address_guard import AddressGuard
+from callboard.runtime.http.client import open_http_client
 from callboard.tools.registry import is_available
 from callboard.tools.tool import ToolContext
+from callboard.tools.web.client import WebClient
+from callboard.tools.web.http_request import (
+    EMPTY,
+    MAX_SHOWN_BYTES,
+    METHODS,
+    NOT_SETTABLE,
+    http_request,
+)
 
 
 def context(network: WebClient | None) -> ToolContext:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pathspec import GitIgnoreSpec
 
-from callboard.tools import ignore_rules
-from callboard.tools.ignore_patterns import spec_of
-from callboard.tools.sandbox.git_files import GitFiles, open_reader
+from callboard.tools.sandbox.changes.git_files import GitFiles, open_reader
+from callboard.tools.search import ignore_rules
+from callboard.tools.search.ignore_patterns import spec_of
 
 LONG_NAME = "a" * 250
 

@@ -19,9 +19,9 @@ import pytest
 from msgspec import Meta
 
 from callboard.runtime.definitions import ToolDefinition, ToolFailure, ToolResult
-from callboard.tools.argument_text import WrongArguments
 from callboard.tools.foreign_tool import ForeignTool
-from callboard.tools.foreign_validator import ForeignValidator
+from callboard.tools.schema.argument_text import WrongArguments
+from callboard.tools.schema.foreign_validator import ForeignValidator
 from callboard.tools.tool import tool
 
 NODE = {

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from callboard.runtime.version_log import VersionStore
-from callboard.tools.sandbox import kept_tree
-from callboard.tools.sandbox.changes import look
-from callboard.tools.sandbox.git_files import open_reader
-from callboard.tools.sandbox.kept_tree import KeptTree, KeptTrees, Snapshot
+from callboard.runtime.changes.version_log import VersionStore
+from callboard.tools.sandbox.changes import snapshot as kept_tree
+from callboard.tools.sandbox.changes.changes import look
+from callboard.tools.sandbox.changes.git_files import open_reader
+from callboard.tools.sandbox.changes.snapshot import KeptTree, KeptTrees, Snapshot
 
 
 @pytest.fixture

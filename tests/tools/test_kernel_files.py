@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from sandbox_users import needs_sandbox
 
-from callboard.config.sandbox_settings import SandboxSettings, Strength
-from callboard.tools.sandbox import strength
-from callboard.tools.sandbox.kernel_files import MAX_LOOKED_AT, writable_kernel_files
-from callboard.tools.sandbox.strength import StrengthTest
+from callboard.config.sections import SandboxSettings, Strength
+from callboard.tools.sandbox.box.kernel_files import MAX_LOOKED_AT, writable_kernel_files
+from callboard.tools.sandbox.selftest import self_test as strength
+from callboard.tools.sandbox.selftest.self_test import StrengthTest
 
 
 @pytest.fixture

@@ -20,18 +20,18 @@ from mac_scenes import mac, settings
 from sandbox_scenes import LEAVES, new_tag, tagged
 from sandbox_users import needs_sandbox
 
-from callboard.config.sandbox_settings import SandboxSettings, Strength
+from callboard.config.sections import SandboxSettings, Strength
 from callboard.runtime.definitions import ToolFailure
 from callboard.runtime.processes import Command, Ran
-from callboard.tools.reaped import reaped
-from callboard.tools.run_code import run_code
-from callboard.tools.sandbox.machine import Machine, this_machine
-from callboard.tools.sandbox.profile import profile_of, quoted
-from callboard.tools.sandbox.recipe import Box, Recipe
-from callboard.tools.sandbox.roots import View
+from callboard.tools.processes.left_running import reaped
+from callboard.tools.programs.run_code import run_code
+from callboard.tools.sandbox.box.machine import Machine, this_machine
+from callboard.tools.sandbox.box.recipe import Box, Recipe
+from callboard.tools.sandbox.box.roots import View
 from callboard.tools.sandbox.sandbox import Sandbox
-from callboard.tools.sandbox.strength import StrengthTest, cheap_problem
-from callboard.tools.sandbox.warden import Row, listed, marked_ones
+from callboard.tools.sandbox.selftest.self_test import StrengthTest, cheap_problem
+from callboard.tools.sandbox.tiers.profile import profile_of, quoted
+from callboard.tools.sandbox.tiers.warden import Row, listed, marked_ones
 
 SCENES = Path(__file__).with_name("mac_scenes.py")
 ODD_NAMES = ['a"b', "a\\", 'a") (allow default) ("', "a\nb", "a;b", "a\x01\x7f\t", "ä\udcff"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.runtime.definitions import ErrorType, ToolFailure
-from callboard.tools.paths import is_protected, root_names, shown, split_path
+from callboard.tools.workspace.paths import is_protected, root_names, shown, split_path
 
 ROOTS = (root_names("/w/proj"),)
 

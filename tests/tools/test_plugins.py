@@ -22,9 +22,9 @@ from stage import open_local_stage, play, read_result
 import callboard
 from callboard.__main__ import main
 from callboard.config.files import parse_settings
-from callboard.config.plugin_settings import PluginSettings
+from callboard.config.sections import PluginSettings
 from callboard.config.settings import Settings
-from callboard.providers.script import reply
+from callboard.providers.testing.script import reply
 from callboard.runtime.errors import ValidationError
 from callboard.tools import plugins as plugins_module
 from callboard.tools.plugins import LoadedPlugins, Plugin, load_plugins, unused_plugins

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from workbench import Caller
 
 from callboard.runtime.definitions import ToolFailure
-from callboard.tools import preview, text_diff
-from callboard.tools.paths import UNSHOWABLE
-from callboard.tools.preview import bounded, command_line
+from callboard.tools.files import preview, text_diff
+from callboard.tools.files.preview import bounded, command_line
+from callboard.tools.workspace.paths import UNSHOWABLE
 
 caller = workbench.caller
 folder = workbench.folder

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from callboard.tools.sandbox.proxy_head import (
+from callboard.tools.sandbox.network.proxy_head import (
     MAX_HEADERS,
     HeadRefused,
     closing_answer,

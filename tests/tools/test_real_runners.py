@@ -13,7 +13,7 @@ import pytest
 from development_bench import Bench
 from sandbox_users import needs_sandbox
 
-from callboard.config.sandbox_settings import SandboxSettings
+from callboard.config.sections import SandboxSettings
 from callboard.tools.sandbox.sandbox import Sandbox
 
 PLACES = ("plain", "repository")

@@ -10,9 +10,9 @@ import pytest
 
 from callboard.runtime.definitions import ToolFailure
 from callboard.runtime.errors import ValidationError
-from callboard.tools.http_request import http_request
-from callboard.tools.refused_entry import MAX_KEY_LENGTH, with_keys
+from callboard.tools.schema.validation import MAX_KEY_LENGTH, with_keys
 from callboard.tools.tool import tool
+from callboard.tools.web.http_request import http_request
 
 
 class Letter(msgspec.Struct):

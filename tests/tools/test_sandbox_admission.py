@@ -14,21 +14,21 @@ import pytest
 import trio
 from sandbox_users import needs_sandbox
 
-from callboard.config.sandbox_settings import SandboxSettings, Strength
+from callboard.config.sections import SandboxSettings, Strength
 from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.processes import Command, Processes
-from callboard.tools.sandbox.admission import MAX_KEY_BYTES, Gate
+from callboard.tools.sandbox.box.start_gate import MAX_KEY_BYTES, Gate
+from callboard.tools.sandbox.box.workspace_pin import identity_of
 from callboard.tools.sandbox.sandbox import Sandbox
-from callboard.tools.sandbox.standing_place import identity_of
-from callboard.tools.sandbox.strength import strength_test
+from callboard.tools.sandbox.selftest.self_test import strength_test
 
 GONE_SECONDS = 20
 
 STOPPED = """
 import os, sys, time, trio
-from callboard.config.sandbox_settings import SandboxSettings
+from callboard.config.sections import SandboxSettings
 from callboard.runtime.processes import Command
-from callboard.tools.sandbox import started
+from callboard.tools.sandbox.running import process as started
 from callboard.tools.sandbox.sandbox import Sandbox
 
 def admit(pid, **_):

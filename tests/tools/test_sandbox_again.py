@@ -11,12 +11,12 @@ import trio
 import trio.testing
 from sandbox_users import needs_sandbox
 
-from callboard.config.sandbox_settings import SandboxSettings, Strength
+from callboard.config.sections import SandboxSettings, Strength
 from callboard.runtime.definitions import SessionKind, ToolFailure
+from callboard.tools.processes.system_programs import find_system_program
 from callboard.tools.registry import ToolRegistry, builtin_tools
-from callboard.tools.sandbox import strength
 from callboard.tools.sandbox.sandbox import Sandbox
-from callboard.tools.system_programs import find_system_program
+from callboard.tools.sandbox.selftest import self_test as strength
 
 HOURS = 3600.0
 

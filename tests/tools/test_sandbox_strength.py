@@ -12,13 +12,15 @@ from pathlib import Path
 import pytest
 from sandbox_users import needs_sandbox
 
-from callboard.config.sandbox_settings import SandboxSettings, Strength
+from callboard.config.sections import SandboxSettings, Strength
 from callboard.runtime.definitions import ToolFailure
-from callboard.tools.run_code import run_code
-from callboard.tools.sandbox import second_tier, strength, trial
+from callboard.tools.processes.system_programs import find_system_program
+from callboard.tools.programs.run_code import run_code
 from callboard.tools.sandbox.sandbox import Sandbox
-from callboard.tools.sandbox.strength import SandboxStatus, StrengthTest, cheap_problem
-from callboard.tools.system_programs import find_system_program
+from callboard.tools.sandbox.selftest import self_test as strength
+from callboard.tools.sandbox.selftest import self_test_run as trial
+from callboard.tools.sandbox.selftest.self_test import SandboxStatus, StrengthTest, cheap_problem
+from callboard.tools.sandbox.tiers import landlock as second_tier
 
 MERELY_RUNS = """#!{python}
 import os, sys
@@ -167,7 +169,7 @@ def test_case_49_without_user_namespaces_it_is_none() -> None:
     needs_sandbox()
     code = (
         "import os; from callboard.tools.sandbox.sandbox import Sandbox; "
-        "from callboard.config.sandbox_settings import SandboxSettings; "
+        "from callboard.config.sections import SandboxSettings; "
         "found = Sandbox(SandboxSettings(), os.environ).status(); print(found.strength, found.reason)"
     )
     line = f"echo 0 > /proc/sys/user/max_user_namespaces; exec {shlex.quote(sys.executable)} -c {shlex.quote(code)}"

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from sandbox_users import needs_sandbox
 
-from callboard.config.sandbox_settings import SandboxSettings, Strength
+from callboard.config.sections import SandboxSettings, Strength
 from callboard.runtime.definitions import ToolFailure
 from callboard.runtime.processes import Command, Ran
+from callboard.tools.sandbox.box.user import find_user
 from callboard.tools.sandbox.sandbox import Sandbox
-from callboard.tools.sandbox.user import find_user
 
 NOBODY = "nobody"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from sandbox_users import needs_sandbox
 
-from callboard.config.sandbox_settings import SandboxSettings
+from callboard.config.sections import SandboxSettings
 from callboard.runtime.processes import Command
-from callboard.tools.sandbox.roots import MAX_INSTALLATIONS, find_view
+from callboard.tools.sandbox.box.roots import MAX_INSTALLATIONS, find_view
 from callboard.tools.sandbox.sandbox import Sandbox
 
 CANARY = "canary-9d1e44"

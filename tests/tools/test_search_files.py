@@ -17,10 +17,10 @@ from workbench import Caller, wait_until
 
 from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.handles import FileInfo, Listing, ReadableFiles
-from callboard.tools import search_process
-from callboard.tools.search_files import MAX_SEARCHED_BYTES, Search
-from callboard.tools.search_pattern import MAX_LINE_CHARACTERS, SearchPattern
-from callboard.tools.threads import run_read
+from callboard.tools.processes.threads import run_read
+from callboard.tools.search import search_process
+from callboard.tools.search.search_files import MAX_SEARCHED_BYTES, Search
+from callboard.tools.search.search_pattern import MAX_LINE_CHARACTERS, SearchPattern
 
 caller = workbench.caller
 folder = workbench.folder
@@ -326,7 +326,7 @@ async def test_a_matching_process_has_bounded_memory_and_none_of_our_environment
     told = folder.parent / "told"
     tell = f"import os; open({str(told)!r}, 'w').write(' '.join(os.environ)); "
     eat = (
-        "import mmap; import callboard.tools.search_worker as w; "
+        "import mmap; import callboard.tools.search.search_worker as w; "
         "w._search = lambda *_: (mmap.mmap(-1, 2**31), w._say(0)); "
     )
     monkeypatch.setattr(search_process, "_START", f"{tell}{eat}{search_process._START}")

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from callboard.tools.sandbox.seccomp import is_known, seccomp_program
+from callboard.tools.sandbox.box.seccomp import is_known, seccomp_program
 
 pytestmark = pytest.mark.skipif(
     platform.machine() != "x86_64", reason="the numbers of the calls below are x86-64's"

@@ -20,14 +20,21 @@ import trio
 from sandbox_scenes import LEAVES, new_tag, tagged
 from sandbox_users import give_up
 
-from callboard.config.sandbox_settings import MIB, SandboxSettings, Strength
+from callboard.config.sections import MIB, SandboxSettings, Strength
 from callboard.runtime.definitions import ToolFailure
 from callboard.runtime.processes import Command, Ran
-from callboard.tools.sandbox import second_tier, strength
-from callboard.tools.sandbox.confined import MIN_ABI, landlock_abi, rights, rule, ruleset_attributes
+from callboard.tools.processes.system_programs import find_system_program
 from callboard.tools.sandbox.sandbox import Sandbox
-from callboard.tools.sandbox.strict_filter import strict_program
-from callboard.tools.system_programs import find_system_program
+from callboard.tools.sandbox.selftest import self_test as strength
+from callboard.tools.sandbox.tiers import landlock as second_tier
+from callboard.tools.sandbox.tiers.landlock_exec import (
+    MIN_ABI,
+    landlock_abi,
+    rights,
+    rule,
+    ruleset_attributes,
+)
+from callboard.tools.sandbox.tiers.landlock_filter import strict_program
 
 NOBODY = "nobody"
 
@@ -260,9 +267,9 @@ async def test_own_data_in_the_workspace_is_not_shown(folder: Path) -> None:
 
 ORPHANED = """
 import os, sys, trio
-from callboard.config.sandbox_settings import SandboxSettings, Strength
+from callboard.config.sections import SandboxSettings, Strength
 from callboard.runtime.processes import Command
-from callboard.tools.sandbox import strength
+from callboard.tools.sandbox.selftest import self_test as strength
 from callboard.tools.sandbox.sandbox import Sandbox
 find = strength.find_system_program
 strength.find_system_program = lambda name: None if name == "bwrap" else find(name)

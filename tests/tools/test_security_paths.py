@@ -18,7 +18,7 @@ from path_scenes import ENTRIES
 from workbench import Caller, text_of
 
 from callboard.runtime.definitions import ToolFailure
-from callboard.tools.workspace import Workspace
+from callboard.tools.workspace.workspace import Workspace
 
 caller = workbench.caller
 folder = workbench.folder

@@ -9,9 +9,9 @@ import pytest
 
 from callboard.config.skill_approvals import SkillApprovals
 from callboard.runtime.definitions import ErrorType, ToolFailure
-from callboard.tools.skill_folder import MAX_FILES
-from callboard.tools.skill_shelf import Skill, SkillShelf
-from callboard.tools.skill_tool import skill_lines
+from callboard.tools.skills.folder import MAX_FILES
+from callboard.tools.skills.shelf import Skill, SkillShelf
+from callboard.tools.skills.tool import skill_lines
 
 
 class Place(msgspec.Struct):

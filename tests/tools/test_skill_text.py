@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from callboard.tools.skill_text import MAX_FRONT_CHARS, SkillFault, read_front
+from callboard.tools.skills.text import MAX_FRONT_CHARS, SkillFault, read_front
 
 
 def text(*lines: str, body: str = "Do it.\n") -> str:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from callboard.runtime.definitions import ErrorType, ToolFailure
-from callboard.tools.text_codec import codec_name
+from callboard.tools.files.text_codec import codec_name
 
 
 @pytest.mark.parametrize("encoding", ["punycode", "IDNA"])

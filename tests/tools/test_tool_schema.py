@@ -19,7 +19,7 @@ from msgspec import Meta
 
 from callboard.runtime.definitions import Agent, ErrorType, SessionKind, ToolFailure
 from callboard.runtime.errors import ValidationError
-from callboard.tools.schema import WireName
+from callboard.tools.schema.parameters import WireName
 from callboard.tools.tool import ToolContext, tool
 
 

@@ -13,9 +13,10 @@ import trio.testing
 from workbench import wait_until
 
 from callboard.runtime.definitions import Agent, SessionKind
-from callboard.tools import progress, threads
-from callboard.tools.left_running import left_running
-from callboard.tools.progress import ProgressRelay
+from callboard.tools import context as progress
+from callboard.tools.context import ProgressRelay
+from callboard.tools.processes import threads
+from callboard.tools.processes.left_running import left_running
 from callboard.tools.tool import FunctionTool, ToolContext, tool
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.stream import MAX_ARGUMENT_BYTES
-from callboard.tools.argument_text import MAX_DEPTH
-from callboard.tools.validation import Validator
+from callboard.tools.schema.argument_text import MAX_DEPTH
+from callboard.tools.schema.validation import Validator
 
 
 class Item(msgspec.Struct):

@@ -16,8 +16,8 @@ from web_pages import context, failure_of, open_network, pdf, run
 from web_server import Answer, WebServer, page, redirect, zipped
 
 from callboard.runtime.definitions import ErrorType, ToolFailure
-from callboard.runtime.web_client import WebClient
 from callboard.tools.web import page_reader
+from callboard.tools.web.client import WebClient
 from callboard.tools.web.fetch import EMPTY, UNTRUSTED, web_fetch
 from callboard.tools.web.page_reader import PageWork, read_page
 from callboard.tools.web.page_text import MAX_PAGE_BYTES, MAX_TEXT_CHARS

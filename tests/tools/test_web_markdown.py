@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from callboard.tools.web.charset import decoded
 from callboard.tools.web.main_content import main_content
-from callboard.tools.web.markdown import MAX_COLUMNS, to_markdown
+from callboard.tools.web.markdown import MAX_COLUMNS, MAX_LINK_CHARS, LinkBase, to_markdown
 from callboard.tools.web.page_tree import MAX_DEPTH, Element, parse_page
-from callboard.tools.web.page_url import MAX_LINK_CHARS, LinkBase
 from callboard.tools.web.visible_text import beginning, one_line, visible
 
 URL = "https://site.test/docs/page.html"

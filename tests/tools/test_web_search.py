@@ -17,12 +17,11 @@ from callboard.config.search_engines import KNOWN_ENGINES
 from callboard.config.settings import SearchEngine
 from callboard.runtime.definitions import ErrorType, ToolFailure, ToolResult
 from callboard.runtime.errors import AuthError
-from callboard.runtime.secrets import Secret
-from callboard.runtime.web_client import WebClient
+from callboard.runtime.redaction import Secret
+from callboard.tools.web.client import WebClient
 from callboard.tools.web.fetch import UNTRUSTED
-from callboard.tools.web.search import MAX_QUERY_CHARS, web_search
+from callboard.tools.web.search import MAX_QUERY_CHARS, SearchPlace, WebSearch, web_search
 from callboard.tools.web.search_engines import MAX_SNIPPET_CHARS, MAX_TITLE_CHARS
-from callboard.tools.web.search_place import SearchPlace, WebSearch
 
 SEARXNG, BRAVE, TAVILY = SearchEngine.SEARXNG, SearchEngine.BRAVE, SearchEngine.TAVILY
 KEY = "canary-key-0123456789"

@@ -18,9 +18,9 @@ from workbench import Caller, text_of
 
 from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.errors import ValidationError
-from callboard.tools import atomic_write, openat2
-from callboard.tools.file_errors import failure
-from callboard.tools.workspace import Workspace, open_workspace
+from callboard.tools.workspace import atomic_write, openat2
+from callboard.tools.workspace.file_errors import failure
+from callboard.tools.workspace.workspace import Workspace, open_workspace
 
 caller = workbench.caller
 folder = workbench.folder

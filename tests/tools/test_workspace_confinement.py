@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from workbench import Caller, text_of
 
 from callboard.runtime.definitions import ToolFailure
-from callboard.tools.sandbox.protected import AT_TOP
-from callboard.tools.workspace import Workspace
+from callboard.tools.sandbox.box.protected import AT_TOP
+from callboard.tools.workspace.workspace import Workspace
 
 caller = workbench.caller
 folder = workbench.folder

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from web_server import Answer, WebServer, open_web_server
 
-from callboard.runtime.address_guard import AddressGuard
 from callboard.runtime.definitions import Agent, SessionKind, ToolFailure, ToolResult
-from callboard.runtime.http import open_http_client
-from callboard.runtime.search import Search
-from callboard.runtime.web_client import WebClient
+from callboard.runtime.handles import Search
+from callboard.runtime.http.address_guard import AddressGuard
+from callboard.runtime.http.client import open_http_client
 from callboard.tools.tool import FunctionTool, ToolContext
+from callboard.tools.web.client import WebClient
 
 
 def context(network: WebClient | None, search: Search | None = None) -> ToolContext:

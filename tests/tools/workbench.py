@@ -14,7 +14,7 @@ from callboard.runtime.definitions import Agent, SessionKind, ToolFailure, ToolR
 from callboard.runtime.handles import ArtifactReader
 from callboard.tools.registry import ToolRegistry, builtin_tools
 from callboard.tools.tool import Tool, ToolContext
-from callboard.tools.workspace import Workspace, open_workspace
+from callboard.tools.workspace.workspace import Workspace, open_workspace
 
 REGISTRY = ToolRegistry(builtin_tools())
 

@@ -19,10 +19,10 @@ from ...runtime.definitions import (
 )
 from ...runtime.processes import Command
 from ..context import ToolContext
-from ..paths import shown
-from ..program_result import title, unkept
+from ..git.command import Paths, checked
+from ..programs.program_result import title, unkept
 from ..tool import tool
-from .git_command import Paths, checked
+from ..workspace.paths import shown
 
 SECONDS = 60.0
 MAX_CHANGED = 1000

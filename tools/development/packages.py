@@ -20,12 +20,12 @@ from ...runtime.definitions import (
 )
 from ...runtime.processes import ChangedFiles, Command, Ran
 from ..context import ToolContext
-from ..pattern_words import in_words
-from ..program_result import changes, title, told_of
-from ..threads import run_read
+from ..git.command import checked, said
+from ..processes.threads import run_read
+from ..programs.program_result import changes, title, told_of
+from ..schema.pattern_words import in_words
 from ..tool import tool
-from .git_command import checked, said
-from .workshop import ALL_BY_PROXY
+from ..workshop import ALL_BY_PROXY
 
 SECONDS = 120.0
 MAX_PACKAGES = 50

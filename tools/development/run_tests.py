@@ -18,11 +18,11 @@ from ...runtime.definitions import (
 )
 from ...runtime.processes import Command, Processes, Ran
 from ..context import ToolContext
-from ..preview import command_line
-from ..program_result import Timeout, changes, ending, result_of_program, title, told_of
-from ..threads import run_read
+from ..files.preview import command_line
+from ..git.command import Paths
+from ..processes.threads import run_read
+from ..programs.program_result import Timeout, changes, ending, result_of_program, title, told_of
 from ..tool import tool
-from .git_command import Paths
 
 SECONDS = 600.0
 PROBE_SECONDS = 20.0

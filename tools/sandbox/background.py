@@ -10,7 +10,7 @@ import trio
 
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.processes import BackgroundProcess, Output, Ran
-from .program import Program, run_program
+from .running.program import Program, run_program
 
 MAX_RUNNING_PER_SESSION = 8
 """A server, a watcher, a build: more than that nobody follows."""

@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
-from ..paths import BARE_REPOSITORY
-from .protected import COMMON_DIR, IN_GIT, OWN_COMMON_DIR, Protection
-from .stubs import MODE, give_up, is_stub, take
+from ..workspace.paths import BARE_REPOSITORY
+from .box.protected import COMMON_DIR, IN_GIT, OWN_COMMON_DIR, Protection
+from .box.stubs import MODE, give_up, is_stub, take
 
 FILE_NAME = "workspaces-in-use"
 """In the data folder: real paths, each ended by a NUL."""

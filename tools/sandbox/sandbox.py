@@ -10,20 +10,20 @@ from pathlib import Path
 import msgspec
 import trio
 
-from ...config.sandbox_settings import SandboxSettings
-from ...runtime.call_versions import CallVersions
+from ...config.sections import SandboxSettings
+from ...runtime.changes.version_log import CallVersions
 from ...runtime.definitions import Capability, ErrorType, ToolDefinition, ToolFailure
 from ...runtime.processes import Processes
 from .background import BackgroundPrograms
-from .egress import WayOut
-from .kept_tree import KeptTrees
+from .box.machine import Machine, this_machine
+from .box.recipe import Recipe
+from .box.workspace_pin import Identity, identity_of
+from .changes.snapshot import KeptTrees
+from .exclusive_runs import Neighbours
 from .left_stubs import LeftStubs
-from .machine import Machine, this_machine
-from .neighbours import Neighbours
-from .recipe import Recipe
+from .network.proxy import WayOut
+from .selftest.self_test import SandboxStatus, strength_test
 from .session_processes import SessionProcesses
-from .standing_place import Identity, identity_of
-from .strength import SandboxStatus, strength_test
 
 MAX_PROGRAMS = 64
 """Programs that calls wait for, at once; each holds some 25 descriptors of a process's 1,024. More

@@ -11,8 +11,8 @@ from typing import Protocol
 import msgspec
 import trio
 
-from ...config.sandbox_settings import SandboxSettings
-from ...runtime.call_versions import CallVersions
+from ...config.sections import SandboxSettings
+from ...runtime.changes.version_log import CallVersions
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.processes import (
     BackgroundProcess,
@@ -23,23 +23,22 @@ from ...runtime.processes import (
     Ran,
     Written,
 )
-from ..paths import is_below, root_names, shown, split_path
-from ..reaped import reaped
-from ..threads import run_read, run_write
+from ..processes.left_running import reaped
+from ..processes.threads import run_read, run_write
+from ..workspace.paths import is_below, root_names, shown, split_path
 from .background import BackgroundPrograms
-from .command_doors import doors_of
-from .doors import Doors
-from .egress import WayOut
-from .kept_tree import KeptTrees
-from .named_files import NamedFile, named_files, shown_files
-from .neighbours import Neighbours
-from .observed_changes import Observation, concluded, observe
-from .program import Program, run_program
-from .recipe import Recipe
-from .standing_place import Identity
-from .started import Order
-from .strength import SandboxStatus
-from .written_files import written_since
+from .box.recipe import Recipe
+from .box.workspace_pin import Identity
+from .changes.change_tracker import Observation, concluded, observe
+from .changes.named_files import NamedFile, named_files, shown_files
+from .changes.snapshot import KeptTrees
+from .changes.written_files import written_since
+from .exclusive_runs import Neighbours
+from .network.proxy import WayOut
+from .network.sockets import Doors, doors_of
+from .running.process import Order
+from .running.program import Program, run_program
+from .selftest.self_test import SandboxStatus
 
 MAX_WORDS_BYTES = 128 * 1024
 """Of one word of a command, or one variable: the kernel takes no longer one."""

@@ -9,8 +9,8 @@ import trio
 
 from ...runtime.definitions import Capability, Effect, Tier, ToolResult
 from ...runtime.handles import WebRequest
-from ...runtime.http_url import parse_url
-from ..schema import WireName
+from ...runtime.http.url import parse_url
+from ..schema.parameters import WireName
 from ..tool import ToolContext, tool
 from .visible_text import one_line
 

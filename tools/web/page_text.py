@@ -6,9 +6,9 @@ import msgspec
 
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.handles import WebAnswer
-from ...runtime.http_url import parse_url
-from ..file_facts import in_bytes
-from ..paths import shown
+from ...runtime.http.url import parse_url
+from ..files.file_facts import in_bytes
+from ..workspace.paths import shown
 from .charset import decoded
 from .page_kind import content_type, kind_of
 from .page_reader import PageText, PageWork, read_page

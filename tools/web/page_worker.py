@@ -54,9 +54,8 @@ def _answer(work: dict[str, Any], data: bytes) -> dict[str, Any]:
 def _html(work: dict[str, Any], data: bytes) -> dict[str, Any]:
     from .charset import decoded
     from .main_content import main_content
-    from .markdown import to_markdown
+    from .markdown import LinkBase, to_markdown
     from .page_tree import parse_page
-    from .page_url import LinkBase
     from .visible_text import beginning
 
     html = decoded(data, work["content_type"])

@@ -14,10 +14,9 @@ import msgspec
 
 from ...config.settings import SearchEngine
 from ...runtime.definitions import ToolFailure
-from ...runtime.handles import WebRequest
-from ...runtime.http_url import parse_url
-from ...runtime.search import SearchHit
-from ...runtime.secrets import Secret
+from ...runtime.handles import SearchHit, WebRequest
+from ...runtime.http.url import parse_url
+from ...runtime.redaction import Secret
 from .visible_text import one_line
 
 MAX_TITLE_CHARS = 200

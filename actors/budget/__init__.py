@@ -1,0 +1,1 @@
+"""actors/budget: its contract stands here."""

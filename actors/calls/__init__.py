@@ -1,0 +1,1 @@
+"""actors/calls: its contract stands here."""

@@ -1,0 +1,1 @@
+"""actors/conversation: its contract stands here."""

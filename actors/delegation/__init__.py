@@ -1,0 +1,1 @@
+"""actors/delegation: its contract stands here."""

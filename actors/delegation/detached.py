@@ -1,0 +1,223 @@
+"""Sessions below others that nobody waits for, or nobody any more: heard, and ended."""
+
+from __future__ import annotations
+
+import trio
+
+from ...runtime.definitions import InputSource
+from ...runtime.errors import CallboardError, StorageFailed, StorageFull
+from ...runtime.events import DurableEvent, InputAccepted, InputCancelled
+from ...runtime.identity import new_id
+from ...runtime.kernel.mailbox import Mailbox
+from ...runtime.messages import (
+    UNMARKED,
+    AppendEvents,
+    CancelTurn,
+    DirectoryMessage,
+    JournalMessage,
+    SessionMarks,
+    WakeSession,
+)
+from ...runtime.redaction import redacting_logger
+from ...runtime.store.interface import SessionRow, Store
+from ...tools.processes.left_running import left_running
+from ..calls.marks import marked
+from .child_result import ChildAnswer, told
+from .limits import SessionRoom
+
+logger = redacting_logger(__name__)
+
+REAP_SECONDS = 8.0
+"""How long a cancelled call waits until the session that it started is gone: less than its turn
+waits for the call, so that what is left is named."""
+AGAIN_SECONDS = 1.0
+"""Between two looks whether a full disk has room for what was not delivered."""
+
+
+class Detached:
+    """What becomes of sessions below others when no call waits for them.
+
+    Args:
+        directory: Cancels and wakes sessions.
+        journal: Where an answer is put on record.
+        store: The record.
+        room: Which of them have ended.
+    """
+
+    def __init__(
+        self,
+        directory: Mailbox[DirectoryMessage],
+        journal: Mailbox[JournalMessage],
+        store: Store,
+        room: SessionRoom,
+    ) -> None:
+        self._directory = directory
+        self._journal = journal
+        self._store = store
+        self._room = room
+        self._owed: dict[str, str] = {}  # parents by child: both on record, which bounds them
+        self._owes = trio.Event()
+
+    # ── their answers ────────────────────────────────────────────────────────────────────────────
+
+    async def take_up(self) -> None:
+        """Sees to those of an earlier process: their parents hear how they ended, or they go on."""
+        try:
+            open_turns = {turn.session_id for turn in await self._store.open_turns()}
+            for row in await self._store.children(is_detached=True):
+                if row.session_id in open_turns:
+                    await self._directory.tell(WakeSession(session_id=row.session_id))
+                else:
+                    await self.deliver(row.session_id)
+        except CallboardError as error:
+            logger.error("sessions that nobody waits for can't be taken up: %s", error)
+
+    async def deliver(self, child_id: str, *, wakes: bool = True) -> None:
+        """Puts the answer of one that has ended on its parent's record, once, and wakes that.
+
+        What can't be stored now is delivered when the disk has room, else by the next process.
+        """
+        row: SessionRow | None = None
+        try:
+            row = await self._store.session(child_id)
+            if row is None or row.parent_id is None or not row.is_detached:
+                return
+            answer = ChildAnswer.of(await self._store.events(child_id))
+            parent = await self._store.session(row.parent_id)
+            marks = marked(row_marks(parent), row_marks(row), "delegate", row.parent_call_id)
+            events = [*marks, _late(row, told(child_id, answer))]
+            self._room.give_back(row.parent_id, row.parent_call_id)
+            await self._append(row.parent_id, *events)
+            if wakes:
+                self._store.disk.check()  # else its turn could not begin
+                await self._directory.tell(WakeSession(session_id=row.parent_id))
+        except CallboardError as error:
+            logger.error("the answer of %s is not delivered: %s", child_id, error)
+            if wakes and isinstance(error, StorageFull) and row is not None and row.parent_id:
+                self._owed[child_id] = row.parent_id
+                self._owes.set()
+
+    async def deliver_again(self) -> None:
+        """Delivers what a full disk did not take, and wakes for it, as soon as there is room."""
+        while True:
+            await self._owes.wait()
+            await trio.sleep(AGAIN_SECONDS)
+            try:
+                self._store.disk.check()
+            except StorageFailed:
+                continue
+            owed, self._owed, self._owes = self._owed, {}, trio.Event()
+            try:
+                open_turns = {turn.session_id for turn in await self._store.open_turns()}
+                for child_id, parent_id in owed.items():
+                    if child_id not in open_turns:  # else it is told when that turn ends
+                        await self.deliver(child_id)
+                    await self._directory.tell(WakeSession(session_id=parent_id))
+            except CallboardError as error:
+                logger.error("answers that the disk had no room for wait on record: %s", error)
+
+    # ── their end ────────────────────────────────────────────────────────────────────────────────
+
+    async def cancel_below(self, parent_id: str, turn_id: str, reason: str) -> None:
+        """Ends all that is below a session of which a turn was cancelled; shielded and bounded.
+
+        Whichever turn began it: what runs, in this process or suspended on the record, and what
+        has ended and was not heard. Nobody has a turn for what they answer.
+        """
+        seen: set[str] = set()
+        try:
+            with trio.CancelScope(shield=True):
+                found = await self._next_below(parent_id, seen)
+                while found:
+                    seen.update(row.session_id for row in found)
+                    async with trio.open_nursery() as nursery:
+                        for row in found:
+                            nursery.start_soon(self._cancel, row, turn_id, reason)
+                    found = await self._next_below(parent_id, seen)
+        except CallboardError as error:
+            logger.error("sessions below %s can't be found: %s", parent_id, error)
+
+    async def _next_below(self, parent_id: str, seen: set[str]) -> list[SessionRow]:
+        """Those that are not seen yet, as far up as there are any: each ends what is below it."""
+        if not await self._store.children(parent_id):
+            return []
+        running = {turn.session_id for turn in await self._store.open_turns()}
+        unheard = {row.session_id for row in await self._store.children(is_detached=True)}
+        found: dict[int, list[SessionRow]] = {}
+        for session_id in sorted((running | unheard) - seen):
+            row = await self._store.session(session_id)
+            if row is not None and (depth := await self._depth_below(row, parent_id)):
+                found.setdefault(depth, []).append(row)
+        return found[min(found)] if found else []
+
+    async def _depth_below(self, row: SessionRow, parent_id: str) -> int:
+        """How far below the other session it is; 0 when it is not."""
+        above: list[str] = []
+        up: SessionRow | None = row
+        while up is not None and up.parent_id is not None and up.parent_id not in above:
+            above.append(up.parent_id)
+            if up.parent_id == parent_id:
+                return len(above)
+            up = await self._store.session(up.parent_id)
+        return 0
+
+    async def _cancel(self, row: SessionRow, turn_id: str, reason: str) -> None:
+        """Cancels one; its parent has it on record first, so that it is not heard again."""
+        assert row.parent_id is not None
+        if row.is_detached:
+            late = _late(row, f"The session {row.session_id} was cancelled: {reason}.")
+            dropped = InputCancelled(input_id=late.input_id, reason=reason)
+            try:
+                await self._append(row.parent_id, late, dropped)
+            except CallboardError as error:
+                logger.error("that %s is cancelled is not on record: %s", row.session_id, error)
+        if _left(row.session_id) not in left_running().of(turn_id):
+            await self.reap(row.session_id, turn_id, reason, loads=True)
+        self._room.give_back(row.parent_id, row.parent_call_id)
+
+    async def reap(
+        self,
+        child_id: str,
+        turn_id: str,
+        reason: str,
+        input_id: str | None = None,
+        *,
+        loads: bool = False,
+    ) -> None:
+        """Cancels a session below a turn, and names it as left over when it is not gone in time.
+
+        With `loads` also one that waits on the record, and is not loaded.
+        """
+        cancel = CancelTurn(session_id=child_id, reason=reason, input_id=input_id, loads=loads)
+        try:
+            with trio.move_on_after(REAP_SECONDS, shield=True) as bound:
+                await self._directory.ask(cancel)
+        except CallboardError as error:
+            logger.error("the session %s can't be cancelled: %s", child_id, error)
+            return
+        if bound.cancelled_caught:
+            left_running().add(turn_id, _left(child_id))
+
+    async def _append(self, session_id: str, *events: DurableEvent) -> None:
+        await self._journal.ask(AppendEvents(session_id=session_id, events=events))
+
+
+def row_marks(row: SessionRow | None) -> SessionMarks:
+    """What a session has read, for those above and below it: the hosts that it knows are its own."""
+    if row is None:
+        return UNMARKED
+    return SessionMarks(is_tainted=row.is_tainted, has_private=row.has_private)
+
+
+def _left(session_id: str) -> str:
+    return f"session {session_id}"
+
+
+def _late(row: SessionRow, text: str) -> InputAccepted:
+    return InputAccepted(
+        input_id=new_id("input"),
+        text=text,
+        source=InputSource.DELEGATE,
+        call_id=row.parent_call_id,
+        child_id=row.session_id,
+    )

@@ -1,0 +1,230 @@
+"""The session tree: how a session starts others below it, and hears from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+from ...config.settings import Limits
+from ...runtime.budget import Budget
+from ...runtime.definitions import ErrorType, SessionKind, ToolFailure
+from ...runtime.errors import ActorStopped, ConflictError
+from ...runtime.events import SessionCreated
+from ...runtime.handles import Delegated, Delegation, SessionsHandle
+from ...runtime.history import Call
+from ...runtime.kernel.mailbox import Mailbox
+from ...runtime.kernel.subscription import Subscription
+from ...runtime.messages import (
+    UNMARKED,
+    CallPlace,
+    CreateSession,
+    DirectoryMessage,
+    InputTicket,
+    JournalMessage,
+    ResumeTurn,
+    SubmitInput,
+)
+from ...runtime.store.interface import Store
+from ...runtime.store.projection import MAX_TITLE_LENGTH
+from ...runtime.text import excerpt
+from ...tools.registry import ToolRegistry, is_available
+from ..calls.marks import marked
+from .child_result import ChildAnswer
+from .detached import Detached, row_marks
+from .limits import SessionRoom
+
+Clip = Callable[[CallPlace, Budget | None], Budget | None]
+"""What a session may give of this budget to one below it; raises `ToolFailure` for nothing."""
+
+
+def as_asked(place: CallPlace, budget: Budget | None) -> Budget | None:
+    """Where nothing is bounded."""
+    return budget
+
+
+class SessionTree:
+    """What sessions of a runtime do with those below them.
+
+    Args:
+        directory: Starts, cancels and wakes sessions.
+        journal: Where the answer of one that nobody waited for is put on record.
+        store: The record.
+        registry: The tools.
+        limits: How deep and how wide the tree may be.
+        clip: What a session may give of a budget.
+
+    Attributes:
+        room: How deep and how wide it is.
+        detached: What becomes of those that no call waits for.
+    """
+
+    def __init__(
+        self,
+        directory: Mailbox[DirectoryMessage],
+        journal: Mailbox[JournalMessage],
+        store: Store,
+        registry: ToolRegistry,
+        limits: Limits,
+        clip: Clip = as_asked,
+    ) -> None:
+        self.directory = directory
+        self.store = store
+        self.clip = clip
+        self.room = SessionRoom(store, limits)
+        self.detached = Detached(directory, journal, store, self.room)
+        self._registry = registry
+
+    def handle(self, place: CallPlace, call: Call) -> SessionsHandle | None:
+        """What a call of `delegate` acts through; a worker has none."""
+        return None if place.session_kind is SessionKind.WORKER else _Below(self, place, call)
+
+    def tools(self, place: CallPlace, delegation: Delegation) -> tuple[str, ...]:
+        """The child's tools by name, which are some of its parent's; raises `ToolFailure`."""
+        kind = delegation.kind
+        own = self._registry.definitions(place.agent.tools, place.session_kind)
+        there = tuple(each.name for each in own if is_available(each, kind))
+        if delegation.tools is None:
+            return there
+        missing = [name for name in delegation.tools if name not in there]
+        if missing:
+            raise ToolFailure(
+                ErrorType.TOOL_NOT_AVAILABLE,
+                f"Not started: a {kind} of this session can't have {', '.join(missing)[:200]}. "
+                f"It can have: {', '.join(there)}.",
+            )
+        return tuple(dict.fromkeys(delegation.tools))
+
+
+class _Below:
+    """What one call starts.
+
+    Attributes:
+        read: What the session has read whose answer came back.
+    """
+
+    def __init__(self, tree: SessionTree, place: CallPlace, call: Call) -> None:
+        self.read = UNMARKED
+        self._tree = tree
+        self._place = place
+        self._call = call
+
+    async def delegate(
+        self, delegation: Delegation, on_progress: Callable[[str], None] | None = None
+    ) -> Delegated:
+        """See `SessionsHandle`; a call that was begun by an earlier process finds what it began."""
+        tree, place, call_id = self._tree, self._place, self._call.call_id
+        begun = await tree.store.children(place.session_id, call_id=call_id)
+        if begun:
+            tree.room.keep(place.session_id, call_id)
+        else:
+            await tree.room.take(place, call_id, waits=delegation.wait)
+        stays = False
+        try:
+            subscription = Subscription()
+            child_id, ticket = "", None
+            # A start that is cancelled half-way would leave a session that nobody knows of.
+            with trio.CancelScope(shield=True):
+                if begun:
+                    child_id = begun[0].session_id
+                    ticket = await self._attach(child_id, subscription)
+                else:
+                    child_id = await self._create(delegation)
+                    ticket = await self._submit(child_id, delegation, subscription)
+            if not delegation.wait:
+                stays = True
+                return Delegated(session_id=child_id, outcome="running")
+            if on_progress is not None:
+                on_progress(f"{delegation.kind} {child_id} runs\n")
+            return await self._answer(child_id, ticket, subscription)
+        finally:
+            if not stays:
+                tree.room.give_back(place.session_id, call_id)
+
+    async def _create(self, delegation: Delegation) -> str:
+        tree, place = self._tree, self._place
+        parent = await tree.store.session(place.session_id)
+        created = SessionCreated(
+            agent=place.agent.name,
+            workspace=place.workspace,
+            title=excerpt(delegation.task, MAX_TITLE_LENGTH),
+            model=parent.model if parent is not None else None,
+            kind=delegation.kind,
+            parent_id=place.session_id,
+            parent_call_id=self._call.call_id,
+            tools=tree.tools(place, delegation),
+            budget=tree.clip(place, delegation.budget),
+            is_detached=not delegation.wait,
+        )
+        # The task may repeat what its parent has read.
+        inherited = marked(UNMARKED, row_marks(parent), "parent")
+        session_id: str = await tree.directory.ask(
+            CreateSession(created=created, inherited=inherited)
+        )
+        return session_id
+
+    async def _submit(
+        self, child_id: str, delegation: Delegation, subscription: Subscription
+    ) -> InputTicket:
+        ticket: InputTicket = await self._tree.directory.ask(
+            SubmitInput(
+                session_id=child_id,
+                text=delegation.task,
+                subscription=subscription if delegation.wait else None,
+                options=self._place.options,
+            )
+        )
+        return ticket
+
+    async def _attach(self, child_id: str, subscription: Subscription) -> InputTicket | None:
+        """Goes on listening; `None` when it has ended meanwhile."""
+        try:
+            ticket: InputTicket = await self._tree.directory.ask(
+                ResumeTurn(session_id=child_id, subscription=subscription)
+            )
+        except ConflictError:
+            return None
+        return ticket
+
+    async def _answer(
+        self, child_id: str, ticket: InputTicket | None, subscription: Subscription
+    ) -> Delegated:
+        """Listens to the end; cancelled, it cancels the session and waits until that is gone."""
+        tree = self._tree
+        try:
+            answer = await self._heard(child_id, ticket, subscription)
+            row = await tree.store.session(child_id)
+        except BaseException:
+            reason = "the session that delegated was cancelled"
+            input_id = None if ticket is None else ticket.input_id
+            turn_id = self._place.turn_id
+            await tree.detached.reap(child_id, turn_id, reason, input_id)  # noqa: ASYNC102
+            raise
+        self.read = row_marks(row)
+        return Delegated(
+            session_id=child_id,
+            outcome=answer.outcome,
+            answer=answer.text,
+            message=answer.message,
+        )
+
+    async def _heard(
+        self, child_id: str, ticket: InputTicket | None, subscription: Subscription
+    ) -> ChildAnswer:
+        """What is told of its turn, or what the record says of one that has ended."""
+        tree = self._tree
+        answer = ChildAnswer()
+        if ticket is not None:
+            try:
+                await answer.listen(subscription)
+                return answer
+            except ConflictError:
+                # It is suspended since the runtime closes, which is about to cancel this call too.
+                await trio.sleep_forever()
+            except ActorStopped:
+                # It crashed; its successor ends what was open, or goes on with it.
+                again = Subscription()
+                if await self._attach(child_id, again) is not None:
+                    await answer.listen(again)
+                    return answer
+        return ChildAnswer.of(await tree.store.events(child_id))

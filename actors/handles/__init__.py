@@ -1,0 +1,1 @@
+"""actors/handles: its contract stands here."""

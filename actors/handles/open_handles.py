@@ -1,0 +1,234 @@
+"""What tools act through: workspaces, opened once and shared, kept outputs, and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...runtime.changes.version_log import CallVersions, VersionStore
+from ...runtime.definitions import Capability, ErrorType, ToolFailure
+from ...runtime.errors import ValidationError
+from ...runtime.event_types.plan import PlanItem
+from ...runtime.events import PlanSet
+from ...runtime.handles import (
+    ArtifactReader,
+    ChannelHandle,
+    Network,
+    PlanHandle,
+    ReadableFiles,
+    Search,
+    SessionsHandle,
+    SkillReader,
+    WritableFiles,
+)
+from ...runtime.history import Call
+from ...runtime.kernel.mailbox import Mailbox
+from ...runtime.memory.memories import MemoryReader, MemoryStore, MemoryWriter
+from ...runtime.messages import AppendEvents, CallPlace, JournalMessage
+from ...runtime.processes import Processes
+from ...runtime.store.interface import StoreReader
+from ...runtime.taint.marked_files import MarkedFiles
+from ...runtime.taint.tracked_files import FileWatch
+from ...runtime.taint.tracked_network import Connect, WatchedNetwork
+from ...tools.sandbox.sandbox import Sandbox
+from ...tools.skills.shelf import SkillShelf
+from ...tools.skills.tool import OpenSkills
+from ...tools.web.search import SearchPlace, WebSearch
+from ...tools.workshop import Workshop
+from ...tools.workspace.protected_places import HeldPlaces
+from ...tools.workspace.workspace import Workspace, open_workspace
+from ..calls.marks import STRANGERS
+from ..delegation.tree import SessionTree
+from .memories import JournaledMemories, OpenReader, OpenWriter
+from .speech import Speech
+
+
+class OpenPlan:
+    """A `PlanHandle` of one call."""
+
+    def __init__(self, journal: Mailbox[JournalMessage], place: CallPlace, call: Call) -> None:
+        self._journal = journal
+        self._place = place
+        self._call = call
+
+    async def set(self, items: tuple[PlanItem, ...]) -> None:
+        """Puts the whole plan in the place of the one before; on record when it returns."""
+        place = self._place
+        event = PlanSet(turn_id=place.turn_id, call_id=self._call.call_id, items=items)
+        await self._journal.ask(AppendEvents(session_id=place.session_id, events=(event,)))
+
+
+MAX_OPEN_WORKSPACES = 64
+"""Workspaces kept open, each with one descriptor: a process has 1,024 by default."""
+
+
+class OpenHandles:
+    """The workspaces of a runtime's sessions.
+
+    Args:
+        store: Where kept outputs are read.
+        forbidden: Folders that no workspace may hold: callboard's own data.
+        network: The way out, or `None` where there is none.
+        connect: Makes the connections of programs, or `None` where they get none.
+        speech: The way to people, or `None` where there are none.
+        tree: The way to sessions below one, or `None` where there are none.
+        journal: Where memories and plans are stored, or `None` where none are.
+        shelf: Where skills are, or `None` where there are none.
+        engine: Where searches are made, or `None` where none is configured.
+        sandbox: Where programs run, or `None` where none may.
+        workshop: What development tools are given, or `None` for nothing.
+        memories: Where memories are, when it is not the journal's tables alone.
+        versions: Where what programs change is kept; without it, nothing is.
+        marked_files: What tainted sessions wrote.
+
+    `close` gives up every open folder; calls that still run keep theirs until they end.
+    """
+
+    def __init__(
+        self,
+        store: StoreReader,
+        forbidden: Sequence[Path],
+        network: Network | None = None,
+        speech: Speech | None = None,
+        tree: SessionTree | None = None,
+        journal: Mailbox[JournalMessage] | None = None,
+        shelf: SkillShelf | None = None,
+        engine: SearchPlace | None = None,
+        sandbox: Sandbox | None = None,
+        workshop: Workshop | None = None,
+        connect: Connect | None = None,
+        memories: MemoryStore | None = None,
+        versions: VersionStore | None = None,
+        marked_files: MarkedFiles | None = None,
+    ) -> None:
+        self.network = network
+        self.workshop = workshop
+        self.connect = connect
+        self._speech = speech
+        self._tree = tree
+        self._journal = journal
+        self._shelf = shelf
+        self._engine = engine
+        self._sandbox = sandbox
+        if memories is None and journal is not None:
+            memories = JournaledMemories(journal, store)
+        self._memories = memories
+        self._store = store
+        self._versions = versions
+        self._marked_files = MarkedFiles() if marked_files is None else marked_files
+        self._forbidden = tuple(forbidden)
+        self._workspaces: dict[str, Workspace] = {}
+        self._held = HeldPlaces()
+
+    def files_read(self, workspace: str) -> ReadableFiles:
+        """The workspace without a way to write."""
+        return self._open(workspace).read_only()
+
+    def files_write(self, workspace: str) -> WritableFiles:
+        """The whole workspace."""
+        return self._open(workspace)
+
+    def artifacts(self, session_id: str) -> ArtifactReader:
+        """The outputs of the session's calls that were too large for the model."""
+        return _KeptOutputs(self._store, session_id)
+
+    def channel(self, place: CallPlace, call: Call) -> ChannelHandle | None:
+        """The way to the people of the session, or of a parent; `None` where there are none."""
+        return None if self._speech is None else self._speech.handle(place, call)
+
+    def sessions(self, place: CallPlace, call: Call) -> SessionsHandle | None:
+        """The way to sessions of its own; `None` for a worker."""
+        return None if self._tree is None else self._tree.handle(place, call)
+
+    def processes(
+        self, place: CallPlace, call: Call, way_out: WatchedNetwork | None = None
+    ) -> Processes | None:
+        """The way to run programs in the session's workspace; `None` where there is no sandbox.
+
+        With `way_out`, they may reach hosts through it.
+        """
+        if self._sandbox is None:
+            return None
+        # What can't be a workspace is no place to run programs in.
+        workspace = self._open(place.workspace)
+        return self._sandbox.processes(
+            workspace.place,
+            place.session_id,
+            place.turn_id,
+            call.call_id,
+            way_out,
+            self._call_versions(place, call),
+            workspace.identity,
+        )
+
+    def _call_versions(self, place: CallPlace, call: Call) -> CallVersions | None:
+        versions = self._versions
+        if versions is None:
+            return None
+        watch = FileWatch(self._marked_files, place.workspace)
+        return CallVersions(
+            log=versions.log(place.session_id),
+            session_id=place.session_id,
+            call_id=call.call_id,
+            is_marked=watch.is_marked,
+            open_aside=versions.open_aside,
+        )
+
+    def memory_read(self, place: CallPlace) -> MemoryReader | None:
+        """The way to what the agent remembers; `None` where nothing is kept."""
+        return None if self._memories is None else OpenReader(self._memories, place.agent.name)
+
+    def memory_write(
+        self,
+        place: CallPlace,
+        call: Call,
+        needs: tuple[Capability, ...],
+        reader: MemoryReader | None,
+    ) -> MemoryWriter | None:
+        """The way to remember more, by a call that needs this and reads memories with that."""
+        if self._memories is None:
+            return None
+        is_untrusted = not STRANGERS.isdisjoint(needs)
+        return OpenWriter(self._memories, place, call, is_untrusted=is_untrusted, reader=reader)
+
+    def plan(self, place: CallPlace, call: Call) -> PlanHandle | None:
+        """The way to the session's plan; `None` where there is no session."""
+        return None if self._journal is None else OpenPlan(self._journal, place, call)
+
+    def skills(self, workspace: str) -> SkillReader | None:
+        """The way to the skills of the user and of a workspace; `None` where there are none."""
+        return None if self._shelf is None else OpenSkills(self._shelf, workspace)
+
+    def search(self, network: Network) -> Search | None:
+        """The operator's search engine, over a call's way out; `None` where none is configured."""
+        return None if self._engine is None else WebSearch(self._engine, network)
+
+    def close(self) -> None:
+        """Closes the workspaces. Idempotent."""
+        while self._workspaces:
+            self._workspaces.popitem()[1].close()
+
+    def _open(self, path: str) -> Workspace:
+        workspace = self._workspaces.pop(path, None)
+        if workspace is None or not workspace.is_at(path):
+            try:
+                workspace = open_workspace(Path(path), forbidden=self._forbidden)
+                self._held.check(path, workspace.place)
+            except ValidationError as error:
+                raise ToolFailure(ErrorType.ACCESS_DENIED, str(error)) from error
+        # The latest used is last. What falls out closes when the calls that use it have ended.
+        self._workspaces[path] = workspace
+        if len(self._workspaces) > MAX_OPEN_WORKSPACES:
+            del self._workspaces[next(iter(self._workspaces))]
+        return workspace
+
+
+class _KeptOutputs:
+    def __init__(self, store: StoreReader, session_id: str) -> None:
+        self._store = store
+        self._session_id = session_id
+
+    async def read_artifact(self, artifact_id: str) -> bytes | None:
+        """The output that was kept under this id, or `None`."""
+        text = await self._store.full_output(self._session_id, artifact_id)
+        return text.encode() if text is not None else None

@@ -1,0 +1,1 @@
+"""actors/model: its contract stands here."""

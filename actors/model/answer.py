@@ -1,0 +1,244 @@
+"""An answer while it streams: pieces in, parts out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from typing import assert_never
+
+import msgspec
+
+from ...runtime.history import Call, Opaque, Part, Refusal, Text, Thinking
+from ...runtime.identity import new_id
+from ...runtime.stream import (
+    MAX_ARGUMENT_BYTES,
+    AnyStreamEvent,
+    Done,
+    OpaquePart,
+    RefusalDelta,
+    StreamError,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    Usage,
+)
+
+MAX_ANSWER_CHARS = 32 * 1024 * 1024
+"""What an answer may hold, arguments included: far above any model's window, and no more."""
+MAX_CALLS = 1024
+"""Calls that one answer may propose; past 256 they only get an error result, and this many of
+those are still a readable history."""
+MAX_PARTS = 10_000
+"""Parts of one answer, which may be text and thinking in turns: models write some dozens."""
+MAX_NAME_CHARS = 256
+"""Kept of the name of a tool: longer than any tool's, so that what was cut never names one."""
+MAX_ID_CHARS = 64
+
+_CALL_ID = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_ID_CHARS}}}")
+"""What every provider takes back as an id: Anthropic's pattern is the narrowest."""
+
+
+class Tokens(msgspec.Struct, frozen=True):
+    """What an attempt took: as the provider counted it, and what is estimated instead."""
+
+    usage: Usage | None = None
+    estimate: Usage | None = None
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing is known to have been taken."""
+        return self.usage is None and self.estimate is None
+
+
+NOTHING_TAKEN = Tokens()
+
+
+class _CallPieces(msgspec.Struct):
+    call_id: str
+    name: str
+    pieces: list[str]
+    room: int
+    """Bytes of arguments that it may still get; negative when they were cut."""
+
+
+class _ThinkingPieces(msgspec.Struct):
+    pieces: list[str]
+    signature: str | None = None
+
+
+class _RefusalPieces(msgspec.Struct):
+    pieces: list[str]
+
+
+class AnswerBuilder:
+    """Folds the stream events of one attempt.
+
+    Attributes:
+        text_bytes: The length of the text so far in UTF-8, the offset of the next batch.
+        usage: The last usage told.
+        done: The terminal event of a whole answer.
+        error: The terminal event of a failed one.
+        is_sent: Whether the request was handed over to be sent.
+        taken: What it took, once the attempt is over.
+
+    Args:
+        max_argument_bytes: Where the arguments of a call are cut: one character past it is kept,
+            so that such a call is known by its length and refused alone.
+    """
+
+    def __init__(self, max_argument_bytes: int = MAX_ARGUMENT_BYTES) -> None:
+        self._max_argument_bytes = max_argument_bytes
+        self.text_bytes = 0
+        self.usage: Usage | None = None
+        self.done: Done | None = None
+        self.error: StreamError | None = None
+        self.is_sent = False
+        self.taken = NOTHING_TAKEN
+        self._parts: list[list[str] | _Pieces | Opaque] = []
+        self._text: list[str] | None = None
+        self._calls: dict[int, _CallPieces] = {}
+        self._chars = 0
+
+    def add(self, events: Sequence[AnyStreamEvent]) -> None:
+        """Takes one batch; what comes behind a terminal event is ignored."""
+        for event in events:
+            if self.done is not None or self.error is not None:
+                return
+            if type(event) is TextDelta:
+                text = event.text
+                if self._text is None:
+                    self._text = []
+                    self._parts.append(self._text)
+                self._text.append(text)
+                self._chars += len(text)
+                self.text_bytes += len(text) if text.isascii() else len(_utf8(text))
+            else:
+                self._add_other(event)
+        if len(self._parts) > MAX_PARTS:
+            self._fail(f"The answer has more than {MAX_PARTS} parts; it was stopped.")
+        if self._chars > MAX_ANSWER_CHARS:
+            self._fail(f"The answer is longer than {MAX_ANSWER_CHARS} characters; it was stopped.")
+
+    def _add_other(self, event: AnyStreamEvent) -> None:
+        match event:
+            case TextDelta():
+                self.add([event])
+            case ThinkingDelta():
+                self._thinking().pieces.append(event.text)
+                self._chars += len(event.text)
+            case ThinkingEnd():
+                self._end_thinking(event)
+            case RefusalDelta():
+                self._add_refusal(event.text)
+            case OpaquePart():
+                self._add_part(Opaque(event.dialect, event.kind, event.data))
+            case ToolCallStart():
+                self._start_call(event)
+            case ToolCallDelta():
+                if (call := self._calls.get(event.index)) is not None and call.room >= 0:
+                    self._add_arguments(call, event.arguments)
+            case ToolCallEnd():
+                pass
+            case Usage():
+                self.usage = event
+            case StreamError():
+                self.error = event
+            case Done():
+                self.done = event
+            case _:
+                assert_never(event)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing came that somebody could have seen."""
+        return not self._parts
+
+    def parts(self, taken_ids: Collection[str] = ()) -> tuple[Part, ...]:
+        """The parts so far; call ids that are empty, odd or already taken are replaced."""
+        taken = set(taken_ids)
+        parts: list[Part] = []
+        for piece in self._parts:
+            match piece:
+                case list():
+                    if text := "".join(piece):
+                        parts.append(Text(text))
+                case _ThinkingPieces():
+                    parts.append(Thinking("".join(piece.pieces), piece.signature))
+                case _CallPieces():
+                    call_id = piece.call_id
+                    if call_id in taken or not _CALL_ID.fullmatch(call_id):
+                        call_id = new_id("call")
+                    taken.add(call_id)
+                    parts.append(Call(call_id, piece.name, "".join(piece.pieces)))
+                case _RefusalPieces():
+                    parts.append(Refusal("".join(piece.pieces)))
+                case Opaque():
+                    parts.append(piece)
+                case _:
+                    assert_never(piece)
+        return tuple(parts)
+
+    def parts_without_calls(self) -> tuple[Part, ...]:
+        """What of a broken-off answer is kept: a half call must never run."""
+        return tuple(part for part in self.parts() if not isinstance(part, Call))
+
+    def _add_part(self, part: _Pieces | Opaque) -> None:
+        self._text = None
+        self._parts.append(part)
+
+    def _thinking(self) -> _ThinkingPieces:
+        last = self._parts[-1] if self._parts else None
+        if isinstance(last, _ThinkingPieces) and last.signature is None:
+            return last
+        fresh = _ThinkingPieces([])
+        self._add_part(fresh)
+        return fresh
+
+    def _end_thinking(self, event: ThinkingEnd) -> None:
+        last = self._parts[-1] if self._parts else None
+        if isinstance(last, _ThinkingPieces) and last.signature is None:
+            # An empty signature still closes the block, so that the next one is its own part.
+            last.signature = event.signature or ""
+        elif event.signature:
+            self._add_part(_ThinkingPieces([], event.signature))
+
+    def _add_refusal(self, text: str) -> None:
+        self._chars += len(text)
+        last = self._parts[-1] if self._parts else None
+        if isinstance(last, _RefusalPieces):
+            last.pieces.append(text)
+        else:
+            self._add_part(_RefusalPieces([text]))
+
+    def _start_call(self, event: ToolCallStart) -> None:
+        if len(self._calls) >= MAX_CALLS:
+            self._fail(f"The model asked for more than {MAX_CALLS} tools in one answer.")
+            return
+        # One character too many shows that there were more.
+        call_id, name = event.call_id[: MAX_ID_CHARS + 1], event.name[:MAX_NAME_CHARS]
+        call = _CallPieces(call_id, name, [], self._max_argument_bytes)
+        self._calls[event.index] = call
+        self._chars += len(name)
+        self._add_part(call)
+
+    def _add_arguments(self, call: _CallPieces, arguments: str) -> None:
+        size = len(arguments) if arguments.isascii() else len(_utf8(arguments))
+        if size > call.room:
+            fitting = _utf8(arguments)[: call.room].decode(errors="ignore")
+            arguments = arguments[: len(fitting) + 1]
+        call.room -= size
+        call.pieces.append(arguments)
+        self._chars += len(arguments)
+
+    def _fail(self, message: str) -> None:
+        self.error = StreamError(error_type="provider", message=message)
+
+
+_Pieces = _ThinkingPieces | _CallPieces | _RefusalPieces
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode(errors="replace")

@@ -1,0 +1,317 @@
+"""The model stream: one call of a model at a time, its events up in batches, under deadlines.
+
+HTTP and deadlines live here alone; a wire format only builds requests and reads bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import trio
+
+from ...config.settings import Limits
+from ...providers.provider import (
+    Decoder,
+    Endpoint,
+    HttpRequest,
+    LocalModel,
+    ModelRequest,
+    ModelTarget,
+)
+from ...providers.recording import Recording
+from ...runtime.errors import CallboardError
+from ...runtime.http.client import BodyStream, HttpClient
+from ...runtime.kernel.mailbox import Mailbox, Message
+from ...runtime.kernel.user_code import raise_stop
+from ...runtime.redaction import redacting_logger
+from ...runtime.stream import AnyStreamEvent, Done, StreamError
+
+logger = redacting_logger(__name__)
+
+MAILBOX_CAPACITY = 2
+"""A session makes one call at a time: the one that ends and the one that begins."""
+MAX_WAITING_BATCHES = 16
+"""Batches ahead of the session before reading from the network pauses: 1 MiB of network reads."""
+MAX_ERROR_BODY_BYTES = 64 * 1024
+"""What is read of an answer that refuses: enough for any message, not for a flood."""
+SETTLE_SECONDS = 1.0
+"""How long a whole answer waits for the end of its body, where that could still say more, and for a
+model in this process to return."""
+DRAIN_SECONDS = 0.1
+"""How long the end of a body is waited for behind the terminal event, to reuse the connection. It
+usually came with it; a new connection is cheaper than a longer wait."""
+
+StreamOutlet = trio.MemorySendChannel[list[AnyStreamEvent]]
+
+
+class StartModelCall(Message, frozen=True, kw_only=True, tag="start_model_call"):
+    """Make one call of a model.
+
+    Attributes:
+        outlet: Batches of stream events come up here; its end says that the call is gone.
+        scope: The sender cancels it to stop the call.
+    """
+
+    target: ModelTarget
+    request: ModelRequest
+    outlet: StreamOutlet
+    scope: trio.CancelScope
+
+    def abandon(self) -> None:
+        """Ends the outlet without a terminal event: the call was cut off."""
+        self.outlet.close()
+
+
+Record = Callable[[Endpoint, ModelRequest, HttpRequest], Recording]
+"""Begins to record a model call of the session."""
+
+
+class ModelStream:
+    """Makes the model calls of one session.
+
+    Receives: `StartModelCall`.
+    Sends: batches of stream events into the outlet that came with the request.
+    Owns: the running model call.
+    Ends: when cancelled; a call ends earlier when its scope is cancelled.
+    """
+
+    def __init__(
+        self,
+        mailbox: Mailbox[StartModelCall],
+        http: HttpClient,
+        limits: Limits,
+        record: Record | None = None,
+    ) -> None:
+        self._mailbox = mailbox
+        self._record = record
+        self._http = http
+        self._limits = limits
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serves until cancelled."""
+        with self._mailbox.open() as messages:
+            task_status.started()
+            async for message in messages:
+                # Awaited here and not in a child: a session makes one call at a time, and stops it
+                # by the scope that came with it.
+                await self._call(message)
+
+    async def _call(self, message: StartModelCall) -> None:
+        with message.outlet as outlet, message.scope:
+            watch = _Watch(self._limits)
+            error: StreamError | None = None
+            with watch.scope:
+                try:
+                    await self._speak(message.target, message.request, outlet, watch)
+                except CallboardError as fault:
+                    error = StreamError(
+                        error_type=fault.type, message=str(fault), retryable=fault.retryable
+                    )
+                except Exception:  # a bug of ours: the call fails, the session lives
+                    logger.exception("a model call crashed")
+                    error = StreamError(
+                        error_type="internal",
+                        message="The model call crashed; that is a bug, see the log.",
+                    )
+            if watch.scope.cancelled_caught and not watch.is_over:
+                error = watch.expired()
+            if error is not None:
+                await _send(outlet, watch.whole_answer() or [error])
+
+    async def _speak(
+        self, target: ModelTarget, request: ModelRequest, outlet: StreamOutlet, watch: _Watch
+    ) -> None:
+        if target.local is not None:
+            await _speak_locally(target.local, request, outlet, watch)
+        elif target.endpoint is not None:
+            await self._speak_http(target.endpoint, request, outlet, watch)
+
+    async def _speak_http(
+        self, endpoint: Endpoint, request: ModelRequest, outlet: StreamOutlet, watch: _Watch
+    ) -> None:
+        post = endpoint.dialect.build(request)
+        recording = self._record(endpoint, request, post) if self._record is not None else None
+        try:
+            await self._post(endpoint, post, outlet, watch, recording)
+        finally:
+            if recording is not None:
+                await recording.write()  # noqa: ASYNC102  bounded and shielded inside
+
+    async def _post(
+        self,
+        endpoint: Endpoint,
+        post: HttpRequest,
+        outlet: StreamOutlet,
+        watch: _Watch,
+        recording: Recording | None,
+    ) -> None:
+        dialect = endpoint.dialect
+        headers = dict(post.headers)
+        if endpoint.key is not None:
+            headers.update(dialect.auth_headers(endpoint.key.reveal()))
+        async with self._http.stream_post(
+            endpoint.base_url + post.path, headers, post.body
+        ) as body:
+            if recording is not None:
+                recording.begin(body.status, body.headers)
+            if body.status != 200:
+                content = await body.read_all(MAX_ERROR_BODY_BYTES)
+                if recording is not None:
+                    recording.add(content)
+                    await recording.write()
+                await _send(outlet, [dialect.read_error(body.status, body.headers, content)])
+                return
+            watch.decoder = dialect.decoder(post.tool_names)
+            await _listen(body, watch.decoder, outlet, watch, recording)
+
+
+async def _listen(
+    body: BodyStream,
+    decoder: Decoder,
+    outlet: StreamOutlet,
+    watch: _Watch,
+    recording: Recording | None,
+) -> None:
+    """Reads the answer to its end, and hands it up as it comes."""
+    while data := await body.read_some():
+        if recording is not None:
+            recording.add(data)
+        events = decoder.feed(data)
+        watch.note(progressed=bool(events))
+        if decoder.is_whole:
+            watch.settle()
+        if events:
+            is_end = isinstance(events[-1], Done | StreamError)
+            if is_end and recording is not None:
+                await recording.write()  # ahead of the turn's end, for who reads it then
+            # A deadline may lose this batch on its way up: then the answer is not whole.
+            watch.decoder = None
+            await watch.send(outlet, events)
+            watch.decoder = decoder
+            if is_end:
+                watch.is_over = True
+                await _drain(body)
+                return
+    if recording is not None:
+        await recording.write()
+    await watch.send(outlet, decoder.finish())
+
+
+class _Watch:
+    """The deadlines of one call; `note` is cheap enough for every network read.
+
+    Attributes:
+        is_over: The end of the answer was handed up; no deadline adds anything to it.
+        decoder: Of the answer, while it may hold a whole one that was not handed up.
+    """
+
+    _SLACK_SECONDS = 1.0
+    """The scope's deadline is moved at most once a second: moving it costs more than a read."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.is_over = False
+        self.decoder: Decoder | None = None
+        self._settled_by = math.inf
+        self._limits = limits
+        now = trio.current_time()
+        self._first = True
+        self._end = now + limits.model_call_seconds
+        self._idle_by = now + limits.first_byte_seconds
+        self._progress_by = now + max(limits.first_byte_seconds, limits.progress_seconds)
+        self.scope = trio.CancelScope(deadline=min(self._idle_by, self._end))
+
+    def note(self, *, progressed: bool) -> None:
+        """Something arrived; `progressed` when it held an event (a ping holds none)."""
+        now = trio.current_time()
+        self._first = False
+        self._idle_by = now + self._limits.idle_seconds
+        if progressed:
+            self._progress_by = now + self._limits.progress_seconds
+        exact = min(self._idle_by, self._progress_by, self._end, self._settled_by)
+        if not -self._SLACK_SECONDS < self.scope.deadline - exact <= self._SLACK_SECONDS:
+            self.scope.deadline = exact + self._SLACK_SECONDS
+
+    def settle(self) -> None:
+        """The answer is whole; only the end of its bytes is waited for, whatever still comes."""
+        if self._settled_by == math.inf:
+            self._settled_by = trio.current_time() + SETTLE_SECONDS
+            self.scope.deadline = min(self.scope.deadline, self._settled_by)
+
+    async def send(self, outlet: StreamOutlet, events: list[AnyStreamEvent]) -> None:
+        """Hands a batch up; that its reader pauses is not the model's silence."""
+        try:
+            outlet.send_nowait(events)
+        except (trio.WouldBlock, trio.BrokenResourceError, trio.ClosedResourceError):
+            self.scope.deadline = self._end
+            began = trio.current_time()
+            await _send(outlet, events)
+            self._settled_by += trio.current_time() - began
+            self.note(progressed=True)
+
+    def whole_answer(self) -> list[AnyStreamEvent]:
+        """The end of an answer that was whole before its connection broke or fell silent."""
+        events = self.decoder.finish() if self.decoder is not None else []
+        return events if events and isinstance(events[-1], Done) else []
+
+    def expired(self) -> StreamError:
+        """Which deadline it was, for a person."""
+        limits = self._limits
+        now = trio.current_time()
+        if now >= self._end:
+            text = f"The model was still speaking after {limits.model_call_seconds:g} s."
+        elif self._first:
+            text = f"The model said nothing for {limits.first_byte_seconds:g} s."
+        elif now >= self._progress_by:
+            text = f"The model only sent pings for {limits.progress_seconds:g} s."
+        else:
+            text = f"The model fell silent for {limits.idle_seconds:g} s."
+        return StreamError(
+            error_type="timeout",
+            message=f"{text} The call was stopped.",
+            retryable=True,
+            advice="Try again, or take another model.",
+        )
+
+
+async def _speak_locally(
+    model: LocalModel, request: ModelRequest, outlet: StreamOutlet, watch: _Watch
+) -> None:
+    enough = trio.CancelScope()
+
+    async def emit(events: list[AnyStreamEvent]) -> None:
+        watch.note(progressed=True)
+        await watch.send(outlet, events)
+        if events and isinstance(events[-1], Done | StreamError):
+            enough.deadline = trio.current_time() + SETTLE_SECONDS
+
+    try:
+        with enough:
+            await model.run(request, emit)
+        return
+    except CallboardError:
+        raise
+    except BaseException as crash:  # noqa: ASYNC103  the application's: its call fails, no more
+        raise_stop(crash)
+        logger.exception("the model in this process crashed")
+        error = StreamError(
+            error_type="provider", message=f"The model crashed: {type(crash).__name__}: {crash}"
+        )
+    await _send(outlet, [error])
+
+
+async def _send(outlet: StreamOutlet, events: list[AnyStreamEvent]) -> None:
+    """Hands a batch up: at once when there is room, which is the cheap and the usual case."""
+    try:
+        outlet.send_nowait(events)
+    except trio.WouldBlock:
+        await outlet.send(events)
+    except (trio.BrokenResourceError, trio.ClosedResourceError):
+        # Nobody listens any more; the scope's cancellation is on its way.
+        await trio.lowlevel.checkpoint()
+
+
+async def _drain(body: BodyStream) -> None:
+    with trio.move_on_after(DRAIN_SECONDS):
+        while await body.read_some():
+            pass

@@ -1,0 +1,1 @@
+"""actors/people: its contract stands here."""

@@ -1,0 +1,1 @@
+"""actors/permissions: its contract stands here."""

@@ -1,0 +1,292 @@
+"""What is on record of questions and grants, and the broker's way to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+import msgspec
+
+from ...config.policy.policy import PolicyBook
+from ...config.settings import Limits
+from ...runtime.definitions import Agent
+from ...runtime.errors import ConflictError, NotFoundError
+from ...runtime.events import ApprovalAnswered, DurableEvent, GrantRevoked
+from ...runtime.history import Call
+from ...runtime.identity import new_id, now_ms
+from ...runtime.kernel.mailbox import Mailbox
+from ...runtime.messages import (
+    AppendEvents,
+    AskPerson,
+    CallPlace,
+    DirectoryMessage,
+    JournalMessage,
+    PermissionQuestion,
+    SessionMarks,
+    WakeSession,
+)
+from ...runtime.redaction import redacting_logger
+from ...runtime.store.interface import ApprovalRow, GrantRow, SessionRow, StoreReader
+from ...runtime.store.tables.permissions import REFUSED
+from ..calls.marks import joined
+from ..calls.preparation import CallPreparation
+from ..people.channels import Channels, Served
+from ..people.lineage import Lineage
+from ..people.question import OpenQuestion
+
+logger = redacting_logger(__name__)
+
+MAX_FOLLOWERS = 1000
+"""Questions of one answer that ask the same: more than the calls that an answer may ask for."""
+MAX_LEFT = 10_000
+"""Questions of earlier processes that are taken up again; of more, the oldest wait on record."""
+
+
+class BrokerServices(msgspec.Struct, kw_only=True):
+    """What the broker works with; the times may be changed while it does.
+
+    Attributes:
+        store: Where questions and grants of earlier processes are found.
+        preparation: Validates what a person changed.
+        agents: By name, for answers to sessions that are not loaded.
+        policies: All rules.
+        channels: Where people are.
+        approval_seconds: When silence becomes a denial.
+        deferred_seconds: The same for a question that its turn does not wait for.
+        sessions: Where sessions are woken for late answers; `None` where none run.
+    """
+
+    store: StoreReader
+    preparation: CallPreparation
+    agents: Mapping[str, Agent]
+    policies: PolicyBook
+    channels: Channels
+    approval_seconds: float
+    deferred_seconds: float = Limits().deferred_seconds
+    sessions: Mailbox[DirectoryMessage] | None = None
+
+
+class ApprovalRecord:
+    """Reads the store, and writes through the journal, what questions and grants need."""
+
+    def __init__(self, journal: Mailbox[JournalMessage], services: BrokerServices) -> None:
+        self._journal = journal
+        self._services = services
+
+    def opened(
+        self, message: AskPerson, known: ApprovalRow | None, served: Served | None
+    ) -> OpenQuestion:
+        """A question that is asked from here on, for the first time or again; nothing is stored."""
+        is_deferred = known is None and message.defers
+        services = self._services
+        seconds = services.deferred_seconds if is_deferred else services.approval_seconds
+        expires_at_ms = now_ms() + int(seconds * 1000)
+        if known is not None:
+            # Its time went on while nobody asked; a clock that went back adds nothing to it.
+            seconds = max(0.0, min((known.expires_at_ms - now_ms()) / 1000, seconds))
+            expires_at_ms = known.expires_at_ms
+        return OpenQuestion(
+            known.approval_id if known is not None else new_id("approval"),
+            message.place,
+            message.call,
+            message.question,
+            reason=message.reason,
+            digest=message.digest,
+            policy_version=message.policy_version,
+            expires_at_ms=expires_at_ms,
+            patience_seconds=seconds,
+            marks=message.marks,
+            preview=message.preview,
+            asked_in=served.asked_in if served is not None else "",
+            origin=served.origin if served is not None else "",
+            is_deferred=is_deferred,
+        )
+
+    async def append(self, question: OpenQuestion, *events: DurableEvent) -> None:
+        """Stores events of the question's session; `ConflictError` when the store is against it."""
+        await self._store(question.place.session_id, *events)
+
+    async def tell_above(self, question: OpenQuestion) -> None:
+        """Stores, in the session whose people are asked, that one below it asks."""
+        await self._store(question.asked_in, question.asked_above())
+
+    async def refresh(self, question: OpenQuestion) -> None:
+        """Tells a question what its session has read by now."""
+        session = await self._services.store.session(question.place.session_id)
+        if session is not None:
+            read = SessionMarks(is_tainted=session.is_tainted, has_private=session.has_private)
+            question.marks = joined(question.marks, read)
+
+    async def row(self, question: OpenQuestion) -> ApprovalRow:
+        """The question as it is now."""
+        return await self._row(question.approval_id, question.place.session_id)
+
+    async def still_asked(
+        self, known: ApprovalRow | None, digest: str, *, is_granted: bool
+    ) -> ApprovalRow | None:
+        """A question of an earlier process, if it is about what would run now.
+
+        What is not is taken back: the tool, its policy or its place has changed, or the grant that
+        answered it holds no longer.
+        """
+        if known is None or known.state in {"void", "withdrawn"}:
+            return None
+        if known.state in REFUSED:
+            return known
+        by_grant = known.state == "allowed" and known.grant_id
+        if known.digest == digest and (is_granted or not by_grant):
+            return known
+        decision = {"waiting": "withdrawn", "allowed": "void"}.get(known.state)
+        if decision is not None:
+            event = ApprovalAnswered(
+                approval_id=known.approval_id,
+                call_id=known.call_id,
+                decision=decision,
+                answered_by="callboard",
+                reason="the tool, its policy or its place has changed since it was asked, or what "
+                "was remembered holds no longer",
+            )
+            await self._store(known.session_id, event)
+        return None
+
+    async def question(self, approval_id: str) -> OpenQuestion:
+        """A question that waits on record, in a session that is not loaded, with its followers.
+
+        Raises:
+            NotFoundError: There is none, or its session's agent is gone.
+            ConflictError: It does not wait.
+        """
+        row = await self._row(approval_id)
+        if row.state != "waiting":
+            raise ConflictError(f"the question {approval_id} is not open: it is {row.state}")
+        session = await self._services.store.session(row.session_id)
+        if session is None:
+            raise NotFoundError(f"the session of {approval_id} is gone")
+        place = await self._place(row, session)
+        question = self._opened(row, session, place)
+        others = await self._services.store.approvals(
+            session_id=row.session_id, state="waiting", limit=MAX_FOLLOWERS
+        )
+        question.followers += [
+            self._opened(other, session, place) for other in others if other.same_as == approval_id
+        ]
+        return question
+
+    async def deferred(self) -> list[tuple[OpenQuestion, str]]:
+        """Deferred questions of earlier processes that wait, the oldest first, each with its twin.
+
+        One whose session's agent is not configured is left on record.
+        """
+        found: list[tuple[OpenQuestion, str]] = []
+        rows = await self._services.store.approvals(state="waiting", limit=MAX_LEFT)
+        for row in reversed(rows):
+            session = await self._services.store.session(row.session_id)
+            if not row.is_deferred or session is None:
+                continue
+            try:
+                question = self._opened(row, session, await self._place(row, session))
+            except NotFoundError as error:
+                logger.warning("%s", error)
+            else:
+                left_ms = row.expires_at_ms - now_ms()
+                question.patience_seconds = max(
+                    0.0, min(left_ms / 1000, self._services.deferred_seconds)
+                )
+                found.append((question, row.same_as))
+        return found
+
+    async def wake(self, session_id: str | None = None) -> None:
+        """Has sessions begin the turns of the inputs that wait: this one, or all."""
+        if (sessions := self._services.sessions) is None:
+            return
+        for waking in await self._services.store.waking_sessions():
+            if session_id in {None, waking}:
+                await sessions.tell(WakeSession(session_id=waking))
+
+    async def grant(self, grant_id: str) -> GrantRow:
+        """A grant that can be revoked.
+
+        Raises:
+            NotFoundError: There is none.
+            ConflictError: It is revoked already.
+        """
+        rows = await self._services.store.grants(grant_id=grant_id, include_ended=True)
+        if not rows:
+            raise NotFoundError(f"there is no grant {grant_id}")
+        if rows[0].revoked_at_ms is not None:
+            raise ConflictError(f"the grant {grant_id} is revoked already")
+        return rows[0]
+
+    async def revoke(self, grant: GrantRow, revoked_by: str) -> None:
+        """Stores that it holds no longer; `ConflictError` when that is so already."""
+        event = GrantRevoked(grant_id=grant.grant_id, revoked_by=revoked_by)
+        await self._store(grant.session_id, event)
+
+    async def void_answers_of(self, grant: GrantRow) -> None:
+        """Takes back what it has allowed and has not started."""
+        for row in await self._services.store.approvals(state="allowed", limit=MAX_LEFT):
+            if row.grant_id == grant.grant_id:
+                event = ApprovalAnswered(
+                    approval_id=row.approval_id,
+                    call_id=row.call_id,
+                    decision="void",
+                    answered_by="callboard",
+                    reason="what was remembered was revoked",
+                )
+                with suppress(ConflictError):  # it has just started
+                    await self._store(row.session_id, event)
+
+    async def _row(self, approval_id: str, session_id: str | None = None) -> ApprovalRow:
+        rows = await self._services.store.approvals(approval_id=approval_id, session_id=session_id)
+        if not rows:
+            raise NotFoundError(f"there is no question {approval_id}")
+        return rows[0]
+
+    async def _store(self, session_id: str, *events: DurableEvent) -> None:
+        await self._journal.ask(AppendEvents(session_id=session_id, events=events))
+
+    async def _place(self, row: ApprovalRow, session: SessionRow) -> CallPlace:
+        """Where the call was made, with the tools and the parents that the session has."""
+        services = self._services
+        tree = Lineage(services.store, services.agents, services.channels)
+        try:
+            lineage = await tree.above(session.parent_id)
+            agent = await tree.agent_of(session, lineage)
+        except NotFoundError as error:
+            raise NotFoundError(
+                f"the session of {row.approval_id} has an agent that is not configured any more; "
+                f"configure it again to answer ({error})"
+            ) from error
+        return CallPlace(
+            session_id=row.session_id,
+            turn_id=row.turn_id,
+            agent=agent,
+            session_kind=session.kind,
+            workspace=session.workspace,
+            channel=services.channels.own(session.kind),
+            lineage=lineage,
+            task=session.title if session.parent_id else "",
+        )
+
+    def _opened(self, row: ApprovalRow, session: SessionRow, place: CallPlace) -> OpenQuestion:
+        question = PermissionQuestion(
+            call_id=row.call_id,
+            name=row.tool,
+            tier=row.tier,
+            arguments=row.arguments,
+            approval_reason=None,
+            definition=self._services.preparation.definition(row.tool),
+        )
+        return OpenQuestion(
+            row.approval_id,
+            place,
+            Call(row.call_id, row.tool, row.arguments),
+            question,
+            reason=row.reason,
+            digest=row.digest,
+            policy_version=row.policy_version,
+            expires_at_ms=row.expires_at_ms,
+            preview=row.preview,
+            is_deferred=row.is_deferred,
+            marks=SessionMarks(is_tainted=session.is_tainted, has_private=session.has_private),
+        )

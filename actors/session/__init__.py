@@ -1,0 +1,1 @@
+"""actors/session: its contract stands here."""

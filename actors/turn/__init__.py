@@ -1,0 +1,1 @@
+"""actors/turn: its contract stands here."""

@@ -1,0 +1,1 @@
+"""actors/upkeep: its contract stands here."""

@@ -1,0 +1,148 @@
+"""What keeps the store from growing for ever: `keep_idle_days`, `keep_deleted_days`, `max_store_mib`.
+
+Nothing is lost at once and in silence. What nobody used for long is deleted, and can be restored; what
+is deleted is purged when its time is over, or, the oldest first, when the store is full. When that is
+not enough, no session begins; those that there are go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import trio
+
+from ...config.sections import SessionSettings
+from ...runtime.errors import CallboardError, StoreLimitReached
+from ...runtime.identity import now_ms
+from ...runtime.redaction import redacting_logger
+from ...runtime.store.interface import Store
+from ...runtime.store.lists import SessionFilter
+from .keeping import DAY_MS, LOOK_SECONDS, MAX_BATCH, SessionKeeping
+
+logger = redacting_logger(__name__)
+
+MIB = 1024 * 1024
+WARNED_SHARE = 0.8
+"""Of the limit: what is left is weeks to act in, if it took months to get there."""
+STEP_SESSIONS = 16
+"""Purged between two looks at the size, so that hardly more goes than has to."""
+
+
+class SessionPruning:
+    """Does it for one runtime.
+
+    Attributes:
+        warning: What to say about the size, as of the last look; empty when there is room.
+
+    Args:
+        keeping: Deletes and purges.
+        store: Where the sessions are.
+        settings: As they are by now.
+    """
+
+    def __init__(
+        self, keeping: SessionKeeping, store: Store, settings: Callable[[], SessionSettings]
+    ) -> None:
+        self.warning = ""
+        self._keeping = keeping
+        self._store = store
+        self._settings = settings
+        self._pruning = trio.Lock()
+
+    async def serve(self) -> None:
+        """Looks once an hour, until cancelled."""
+        while True:
+            await self.look()
+            await trio.sleep(LOOK_SECONDS)
+
+    async def look(self) -> None:
+        """Does all that is due by now; what fails is logged, and due the next time."""
+        await self._keeping.purge_expired(self._settings().keep_deleted_days)
+        try:
+            await self._delete_idle(self._settings().keep_idle_days)
+            await self._make_room()
+        except CallboardError as error:
+            logger.error("the store can't be pruned: %s", error)
+
+    async def check(self) -> None:
+        """Raises `StoreLimitReached` when the store is full, with nothing deleted that could go."""
+        if not self._settings().max_store_mib or await self._make_room():
+            return
+        raise StoreLimitReached(self.warning)
+
+    # ── sessions that nobody uses ────────────────────────────────────────────────────────────────
+
+    async def _delete_idle(self, days: float) -> None:
+        if not days:
+            return
+        before = now_ms() - round(days * DAY_MS)
+        wanted = SessionFilter(until_ms=before, include_children=False, limit=MAX_BATCH)
+        place: int | None = None
+        while True:
+            page = await self._store.session_page(msgspec.structs.replace(wanted, before=place))
+            names = [row.session_id for row in page.sessions]
+            idle = [each for each in names if await self._is_idle(each, before)]
+            if idle:
+                deleted = await self._keeping.delete(idle)
+                logger.warning(
+                    "%d sessions without activity for %g days were deleted (keep_idle_days); "
+                    "`callboard session restore` takes that back, for %g days",
+                    *(len(deleted), days, self._settings().keep_deleted_days),
+                )
+            place = page.next_before
+            if place is None:
+                return
+
+    async def _is_idle(self, session_id: str, before_ms: int) -> bool:
+        """Whether nothing of the session, and of those below it, is recent, runs or waits."""
+        for each in await self._store.session_tree([session_id]):
+            row = await self._store.session(each)
+            if row is not None and (row.is_active or row.updated_at_ms >= before_ms):
+                return False
+            if await self._store.open_inputs(each):
+                return False
+            if await self._store.approvals(session_id=each, state="waiting", limit=1):
+                return False
+        return True
+
+    # ── the size ─────────────────────────────────────────────────────────────────────────────────
+
+    async def _make_room(self) -> bool:
+        """Whether the store is below its limit, if need be by a purge of what is deleted."""
+        async with self._pruning:
+            limit = self._settings().max_store_mib * MIB
+            used = (await self._store.size()).used_bytes if limit else 0
+            while limit and used >= limit and await self._purge_oldest():
+                used = (await self._store.size()).used_bytes
+            said = size_warning(used, limit)
+            if said and not self.warning:
+                logger.warning("%s", said)
+            self.warning = said
+            return not limit or used < limit
+
+    async def _purge_oldest(self) -> bool:
+        """Purges some of what was deleted first; whether there was any."""
+        purged = await self._keeping.purge_deleted(now_ms() + 1, STEP_SESSIONS)
+        if not purged:
+            return False
+        logger.warning(
+            "%d deleted sessions were purged before their time, as the store is full "
+            "(max_store_mib)",
+            purged,
+        )
+        return True
+
+
+def size_warning(used: int, limit: int) -> str:
+    """What to say of a store that holds so much; empty while there is room. In bytes; 0 is no limit."""
+    if not limit or used < limit * WARNED_SHARE:
+        return ""
+    held = f"The store holds {used / MIB:.1f} MiB of the {limit // MIB} that max_store_mib lets it"
+    way = (
+        "Delete sessions (callboard session delete), or raise max_store_mib of [sessions]; "
+        "`callboard compact` gives what they took back to the disk."
+    )
+    if used >= limit:
+        return f"{held}: no session begins. {way}"
+    return f"{held}. When it is full, deleted sessions are purged, and then none begins. {way}"

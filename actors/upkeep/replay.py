@@ -1,0 +1,424 @@
+"""A session run again from its record: no model is asked, no tool runs, nothing connects.
+
+What came to the session from outside is taken from the record, at its place: inputs, what models
+said, what became of calls. What the runtime makes of it is made anew, by the same `Turn`, `ModelCaller`
+and `Conversation` as when it ran, and compared with what it made then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import assert_never
+
+import msgspec
+import trio
+
+from ...config.prices import PriceTable
+from ...config.settings import Limits
+from ...providers.dialects import dialect_named
+from ...providers.provider import Endpoint, ModelTarget
+from ...runtime.definitions import Agent
+from ...runtime.errors import ConflictError, NotFoundError
+from ...runtime.events import (
+    CallProposed,
+    DurableEvent,
+    InputAccepted,
+    LiveEvent,
+    MessageCompleted,
+    SessionBudgetSet,
+    SessionCreated,
+    Stored,
+    TurnEnded,
+    TurnStarted,
+)
+from ...runtime.history import Call, Opaque, Part, Refusal, Text, Thinking
+from ...runtime.kernel.mailbox import Mailbox
+from ...runtime.messages import Ancestor, DispatcherMessage, RunCalls
+from ...runtime.store.interface import OpenTurn
+from ...runtime.store.memory_store import open_memory_store
+from ...runtime.stream import (
+    AnyStreamEvent,
+    Done,
+    OpaquePart,
+    RefusalDelta,
+    StopReason,
+    StreamError,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from ..budget.budgets import BudgetBook
+from ..conversation.conversation import Conversation
+from ..model.choice import ModelChoice
+from ..model.provider_health import ProviderHealth
+from ..model.stream import MAILBOX_CAPACITY, StartModelCall, StreamOutlet
+from ..turn.model_caller import ModelCaller
+from ..turn.turn import Turn
+from .replay_reader import Essence, Tape, essence, in_words
+
+
+def target_of(provider: str, model: str, dialect: str) -> ModelTarget:
+    """The model that an answer is recorded of; it is nowhere, and can't be asked."""
+    name, _, place = dialect.partition("@")
+    try:
+        spoken = dialect_named(name)
+    except NotFoundError:  # a model in the process
+        return ModelTarget(provider=provider, model=model)
+    endpoint = Endpoint(name=provider, dialect=spoken, base_url=f"http://{place}")
+    return ModelTarget(provider=provider, model=model, endpoint=endpoint)
+
+
+def whole_answer(said: MessageCompleted) -> list[AnyStreamEvent]:
+    """All that the model said, with its end."""
+    usage = [said.usage] if said.usage is not None else []
+    return [*pieces(said), *usage, Done(_stop(said.stop_reason))]
+
+
+def pieces(said: MessageCompleted) -> list[AnyStreamEvent]:
+    """What the model said, without an end."""
+    return [each for index, part in enumerate(said.parts) for each in _said(index, part)]
+
+
+def _said(index: int, part: Part) -> Iterator[AnyStreamEvent]:
+    match part:
+        case Text(text):
+            yield TextDelta(text)
+        case Refusal(text):
+            yield RefusalDelta(text)
+        case Thinking(text, signature):
+            if text:
+                yield ThinkingDelta(text)
+            if signature is not None:
+                yield ThinkingEnd(signature)
+        case Opaque(dialect, kind, data):
+            yield OpaquePart(dialect, kind, data)
+        case Call(call_id, name, arguments):
+            yield ToolCallStart(index, call_id, name)
+            yield ToolCallDelta(index, arguments)
+            yield ToolCallEnd(index)
+        case _:
+            assert_never(part)
+
+
+def _stop(reason: str) -> StopReason:
+    try:
+        return StopReason(reason)
+    except ValueError:  # a later callboard's
+        return StopReason.END
+
+
+Show = Callable[[DurableEvent | LiveEvent, int | None, int], None]
+"""Hears what happens: the event, its `seq` when it would be on record, and when it was stored."""
+
+STOPPED = ("cancelled", "budget")
+"""Outcomes of turns that somebody, or a budget, broke off: they are broken off at the same place."""
+
+
+_NOTHING_FURTHER = StreamError(
+    error_type="provider", message="The record has no further answer in this turn."
+)
+
+
+class Replayed(msgspec.Struct, frozen=True, kw_only=True):
+    """What came out.
+
+    Attributes:
+        session_id: Of the record.
+        turns, answers, calls: How many were run again, up to the first difference.
+        difference: Where it first differs from the record; empty when it is the same.
+    """
+
+    session_id: str
+    turns: int
+    answers: int
+    calls: int
+    difference: str = ""
+
+    @property
+    def is_same(self) -> bool:
+        """Whether all came out as it is on record."""
+        return not self.difference
+
+
+class Replay:
+    """Runs one session again; the host of its turns.
+
+    Args:
+        session_id: Of the record.
+        tape: The record.
+        limits: Those of the runtime.
+        show: Hears what happens.
+    """
+
+    def __init__(self, session_id: str, tape: Tape, limits: Limits, show: Show) -> None:
+        self.session_id = session_id
+        self.conversation = Conversation()
+        self.lineage: tuple[Ancestor, ...] = ()
+        self._tape = tape
+        self._limits = limits
+        self._show = show
+        self._store = open_memory_store()
+        self._budgets = BudgetBook(self._store, PriceTable(), {})
+        self._models: Mailbox[StartModelCall] = Mailbox("recorded answers", MAILBOX_CAPACITY)
+        self._calls: Mailbox[DispatcherMessage] = Mailbox("recorded results", MAILBOX_CAPACITY)
+        self._choice = ModelChoice(ModelTarget(provider="", model=""), (), ProviderHealth())
+        self._turn: Turn | None = None
+        self._heard = trio.Event()
+        self._turn_ids: dict[str, str] = {}
+        self._came: list[Essence] = []
+        self._recorded: list[Essence] = []
+        self._turns, self._answer_count, self._call_count = 0, 0, 0
+        self._at_ms = 0
+
+    async def run(self) -> Replayed:
+        """Runs it to its end, or to the first turn that comes out otherwise.
+
+        Raises:
+            ConflictError: A turn has no end on record: it runs, waits, or was cut with its process.
+        """
+        difference = ""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._serve_answers, name="recorded answers")
+                nursery.start_soon(self._serve_results, name="recorded results")
+                unended = await self._wind_through()
+                nursery.cancel_scope.cancel(reason="the replay is over")
+            if unended:
+                raise ConflictError(
+                    f"{unended} of {self.session_id} has no end on record: it runs, waits for "
+                    "somebody, or was cut off with its process. What came before it is the same; "
+                    "come back when it has ended (`callboard run --continue` ends what was left)."
+                )
+            difference = self._difference()
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._store.aclose()
+        return Replayed(
+            session_id=self.session_id,
+            turns=self._turns,
+            answers=self._answer_count,
+            calls=self._call_count,
+            difference=difference,
+        )
+
+    async def _wind_through(self) -> str:
+        """Runs turn after turn; gives the one without an end, if there is one."""
+        while (stored := await self._tape.look()) is not None:
+            if not isinstance(stored.event, TurnStarted):
+                self._take_over()
+                continue
+            if not await self._run_turn(stored.event):
+                return stored.event.turn_id
+            if self._difference():
+                break
+        return ""
+
+    # ── a turn ───────────────────────────────────────────────────────────────────────────────────
+
+    async def _run_turn(self, started: TurnStarted) -> bool:
+        """Runs a turn; says whether it has an end on record, without which it is not begun."""
+        if await self._tape.end_of_turn() is None:
+            return False
+        self._came, self._recorded = [], []
+        self._tape.take()
+        target = target_of(started.provider, started.model, started.provider)
+        self._choice = ModelChoice(target, (), ProviderHealth())
+        turn = self._turn = self._new_turn(next(iter(started.input_ids), ""))
+        self._turn_ids[started.turn_id] = turn.turn_id
+        self._turns += 1
+        self._add(msgspec.structs.replace(turn.started(), input_ids=started.input_ids))
+        await turn.run()
+        self._turn = None
+        await self._pass_turn()
+        return True
+
+    def _new_turn(self, input_id: str) -> Turn:
+        return Turn(
+            self,
+            input_id,
+            agent=Agent(name=self.conversation.agent or "general"),
+            caller=lambda turn_id, budget: ModelCaller(
+                self,
+                turn_id,
+                choice=self._choice,
+                mailbox=self._models,
+                pacer=None,
+                limits=self._limits,
+                health=ProviderHealth(),
+                budget=budget,
+            ),
+            budgets=self._budgets,
+            tools=(),
+            skills=None,
+            channel=None,
+            end_children=_nobody_below,
+            dispatcher=self._calls,
+            limits=self._limits,
+        )
+
+    async def _pass_turn(self) -> None:
+        """What the record has of the turn, its end with it, is behind us."""
+        while (stored := await self._tape.look()) is not None:
+            if not hasattr(stored.event, "turn_id"):
+                self._take_over()  # others said it meanwhile: an input, a title
+                continue
+            self._note(self._tape.take().event, self._recorded)
+            if isinstance(stored.event, TurnEnded):
+                return
+
+    def _difference(self) -> str:
+        for came, recorded in zip(self._came, self._recorded, strict=False):
+            if came != recorded:
+                return f"turn {self._turns}: {in_words(recorded)} is on record, and {in_words(came)} came"
+        if len(self._came) == len(self._recorded):
+            return ""
+        more, fewer = sorted((self._came, self._recorded), key=len, reverse=True)
+        where = (
+            "came, and is not on record" if more is self._came else "is on record, and did not come"
+        )
+        return f"turn {self._turns}: {in_words(more[len(fewer)])} {where}"
+
+    # ── what a turn needs of its session ─────────────────────────────────────────────────────────
+
+    async def append(self, *events: DurableEvent) -> None:
+        """Folds events that the turn has made; they are stored nowhere."""
+        await trio.lowlevel.checkpoint()
+        for event in events:
+            self._add(event)
+
+    async def append_end(self, *events: DurableEvent) -> None:
+        """As `append`."""
+        await self.append(*events)
+
+    async def left_open(self) -> OpenTurn | None:
+        """Nothing is left open here."""
+        await trio.lowlevel.checkpoint()
+        return None
+
+    async def deliver_steering(self, turn_id: str) -> None:
+        """What the record has ahead of the next answer comes now, and breaks the turn off if it did."""
+        stored = await self._wind()
+        match stored.event if stored is not None else None:
+            case MessageCompleted() as said:
+                self._choice.target = target_of(said.provider, said.model, said.dialect)
+            case TurnEnded() as ended if ended.outcome in STOPPED:
+                self._break_off(ended)
+
+    def fold_committed(self) -> None:
+        """All is folded at once."""
+
+    def publish(self, update: LiveEvent) -> None:
+        """Tells who listens."""
+        self._show(update, None, 0)
+        self._heard.set()
+
+    def _break_off(self, ended: TurnEnded) -> None:
+        """Breaks the turn off, as somebody or a budget did."""
+        assert self._turn is not None
+        # A turn that is cancelled without a reason is one whose budget was over.
+        self._turn.cancel("" if ended.outcome == "budget" else ended.message or "it was cancelled")
+
+    # ── the record in the place of models and tools ──────────────────────────────────────────────
+
+    async def _serve_answers(self) -> None:
+        with self._models.open() as asked:
+            async for call in asked:
+                with call.outlet as outlet, call.scope:
+                    await self._speak(outlet)
+
+    async def _speak(self, outlet: StreamOutlet) -> None:
+        stored = await self._tape.look()
+        match stored.event if stored is not None else None:
+            case MessageCompleted(incomplete=True) as said:
+                await self._speak_in_part(said, outlet)
+            case MessageCompleted() as said:
+                await outlet.send(whole_answer(said))
+            case TurnEnded(outcome="failed") as ended:
+                await outlet.send([StreamError(error_type=ended.error_type, message=ended.message)])
+            case _:
+                await outlet.send([_NOTHING_FURTHER])
+
+    async def _speak_in_part(self, said: MessageCompleted, outlet: StreamOutlet) -> None:
+        self._heard = trio.Event()
+        await outlet.send(pieces(said))
+        await self._heard.wait()  # what was said comes before the end
+        ended = await self._tape.end_of_turn()
+        if ended is None or ended.outcome not in STOPPED:
+            await outlet.send([_NOTHING_FURTHER])
+            return
+        self._break_off(ended)
+        await trio.sleep_forever()
+
+    async def _serve_results(self) -> None:
+        with self._calls.open() as asked:
+            async for request in asked:
+                with request.outlet, request.scope:
+                    await self._finish(request)
+
+    async def _finish(self, request: RunCalls) -> None:
+        """What became of the calls, if they are those on record."""
+        for event in request.preamble:
+            self._add(event)
+        if await self._pass_answer() == [call.call_id for call in request.calls]:
+            await self._wind()
+
+    async def _pass_answer(self) -> list[str]:
+        """The answer on record, and its calls, are behind us; gives those."""
+        call_ids: list[str] = []
+        wanted: type[MessageCompleted | CallProposed] = MessageCompleted
+        while (stored := await self._tape.look()) is not None and isinstance(stored.event, wanted):
+            self._note(self._tape.take().event, self._recorded)
+            wanted = CallProposed
+            if isinstance(stored.event, CallProposed):
+                call_ids.append(stored.event.call_id)
+        return call_ids
+
+    async def _wind(self) -> Stored | None:
+        """Takes over what stands ahead of the next answer, or of the end of the turn; gives that."""
+        while (stored := await self._tape.look()) is not None:
+            if isinstance(stored.event, MessageCompleted | TurnEnded | TurnStarted):
+                break
+            self._take_over()
+        return stored
+
+    def _take_over(self) -> None:
+        stored = self._tape.take()
+        self._at_ms = stored.at_ms
+        self._note(stored.event, self._recorded)
+        if (event := self._as_here(stored.event)) is not None:
+            self._add(event)
+
+    def _as_here(self, event: DurableEvent) -> DurableEvent | None:
+        """The event of the turn that runs here; without budgets, which the record's ends follow."""
+        replace = msgspec.structs.replace
+        if isinstance(event, SessionBudgetSet):
+            return None
+        if isinstance(event, SessionCreated | InputAccepted):
+            return replace(event, budget=None)
+        turn_id = getattr(event, "turn_id", None)
+        return (
+            event
+            if turn_id is None
+            else replace(event, turn_id=self._turn_ids.get(turn_id, turn_id))
+        )
+
+    def _add(self, event: DurableEvent) -> None:
+        seq = self.conversation.head_seq + 1
+        self.conversation.fold(Stored(self.session_id, seq, self._at_ms, event))
+        self._answer_count += isinstance(event, MessageCompleted)
+        self._call_count += isinstance(event, CallProposed)
+        self._note(event, self._came)
+        self._show(event, seq, self._at_ms)
+
+    @staticmethod
+    def _note(event: DurableEvent, where: list[Essence]) -> None:
+        if (kept := essence(event)) is not None:
+            where.append(kept)
+
+
+async def _nobody_below(turn_id: str, why: str) -> None:
+    """Sessions that the turn gave tasks to are on record, and do not run here."""
+    await trio.lowlevel.checkpoint()

@@ -1,0 +1,125 @@
+"""Sessions from a file, as this store takes them: under ids of their own, closed, and marked as foreign.
+
+Whoever wrote the file may have written anything. So nothing in it acts here: what was open is closed,
+grants, memories and marks of files are left out, times lie in the past, and each session counts as
+having read what strangers wrote.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...runtime.backup.session_file import NOT_IMPORTED
+from ...runtime.definitions import CallStatus
+from ...runtime.errors import InternalError, ValidationError
+from ...runtime.events import (
+    CallFinished,
+    DurableEvent,
+    InputAccepted,
+    InputCancelled,
+    SessionCreated,
+    SessionDeleted,
+    SessionTainted,
+    Stored,
+    TurnEnded,
+    TurnSetAside,
+)
+from ...runtime.history import LOST
+from ...runtime.identity import new_id
+from ...runtime.turn_options import check_fallbacks
+from ..conversation.conversation import CONTRADICTIONS, Conversation
+
+IMPORTED = "the session was imported from a file"
+"""Why what was open in it has ended."""
+
+
+def imported_events(sessions: dict[str, list[Stored]], workspace: str, now_ms: int) -> list[Stored]:
+    """All events of the new sessions, the one that was asked for first, in their order.
+
+    Args:
+        sessions: As `read_sessions` gives them.
+        workspace: The folder that all of them work in here.
+        now_ms: The present time, which no event is behind.
+
+    Raises:
+        ValidationError: The record of a session contradicts itself.
+    """
+    names = {session_id: new_id("session") for session_id in sessions}
+    events: list[Stored] = []
+    for session_id, stored in sessions.items():
+        events += _imported(names, session_id, stored, workspace, now_ms)
+    return events
+
+
+def _imported(
+    names: dict[str, str], session_id: str, stored: list[Stored], workspace: str, now_ms: int
+) -> list[Stored]:
+    kept = [
+        msgspec.structs.replace(
+            each,
+            session_id=names[session_id],
+            at_ms=min(max(each.at_ms, 0), now_ms),
+            event=_own(each.event, names, workspace),
+        )
+        for each in stored
+        if not isinstance(each.event, (*NOT_IMPORTED, SessionDeleted))
+    ]
+    conversation = Conversation()
+    number = 0
+    try:
+        for number, each in enumerate(kept, 1):
+            conversation.fold(msgspec.structs.replace(each, seq=number))
+    except CONTRADICTIONS as error:
+        raise ValidationError(
+            f"The record of {session_id} contradicts itself at event {number}. Nothing was imported."
+        ) from error
+    closing = [Stored(names[session_id], 0, now_ms, event) for event in _closing(conversation)]
+    return [*kept, *closing]
+
+
+def _own(event: DurableEvent, names: dict[str, str], workspace: str) -> DurableEvent:
+    """The event without what has a meaning beyond its session."""
+    replace = msgspec.structs.replace
+    if isinstance(event, SessionCreated):
+        parent_id = names.get(event.parent_id or "")
+        return replace(
+            event, workspace=workspace, parent_id=parent_id, is_detached=False, request=None
+        )
+    if isinstance(event, InputAccepted):
+        if event.options is not None:
+            check_fallbacks(event.options.fallbacks or ())
+        return replace(event, child_id="", request=None, widens="")
+    if isinstance(event, TurnSetAside):
+        return replace(event, request=None)
+    return event
+
+
+def _closing(conversation: Conversation) -> list[DurableEvent]:
+    """What ends all that is open."""
+    turn_id = conversation.turn_id
+    calls = [*conversation.open_calls.values(), *conversation.deferred.calls.values()]
+    events: list[DurableEvent] = [
+        CallFinished(
+            turn_id=call.turn_id,
+            call_id=call.call_id,
+            name=call.name,
+            status=CallStatus.INTERRUPTED,
+            result=LOST,
+            display=f"interrupted: {IMPORTED}",
+            duration_ms=0,
+        )
+        for call in {each.call_id: each for each in calls}.values()
+    ]
+    if turn_id is not None:
+        ended = TurnEnded(
+            turn_id=turn_id,
+            outcome="failed",
+            error_type=InternalError.type,
+            message=f"Not finished: {IMPORTED}.",
+        )
+        events.append(ended)
+    waiting = conversation.waiting_inputs
+    events += [InputCancelled(input_id=input_id, reason=IMPORTED) for input_id in waiting]
+    # Always, and last: whoever imports a session uses it now, however long ago it was spoken in.
+    events.append(SessionTainted(source="import"))
+    return events

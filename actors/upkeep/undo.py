@@ -1,0 +1,194 @@
+"""Undoing: what calls changed in files is taken back, because a person said so.
+
+No tool and no model reaches this. It takes the key of the whole workspace, so that no call works
+there meanwhile, and nothing of a session is undone while a turn of it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+
+from ...runtime.changes.undo_report import ChangedCall, UndoReport
+from ...runtime.changes.version_log import VersionStore
+from ...runtime.definitions import Resource
+from ...runtime.errors import CallboardError, ConflictError, NotFoundError
+from ...runtime.events import ChangesUndone, DurableEvent, FilesMarked
+from ...runtime.identity import new_id
+from ...runtime.kernel.locks import WorkspaceLocks
+from ...runtime.kernel.mailbox import Mailbox
+from ...runtime.messages import AppendEvents, JournalMessage
+from ...runtime.redaction import redacting_logger
+from ...runtime.store.interface import SessionRow, StoreReader
+from ...runtime.taint.marked_files import MarkedFiles
+from ...runtime.taint.tracked_files import FileWatch
+from ...tools.processes.threads import run_read, run_write
+from .program_changes import program_changes
+
+if TYPE_CHECKING:  # imported where something is undone: few programs do
+    from ...tools.undo.plan import UndoPlan
+    from ...tools.undo.undo import Undo
+
+MAX_TOLD = 5
+"""Paths that stand in the way, in a message; a dry run names them all."""
+
+logger = redacting_logger(__name__)
+
+
+class Undoing:
+    """Takes changes back.
+
+    Args:
+        journal: Where that is put on record.
+        store: Where sessions are looked up.
+        versions: What files were before.
+        forbidden: Folders that no workspace may hold.
+        locks: The keys of the workspaces, shared with calls.
+        marked_files: What tainted sessions wrote.
+        running: The programs that run in the background of a session, in words.
+    """
+
+    def __init__(
+        self,
+        journal: Mailbox[JournalMessage],
+        store: StoreReader,
+        versions: VersionStore,
+        forbidden: Sequence[Path],
+        *,
+        locks: WorkspaceLocks,
+        marked_files: MarkedFiles,
+        running: Callable[[str], tuple[str, ...]] = lambda session_id: (),
+    ) -> None:
+        self._journal = journal
+        self._store = store
+        self._versions = versions
+        self._forbidden = tuple(forbidden)
+        self._locks = locks
+        self._marked_files = marked_files
+        self._running = running
+
+    async def changes(self, session_id: str) -> list[ChangedCall]:
+        """What is on record of a session's changes."""
+        from ...tools.undo.undo import changed_calls
+
+        await self._session(session_id)
+        return changed_calls(await run_read(self._versions.changes, session_id))
+
+    async def undo(
+        self,
+        session_id: str,
+        call_id: str | None,
+        *,
+        force: bool = False,
+        dry_run: bool = False,
+        undone_by: str,
+    ) -> UndoReport:
+        """See `Session.undo`."""
+        from ...tools.undo.undo import Undo
+
+        row = await self._session(session_id)
+        await self._check_idle(session_id)
+        watch = FileWatch(self._marked_files, row.workspace)
+        undo = Undo(row.workspace, self._forbidden, self._versions.log(session_id), session_id)
+        if dry_run:
+            known = await run_read(self._versions.changes, session_id)
+            programs = await program_changes(self._store, session_id, call_id, known)
+            plan = await run_read(undo.planned, known, call_id, force, programs)
+            return undo.report(plan, "", programs, self._running(session_id))
+        async with self._whole_workspace(row.workspace):
+            await self._check_idle(session_id)
+            known = await run_read(self._versions.changes, session_id)
+            programs = await program_changes(self._store, session_id, call_id, known)
+            plan = await run_read(undo.planned, known, call_id, force, programs)
+            undo_id = new_id("undo")
+            report = undo.report(plan, undo_id, programs, self._running(session_id))
+            if report.left and not force:
+                raise _in_the_way(report.left, any(each.is_forceable for each in plan.problems))
+            event = _undone(report, undone_by, is_forced=force)
+            try:
+                await self._run(undo, plan, event, watch)
+            except ConflictError as error:
+                raise _while_running(error, report.running) from error
+            return report
+
+    async def _run(
+        self, undo: Undo, plan: UndoPlan, event: ChangesUndone, watch: FileWatch
+    ) -> None:
+        events: list[DurableEvent] = []
+        try:
+            await run_write(undo.run, plan, event.undo_id, watch)
+            events.append(event)
+        finally:
+            # Cancelled or broken off, what was put back is there: so is its mark.
+            marked, cleared = watch.end()
+            if marked or cleared:
+                events.insert(0, FilesMarked(call_id=event.undo_id, marked=marked, cleared=cleared))
+            with trio.CancelScope(shield=True):
+                await self._append(undo.session_id, events)  # noqa: ASYNC102  the journal answers
+
+    async def _append(self, session_id: str, events: list[DurableEvent]) -> None:
+        if not events:
+            return
+        try:
+            await self._journal.ask(AppendEvents(session_id=session_id, events=tuple(events)))
+        except CallboardError as error:
+            logger.error("an undoing of %s is not in its journal: %s", session_id, error)
+            raise
+
+    async def _session(self, session_id: str) -> SessionRow:
+        row = await self._store.session(session_id)
+        if row is None:
+            raise NotFoundError(f"there is no session {session_id}")
+        return row
+
+    async def _check_idle(self, session_id: str) -> None:
+        for turn in await self._store.open_turns():
+            if turn.session_id == session_id and not turn.is_suspended:
+                raise ConflictError(
+                    "A turn of this session runs, and may change the same files: wait for its end, "
+                    "or cancel it. Nothing was undone."
+                )
+
+    @asynccontextmanager
+    async def _whole_workspace(self, workspace: str) -> AsyncGenerator[None]:
+        locks = self._locks.of(workspace)
+        claim = locks.enqueue((Resource(""),))
+        try:
+            await locks.wait(claim)
+            yield
+        finally:
+            locks.release(claim)
+
+
+def _undone(report: UndoReport, undone_by: str, *, is_forced: bool) -> ChangesUndone:
+    return ChangesUndone(
+        undo_id=report.undo_id,
+        call_ids=report.call_ids,
+        paths=len(report.lines),
+        left=len(report.left),
+        undone_by=undone_by,
+        is_forced=is_forced,
+    )
+
+
+def _while_running(error: ConflictError, running: tuple[str, ...]) -> ConflictError:
+    """Who may have changed what an undoing stopped at, if it was a program of the session."""
+    if not running:
+        return error
+    return ConflictError(f"{error} Still running: {'; '.join(running[:MAX_TOLD])}. End that first.")
+
+
+def _in_the_way(left: tuple[str, ...], is_forceable: bool) -> ConflictError:
+    more = f"; and {len(left) - MAX_TOLD} more" if len(left) > MAX_TOLD else ""
+    what = "; ".join(left[:MAX_TOLD]) + more
+    how = (
+        "With force (--force) it is put back all the same, and what is there now is kept, so that "
+        "this can be undone too."
+        if is_forceable
+        else "With force (--force) the rest is undone."
+    )
+    return ConflictError(f"Nothing was undone: {what}. {how}")

@@ -1,0 +1,1 @@
+"""cli/approvals: its contract stands here."""

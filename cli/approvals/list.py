@@ -1,0 +1,231 @@
+"""`callboard approvals` and `callboard grants`: what is on record of them. They take no lock."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import trio
+
+from ...actors.permissions.grants import is_suspended
+from ...runtime.errors import NotFoundError, ValidationError
+from ...runtime.identity import now_ms
+from ...runtime.messages import SessionMarks
+from ...runtime.store.interface import ApprovalRow, GrantRow, SessionRow, StoreReader
+from ...runtime.store.tables.permissions import LASTING_SCOPES
+from ..exit_codes import ANSWERED
+from ..record_names import ambiguous, find_approval, find_session
+from ..show.question_text import argument_lines, change_lines, coverage, preview_lines
+from ..show.sessions import open_record, with_those_below
+from ..terminal.complaint import complain
+from ..terminal.escaping import exact, safe_line, shortened
+from ..terminal.folding import columns_of, folded
+from ..terminal.json_lines import json_line
+
+MAX_LISTED = 1000
+"""Questions in a list, the latest first: more than a person goes through."""
+MAX_ARGUMENT_CHARS = 60
+"""Of the arguments in a list; the whole is shown with the question's id."""
+
+TAINTED = SessionMarks(is_tainted=True)
+"""Of a session that has read untrusted content."""
+
+_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+
+
+def show_approvals(data: Path, name: str | None, *, everything: bool, json: bool) -> int:
+    """Lists questions, of a session or of all; or prints the one that `name` means.
+
+    Raises:
+        NotFoundError: `name` means neither a question nor a session.
+        ValidationError: It means several.
+    """
+    return trio.run(_show_approvals, data, name, everything, json)
+
+
+def show_grants(data: Path, *, everything: bool, json: bool) -> int:
+    """Lists the remembered answers that hold, or all."""
+    return trio.run(_show_grants, data, everything, json)
+
+
+async def _show_approvals(data: Path, name: str | None, everything: bool, json: bool) -> int:
+    try:
+        async with open_record(data) as reader:
+            session, question = await _meant(reader, name)
+            if question is not None:
+                shown = folded(described(question), columns_of(1))
+                sys.stdout.write(json_line(question) if json else shown)
+                return ANSWERED
+            rows = await _rows(reader, session, None if everything else "waiting")
+    except NotFoundError as nothing:
+        if name is not None:
+            raise
+        complain(str(nothing))
+        return ANSWERED
+    for row in rows[:MAX_LISTED]:
+        sys.stdout.write(json_line(row) if json else _line(row))
+    if len(rows) > MAX_LISTED:
+        complain(f"There are more: these are the latest {MAX_LISTED}.")
+    if not rows:
+        complain("No question is on record." if everything else "No question waits.")
+    return ANSWERED
+
+
+async def _rows(
+    reader: StoreReader, session: SessionRow | None, state: str | None
+) -> list[ApprovalRow]:
+    """The questions of a session and of those below it, or of all; the latest first."""
+    if session is None:
+        return await reader.approvals(state=state, limit=MAX_LISTED + 1)
+    rows: list[ApprovalRow] = []
+    for each in await with_those_below(reader, session.session_id):
+        rows += await reader.approvals(session_id=each, state=state, limit=MAX_LISTED + 1)
+        rows.sort(key=lambda row: row.asked_at_ms, reverse=True)
+        del rows[MAX_LISTED + 1 :]
+    return rows
+
+
+async def _show_grants(data: Path, everything: bool, json: bool) -> int:
+    rows: list[GrantRow] = []
+    suspended: set[str] = set()
+    try:
+        async with open_record(data) as reader:
+            rows = await reader.grants(include_ended=everything)
+            suspended = await _suspended(reader, rows)
+    except NotFoundError as nothing:
+        complain(str(nothing))
+        return ANSWERED
+    for row in rows:
+        note = "  (suspended: the session has read untrusted content)"
+        line = grant_line(row, note if row.grant_id in suspended else "")
+        sys.stdout.write(json_line(row) if json else line)
+    if not json and any(is_suspended(row, TAINTED) and _is_lasting(row) for row in rows):
+        complain(
+            "What is allowed for an agent or always is suspended in sessions that have read "
+            "untrusted content."
+        )
+    if not rows:
+        complain("No answer is on record as remembered." if everything else "Nothing is granted.")
+    return ANSWERED
+
+
+async def _suspended(reader: StoreReader, rows: list[GrantRow]) -> set[str]:
+    """Those that do not hold in the one session that they are about."""
+    found: set[str] = set()
+    for row in rows:
+        if row.revoked_at_ms is None and not _is_lasting(row) and is_suspended(row, TAINTED):
+            session = await reader.session(row.session_id)
+            if session is not None and session.is_tainted:
+                found.add(row.grant_id)
+    return found
+
+
+def _is_lasting(row: GrantRow) -> bool:
+    return row.scope in LASTING_SCOPES and row.revoked_at_ms is None
+
+
+async def _meant(
+    reader: StoreReader, name: str | None
+) -> tuple[SessionRow | None, ApprovalRow | None]:
+    """The session or the question that a name on the command line means."""
+    if name is None:
+        return None, None
+    if name == "last" or name.startswith("session_"):
+        return await find_session(reader, name), None
+    if name.startswith("approval_"):
+        return None, await find_approval(reader, name)
+    try:
+        question = await find_approval(reader, name)
+    except NotFoundError:
+        try:
+            return await find_session(reader, name), None
+        except NotFoundError:
+            raise NotFoundError(
+                f"There is no question and no session {name!r}; `callboard approvals --all` and "
+                "`callboard sessions` list them."
+            ) from None
+    try:
+        session = await find_session(reader, name)
+    except (NotFoundError, ValidationError):
+        return None, question
+    raise ambiguous(name, [question.approval_id, session.session_id], "things")
+
+
+def described(row: ApprovalRow) -> str:
+    """One question with all that there is to it: every argument, the preview, the answer."""
+    lines = [
+        f"{row.approval_id}: {state_of(row)}",
+        f"  tool: {safe_line(row.tool)} (tier: {row.tier})",
+        f"  reason: {safe_line(row.reason)}",
+        f"  asked: {span(now_ms() - row.asked_at_ms)} ago in {row.session_id}",
+        *argument_lines(row.arguments),
+        *preview_lines(row.preview),
+    ]
+    if row.same_as:
+        lines.append(f"  asks the same as {row.same_as}, whose answer is this one's too")
+    if row.answered_at_ms is not None:
+        lines += _answer_lines(row)
+    return "\n".join(lines) + "\n"
+
+
+def _answer_lines(row: ApprovalRow) -> Iterator[str]:
+    said = f": {safe_line(row.answer_reason)}" if row.answer_reason else ""
+    when = span(now_ms() - (row.answered_at_ms or 0))
+    yield f"  answer: {row.decision} by {safe_line(row.answered_by)}, {when} ago{said}"
+    if row.remember:
+        yield f"  remembered for: {row.remember}"
+    if row.final_arguments is not None:
+        yield "  with other arguments:"
+        yield from change_lines(row.arguments, row.final_arguments)
+
+
+def state_of(row: ApprovalRow) -> str:
+    """The state in words: of one that waits, how long it still does."""
+    if row.state != "waiting":
+        return row.state
+    if not row.expires_at_ms:
+        return "waiting"
+    left = row.expires_at_ms - now_ms()
+    return f"waiting, {span(left)} left" if left > 0 else "expired"
+
+
+def _line(row: ApprovalRow) -> str:
+    arguments = shortened(exact(row.arguments), MAX_ARGUMENT_CHARS)
+    columns = [
+        row.approval_id,
+        f"{span(now_ms() - row.asked_at_ms)} ago",
+        state_of(row),
+        f"{safe_line(row.tool)} ({row.tier})",
+        row.session_id,
+        arguments,
+    ]
+    return "  ".join(columns) + "\n"
+
+
+def grant_line(row: GrantRow, note: str = "") -> str:
+    """A remembered answer on one line: for how long, where, and about which calls."""
+    where = {
+        "turn": f"turn {row.turn_id}",
+        "session": row.session_id,
+        "agent": f"agent {safe_line(row.agent)}",
+    }.get(row.scope, "always")
+    ended = "  revoked" if row.revoked_at_ms is not None else ""
+    said = f"  {safe_line(row.reason)}" if row.reason else ""
+    columns = [
+        row.grant_id,
+        f"{span(now_ms() - row.given_at_ms)} ago",
+        row.verdict,
+        where,
+        f"in {exact(row.workspace)}",
+        coverage(safe_line(row.tool), row.binding),
+    ]
+    return "  ".join(columns) + f"{said}{ended}{note}\n"
+
+
+def span(duration_ms: int) -> str:
+    """A time in its largest unit: `6 d`, `3 h`, `12 min`, `5 s`."""
+    for size, unit in _UNITS:
+        if duration_ms >= size:
+            return f"{duration_ms // size} {unit}"
+    return "0 s"

@@ -1,0 +1,1 @@
+"""cli/ask: its contract stands here."""

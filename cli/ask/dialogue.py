@@ -1,0 +1,216 @@
+"""What a person may answer to the question about a call, and how that is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from ...runtime.errors import CallboardError
+from ...runtime.messages import ApprovalAnswer, ApprovalRequest
+from ..show.question_text import ANSWERED_BY, binding_asked, changed_question, coverage
+from ..terminal.escaping import exact, safe_line
+from ..terminal.keyboard import Keyboard
+from ..terminal.style import Style
+from .edit_form import EditProblem, is_same
+from .editing import Editor
+
+SCOPES = {
+    "t": ("turn", "for this turn"),
+    "s": ("session", "for this session"),
+    "g": ("agent", "for this agent"),
+    "a": ("always", "always"),
+}
+"""By key, for what an answer may be remembered."""
+
+PROMPT = "your answer: "
+
+Consider = Callable[[str], Awaitable[ApprovalRequest]]
+"""Says what other arguments would make of the question, or raises why they can't be."""
+
+
+class Dialogue:
+    """One question's answers, until one is taken.
+
+    Args:
+        keyboard: Where the person is.
+        editor: With what they change the arguments.
+        request: The question, which stands on the screen already.
+        style: What the screen can show.
+        consider: Judges what they make of the arguments, before it can be sent.
+    """
+
+    def __init__(
+        self,
+        keyboard: Keyboard,
+        editor: Editor,
+        request: ApprovalRequest,
+        style: Style,
+        consider: Consider,
+    ) -> None:
+        self._keyboard = keyboard
+        self._editor = editor
+        self._request = request
+        self._style = style
+        self._consider = consider
+        self._changed: ApprovalRequest | None = None
+        self._draft: str | None = None
+        self._refused: str | None = None
+
+    async def answer(self) -> ApprovalAnswer:
+        """The next answer; what is none is asked about again."""
+        self._keyboard.write(self._choices())
+        while True:
+            key = await self._keyboard.choice(PROMPT)
+            match key:
+                case "y" | "yes" if not self._is_stuck:
+                    return self._allow()
+                case "n" | "no":
+                    return _deny()
+                case "r":
+                    return _deny(await self._keyboard.line("Why not? ") or "")
+                case "e":
+                    await self._edit()
+                case "u" if self._has_changes:
+                    self._changed = self._draft = self._refused = None
+                case "d" if self._may_last:
+                    if (denial := await self._lasting_denial()) is not None:
+                        return denial
+                case None:
+                    self._keyboard.write("\n")
+                    return _deny("the input ended")
+                case _ if key in self._scopes:
+                    return await self._remembered(self._scopes[key][0])
+                case _:
+                    self._keyboard.write(f"Please answer with one of {', '.join(self._keys())}.\n")
+                    continue
+            self._keyboard.write(self._choices())
+
+    def refuse(self, why: str) -> None:
+        """Says that the last answer was not taken; the question stays."""
+        self._keyboard.write(f"That can't be: {safe_line(why)}\n")
+
+    # ── what is offered ──────────────────────────────────────────────────────────────────────────
+
+    @property
+    def _asked(self) -> ApprovalRequest:
+        """The question as it stands, with the changes that could be sent."""
+        return self._request if self._changed is None else self._changed
+
+    @property
+    def _is_stuck(self) -> bool:
+        """Whether the last thing they wrote can't be sent: they mend it, or undo it."""
+        return self._draft is not None or self._refused is not None
+
+    @property
+    def _has_changes(self) -> bool:
+        return self._changed is not None or self._is_stuck
+
+    @property
+    def _scopes(self) -> dict[str, tuple[str, str]]:
+        """By key, for what an answer may be remembered: none of what was not meant."""
+        scopes = () if self._is_stuck else self._asked.scopes
+        return {key: said for key, said in SCOPES.items() if said[0] in scopes}
+
+    @property
+    def _may_last(self) -> bool:
+        """Whether a denial may last: it is about the arguments as the model gave them."""
+        return bool(self._scopes) and self._changed is None
+
+    def _keys(self) -> list[str]:
+        lasting = ["d"] if self._may_last else []
+        undo = ["u"] if self._has_changes else []
+        allow = [] if self._is_stuck else ["y"]
+        return [*allow, *self._scopes, "n", "r", *lasting, "e", *undo]
+
+    def _choices(self) -> str:
+        how = " as changed" if self._changed is not None else ""
+        scopes = "".join(f"  [{key}] {words}" for key, (_, words) in self._scopes.items())
+        lasting = "  [d] deny and don't ask again" if self._may_last else ""
+        undo = "  [u] undo your changes" if self._has_changes else ""
+        lines = [
+            f"  [n] deny  [r] deny and say why{lasting}",
+            f"  [e] edit the arguments{undo}",
+        ]
+        # What they wrote can't be sent: an allowance would be one of what they did not want.
+        if not self._is_stuck:
+            lines.insert(0, f"  [y] allow{how}{scopes}")
+        if self._scopes:
+            asked = self._asked
+            covered = exact(coverage(asked.tool, binding_asked(asked, asked.arguments)))
+            lines.insert(0, f"  remembered, it is about {covered}")
+        return "\n".join(lines) + "\n"
+
+    # ── what is answered ─────────────────────────────────────────────────────────────────────────
+
+    def _allow(self, remember: str | None = None, pattern: str | None = None) -> ApprovalAnswer:
+        return ApprovalAnswer(
+            decision="allow",
+            arguments=self._changed.arguments if self._changed is not None else None,
+            remember=remember,
+            pattern=pattern,
+            answered_by=ANSWERED_BY,
+        )
+
+    async def _remembered(self, scope: str) -> ApprovalAnswer:
+        return self._allow(scope, await self._pattern(scope))
+
+    async def _pattern(self, scope: str) -> str | None:
+        """For what is to last, the paths that it is about, when a person wants others."""
+        paths = binding_asked(self._asked, self._asked.arguments).paths
+        if scope not in {"agent", "always"} or len(paths) != 1:
+            return None
+        (path,) = paths.values()
+        prompt = f"For which paths? (Enter: {exact(path)} alone; or a pattern such as notes/**) "
+        return await self._keyboard.line(prompt) or None
+
+    async def _lasting_denial(self) -> ApprovalAnswer | None:
+        scopes = "  ".join(f"[{key}] {words}" for key, (_, words) in self._scopes.items())
+        key = await self._keyboard.choice(f"Not to be asked again {scopes}: ")
+        if key not in self._scopes:
+            return None
+        scope = self._scopes[key][0]
+        pattern = await self._pattern(scope)
+        reason = await self._keyboard.line("Why not? (Enter: without a reason) ") or ""
+        return _deny(reason, scope, pattern)
+
+    async def _edit(self) -> None:
+        """The person changes the arguments; what came of it is shown, and not yet sent."""
+        before = self._asked.arguments if self._refused is None else self._refused
+        try:
+            edited = await self._editor.edit(self._request.tool, before, self._draft)
+        except EditProblem as problem:
+            self._draft = problem.draft
+            kept = "; [e] goes on from what you wrote" if problem.draft is not None else ""
+            self._keyboard.write(f"Nothing is changed: {safe_line(str(problem))}{kept}.\n")
+            return
+        self._draft = self._refused = self._changed = None
+        if is_same(edited, self._request.arguments):
+            self._keyboard.write("The arguments are again what they were.\n")
+            return
+        await self._judge(edited)
+
+    async def _judge(self, edited: str) -> None:
+        """Shows what the changes make of the question, or why they can't be."""
+        try:
+            changed = await self._consider(edited)
+        except CallboardError as problem:
+            self._refused = edited
+            said = safe_line(str(problem)).rstrip(".")
+            self._keyboard.write(f"That can't be: {said}; [e] goes on from what you wrote.\n")
+            return
+        if is_same(changed.arguments, self._request.arguments):
+            self._keyboard.write("Nothing is changed: it means what was there.\n")
+            return
+        self._changed = changed
+        self._keyboard.write(changed_question(self._request, changed, self._style))
+
+
+def _deny(
+    reason: str = "", remember: str | None = None, pattern: str | None = None
+) -> ApprovalAnswer:
+    return ApprovalAnswer(
+        decision="deny",
+        reason=reason,
+        remember=remember,
+        pattern=pattern,
+        answered_by=ANSWERED_BY,
+    )

@@ -1,0 +1,213 @@
+"""The people of a run: whoever sits at its terminal."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Protocol
+
+import trio
+
+from ...runtime.channel import Channel, ChannelMessage, UserQuestion
+from ...runtime.definitions import ErrorType, ToolFailure
+from ...runtime.errors import CallboardError, ValidationError
+from ...runtime.handles import PersonAnswer
+from ...runtime.messages import ApprovalAnswer, ApprovalRequest
+from ..show.question_text import ANSWERED_BY, block, question
+from ..terminal.escaping import exact, safe_line
+from ..terminal.keyboard import Keyboard
+from ..terminal.output import Output
+from ..terminal.style import Style
+from .dialogue import Dialogue
+from .editing import Editor
+from .notify import headline_of, heard
+
+MAX_BEHIND_SECONDS = 5.0
+"""How long a branch's question waits for its place in the transcript, which may have none for it."""
+
+
+class Questions(Protocol):
+    """Where the questions are; a `Runtime` is one."""
+
+    async def approval(self, approval_id: str, *, arguments: str | None = None) -> ApprovalRequest:
+        """A question, as it would be about these arguments."""
+        ...
+
+    async def answer(self, approval_id: str, answer: ApprovalAnswer) -> None:
+        """Puts an answer on record; `ValidationError` when it can't be taken."""
+        ...
+
+
+class TerminalChannel(Channel):
+    """Asks at a terminal, one question after another, and takes nothing for a yes but a yes.
+
+    What else there is to print waits while a question is open, so that an answer stands behind its
+    own question. A question that is withdrawn (the turn was cancelled, nobody answered in time)
+    ends where it is. Other calls of the turn run on meanwhile.
+
+    Attributes:
+        questions: Where answers go that may be refused, and what judges other arguments: set ahead
+            of the first question.
+        interrupt: Is called ahead of what is printed: text that stands open ends.
+        answered: Is told the question whose answer is given here, ahead of it.
+        tell_desktop: Is called with a line about each question, and never waits.
+
+    Args:
+        descriptor: The terminal to read from.
+        screen: Where questions are printed; its terminal is the same.
+        style: What the screen can show.
+        folder: Where arguments are edited; see `Editor`.
+    """
+
+    name = "terminal"
+
+    def __init__(self, descriptor: int, screen: Output, style: Style, folder: Path) -> None:
+        self.questions: Questions
+        self.interrupt: Callable[[], None] = lambda: None
+        self.answered: Callable[[str], None] = lambda _: None
+        self._is_left = False
+        self.tell_desktop: Callable[[str], None] = lambda line: None
+        self._screen = screen
+        self._keyboard = Keyboard(descriptor, screen)
+        self._editor = Editor(self._keyboard, folder)
+        self._style = style
+        self._asking = trio.Lock()
+        self._shown: dict[str, trio.Event] = {}
+        self._messages: list[str] = []
+
+    def reach(self, question_id: str) -> None:
+        """The transcript has come to this question: all that happened before it is printed."""
+        self._shown.setdefault(question_id, trio.Event()).set()
+
+    def abandon(self) -> None:
+        """Ahead of an exit on the spot: the terminal is left as it was found."""
+        self._editor.abandon()
+
+    def leave(self) -> None:
+        """The person goes, and what is asked waits for others, who are named in its place."""
+        self._is_left = True
+        self.abandon()
+
+    async def wait_quiet(self) -> None:
+        """Waits while a question is open."""
+        if self._asking.locked():
+            async with self._asking:
+                pass
+
+    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Asks about a call; one whose turn goes on without it is left to `callboard approve`."""
+        if request.is_deferred:
+            await trio.sleep_forever()
+        await self._place_of(request.approval_id, is_own=not request.asked_in)
+        async with self._turn_to_ask():
+            await self._begin(question(request, self._style), headline_of(request.tool))
+            try:
+                return await self._answer(request)
+            except trio.Cancelled:
+                self._say_ended(f"callboard approve {request.approval_id}")
+                raise
+
+    async def ask(self, question: UserQuestion) -> PersonAnswer:
+        """Puts a model's question; a number of an option, or any text, is an answer."""
+        await self._place_of(question.question_id, is_own=not question.asked_in)
+        async with self._turn_to_ask():
+            await self._begin(_asked(question), headline_of(""))
+            try:
+                return await self._text(question)
+            except trio.Cancelled:
+                self._say_ended(f"callboard attach {question.asked_in or question.session_id}")
+                raise
+
+    def _say_ended(self, command: str) -> None:
+        end = f"it still waits: {command}" if self._is_left else "no longer asked"
+        self._keyboard.write(f"\n({end})\n")
+
+    async def tell(self, message: ChannelMessage) -> None:
+        """Prints a message of the model, at once or behind the question that is open."""
+        await trio.lowlevel.checkpoint()
+        who = f"message from {safe_line(message.origin)}:" if message.origin else "message:"
+        lines = [self._style.paint(who, "bold"), *block(message.text)]
+        self._messages.append("\n".join(lines) + "\n")
+        if not self._asking.locked():
+            self._print_messages()
+
+    def _print_messages(self) -> None:
+        messages, self._messages = self._messages, []
+        for text in messages:
+            self.interrupt()
+            self._keyboard.write(text)
+
+    @asynccontextmanager
+    async def _turn_to_ask(self) -> AsyncGenerator[None]:
+        """One question at a time; what was to be said meanwhile is printed behind it."""
+        async with self._asking:
+            try:
+                yield
+            finally:
+                # What was typed too much, a paste of several lines, answers nothing.
+                self._keyboard.forget_typed()
+                self._print_messages()
+
+    async def _place_of(self, question_id: str, *, is_own: bool) -> None:
+        """Waits until the transcript has come to it: that of a branch may stand in no turn here."""
+        patience = float("inf") if is_own else MAX_BEHIND_SECONDS
+        try:
+            with trio.move_on_after(patience):
+                await self._shown.setdefault(question_id, trio.Event()).wait()
+        finally:
+            self._shown.pop(question_id, None)
+
+    async def _begin(self, text: str, headline: str) -> None:
+        self.interrupt()
+        self._screen.write(heard(headline))
+        self.tell_desktop(headline)
+        self._keyboard.write(text)
+        # What was typed before the question stood there answers something else.
+        await self._keyboard.settle()
+
+    async def _answer(self, request: ApprovalRequest) -> ApprovalAnswer:
+        dialogue = Dialogue(
+            self._keyboard,
+            self._editor,
+            request,
+            self._style,
+            lambda arguments: self.questions.approval(request.approval_id, arguments=arguments),
+        )
+        while True:
+            answer = await dialogue.answer()
+            self.answered(request.approval_id)
+            if answer.arguments is None and answer.remember is None:
+                return answer
+            try:
+                await self._submitted(request.approval_id, answer)
+            except ValidationError as problem:
+                dialogue.refuse(str(problem))
+                continue
+            except CallboardError:
+                pass  # whoever asked learns the same, and what holds instead
+            return answer
+
+    async def _submitted(self, approval_id: str, answer: ApprovalAnswer) -> None:
+        """Puts it on record, by which whoever asked has it, and may call this off."""
+        with trio.CancelScope(shield=True):
+            await self.questions.answer(approval_id, answer)
+
+    async def _text(self, question: UserQuestion) -> PersonAnswer:
+        options = question.options
+        prompt = "a number, or your own answer: " if options else "your answer: "
+        while (typed := await self._keyboard.line(prompt)) is not None:
+            if typed.isascii() and typed.isdigit() and 0 < int(typed) <= len(options):
+                typed = options[int(typed) - 1]
+            if typed:
+                option = options.index(typed) if typed in options else None
+                return PersonAnswer(text=typed, answered_by=ANSWERED_BY, option=option)
+        self._keyboard.write("\n")
+        raise ToolFailure(ErrorType.PERMISSION_DENIED, "The person ended the input, unanswered.")
+
+
+def _asked(question: UserQuestion) -> str:
+    who = f" ({safe_line(question.origin)})" if question.origin else ""
+    lines = ["", f"the model asks you{who}:", *block(question.question)]
+    lines += (f"  [{number}] {exact(text)}" for number, text in enumerate(question.options, 1))
+    return "\n".join(lines) + "\n"

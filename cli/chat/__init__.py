@@ -1,0 +1,1 @@
+"""cli/chat: its contract stands here."""

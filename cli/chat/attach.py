@@ -1,0 +1,204 @@
+"""What `callboard attach` does: a second look at a session of the daemon, at another terminal.
+
+the daemon ──► events ──► view ──► output ──► the terminal
+                 questions ──► the terminal's channel ──► answers, unless others were faster
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import trio
+
+from ...client.client import Client, connect
+from ...config.daemon_file import RunningDaemon, find_daemon
+from ...config.prices import PriceTable
+from ...config.settings import Settings
+from ...runtime.errors import CallboardError, NotFoundError
+from ...runtime.events import InputAccepted, Stored, TurnEnded
+from ...runtime.store.interface import SessionRow, StoreReader
+from ..ask.notify import tell_desktop
+from ..ask.question_events import questions_of
+from ..ask.terminal_channel import TerminalChannel
+from ..exit_codes import ANSWERED, FAILED
+from ..record_names import find_session
+from ..run.pending import names_of_open_calls
+from ..run.remote_people import RemotePeople
+from ..show.live_pieces import LivePieces
+from ..show.sessions import open_record
+from ..show.view import JsonView, TextView, View
+from ..terminal.complaint import complain
+from ..terminal.output import Output, asking_screen
+from ..terminal.style import style_of
+
+PAGE_EVENTS = 200
+"""Events that are read at once when looking for the beginning of a turn."""
+
+
+def attach_to(data: Path, settings: Settings, name: str, *, until_idle: bool, json: bool) -> int:
+    """Shows a session until it is left.
+
+    Raises:
+        NotFoundError: No daemon runs on the data folder, or it has no such session.
+    """
+    daemon = find_daemon(data)
+    if daemon is None:
+        raise NotFoundError(
+            f"no daemon runs on {data}, so nothing goes on there: `callboard serve` starts one, and "
+            "`callboard show` prints what is on record."
+        )
+    return trio.run(_attach, daemon, data, settings, name, until_idle, json)
+
+
+async def _attach(
+    daemon: RunningDaemon, data: Path, settings: Settings, name: str, until_idle: bool, json: bool
+) -> int:
+    output = Output(1)
+    prices = PriceTable(settings.prices)
+    view: View = (
+        JsonView(output.write) if json else TextView(output.write, style_of(sys.stdout), prices)
+    )
+    asking = asking_screen(output, is_json=json)
+    channel = _terminal(asking, output, view, data)
+    attached = _Attached(view, output, channel, until_idle)
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
+            if channel is not None:
+                channel.tell_desktop = lambda line: nursery.start_soon(tell_desktop, line)
+            for screen in {output, asking or output}:
+                nursery.start_soon(screen.run, name="output")
+            nursery.start_soon(attached.watch_signals, signals, name="signals")
+            nursery.start_soon(attached.watch_output, name="output lost")
+            code = await attached.run(daemon, data, name)
+            nursery.cancel_scope.cancel(reason="left")
+    return code
+
+
+def _terminal(
+    asking: Output | None, output: Output, view: View, data: Path
+) -> TerminalChannel | None:
+    if asking is None:
+        return None
+    stream = sys.stdout if asking is output else sys.stderr
+    channel = TerminalChannel(0, asking, style_of(stream), data)
+    channel.interrupt = view.interrupt
+    channel.answered = view.answered_here
+    return channel
+
+
+class _Attached:
+    """One look at one session, until it is left."""
+
+    def __init__(
+        self, view: View, output: Output, channel: TerminalChannel | None, until_idle: bool
+    ) -> None:
+        self._view = view
+        self._output = output
+        self._channel = channel
+        self._until_idle = until_idle
+        self._scope = trio.CancelScope()
+
+    async def run(self, daemon: RunningDaemon, data: Path, name: str) -> int:
+        """Shows it; errors are told behind the output that came before them."""
+        code = ANSWERED
+        with self._scope:
+            try:
+                await self._look(daemon, data, name)
+            except CallboardError as failure:
+                await self._output.drain()
+                complain(str(failure))
+                code = FAILED
+        with trio.move_on_after(1, shield=True):
+            await self._output.drain()
+        return code
+
+    async def watch_signals(self, signals: AsyncIterator[int]) -> None:
+        """Ctrl-C leaves; the session goes on."""
+        async for _ in signals:
+            if self._channel is not None:
+                self._channel.leave()
+            self._scope.cancel(reason="left")
+            return
+
+    async def watch_output(self) -> None:
+        """Nobody reads any more."""
+        await self._output.wait_lost()
+        self._scope.cancel(reason="nobody reads the output")
+
+    async def _look(self, daemon: RunningDaemon, data: Path, name: str) -> None:
+        raised: CallboardError | None = None
+        async with (
+            open_record(data) as reader,
+            connect(daemon.url, daemon.token.reveal()) as client,
+        ):
+            row = await find_session(reader, name)
+            async with trio.open_nursery() as nursery:
+                people = RemotePeople(client, self._channel, nursery, self._view.notice)
+                try:
+                    await self._follow(client, reader, row, people)
+                except CallboardError as error:
+                    raised = error
+                nursery.cancel_scope.cancel(reason="left")
+        if raised is not None:
+            raise raised
+
+    async def _follow(
+        self, client: Client, reader: StoreReader, row: SessionRow, people: RemotePeople
+    ) -> None:
+        if self._channel is not None:
+            self._channel.questions = client
+        after_seq = await _begin_of_turn(reader, row)
+        self._view.know(await names_of_open_calls(reader, row.session_id))
+        status = await client.status()
+        model, reason = row.model or status.model, "in the daemon"
+        self._view.begin(row.session_id, model, reason, [])
+        pieces = LivePieces()
+        if self._until_idle and await _is_idle(reader, row):
+            self._view.notice(f"nothing goes on in {row.session_id}")
+            return
+        async with client.events(
+            row.session_id, after_seq=after_seq, epoch=client.welcome.epoch
+        ) as events:
+            async for event in events:
+                if isinstance(event, Stored):
+                    people.see(event)
+                if self._channel is not None:
+                    await self._channel.wait_quiet()
+                stored = event if isinstance(event, Stored) else None
+                for told in pieces.take(event):
+                    seq = None if stored is None else stored.seq
+                    self._view.show(told, seq, 0 if stored is None else stored.at_ms)
+                if stored is not None:
+                    self._reach(stored)
+                await self._output.wait_room()
+                is_end = stored is not None and isinstance(stored.event, TurnEnded)
+                if is_end and self._until_idle and await _is_idle(reader, row):
+                    return
+
+    def _reach(self, stored: Stored) -> None:
+        if self._channel is not None:
+            for question_id in questions_of(stored.event):
+                self._channel.reach(question_id)
+
+
+async def _begin_of_turn(reader: StoreReader, row: SessionRow) -> int:
+    """The event behind which the turn that is open begins; the last one when none is."""
+    if not any(turn.session_id == row.session_id for turn in await reader.open_turns()):
+        return row.head_seq
+    inputs = {each.input_id for each in await reader.open_inputs(row.session_id)}
+    before, found = row.head_seq, row.head_seq
+    while before > 0 and inputs:
+        after = max(before - PAGE_EVENTS, 0)
+        for stored in await reader.events(row.session_id, after_seq=after, limit=before - after):
+            if isinstance(stored.event, InputAccepted) and stored.event.input_id in inputs:
+                inputs.discard(stored.event.input_id)
+                found = min(found, stored.seq - 1)
+        before = after
+    return found
+
+
+async def _is_idle(reader: StoreReader, row: SessionRow) -> bool:
+    return not await reader.open_inputs(row.session_id)

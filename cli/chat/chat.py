@@ -1,0 +1,225 @@
+"""`callboard chat`: a conversation at a terminal, by way of a daemon.
+
+a daemon that runs, or one of the command's own ──► client ──► talk
+signals, a lost terminal                         ──► cancel the turn, or leave
+a daemon that comes back                         ──► another client, the same talk
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import trio
+
+from ...client.client import Client, connect
+from ...config.settings import Settings
+from ...runtime.errors import AuthError, CallboardError, NetworkError
+from ...runtime.store.interface import SessionRow
+from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
+from ..terminal.complaint import complain
+from ..terminal.output import Output
+from .daemon import AGAIN_SECONDS, Door, DoorPlan, OwnEnd, find_door, open_door, wait_door
+from .sessions import Wishes
+from .slash_commands import find_session
+from .surface import open_surface
+from .talk import Talk
+
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+LOST_SECONDS = 2.0
+"""A connection that is away for longer is spoken of: shorter breaks are nobody's concern."""
+DRAIN_SECONDS = 2.0
+"""For the last words: whoever should read them may be stopped."""
+LAST_EVENTS_SECONDS = 1.0
+"""For the end of a turn to be shown, once it is on record."""
+
+
+class ChatOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The command line of `callboard chat`; `session` is an id, the beginning of one, or `last`."""
+
+    session: str | None = None
+    agent: str | None = None
+    workspace: Path | None = None
+    model: str | None = None
+    config: Path | None = None
+
+
+def chat(options: ChatOptions, settings: Settings, data: Path) -> int:
+    """Talks until the person leaves; gives the exit code.
+
+    Raises:
+        CallboardError: There is no daemon and none can be made, or no such session.
+    """
+    return trio.run(_chat, options, settings, data)
+
+
+async def _chat(options: ChatOptions, settings: Settings, data: Path) -> int:
+    output = Output(1)
+    with trio.open_signal_receiver(*HANDLED) as signals:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(output.run, name="output")
+            job = _Chat(options, settings, data, output)
+            nursery.start_soon(job.watch_signals, signals, name="signals")
+            nursery.start_soon(job.watch_output, name="output lost")
+            error = await job.run()
+            with trio.move_on_after(DRAIN_SECONDS, shield=True):
+                await output.drain()
+            nursery.cancel_scope.cancel(reason="the chat is over")
+    if error is not None:
+        complain(str(error))
+        return FAILED
+    return job.code
+
+
+class _Chat:
+    """One run of the command."""
+
+    def __init__(
+        self, options: ChatOptions, settings: Settings, data: Path, output: Output
+    ) -> None:
+        workspace = (options.workspace or Path.cwd()).expanduser().absolute()
+        self._options = options
+        self._plan = DoorPlan(
+            data=data,
+            settings=settings,
+            workspace=workspace,
+            model=options.model,
+            config=options.config,
+        )
+        self._data = data
+        self._output = output
+        wishes = Wishes(workspace=workspace, agent=options.agent or "general", model=options.model)
+        self._surface = open_surface(output, settings, data)
+        self.talk = Talk(self._surface, wishes)
+        self._is_first = True
+        self._scope = trio.CancelScope()
+        self._code: int | None = None
+        self._own_end: OwnEnd | None = None
+
+    @property
+    def code(self) -> int:
+        """How it ended: where nobody sits, as the turns did."""
+        if self._code is not None:
+            return self._code
+        if self._surface.can_ask:
+            return ANSWERED
+        return next((code for code in self.talk.codes if code != ANSWERED), ANSWERED)
+
+    async def run(self) -> CallboardError | None:
+        """Runs it; gives why it could not."""
+        try:
+            with self._scope, self._surface.screen.taken():
+                async with open_door(self._plan) as door:
+                    self._own_end = door.own_end
+                    await self._talk_with(door)
+                    while not self.talk.is_over and not door.is_own:
+                        await self._talk_with(await self._next_door())
+                    self._say_goodbye(door)
+        except CallboardError as error:
+            return error
+        return None
+
+    async def _talk_with(self, door: Door) -> None:
+        """By one daemon, until it is lost or the person leaves."""
+        raised: CallboardError | None = None
+        try:
+            async with (
+                connect(door.url, door.token.reveal()) as client,
+                trio.open_nursery() as nursery,
+            ):
+                nursery.start_soon(self._watch, client, door, name="connection")
+                if not self._is_first:
+                    self.talk.notice("connected again")
+                try:
+                    await self.talk.run(client, self._begin, is_host=door.is_own)
+                except CallboardError as error:
+                    raised = error
+                nursery.cancel_scope.cancel(reason="left")
+        except (AuthError, NetworkError):
+            if self._is_first:
+                raise
+            await trio.sleep(AGAIN_SECONDS)  # it ended again meanwhile
+        if raised is not None:
+            raise raised
+        self._is_first = False
+
+    async def _begin(self, client: Client) -> SessionRow | None:
+        if not self._is_first or self._options.session is None:
+            return None
+        return await find_session(client, self._options.session)
+
+    async def _watch(self, client: Client, door: Door) -> None:
+        """Says when the daemon is away, and gives it up when there is another."""
+        is_told = is_stopping = False
+        away = 0.0
+        while True:
+            await trio.sleep(AGAIN_SECONDS)
+            if door.own_end is not None and door.own_end.wanted.is_set():
+                await self._end_own(door.own_end)
+                return
+            if client.stops_in is not None and not is_stopping:
+                self.talk.notice(f"the daemon stops: turns have {client.stops_in:g} s to end")
+            is_stopping = client.stops_in is not None
+            if client.is_connected:
+                if is_told:
+                    self.talk.notice("connected again")
+                is_told, away = False, 0.0
+                continue
+            away += AGAIN_SECONDS
+            found = find_door(self._data)
+            if found is not None and found.token.reveal() != door.token.reveal():
+                self.talk.lose()
+                return
+            if away >= LOST_SECONDS and not is_told:
+                is_told = True
+                self.talk.notice(AWAY)
+
+    async def _end_own(self, end: OwnEnd) -> None:
+        """Ends as any daemon does, since another command wants it."""
+        if not self.talk.is_at_rest:
+            self.talk.notice(f"`callboard stop` ends this chat: its turn has {end.seconds:g} s")
+        await end.drain()
+        with trio.move_on_after(LAST_EVENTS_SECONDS):
+            await self.talk.wait_rest()
+        if not self._surface.can_ask:
+            self._code = INTERRUPTED  # prompts that nobody has read are not answered
+        self.talk.notice("`callboard stop` ended this chat")
+        self.talk.leave()
+
+    async def _next_door(self) -> Door:
+        found = await wait_door(self._data, math.inf)
+        assert found is not None
+        return found
+
+    def _say_goodbye(self, door: Door) -> None:
+        view = self.talk.view
+        if view is None or not self._surface.can_ask:
+            return
+        how = "is on record" if door.is_own or view.is_idle else "goes on in the daemon"
+        again = f"callboard chat --session {view.session_id}"
+        self._output.write(f"{view.session_id} {how}; {again} comes back to it\n")
+
+    # ── the ways to stop early ───────────────────────────────────────────────────────────────────
+
+    async def watch_signals(self, signals: AsyncIterator[int]) -> None:
+        """Ctrl-C is the talk's affair; others end the chat in order."""
+        async for number in signals:
+            own_end = self._own_end
+            if number == signal.SIGINT and self._surface.can_ask:
+                self.talk.interrupt()
+            elif number == signal.SIGTERM and own_end is not None and own_end.ask():
+                pass  # whoever talks with it sees to the rest
+            else:
+                self._code = INTERRUPTED
+                self._scope.cancel(reason=signal.Signals(number).name)
+
+    async def watch_output(self) -> None:
+        """Nobody reads any more."""
+        await self._output.wait_lost()
+        self._scope.cancel(reason="nobody reads the output")
+
+
+AWAY = "the daemon is away; what you send waits for it (Ctrl-C to stop waiting, /quit to leave)"

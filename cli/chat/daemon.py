@@ -1,0 +1,196 @@
+"""Where a chat finds its daemon: the one that runs on the data folder, or one inside the command itself.
+
+Either way it is spoken to over the websocket. The command's own listens on a port of loopback that
+nobody knows, with a token that ends with the process; other commands of the user find it as they
+find any daemon, until the chat leaves.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import trio
+
+from ...config.daemon_file import RunningDaemon, find_daemon
+from ...config.settings import Settings
+from ...runtime.disk.data_lock import DataInUse
+from ...runtime.errors import NotFoundError, StorageError
+from ...runtime.redaction import Secret
+
+if TYPE_CHECKING:
+    from ...config.sections import ServerSettings
+    from ...embedding.runtime import Runtime
+    from ...gateway.gateway import Gateway
+    from ...gateway.shared.configuration import Configuration
+
+AGAIN_SECONDS = 0.25
+"""Between looks for a daemon."""
+APPEAR_SECONDS = 10.0
+"""For a process that has the data folder to say where it listens: it may be starting."""
+
+
+class OwnEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """How a daemon inside the command ends when another command stops it.
+
+    Attributes:
+        wanted: Set when it is told to stop.
+        hurry: Set when it is told so again: what runs is cancelled.
+        seconds: What turns have.
+        drain: Lets turns end, as any daemon does, or cancels them.
+    """
+
+    wanted: trio.Event
+    hurry: trio.Event
+    seconds: float
+    drain: Callable[[], Awaitable[None]]
+
+    def ask(self) -> bool:
+        """Asks for the end, the second time at once; whether that was news."""
+        is_news = not self.hurry.is_set()
+        (self.hurry if self.wanted.is_set() else self.wanted).set()
+        return is_news
+
+
+class Door(msgspec.Struct, frozen=True, kw_only=True):
+    """A daemon that can be connected to.
+
+    Attributes:
+        url: Of its websocket.
+        token: Lets the commands of its user in.
+        own_end: How the command's own daemon ends; `None` when it is another's.
+    """
+
+    url: str
+    token: Secret
+    own_end: OwnEnd | None = None
+
+    @property
+    def is_own(self) -> bool:
+        """Whether sessions end with this process."""
+        return self.own_end is not None
+
+
+class DoorPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a daemon of the command's own is made of; `workspace` is a root of it.
+
+    `config` is the file that the settings were read from; `None` is the usual one.
+    """
+
+    data: Path
+    settings: Settings
+    workspace: Path
+    model: str | None = None
+    config: Path | None = None
+
+
+def find_door(data: Path) -> Door | None:
+    """The door of the daemon that runs on a data folder, if one does."""
+    try:
+        running = find_daemon(data)
+    except StorageError:
+        return None  # just now it is written, or removed
+    return None if running is None else Door(url=running.url, token=running.token)
+
+
+@asynccontextmanager
+async def open_door(plan: DoorPlan) -> AsyncGenerator[Door]:
+    """A daemon for the block: the one that runs, or one of its own.
+
+    Raises:
+        DataInUse: A process that is no daemon has the data folder.
+        CallboardError: No runtime can be opened.
+    """
+    async with AsyncExitStack() as stack:
+        door, held = find_door(plan.data), None
+        if door is None:
+            try:
+                door = await stack.enter_async_context(_own_door(plan))
+            except DataInUse as error:
+                held = error
+        if door is None:
+            door = await wait_door(plan.data, APPEAR_SECONDS)
+        if door is None:
+            raise held or NotFoundError(f"no daemon can be reached on {plan.data}")
+        yield door
+
+
+async def wait_door(data: Path, seconds: float) -> Door | None:
+    """The same, once there is one."""
+    with trio.move_on_after(seconds):
+        while True:
+            if (found := find_door(data)) is not None:
+                return found
+            await trio.sleep(AGAIN_SECONDS)
+    return None
+
+
+@asynccontextmanager
+async def _own_door(plan: DoorPlan) -> AsyncGenerator[Door]:
+    # Here: with a daemon, a chat needs none of it.
+    from ...config.daemon_file import DaemonFile
+    from ...config.keys.tokens import local_credential
+    from ...embedding.runtime import open_runtime
+    from ...gateway.gateway import open_gateway
+    from ...gateway.lifecycle import websocket_url
+    from ...gateway.shared.clients_channel import ClientsChannel
+    from ...runtime.redaction import redactor
+
+    server = msgspec.structs.replace(
+        plan.settings.server, host="127.0.0.1", port=0, roots=(str(plan.workspace),)
+    )
+    local, token = local_credential()
+    redactor.add(token)
+    async with (
+        open_runtime(
+            model=plan.model,
+            workspace=plan.workspace,
+            data=plan.data,
+            channel=ClientsChannel(),
+            settings=plan.settings,
+        ) as runtime,
+        open_gateway(runtime, server, plan.data, local=local) as gateway,
+    ):
+        gateway.daemon.configuration = _configuration(plan, server)
+        url = websocket_url(server.host, gateway.port)
+        running = RunningDaemon(
+            url=url,
+            pid=os.getpid(),
+            token=token,
+            started_at_ms=time.time_ns() // 1_000_000,
+            is_chat=True,
+            drain_seconds=server.drain_seconds,
+        )
+        with DaemonFile(plan.data, running):
+            yield Door(url=url, token=token, own_end=_own_end(runtime, gateway, server))
+
+
+def _own_end(runtime: Runtime, gateway: Gateway, server: ServerSettings) -> OwnEnd:
+    from ...gateway.lifecycle import drain
+
+    hurry = trio.Event()
+
+    async def end() -> None:
+        gateway.tell_end()
+        await drain(runtime, server.drain_seconds, hurry)
+
+    return OwnEnd(wanted=gateway.stopped, hurry=hurry, seconds=server.drain_seconds, drain=end)
+
+
+def _configuration(plan: DoorPlan, server: ServerSettings) -> Configuration:
+    """What other commands change while the chat lasts; its own door stays what it is."""
+    from ...config.files import MANAGED_NAME, config_file, load_settings
+    from ...gateway.shared.configuration import Configuration
+    from ...providers.catalog.book import ProviderBook
+
+    def load() -> Settings:
+        return msgspec.structs.replace(load_settings(plan.config), server=server)
+
+    file = config_file(plan.config)
+    book = ProviderBook(plan.config, plan.data, os.environ)
+    return Configuration(load, (file, file.with_name(MANAGED_NAME)), book)

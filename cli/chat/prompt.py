@@ -1,0 +1,397 @@
+"""A terminal whose input line stays where it is while the rest goes by above it.
+
+prompt_toolkit edits the line, in a thread with a loop of its own: it runs while a person may type,
+and only that thread writes to the terminal then. When something else needs the terminal (a
+question, an editor) it ends, and what was typed is there again afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import termios
+import threading
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import trio
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import WordCompleter
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import ANSI, AnyFormattedText
+from prompt_toolkit.history import History
+from prompt_toolkit.input import create_input
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.shortcuts import CompleteStyle
+
+from ...runtime.redaction import redact
+from ..terminal.folding import MIN_COLUMNS, columns_of
+from ..terminal.output import MAX_WAITING_CHARS, Output
+from .screen import Holding, Typed
+
+_INPUT, _LOCAL, _CHARS = 0, 3, 6
+"""Where a terminal's flags are in what `tcgetattr` gives."""
+
+
+class TerminalModes:
+    """The two modes, one inside of the other.
+
+    Quiet: what is typed is not printed, and is kept letter by letter for the next input line; Ctrl-C
+    is a signal. Usual: as the terminal was found, for questions and editors.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._found: list[Any] | None = None
+
+    @contextmanager
+    def quiet(self) -> Generator[None]:
+        """Around all of it."""
+        self._found = termios.tcgetattr(self._descriptor)
+        self._set(_quieted(self._found))
+        try:
+            yield
+        finally:
+            self._set(self._found)
+            self._found = None
+
+    @contextmanager
+    def usual(self) -> Generator[None]:
+        """Around what reads lines as terminals hand them over."""
+        if self._found is None:
+            yield
+            return
+        self._set(self._found)
+        try:
+            yield
+        finally:
+            self._set(_quieted(self._found))
+
+    def _set(self, modes: list[Any]) -> None:
+        with suppress(termios.error):  # the terminal may be gone
+            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, modes)
+
+
+def _quieted(found: list[Any]) -> list[Any]:
+    modes = [*found]
+    modes[_LOCAL] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN)
+    modes[_INPUT] &= ~(termios.ICRNL | termios.IXON)
+    modes[_CHARS] = [*found[_CHARS]]
+    modes[_CHARS][termios.VMIN], modes[_CHARS][termios.VTIME] = 1, 0
+    return modes
+
+
+FILE_NAME = "chat_history.jsonl"
+MAX_ENTRIES = 1000
+"""The latest: nobody presses an arrow more often."""
+MAX_ENTRY_CHARS = 10_000
+"""Longer texts were pasted, and are on record in their session."""
+MAX_FILE_BYTES = 8 * 1024 * 1024
+"""What is read of it; past that it is begun anew."""
+
+
+class ChatHistory(History):
+    """The lines of earlier chats, the latest first; keys in them are masked.
+
+    A file that can't be used is done without: nothing depends on it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._path = folder / FILE_NAME
+
+    def load_history_strings(self) -> Iterable[str]:
+        """Those on file."""
+        entries = self._entries()
+        if len(entries) > 2 * MAX_ENTRIES:
+            with suppress(OSError):
+                self._path.unlink()
+                for entry in entries[-MAX_ENTRIES:]:
+                    self._append(entry)
+        return reversed(entries[-MAX_ENTRIES:])
+
+    def store_string(self, string: str) -> None:
+        """Adds one."""
+        if len(string) <= MAX_ENTRY_CHARS:
+            with suppress(OSError):
+                self._append(redact(string))
+
+    def _append(self, entry: str) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(self._path, flags, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(json.dumps(entry).encode() + b"\n")
+
+    def _entries(self) -> list[str]:
+        try:
+            with open(self._path, "rb") as file:
+                lines = file.read(MAX_FILE_BYTES).split(b"\n")
+        except OSError:
+            return []
+        entries = []
+        for line in lines:
+            with suppress(ValueError):
+                if isinstance(entry := json.loads(line), str):
+                    entries.append(entry)
+        return entries
+
+
+GATHER_SECONDS = 0.02
+"""Between two prints: what comes faster is printed at once, and the eye sees no difference."""
+
+_USUAL_COLUMNS, _USUAL_ROWS = 80, 24
+_BEGIN_UPDATE, _END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
+"""Terminals that know these show nothing of what is between them before all of it is there."""
+
+
+class LiveScreen:
+    """See `Screen`.
+
+    Args:
+        output: Writes while nobody may type.
+        data: The folder of the history.
+        commands: What Tab completes at the beginning of a line.
+        has_signs: Whether the terminal shows more than ASCII.
+    """
+
+    def __init__(self, output: Output, data: Path, commands: list[str], *, has_signs: bool) -> None:
+        self._output = output
+        self._holding = Holding(output)
+        self._modes = TerminalModes(0)
+        self._mark = "▸ " if has_signs else "> "
+        self._lock = threading.Lock()
+        self._waiting: list[str] = []
+        self._chars = 0
+        self._live = ""
+        self._loop: Any = None  # of prompt_toolkit's thread, while a person may type
+        self._is_editing = False
+        self._is_flush_due = False
+        self._is_unwanted = False
+        self._is_updating = False
+        self._kept = Document()
+        self._room = trio.Event()
+        self._trio = trio.lowlevel.current_trio_token()
+        self._session = self._make_session(data, commands)
+
+    def _make_session(self, data: Path, commands: list[str]) -> PromptSession[Typed]:
+        session: PromptSession[Typed] = PromptSession(
+            self._message,
+            history=ChatHistory(data),
+            key_bindings=_bindings(),
+            completer=WordCompleter(commands, sentence=True),
+            complete_while_typing=False,
+            complete_style=CompleteStyle.READLINE_LIKE,
+            reserve_space_for_menu=0,
+            enable_history_search=True,
+            enable_suspend=True,
+            erase_when_done=True,
+            input=create_input(sys.stdin),
+            output=Vt100_Output(sys.stdout, _size, term=os.environ.get("TERM"), enable_cpr=False),
+        )
+        session.app.after_render += self._rendered
+        return session
+
+    @property
+    def columns(self) -> int:
+        """As wide as it is now."""
+        return columns_of(1) or max(MIN_COLUMNS, _USUAL_COLUMNS)
+
+    # ── what is shown ────────────────────────────────────────────────────────────────────────────
+
+    def write(self, text: str) -> None:
+        """Prints it above the input."""
+        if not text:
+            return
+        with self._lock:
+            if not self._is_editing:
+                self._holding.write(text)
+                return
+            self._waiting.append(text)
+            self._chars += len(text)
+            self._call_soon()
+
+    def show_live(self, open_row: str, lines: list[str]) -> None:
+        """Shows it above the input, in the place of what stood there."""
+        rows = [open_row, *lines] if open_row else lines
+        live = "".join(f"{row}\n" for row in rows)
+        with self._lock:
+            if live == self._live:
+                return
+            self._live = live
+            if self._loop is not None:
+                self._call_soon()
+
+    async def wait_room(self) -> None:
+        """Waits while a slow terminal is owed too much."""
+        while self._chars >= MAX_WAITING_CHARS:
+            self._room = trio.Event()
+            await self._room.wait()
+        if not self._holding.is_held:
+            await self._output.wait_room()
+
+    @contextmanager
+    def taken(self) -> Generator[None]:
+        """See `Screen`."""
+        with self._modes.quiet():
+            yield
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """See `Screen`."""
+        with self._holding, self._modes.usual():
+            yield
+
+    async def drain(self) -> None:
+        """Waits until all is out; nobody may type then."""
+        await self._output.drain()
+
+    def _call_soon(self) -> None:
+        """Has the thread print what there is; called with the lock held."""
+        if not self._is_flush_due and self._loop is not None:
+            self._is_flush_due = True
+            self._loop.call_soon_threadsafe(self._loop.call_later, GATHER_SECONDS, self._flush)
+
+    def _flush(self) -> None:
+        with self._lock:
+            self._is_flush_due = False
+            if self._loop is None:
+                return
+            text = self._taken()
+        app = self._session.app
+        if text:
+            self._is_updating = True
+            app.output.write_raw(_BEGIN_UPDATE)
+            app.renderer.erase()
+            app.output.write_raw(text)
+            app.output.flush()
+        app.invalidate()
+
+    def _rendered(self, _: object) -> None:
+        if self._is_updating:
+            self._is_updating = False
+            self._session.app.output.write_raw(_END_UPDATE)
+            self._session.app.output.flush()
+
+    def _taken(self) -> str:
+        text, self._waiting, self._chars = "".join(self._waiting), [], 0
+        if text:
+            self._trio.run_sync_soon(self._make_room)
+        return text
+
+    def _make_room(self) -> None:
+        self._room.set()
+
+    def _message(self) -> AnyFormattedText:
+        return ANSI(self._live + self._mark)
+
+    # ── what is typed ────────────────────────────────────────────────────────────────────────────
+
+    async def read(self, *, is_idle: bool) -> Typed:
+        """See `Screen`."""
+        typed: list[Typed] = []
+        done = trio.Event()
+        self._is_unwanted, self._is_editing = False, True
+        try:
+            await self._output.drain()
+        except BaseException:
+            self._stop_editing()
+            raise
+
+        async def edit() -> None:
+            # Not abandoned when cancelled: it is told to end, and does.
+            with trio.CancelScope(shield=True):
+                try:
+                    typed.append(await trio.to_thread.run_sync(self._edit))
+                finally:
+                    self._stop_editing()
+            done.set()
+            # Cancelled in the moment of Enter, nobody takes the line: it stands there again.
+            self._kept = Document(typed[0].text)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(edit, name="input line")
+            try:
+                await done.wait()
+            finally:
+                self._end_editing()
+        if typed[0].kind != "interrupt":
+            self._kept = Document()
+        return typed[0]
+
+    def _edit(self) -> Typed:
+        session = self._session
+        try:
+            typed = session.prompt(default=self._kept, pre_run=self._begun, handle_sigint=False)
+        except EOFError:
+            typed = Typed("end")
+        finally:
+            with self._lock:
+                self._loop = None
+        return typed if isinstance(typed, Typed) else Typed("line", typed)
+
+    def _stop_editing(self) -> None:
+        """From here on text goes its own way, behind what waits."""
+        with self._lock:
+            self._is_editing = self._is_flush_due = False
+            text = self._taken()
+        self._holding.write(text)
+
+    def _begun(self) -> None:
+        with self._lock:
+            self._loop = self._session.app.loop
+            if self._waiting:
+                self._call_soon()
+            if self._is_unwanted:
+                self._session.app.exit(result=Typed("interrupt", self._kept.text))
+
+    def _end_editing(self) -> None:
+        with self._lock:
+            self._is_unwanted = True
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(self._end_now)
+
+    def _end_now(self) -> None:
+        app = self._session.app
+        if app.is_running and not app.is_done:
+            app.exit(result=Typed("interrupt", app.current_buffer.text))
+
+    def keep(self, text: str) -> None:
+        """What stands in the input when it is there again."""
+        self._kept = Document(text)
+
+
+def _size() -> Size:
+    try:
+        columns, rows = os.get_terminal_size(1)
+    except OSError:
+        columns, rows = 0, 0  # it is gone
+    return Size(rows=rows or _USUAL_ROWS, columns=columns or _USUAL_COLUMNS)
+
+
+def _bindings() -> KeyBindings:
+    bindings = KeyBindings()
+
+    @bindings.add("enter")
+    def send(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.document.current_line_before_cursor.endswith("\\"):
+            buffer.delete_before_cursor()
+            buffer.insert_text("\n")
+            return
+        buffer.append_to_history()
+        event.app.exit(result=Typed("line", buffer.text))
+
+    @bindings.add("escape", "enter")
+    def new_line(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    @bindings.add("c-c")
+    def interrupt(event: KeyPressEvent) -> None:
+        event.app.exit(result=Typed("interrupt", event.current_buffer.text))
+
+    return bindings

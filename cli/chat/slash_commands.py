@@ -1,0 +1,394 @@
+"""What is typed behind a slash in a chat: each command is one function of the chat and the rest of the line."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from ...client.client import Client
+from ...runtime.changes.undo_report import UndoReport
+from ...runtime.definitions import SessionKind
+from ...runtime.errors import ConflictError, NotFoundError, ValidationError
+from ...runtime.event_types.plan import plan_lines
+from ...runtime.event_types.turns import RerunWay
+from ...runtime.store.interface import SessionRow
+from ...runtime.wire.daemon import Agents, UndoChanges
+from ...runtime.wire.fields import Nothing
+from ...runtime.wire.sessions import FindWords, Hits, Rename, SetAgent
+from ..record_names import MAX_LOOKED_AT, begins, only
+from ..terminal.escaping import safe_line, safe_text, shortened
+from ..terminal.style import counted
+from .questions import Asked
+from .view import ChatView
+
+MAX_LISTED = 20
+"""Sessions of one list: a screen."""
+MAX_TITLE_CHARS = 60
+
+Result = TypeVar("Result")
+
+
+class Chat(Protocol):
+    """What commands act on."""
+
+    @property
+    def client(self) -> Client:
+        """The daemon."""
+        ...
+
+    @property
+    def view(self) -> ChatView | None:
+        """The session that is shown; `None` before there is one."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Prints lines of callboard's own, whose foreign parts are escaped."""
+        ...
+
+    async def confirm(self, text: str) -> bool:
+        """Whether a person agrees."""
+        ...
+
+    async def show(self, row: SessionRow) -> None:
+        """Goes on with another session."""
+        ...
+
+    def begin(self, *, agent: str | None = None, model: str | None = None) -> None:
+        """The next prompt begins a session, with these."""
+        ...
+
+    async def send(self, text: str, mode: str) -> None:
+        """Gives the session an input."""
+        ...
+
+    async def again(self, why: RerunWay) -> None:
+        """Runs the last turn again."""
+        ...
+
+    async def cancel(self) -> None:
+        """Cancels what runs."""
+        ...
+
+    async def put(self, asked: Asked) -> None:
+        """Puts a question."""
+        ...
+
+    def leave(self) -> None:
+        """Ends the chat."""
+        ...
+
+
+class Command(msgspec.Struct, frozen=True):
+    """A command; `usage` is how it is typed, `summary` what it does."""
+
+    usage: str
+    summary: str
+    run: Callable[[Chat, str], Awaitable[None] | None]
+
+
+async def run_command(chat: Chat, line: str) -> None:
+    """Runs what stands behind a slash.
+
+    Raises:
+        CallboardError: It can't be done, or there is no such command.
+    """
+    name, _, argument = line[1:].partition(" ")
+    command = COMMANDS.get(name)
+    if command is None:
+        close = [known for known in COMMANDS if known.startswith(name)] if name else []
+        if len(close) != 1:
+            like = f" It may be {', '.join(f'/{each}' for each in close)}." if close else ""
+            raise ValidationError(
+                f"there is no command /{name}; /help lists them.{like} A text that begins with a slash "
+                "is sent with two"
+            )
+        command = COMMANDS[close[0]]
+    if (under_way := command.run(chat, argument.strip())) is not None:
+        await under_way
+
+
+async def find_session(client: Client, name: str) -> SessionRow:
+    """The session of this id, or whose id begins so, or whose title has this; `last` is the latest.
+
+    Raises:
+        NotFoundError: There is none.
+        ValidationError: There are several.
+    """
+    rows = await client.sessions(limit=MAX_LOOKED_AT)
+    if name == "last":
+        for row in rows:
+            if row.kind is SessionKind.MAIN:
+                return row
+        raise NotFoundError("there is no session yet")
+    found = {row.session_id: row for row in rows if begins(row.session_id, "session", name)}
+    if name in found:
+        return found[name]
+    if not found:
+        wanted = name.casefold()
+        found = {row.session_id: row for row in rows if wanted in row.title.casefold()}
+    if found:
+        return only(found, name, "sessions", field="session")
+    if name.startswith("session_"):
+        return await client.session(name)
+    raise NotFoundError(f"there is no session {name!r}; /sessions lists them")
+
+
+def _require(chat: Chat, method: str) -> None:
+    if method not in chat.client.welcome.methods:
+        raise NotFoundError(
+            f"this daemon has no {method} for you: it is older, or the token's role is"
+        )
+
+
+def _session_of(chat: Chat) -> ChatView:
+    if chat.view is None:
+        raise NotFoundError("there is no session yet: the first prompt begins one")
+    return chat.view
+
+
+def _help(chat: Chat, argument: str) -> None:
+    width = max(len(each.usage) for each in COMMANDS.values())
+    lines = [f"  {each.usage.ljust(width)}  {each.summary}" for each in COMMANDS.values()]
+    keys = [
+        "Enter sends; Alt-Enter, or \\ and Enter, begins a new line.",
+        "The arrows find earlier inputs.",
+        "What is sent while a turn runs has its turn after it;",
+        "/steer is heard by the running one.",
+        "Ctrl-C cancels the turn, and leaves when there is none; Ctrl-D leaves.",
+    ]
+    chat.say("\n".join([*lines, *keys]))
+
+
+async def _sessions(chat: Chat, argument: str) -> None:
+    rows = await chat.client.sessions(limit=MAX_LOOKED_AT)
+    wanted = argument.casefold()
+    main = [
+        row
+        for row in rows
+        if row.kind is SessionKind.MAIN
+        and (wanted in row.title.casefold() or wanted in row.last_message_preview.casefold())
+    ]
+    own = chat.view.session_id if chat.view is not None else ""
+    lines = [_session_line(row, is_own=row.session_id == own) for row in main[:MAX_LISTED]]
+    if more := max(len(main) - MAX_LISTED, 0):
+        lines.append(f"  and {more} more; /sessions WORD narrows it")
+    chat.say("\n".join(lines) or "  there is no session" + (" like that" if argument else " yet"))
+
+
+def _session_line(row: SessionRow, *, is_own: bool) -> str:
+    when = datetime.fromtimestamp(row.updated_at_ms / 1000).astimezone()
+    title = shortened(safe_line(row.title) or "(no title)", MAX_TITLE_CHARS)
+    mark = "*" if is_own else " "
+    count = counted(row.message_count, "message")
+    running = ", running" if row.is_active else ""
+    return f"{mark} {row.session_id}  {when:%Y-%m-%d %H:%M}  {title} ({count}{running})"
+
+
+async def _new(chat: Chat, argument: str) -> None:
+    if argument:
+        listed = await chat.client.request("agent/list", Nothing(), Agents)
+        if argument not in {agent.name for agent in listed.agents}:
+            raise NotFoundError(f"there is no agent {argument!r}; /agents lists them")
+    chat.begin(agent=argument or None)
+    chat.say("  a new session begins with your next prompt")
+
+
+async def _switch(chat: Chat, argument: str) -> None:
+    if not argument:
+        raise ValidationError("say which session: /switch ID, the beginning of one, or a title")
+    await chat.show(await find_session(chat.client, argument))
+
+
+async def _search(chat: Chat, argument: str) -> None:
+    _require(chat, "session/search")
+    if not argument:
+        raise ValidationError("say which words: /search WORDS")
+    found = await chat.client.request("session/search", FindWords(query=argument), Hits)
+    lines = [
+        f"{_session_line(hit.session, is_own=False)}\n      {safe_line(hit.snippet)}"
+        for hit in found.hits
+    ]
+    chat.say("\n".join(lines) or "  nobody said that")
+
+
+async def _rename(chat: Chat, argument: str) -> None:
+    view = _session_of(chat)
+    _require(chat, "session/rename")
+    if not argument:
+        raise ValidationError("say how it is called: /rename TITLE")
+    await chat.client.request("session/rename", Rename(view.session_id, argument), Nothing)
+
+
+async def _agent(chat: Chat, argument: str) -> None:
+    view = _session_of(chat)
+    _require(chat, "session/set_agent")
+    if not argument:
+        raise ValidationError("say which agent: /agent NAME; /agents lists them")
+    await chat.client.request("session/set_agent", SetAgent((view.session_id,), argument), Nothing)
+    chat.say(f"  from the next turn on the session has the agent {safe_line(argument)}")
+
+
+async def _approvals(chat: Chat, argument: str) -> None:
+    """Those that wait in all sessions; with an id, that one is put."""
+    rows = await chat.client.approvals()
+    if not argument:
+        lines = [
+            f"  {row.approval_id}  {safe_line(row.tool)}  {shortened(safe_line(row.reason), 60)}"
+            for row in reversed(rows)
+        ]
+        chat.say("\n".join(lines) or "  nothing waits for an answer")
+        return
+    found = {row.approval_id: row for row in rows if begins(row.approval_id, "approval", argument)}
+    if not found:
+        raise NotFoundError(f"no question {argument!r} waits; /approvals lists them")
+    row = only(found, argument, "questions")
+    await chat.put(Asked(question_id=row.approval_id, call_id=row.call_id, tool=row.tool))
+
+
+async def _agents(chat: Chat, argument: str) -> None:
+    _require(chat, "agent/list")
+    listed = await chat.client.request("agent/list", Nothing(), Agents)
+    chat.say(
+        "\n".join(
+            f"  {safe_line(agent.name)}  {safe_line(agent.model or '')}" for agent in listed.agents
+        )
+    )
+
+
+async def _model(chat: Chat, argument: str) -> None:
+    if argument:
+        chat.begin(model=argument)
+        chat.say(f"  a new session begins with your next prompt, with {safe_line(argument)}")
+        return
+    status = await chat.client.status()
+    lines = [f"  new sessions: {safe_line(status.model)}, {safe_line(status.model_reason)}"]
+    if chat.view is not None and chat.view.model:
+        lines.insert(0, f"  this session: {safe_line(chat.view.model)}")
+    chat.say("\n".join([*lines, "  /model PROVIDER/MODEL begins a session with another"]))
+
+
+async def _tools(chat: Chat, argument: str) -> None:
+    names = [tool.name for tool in (await chat.client.tools()).tools]
+    chat.say("  " + ", ".join(map(safe_line, names)))
+
+
+async def _cancel(chat: Chat, argument: str) -> None:
+    _session_of(chat)
+    await chat.cancel()
+
+
+async def _steer(chat: Chat, argument: str) -> None:
+    if not argument:
+        raise ValidationError("say what the model shall hear: /steer TEXT")
+    if _session_of(chat).is_idle:
+        raise ConflictError("no turn runs that could hear it: send it without /steer")
+    await chat.send(argument, "steer")
+
+
+async def _interrupt(chat: Chat, argument: str) -> None:
+    if not argument:
+        raise ValidationError("say what comes instead: /now TEXT")
+    await chat.send(argument, "interrupt")
+
+
+async def _retry(chat: Chat, argument: str) -> None:
+    view = _session_of(chat)
+    if view.is_idle and view.outcome == "answered":
+        raise ConflictError(
+            "there is nothing to retry, the last turn was answered: /regenerate has it answered anew"
+        )
+    _require(chat, "session/retry")
+    await chat.again("retry")
+
+
+async def _regenerate(chat: Chat, argument: str) -> None:
+    _session_of(chat)
+    _require(chat, "session/regenerate")
+    await chat.again("regenerate")
+
+
+async def _undo(chat: Chat, argument: str) -> None:
+    view = _session_of(chat)
+    _require(chat, "session/undo")
+    wish = UndoChanges(session_id=view.session_id, call_id=argument or None, dry_run=True)
+    foreseen = await chat.client.request("session/undo", wish, UndoReport)
+    chat.say("\n".join(_undo_lines(foreseen)) or "  no file changes")
+    if not foreseen.lines:
+        return
+    if foreseen.left:
+        chat.say("  nothing is undone: what is left was changed since; `callboard undo --force`")
+        return
+    if await chat.confirm("Undo this? [y/N] "):
+        wish = msgspec.structs.replace(wish, dry_run=False)
+        done = await chat.client.request("session/undo", wish, UndoReport)
+        chat.say(
+            f"  undone: {counted(len(done.lines), 'path')}; /undo {done.undo_id} takes it back"
+        )
+
+
+def _undo_lines(report: UndoReport) -> list[str]:
+    return [
+        *(f"  {safe_line(line)}" for line in report.lines),
+        *(f"  left as it is: {safe_line(line)}" for line in report.left),
+        *(f"  can't be undone, a program did it: {safe_line(line)}" for line in report.programs),
+        *(
+            f"  still runs, and may write to these files: {safe_line(line)}"
+            for line in report.running
+        ),
+    ]
+
+
+def _plan(chat: Chat, argument: str) -> None:
+    lines = plan_lines(_session_of(chat).plan)
+    chat.say("\n".join(f"  {safe_line(line)}" for line in lines) or "  there is no plan")
+
+
+def _thinking(chat: Chat, argument: str) -> None:
+    text = _session_of(chat).thinking
+    lines = safe_text(text).split("\n") if text else ["(nothing was told of the reasoning)"]
+    chat.say("\n".join(f"  | {line}" for line in lines))
+
+
+async def _status(chat: Chat, argument: str) -> None:
+    welcome, status = chat.client.welcome, await chat.client.status()
+    view = chat.view
+    lines = [
+        f"  daemon: {welcome.server.version}, you are {welcome.role}",
+        f"  model: {safe_line(status.model)}",
+        f"  session: {view.session_id if view is not None else 'none yet'}",
+    ]
+    if view is not None and view.waiting:
+        lines.append(f"  waiting: {counted(len(view.waiting), 'input')}")
+    chat.say("\n".join(lines))
+
+
+def _quit(chat: Chat, argument: str) -> None:
+    chat.leave()
+
+
+COMMANDS: dict[str, Command] = {
+    "help": Command("/help", "this list", _help),
+    "sessions": Command("/sessions [WORD]", "the latest sessions, or those with a word", _sessions),
+    "new": Command("/new [AGENT]", "begin another session", _new),
+    "switch": Command("/switch SESSION", "go on with another: its id, or of its title", _switch),
+    "search": Command("/search WORDS", "sessions in which something was said", _search),
+    "rename": Command("/rename TITLE", "call the session something else", _rename),
+    "agent": Command("/agent NAME", "give the session another agent", _agent),
+    "agents": Command("/agents", "who sessions can have", _agents),
+    "model": Command("/model [NAME]", "which model answers, or a session with another", _model),
+    "tools": Command("/tools", "what models can ask for", _tools),
+    "steer": Command("/steer TEXT", "tell the running turn something", _steer),
+    "now": Command("/now TEXT", "cancel the running turn, and do this", _interrupt),
+    "cancel": Command("/cancel", "cancel the running turn", _cancel),
+    "retry": Command("/retry", "run the last turn again, which was not answered", _retry),
+    "regenerate": Command("/regenerate", "have the last turn answered anew", _regenerate),
+    "approvals": Command("/approvals [ID]", "what waits for people, or answer one", _approvals),
+    "undo": Command("/undo [CALL]", "take back what calls changed in files", _undo),
+    "plan": Command("/plan", "what the model means to do", _plan),
+    "thinking": Command("/thinking", "the model's last reasoning", _thinking),
+    "status": Command("/status", "the daemon, the model, the session", _status),
+    "quit": Command("/quit", "leave; the session goes on in the daemon", _quit),
+}

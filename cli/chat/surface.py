@@ -1,0 +1,83 @@
+"""What a chat is held on: a terminal that can do all, one that only prints, or a pipe."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from ...config.prices import PriceTable
+from ...config.settings import Settings
+from ..show.transcript import Transcript
+from ..terminal.markdown_live import MarkdownRows
+from ..terminal.output import Output
+from ..terminal.style import Style, style_of
+from .screen import PipeScreen, PlainScreen, Screen
+from .slash_commands import COMMANDS
+from .view import ChatView
+
+
+class Surface(msgspec.Struct, frozen=True, kw_only=True):
+    """What a chat is held on.
+
+    Attributes:
+        screen: Shows and takes lines.
+        output: Of the same terminal, for what has it for itself.
+        style: What it can show.
+        data: The data folder.
+        prices: What turns cost.
+        is_live: Whether states have a place of their own.
+        can_ask: Whether somebody sits there.
+    """
+
+    screen: Screen
+    output: Output
+    style: Style
+    data: Path
+    prices: PriceTable
+    is_live: bool
+    can_ask: bool
+
+
+def open_surface(output: Output, settings: Settings, data: Path) -> Surface:
+    """What the process's standard streams are."""
+    can_ask = os.isatty(0) and os.isatty(1)
+    is_dumb = os.environ.get("TERM", "") in {"", "dumb"}
+    style = style_of(sys.stdout)
+    return Surface(
+        screen=_screen(output, style, data, can_ask=can_ask, is_dumb=is_dumb),
+        output=output,
+        style=style,
+        data=data,
+        prices=PriceTable(settings.prices),
+        is_live=can_ask and not is_dumb,
+        can_ask=can_ask,
+    )
+
+
+def _screen(output: Output, style: Style, data: Path, *, can_ask: bool, is_dumb: bool) -> Screen:
+    if not can_ask:
+        return PipeScreen(output)
+    if is_dumb:
+        return PlainScreen(output)
+    from .prompt import LiveScreen  # here: prompt_toolkit is for terminals alone
+
+    commands = [f"/{name}" for name in COMMANDS]
+    return LiveScreen(output, data, commands, has_signs=style.signs)
+
+
+def view_of(surface: Surface, rows: MarkdownRows, session_id: str) -> ChatView:
+    """What shows a session there; `rows` lay its text out, where there is a place for them."""
+    write = rows.write if surface.is_live else surface.screen.write
+    text = rows.feed if surface.is_live else None
+    return ChatView(
+        session_id,
+        Transcript(write, surface.style, session_id, surface.prices, text),
+        write,
+        surface.style,
+        is_live=surface.is_live,
+        now=time.monotonic,
+    )

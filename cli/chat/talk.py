@@ -1,0 +1,394 @@
+"""A chat by way of one daemon after the other: what is shown, what is typed, what is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import trio
+
+from ...client.client import Client
+from ...runtime.definitions import InputMode
+from ...runtime.errors import (
+    AuthError,
+    CallboardError,
+    NetworkError,
+)
+from ...runtime.event_types.turns import RerunWay
+from ...runtime.events import InputAccepted, Stored, TurnEnded
+from ...runtime.store.interface import SessionRow
+from ...runtime.wire.topics import Snapshot
+from ..ask.notify import heard, tell_desktop
+from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
+from ..terminal.escaping import safe_line
+from ..terminal.keyboard import Keyboard
+from ..terminal.markdown_live import MarkdownRows
+from .questions import (
+    Asked,
+    ChatQuestions,
+    InputEnded,
+    put_to_nobody,
+    waiting_questions,
+)
+from .screen import Typed
+from .sessions import Wishes, new_session
+from .slash_commands import run_command
+from .surface import Surface, view_of
+from .view import ChatView
+
+PAST_EVENTS = 300
+"""Of a session that is opened again that are shown: the last turns of it."""
+TICK_SECONDS = 0.25
+"""Between two looks at how long things take."""
+CODES = {"answered": ANSWERED, "cancelled": INTERRUPTED}
+
+
+Beginning = Callable[[Client], Awaitable[SessionRow | None]]
+"""Says which session is shown first."""
+
+
+class Talk:
+    """One chat.
+
+    Attributes:
+        client: The daemon as of now.
+        view: The session that is shown, once there is one.
+        is_over: Whether the person left.
+        codes: How turns ended, as exit codes.
+    """
+
+    def __init__(self, surface: Surface, wishes: Wishes) -> None:
+        self.client: Client
+        self.view: ChatView | None = None
+        self.is_over = False
+        self.codes: list[int] = []
+        self.questions = ChatQuestions(
+            surface.output, surface.style, surface.data, self._end_reading
+        )
+        self.questions.answered = self._answered_here
+        self._surface = surface
+        self._screen = surface.screen
+        self._wishes = wishes
+        self._is_host = False
+        self._rows = MarkdownRows(self._screen.write, lambda: self._screen.columns, surface.style)
+        self._keyboard = Keyboard(0, surface.output)
+        self._begun = trio.Event()
+        self._changed = trio.Event()
+        self._following = trio.CancelScope()
+        self._reading = trio.CancelScope()
+        self._acting: trio.CancelScope | None = None
+        self._scope = trio.CancelScope()
+        self._nursery: trio.Nursery
+        self._skips = False
+        self._is_cancelling = False
+        self._said_how_to_leave = False
+
+    # ── one daemon ───────────────────────────────────────────────────────────────────────────────
+
+    async def run(self, client: Client, begin: Beginning, *, is_host: bool) -> None:
+        """Talks until the person leaves, or the daemon is lost for good.
+
+        Raises:
+            CallboardError: The first session can't be shown.
+        """
+        self.client, self._is_host = client, is_host
+        self._scope = trio.CancelScope()
+        self.questions.unsettle()
+        if (row := await begin(client)) is not None:
+            await self.show(row)
+        with self._scope:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                nursery.start_soon(self._follow, name="events")
+                nursery.start_soon(self._tick, name="clock")
+                await self._converse()
+                nursery.cancel_scope.cancel(reason="left")
+
+    def lose(self) -> None:
+        """The daemon is lost: this talk with it ends, the chat does not."""
+        self._scope.cancel(reason="the daemon is lost")
+
+    def leave(self) -> None:
+        """Ends the chat."""
+        self.is_over = True
+        self._scope.cancel(reason="left")
+
+    async def show(self, row: SessionRow) -> None:
+        """Goes on with a session: the end of what it has on record first."""
+        await trio.lowlevel.checkpoint()
+        self._set_view(row.session_id)
+        view = self.view
+        assert view is not None
+        view.seq = max(row.head_seq - PAST_EVENTS, 0)
+        view.title = row.title
+        self._skips = view.seq > 0
+        dim = self._surface.style.paint
+        self._rows.write(dim(f"session {row.session_id}  {safe_line(row.title)}", "dim") + "\n")
+        if self._skips:
+            self._rows.write(dim(f"(all of it: callboard show {row.session_id})", "dim") + "\n")
+
+    def begin(self, *, agent: str | None = None, model: str | None = None) -> None:
+        """The next prompt begins a session, with these."""
+        given = {"agent": agent, "model": model}
+        changed = {name: value for name, value in given.items() if value is not None}
+        self._wishes = msgspec.structs.replace(self._wishes, **changed)
+        self._set_view(None)
+
+    def _set_view(self, session_id: str | None) -> None:
+        self.questions.forget()
+        self.questions.unsettle()
+        self.view = None
+        if session_id is not None:
+            self.view = view_of(self._surface, self._rows, session_id)
+        self._following.cancel(reason="another session is shown")
+        self._begun.set()
+        self._begun = trio.Event()
+        self._refresh()
+
+    # ── what happens ─────────────────────────────────────────────────────────────────────────────
+
+    async def _follow(self) -> None:
+        while True:
+            await trio.lowlevel.checkpoint()
+            view = self.view
+            if view is None:
+                await self._begun.wait()
+                continue
+            with trio.CancelScope() as self._following:
+                await trio.lowlevel.checkpoint()
+                try:
+                    await self._follow_session(view)
+                except (AuthError, NetworkError):
+                    self.lose()  # the daemon that is there now is another one, or none will be
+                except CallboardError as error:
+                    self.notice(str(error))
+                    self._set_view(None)
+
+    async def _follow_session(self, view: ChatView) -> None:
+        epoch = view.epoch or self.client.welcome.epoch
+        async with self.client.events(view.session_id, after_seq=view.seq, epoch=epoch) as events:
+            view.epoch = epoch
+            async for event in events:
+                if isinstance(event, Stored):
+                    if self._skips and not isinstance(event.event, InputAccepted):
+                        view.seq = event.seq
+                        continue
+                    self._skips = False
+                view.take(event)
+                if isinstance(event, Stored):
+                    self.questions.see(event.event)
+                    self._note(event)
+                elif isinstance(event, Snapshot):
+                    waiting, known = await waiting_questions(self.client, view.session_id)
+                    self.questions.settle(waiting, known)
+                self._refresh()
+                self._changed.set()
+                self._changed = trio.Event()
+                await self._screen.wait_room()
+
+    def _note(self, stored: Stored) -> None:
+        if isinstance(stored.event, TurnEnded):
+            self._is_cancelling = False
+            self.codes.append(CODES.get(stored.event.outcome, FAILED))
+            if self._surface.can_ask and not self._surface.is_live:
+                self._end_reading()  # its prompt is due now
+
+    async def _tick(self) -> None:
+        while True:
+            await trio.sleep(TICK_SECONDS)
+            self._refresh()
+
+    def _refresh(self) -> None:
+        view = self.view
+        lines = view.live_lines(self._screen.columns) if view is not None else self._invitation()
+        self._screen.show_live(self._rows.open_row, lines)
+
+    def _invitation(self) -> list[str]:
+        style, wishes = self._surface.style, self._wishes
+        dot = " · " if style.signs else ", "
+        parts = ["a new session", safe_line(wishes.agent), safe_line(wishes.model or ""), "/help"]
+        return [style.paint(dot.join(part for part in parts if part), "dim")]
+
+    def notice(self, text: str) -> None:
+        """A line of callboard's own."""
+        line = self._surface.style.paint(safe_line(text), "yellow") + "\n"
+        if self.view is not None:
+            self.view.notice(text)
+        else:
+            self._rows.write(line)
+
+    def say(self, text: str) -> None:
+        """Lines of callboard's own."""
+        self._rows.write(text + "\n")
+
+    # ── what is typed ────────────────────────────────────────────────────────────────────────────
+
+    async def _converse(self) -> None:
+        while not self.is_over:
+            if (asked := self.questions.next()) is not None:
+                await self.put(asked)
+            elif not self._surface.can_ask and not await self._is_quiet():
+                continue
+            elif (typed := await self._read()) is not None:
+                await self._take(typed)
+
+    async def _is_quiet(self) -> bool:
+        """Without a person, one prompt is done before the next is read."""
+        if self.view is None or self.view.is_idle:
+            return True
+        await self._changed.wait()
+        return False
+
+    async def _read(self) -> Typed | None:
+        is_idle = self.view is None or self.view.is_idle
+        with trio.CancelScope() as self._reading:
+            return await self._screen.read(is_idle=is_idle)
+        return None
+
+    def _answered_here(self, approval_id: str) -> None:
+        if self.view is not None:
+            self.view.answered_here(approval_id)
+
+    def _end_reading(self) -> None:
+        self._reading.cancel(reason="a question has come")
+
+    async def _take(self, typed: Typed) -> None:
+        if typed.kind == "end":
+            self._end_of_input()
+        elif typed.kind == "interrupt":
+            self.interrupt(typed.text)
+        elif typed.text.strip():
+            self._said_how_to_leave = False
+            await self._act(typed.text.strip())
+
+    def _end_of_input(self) -> None:
+        ends_turn = self._is_host and self._surface.can_ask and not self.is_at_rest
+        if ends_turn and not self._said_how_to_leave:
+            self._said_how_to_leave = True
+            self.notice("no daemon runs, so leaving ends the turn; Ctrl-D again leaves")
+        else:
+            self.leave()
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing runs and nothing waits to."""
+        return self.view is None or self.view.is_idle
+
+    async def wait_rest(self) -> None:
+        """Waits until that is shown."""
+        while not self.is_at_rest:
+            await self._changed.wait()
+
+    def interrupt(self, typed: str = "") -> None:
+        """Ctrl-C: what runs is cancelled; when nothing does, the chat is left by the second one."""
+        if self._acting is not None:
+            self._acting.cancel(reason="Ctrl-C")
+        elif not self.is_at_rest and not self._is_cancelling:
+            self.notice("cancelling… (Ctrl-C again leaves)")
+            self._nursery.start_soon(self._cancel_turn, name="cancel")
+        elif typed and self.is_at_rest:
+            self._forget_typed()
+        elif self._said_how_to_leave or self._is_cancelling:
+            self.leave()
+        else:
+            self._said_how_to_leave = True
+            self.notice("Ctrl-C again leaves, and so does Ctrl-D")
+
+    def _forget_typed(self) -> None:
+        keep: Callable[[str], None] | None = getattr(self._screen, "keep", None)
+        if keep is not None:
+            keep("")
+
+    async def _cancel_turn(self) -> None:
+        self._is_cancelling = True
+        try:
+            await self.cancel()
+        except CallboardError as error:
+            self.notice(f"nothing was cancelled: {error}")
+        self._is_cancelling = False
+
+    async def _act(self, text: str) -> None:
+        """Does what a line says; Ctrl-C ends the wait for it."""
+        with trio.CancelScope() as scope:
+            await trio.lowlevel.checkpoint()
+            self._acting = scope
+            try:
+                if text.startswith("/") and not text.startswith("//"):
+                    await run_command(self, text)
+                else:
+                    await self.send(text.removeprefix("/") if text.startswith("//") else text)
+            except InputEnded:
+                self.leave()
+            except CallboardError as error:
+                self.notice(str(error))
+                if not self._surface.can_ask:
+                    self.codes.append(FAILED)
+            finally:
+                self._acting = None
+        if scope.cancelled_caught and not self.is_over:
+            self.notice("not waited for any longer; it may be done all the same")
+
+    # ── what commands do ─────────────────────────────────────────────────────────────────────────
+
+    async def send(self, text: str, mode: str = "queue") -> None:
+        """Gives the session an input; begins one when there is none."""
+        if self.view is None:
+            row = await new_session(self.client, self._wishes, self.confirm)
+            self._set_view(row.session_id)
+        view = self.view
+        assert view is not None
+        ticket = await self.client.prompt(view.session_id, text, mode=InputMode(mode))
+        await self._wait_shown(view, ticket.seq)
+
+    async def again(self, why: RerunWay) -> None:
+        """Runs the last turn of the session again."""
+        view = self.view
+        assert view is not None
+        rerun = self.client.retry if why == "retry" else self.client.regenerate
+        ticket = await rerun(view.session_id)
+        await self._wait_shown(view, ticket.seq + 1)  # the turn's beginning stands behind it
+
+    async def _wait_shown(self, view: ChatView, seq: int) -> None:
+        while view.seq < seq and view is self.view:
+            await self._changed.wait()
+
+    async def cancel(self) -> None:
+        """Cancels what runs."""
+        if self.view is not None and not await self.client.cancel(
+            self.view.session_id, "cancelled by a person"
+        ):
+            self.notice("nothing ran")
+
+    async def confirm(self, text: str) -> bool:
+        """Whether a person agrees."""
+        if not self._surface.can_ask:
+            return False
+        await self._screen.drain()
+        with self._screen.held():
+            await self._keyboard.settle()
+            said = await self._keyboard.choice(text)
+        return said in {"y", "yes"}
+
+    async def put(self, asked: Asked) -> None:
+        """Puts a question to whoever sits there."""
+        session_id = self.view.session_id if self.view is not None else ""
+        if not self._surface.can_ask:
+            told = await put_to_nobody(self.client, asked, session_id, is_host=self._is_host)
+            self.questions.drop(asked)
+            if told:
+                self.notice(told)
+            return
+        if self.view is not None:
+            self.view.interrupt()
+        await self._screen.drain()
+        self._nursery.start_soon(tell_desktop, asked.headline, name="desktop")
+        with self._screen.held():
+            self._surface.output.write(heard(asked.headline))
+            try:
+                await self.questions.put(self.client, asked)
+            except InputEnded:
+                how = asked.how_to_answer(session_id)
+                self._surface.output.write(f"\n(it still waits: {how})\n")
+                self.leave()
+            except CallboardError as error:
+                self._surface.output.write(f"not answered: {safe_line(str(error))}\n")

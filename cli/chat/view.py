@@ -1,0 +1,329 @@
+"""What a chat shows of a session: a fold of its events, on record and live, with no text twice.
+
+events ──► transcript ──► rows above the input
+       └─► what is under way ──► the lines that stand above the input meanwhile
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from ...client.events import RemoteEvent
+from ...runtime.definitions import InputSource
+from ...runtime.event_types.plan import PlanItem
+from ...runtime.events import (
+    CallDeferred,
+    CallFinished,
+    CallProgress,
+    CallProposed,
+    CallStarted,
+    Event,
+    InputAccepted,
+    InputCancelled,
+    InputDelivered,
+    MessageCompleted,
+    MessageDiscarded,
+    MessageSent,
+    PlanSet,
+    Stored,
+    TitleSet,
+    TurnEnded,
+    TurnResumed,
+    TurnStarted,
+)
+from ...runtime.history import Refusal, Text, Thinking
+from ...runtime.stream import RefusalDelta, TextDelta, ThinkingDelta
+from ..show.live_pieces import LivePieces
+from ..show.question_text import block
+from ..show.transcript import Transcript, TurnEvent
+from ..terminal.escaping import safe_line, safe_text, shortened
+from ..terminal.style import Style, counted, seconds
+
+MAX_TAIL_LINES = 3
+"""Of a running call's output that are shown: enough to see that it goes on, and what it does."""
+MAX_TAIL_CHARS = 2000
+"""That are kept for them."""
+MAX_SHOWN_CALLS = 4
+"""Running calls with a place of their own above the input, on the smallest screens too."""
+MAX_BRIEF_CHARS = 60
+"""Of a call's arguments, beside its name."""
+
+
+class _Running:
+    """A call that has begun."""
+
+    def __init__(self, name: str, brief: str, began: float) -> None:
+        self.name = name
+        self.brief = brief
+        self.began = began
+        self.tail = ""
+
+    def add(self, text: str) -> None:
+        self.tail = (self.tail + safe_text(text))[-MAX_TAIL_CHARS:]
+
+
+class ChatView:
+    """Shows one session.
+
+    Args:
+        session_id: Which.
+        transcript: Writes what stays.
+        write: Prints text of callboard's own.
+        style: What can be shown.
+        is_live: Whether states have a place of their own; without one, they are printed as they come.
+        now: The time in seconds, for how long things take.
+
+    Attributes:
+        seq: Of the last event on record that was shown.
+        epoch: The store in which that counts; empty before anything was heard.
+        is_running: Whether a turn is under way.
+        outcome: How the last turn ended.
+        plan: What the model means to do.
+        thinking: The model's last reasoning.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        transcript: Transcript,
+        write: Callable[[str], None],
+        style: Style,
+        *,
+        is_live: bool,
+        now: Callable[[], float],
+    ) -> None:
+        self.session_id = session_id
+        self.seq = 0
+        self.epoch = ""
+        self.is_running = False
+        self.outcome = ""
+        self.model = ""
+        self.title = ""
+        self.plan: tuple[PlanItem, ...] = ()
+        self.thinking = ""
+        self.waiting: dict[str, InputAccepted] = {}
+        self._transcript = transcript
+        self._write = write
+        self._style = style
+        self._is_live = is_live
+        self._now = now
+        self._pieces = LivePieces()
+        self._shown: list[str] = []
+        self._thinking_since: float | None = None
+        self._began = 0.0
+        self._running: dict[str, _Running] = {}
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs and nothing waits to."""
+        return not self.is_running and not self.waiting
+
+    def take(self, event: RemoteEvent) -> None:
+        """Shows an event."""
+        if isinstance(event, Stored):
+            self.seq = event.seq
+        for each in self._pieces.take(event):
+            self._take_piece(each)
+
+    def _take_piece(self, event: TurnEvent) -> None:
+        match event:
+            case TextDelta(text=text) | RefusalDelta(text=text):
+                self._text(text)
+            case ThinkingDelta():
+                self._think(event)
+            case CallProgress():
+                self._progress(event)
+            case MessageDiscarded():
+                self._forget_answer()
+                self._transcript.show(event)
+            case Event():
+                self._take_stored(event)
+            case _:
+                pass
+
+    def notice(self, text: str) -> None:
+        """A line of callboard's own."""
+        self._transcript.notice(text)
+
+    def answered_here(self, approval_id: str) -> None:
+        """Whoever sits here gives the answer to this question."""
+        self._transcript.answered_here(approval_id)
+
+    def interrupt(self) -> None:
+        """Something else is printed next: text that stands open ends."""
+        self._transcript.interrupt()
+
+    # ── the answer ───────────────────────────────────────────────────────────────────────────────
+
+    def _text(self, text: str) -> None:
+        if text:
+            self._end_thinking()
+            self._shown.append(text)
+            self._transcript.show(TextDelta(text))
+
+    def _think(self, event: ThinkingDelta) -> None:
+        if self._thinking_since is None:
+            self._thinking_since = self._now()
+            if not self._is_live:
+                self._transcript.show(event)
+
+    def _message(self, message: MessageCompleted) -> None:
+        whole = "".join(part.text for part in message.parts if isinstance(part, Text | Refusal))
+        shown = "".join(self._shown)
+        if whole.startswith(shown):
+            self._text(whole[len(shown) :])
+        else:
+            self._transcript.show(MessageDiscarded("", "the record has another text"))
+            self._text(whole)
+        self._forget_answer()
+        if thinking := "\n".join(p.text for p in message.parts if isinstance(p, Thinking)):
+            self.thinking = thinking
+        self._transcript.show(message)
+
+    def _forget_answer(self) -> None:
+        self._shown.clear()
+        self._end_thinking()
+
+    def _end_thinking(self) -> None:
+        if self._thinking_since is not None:
+            took = seconds(round((self._now() - self._thinking_since) * 1000))
+            self._thinking_since = None
+            if self._is_live:
+                text = f"thought for {took} (/thinking shows it)"
+                self._write(self._style.paint(text, "dim") + "\n")
+
+    # ── what is on record ────────────────────────────────────────────────────────────────────────
+
+    def _take_stored(self, event: Event) -> None:
+        match event:
+            case InputAccepted(source=InputSource.PERSON):
+                self._input(event)
+            case InputCancelled():
+                if self.waiting.pop(event.input_id, None) is not None:
+                    self.notice(f"an input is cancelled: {event.reason}")
+            case InputDelivered():
+                self.waiting.pop(event.input_id, None)
+                self.notice("the model is told what you said meanwhile")
+            case TurnStarted():
+                self._begin_turn(event)
+            case TurnResumed():
+                self.is_running, self._began = True, self._now()
+                self._transcript.show(event)
+            case MessageCompleted():
+                self._message(event)
+            case MessageSent():
+                self._transcript.interrupt()
+                head = self._style.paint("message:", "bold")
+                self._write("\n".join([head, *block(event.text)]) + "\n")
+            case TitleSet():
+                self.title = event.title
+            case PlanSet():
+                self.plan = event.items
+                self._transcript.show(event)
+            case _:
+                self._take_call(event)
+
+    def _take_call(self, event: Event) -> None:
+        match event:
+            case CallProposed():
+                brief = _brief(event.arguments)
+                self._running[event.call_id] = _Running(event.name, brief, self._now())
+            case CallStarted():
+                # A person may have been asked before: what they took is not the tool's time.
+                if (running := self._running.get(event.call_id)) is not None:
+                    running.began = self._now()
+            case CallFinished() | CallDeferred():
+                self._running.pop(event.call_id, None)
+            case TurnEnded():
+                self._end_turn(event)
+            case _:
+                pass
+        self._transcript.show(event)  # type: ignore[arg-type]  # each is one of the union
+
+    def _begin_turn(self, event: TurnStarted) -> None:
+        self.is_running, self._began = True, self._now()
+        self.model = f"{event.provider}/{event.model}"
+        for input_id in event.input_ids:
+            self.waiting.pop(input_id, None)
+
+    def _end_turn(self, event: TurnEnded) -> None:
+        self._forget_answer()
+        self._running.clear()
+        self.is_running, self.outcome = False, event.outcome
+        if event.message and event.outcome != "answered":
+            self.notice(event.message)
+
+    def _input(self, said: InputAccepted) -> None:
+        self.waiting[said.input_id] = said
+        self._transcript.interrupt()
+        sign = "▸" if self._style.signs else ">"
+        first, *others = safe_text(said.text).split("\n")
+        rows = [f"{sign} {first}", *(f"  {line}" for line in others)]
+        text = "\n".join(self._style.paint(row, "bold") for row in rows)
+        self._write(f"\n{text}\n")
+        for file in said.attachments:
+            self._write(self._style.paint(f"  attached: {safe_line(file.name)}", "dim") + "\n")
+
+    # ── what is under way ────────────────────────────────────────────────────────────────────────
+
+    def _progress(self, event: CallProgress) -> None:
+        running = self._running.get(event.call_id)
+        if self._is_live and running is not None:
+            running.add(event.text)
+        else:
+            self._transcript.show(event)
+
+    def live_lines(self, columns: int) -> list[str]:
+        """The lines above the input, as of now."""
+        width = max(columns - 1, 1)
+        lines: list[str] = []
+        now = self._now()
+        for running in list(self._running.values())[:MAX_SHOWN_CALLS]:
+            lines += self._call_lines(running, now, width)
+        if more := len(self._running) - MAX_SHOWN_CALLS:
+            lines += [f"… and {counted(more, 'call')} more"] if more > 0 else []
+        lines.append(self._style.paint(shortened(self._state(now), width), "dim"))
+        return lines
+
+    def _call_lines(self, running: _Running, now: float, width: int) -> list[str]:
+        took = seconds(round((now - running.began) * 1000))
+        sign = "⋯" if self._style.signs else "."
+        head = shortened(f"{sign} {safe_line(running.name)} {took}  {running.brief}", width)
+        tail = [line for line in running.tail.split("\n") if line.strip()][-MAX_TAIL_LINES:]
+        bar = "│" if self._style.signs else "|"
+        return [
+            self._style.paint(head, "yellow"),
+            *(
+                self._style.paint(shortened(f"  {bar} {line.expandtabs(4)}", width), "dim")
+                for line in tail
+            ),
+        ]
+
+    def _state(self, now: float) -> str:
+        dot = " · " if self._style.signs else ", "
+        parts = []
+        if self.is_running:
+            what = "thinking" if self._thinking_since is not None else "working"
+            parts += [f"{what} {seconds(1000 * int(now - self._began))}", "Ctrl-C cancels"]
+        else:
+            parts.append(safe_line(self.title) or self.session_id or "a new session")
+        if self.waiting and self.is_running:
+            parts.append(f"{counted(len(self.waiting), 'input')} waiting")
+        if self.plan:
+            done = sum(item.status == "done" for item in self.plan)
+            parts.append(f"plan {done}/{len(self.plan)}")
+        if self.model:
+            parts.append(safe_line(self.model))
+        return dot.join(parts if self.is_running else [*parts, "/help"])
+
+
+def _brief(arguments: str) -> str:
+    """The first text among the arguments, which mostly says what the call is about."""
+    try:
+        values = msgspec.json.decode(arguments)
+    except msgspec.DecodeError:
+        return ""
+    texts = [v for v in values.values() if isinstance(v, str)] if isinstance(values, dict) else []
+    return shortened(safe_line(texts[0]), MAX_BRIEF_CHARS) if texts else ""

@@ -1,0 +1,1 @@
+"""cli/daemon: its contract stands here."""

@@ -1,0 +1,160 @@
+"""`callboard serve`: the daemon in the foreground, as a terminal or a supervisor runs it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import msgspec
+import trio
+
+from ...config.files import MANAGED_NAME, config_file, load_settings
+from ...config.keys.tokens import Credentials, Role
+from ...config.sections import ServerSettings
+from ...config.settings import Settings
+from ...embedding.runtime import Runtime, open_runtime
+from ...gateway.lifecycle import DaemonPlan, live
+from ...gateway.shared.clients_channel import ClientsChannel
+from ...gateway.shared.configuration import Configuration
+from ...providers.catalog.book import ProviderBook
+from ...runtime.disk.core_dumps import forbid_core_dumps
+from ...runtime.errors import ConflictError, ValidationError
+from ..exit_codes import ANSWERED
+from ..log_file import LOG_NAME
+from .early_hangup import EarlyHangup
+from .roots import check_root
+from .serve_log import LogFormat, serve_log
+
+OWNER = "owner"
+"""The name of the token that the first start makes, when a person sees what it prints."""
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The command line of `callboard serve`; `None` is what the configuration says."""
+
+    host: str | None = None
+    port: int | None = None
+    roots: tuple[Path, ...] = ()
+    is_exposed: bool = False
+    log_format: LogFormat = "text"
+    model: str | None = None
+
+
+def serve(options: ServeOptions, config: Path | None, data: Path, hangup: EarlyHangup) -> int:
+    """Runs the daemon until it is told to end."""
+    forbid_core_dumps()
+
+    def load() -> Settings:
+        found = load_settings(config)
+        return msgspec.structs.replace(found, server=served(found.server, options))
+
+    settings, file = load(), config_file(config)
+    plan = DaemonPlan(
+        settings=settings.server,
+        data=data,
+        open_runtime=_Opening(options, settings, data),
+        configuration=Configuration(
+            load,
+            (file, file.with_name(MANAGED_NAME)),
+            ProviderBook(config, data, os.environ),
+        ),
+        tell_ready=_Welcome(data, file, settings.server),
+        had_hangup=lambda: hangup.has_come,
+    )
+    with serve_log(data, options.log_format):
+        trio.run(live, plan)
+    return ANSWERED
+
+
+def served(settings: ServerSettings, options: ServeOptions) -> ServerSettings:
+    """The settings of the socket, with what the command line says.
+
+    Raises:
+        ValidationError: A value can't be, or the address is not this machine's alone and `--expose`
+            is missing.
+    """
+    given = {"host": options.host, "port": options.port}
+    changed = {name: value for name, value in given.items() if value is not None}
+    given_roots = [root.expanduser().absolute() for root in options.roots]
+    for root in given_roots:
+        check_root(root)
+    roots = tuple(map(str, given_roots))
+    wanted = {**msgspec.structs.asdict(settings), **changed, "roots": (*settings.roots, *roots)}
+    try:
+        server = msgspec.convert(wanted, ServerSettings)
+    except msgspec.ValidationError as error:
+        raise ValidationError(f"callboard serve: {error}") from error
+    if server.host not in LOOPBACK and not options.is_exposed:
+        raise ValidationError(
+            f"{server.host} can be reached from other machines, and what travels is not encrypted. "
+            "Use 127.0.0.1 behind a reverse proxy with TLS, or say --expose if the network is "
+            "yours.",
+            field="host",
+        )
+    for name in server.roots:
+        if not Path(name).is_dir():
+            raise ValidationError(f"the root {name} is no folder: make it, or leave it out")
+        check_root(Path(name))
+    return server
+
+
+class _Opening:
+    """Opens the runtime that is served."""
+
+    def __init__(self, options: ServeOptions, settings: Settings, data: Path) -> None:
+        self._options = options
+        self._settings = settings
+        self._data = data
+
+    def __call__(self) -> AbstractAsyncContextManager[Runtime]:
+        return open_runtime(
+            model=self._options.model,
+            workspace=self._data / "workspaces",
+            data=self._data,
+            channel=ClientsChannel(),
+            settings=self._settings,
+        )
+
+
+class _Welcome:
+    """Prints where things are, once clients may come; makes the first token."""
+
+    def __init__(self, data: Path, config: Path, server: ServerSettings) -> None:
+        self._data = data
+        self._config = config
+        self._server = server
+
+    def __call__(self, url: str) -> None:
+        lines = [
+            f"callboard serves at {url} (process {os.getpid()})",
+            f"  data:          {self._data}",
+            f"  configuration: {self._config}" + ("" if self._config.exists() else " (not there)"),
+            f"  log:           {self._data / LOG_NAME}",
+            *(f"  root:          {root}" for root in self._server.roots),
+            *self._token(),
+            "Stop it with Ctrl-C or `callboard stop`.",
+        ]
+        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.flush()
+
+    def _token(self) -> list[str]:
+        credentials = Credentials(self._data)
+        if credentials.list():
+            return []
+        if not sys.stdout.isatty():  # a file, a pipe or a journal keeps what is printed
+            return [
+                f"  token:         none yet; `callboard token create {OWNER} --role admin` makes one",
+                "                 and shows it at your terminal, not in this log.",
+            ]
+        try:
+            token = credentials.create(OWNER, Role.ADMIN)
+        except ConflictError:
+            return []  # another command was first
+        return [
+            f"  token:         {token.reveal()}",
+            "                 For programs of yours, and clients on other machines. It is shown this",
+            "                 once; commands of yours on this machine need none.",
+        ]

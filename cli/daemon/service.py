@@ -1,0 +1,165 @@
+"""`callboard service`: has the system keep a daemon running."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from ...config.files import config_folder
+from ...runtime.errors import ConflictError, NotFoundError, StorageError, ValidationError
+from ..exit_codes import ANSWERED, FAILED
+from ..parameters import data_path
+from .roots import check_root
+from .service_account import Account, account_of, prepare_folder
+from .service_unit import LABEL, ServicePlan, launchd_plist, shown, systemd_unit
+
+SYSTEM_FOLDER = Path("/etc/systemd/system")
+UNIT_NAME = f"{LABEL}.service"
+COMMAND_SECONDS = 60.0
+"""For one command of the system's manager."""
+
+
+def install_service(
+    *,
+    is_system: bool,
+    user: str | None,
+    data: Path | None,
+    config: Path | None,
+    roots: tuple[Path, ...],
+    starts: bool,
+) -> int:
+    """Writes the unit, and starts it.
+
+    A unit of the machine runs as an account, with the folders of that account.
+
+    Raises:
+        ConflictError: There is another unit of that name, which this did not write.
+        ValidationError: A system unit is wanted by somebody else than root, or its account can't use
+            its data folder.
+    """
+    _check_rights(is_system=is_system)
+    if user is not None and not is_system:
+        raise ValidationError("--user is for --system: without that it is your own login's")
+    account = account_of(user) if is_system else None
+    folder = data_path(data, None if account is None else account.environ)
+    plan = _plan(account, data=folder, config=config, roots=roots)
+    if account is not None:
+        prepare_folder(account, folder)
+    path = unit_path(is_system=is_system)
+    text = launchd_plist(plan) if sys.platform == "darwin" else systemd_unit(plan)
+    _write(path, text)
+    sys.stdout.write(f"Written: {path}\n  runs: {shown(plan.command)}\n")
+    if account is not None:
+        sys.stdout.write(f"  as:   {account.name}, with the data in {folder}\n")
+    if sys.platform == "darwin":
+        sys.stdout.write("  This has not been tried on macOS.\n")
+    commands = start_commands(path, is_system=is_system)
+    if not starts:
+        sys.stdout.write("".join(f"  next: {shown(command)}\n" for command in commands))
+        return ANSWERED
+    return _run_all(commands)
+
+
+def uninstall_service(*, is_system: bool) -> int:
+    """Stops the unit and removes it; the data stays."""
+    path = unit_path(is_system=is_system)
+    if not path.exists():
+        raise NotFoundError(f"{path} is not there: nothing is installed.")
+    _check_rights(is_system=is_system)
+    code = _run_all(stop_commands(path, is_system=is_system))
+    path.unlink()
+    sys.stdout.write(f"Removed: {path}\n")
+    return code
+
+
+def unit_path(*, is_system: bool) -> Path:
+    """Where the unit stands."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
+    if is_system:
+        return SYSTEM_FOLDER / UNIT_NAME
+    folder = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(folder) / "systemd" / "user" / UNIT_NAME
+
+
+def start_commands(path: Path, *, is_system: bool) -> list[tuple[str, ...]]:
+    """What has the system know it and start it."""
+    if sys.platform == "darwin":
+        return [("launchctl", "load", "-w", str(path))]
+    systemctl = ("systemctl",) if is_system else ("systemctl", "--user")
+    return [(*systemctl, "daemon-reload"), (*systemctl, "enable", "--now", UNIT_NAME)]
+
+
+def stop_commands(path: Path, *, is_system: bool) -> list[tuple[str, ...]]:
+    """What has the system stop it and forget it."""
+    if sys.platform == "darwin":
+        return [("launchctl", "unload", "-w", str(path))]
+    systemctl = ("systemctl",) if is_system else ("systemctl", "--user")
+    return [(*systemctl, "disable", "--now", UNIT_NAME)]
+
+
+def _plan(
+    account: Account | None, *, data: Path, config: Path | None, roots: tuple[Path, ...]
+) -> ServicePlan:
+    command = [sys.executable, "-m", "callboard", "serve", "--data", str(data)]
+    file = config if config is not None else config_folder() / "callboard.toml"
+    if config is not None or os.environ.get("CALLBOARD_HOME"):
+        command += ["--config", str(file.expanduser().absolute())]
+    whole = tuple(root.expanduser().absolute() for root in roots)
+    for root in whole:
+        check_root(root)
+        command += ["--root", str(root)]
+    home = os.environ.get("CALLBOARD_HOME")
+    return ServicePlan(
+        command=tuple(command),
+        is_system=account is not None,
+        user="" if account is None else account.name,
+        data=data,
+        roots=whole,
+        environment=(("CALLBOARD_HOME", home),) if home else (),
+    )
+
+
+def _check_rights(*, is_system: bool) -> None:
+    if is_system and os.geteuid() != 0:
+        raise ValidationError("a system unit is root's: run it with sudo, or leave --system out")
+    if is_system and sys.platform == "darwin":
+        raise ValidationError("--system is for systemd: leave it out on macOS")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        if path.exists() and "callboard" not in path.read_text(encoding="utf-8"):
+            raise ConflictError(f"{path} is there, and not callboard's: move it away first.")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.new")
+        temporary.write_text(text, encoding="utf-8")
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except OSError as error:
+        raise StorageError(f"{path} can't be written: {error.strerror or error}.") from error
+
+
+def _run_all(commands: list[tuple[str, ...]]) -> int:
+    for command in commands:
+        if problem := _run(command):
+            sys.stdout.write(f"  {shown(command)} failed: {problem}\n  Run it by hand later.\n")
+            return FAILED
+        sys.stdout.write(f"  done: {shown(command)}\n")
+    return ANSWERED
+
+
+def _run(command: tuple[str, ...]) -> str:
+    """Runs it; gives what went wrong."""
+    if shutil.which(command[0]) is None:
+        return f"there is no {command[0]} on this machine"
+    try:
+        ran = subprocess.run(
+            command, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"it did not end within {COMMAND_SECONDS:g} s"
+    return "" if ran.returncode == 0 else (ran.stderr.strip() or f"exit code {ran.returncode}")

@@ -1,0 +1,125 @@
+"""`callboard status`: whether a daemon runs, where, and what it does."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import msgspec
+import trio
+
+from ...client.client import connect
+from ...config.daemon_file import RunningDaemon, find_daemon
+from ...runtime.wire.daemon import Status
+from ..exit_codes import ANSWERED, FAILED
+from ..terminal.escaping import safe_line
+from ..terminal.json_lines import json_line
+from ..terminal.style import counted, seconds
+
+ASK_SECONDS = 10.0
+"""For its answer: a daemon that takes longer is stuck, and that is said."""
+
+
+class StatusLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What `--json` prints."""
+
+    is_running: bool
+    url: str = ""
+    pid: int = 0
+    status: Status | None = None
+
+
+def show_status(data: Path, *, json: bool) -> int:
+    """Asks the daemon of a data folder how it is; fails when none runs."""
+    daemon = find_daemon(data)
+    if daemon is None:
+        line = f"No daemon runs on {data}. `callboard serve` starts one.\n"
+        sys.stdout.write(json_line(StatusLine(is_running=False)) if json else line)
+        return FAILED
+    status = trio.run(_ask, daemon)
+    if json:
+        told = StatusLine(is_running=True, url=daemon.url, pid=daemon.pid, status=status)
+        sys.stdout.write(json_line(told))
+    else:
+        sys.stdout.write("\n".join(_lines(daemon, status)) + "\n")
+    return FAILED if status is None else ANSWERED
+
+
+async def _ask(daemon: RunningDaemon) -> Status | None:
+    with trio.move_on_after(ASK_SECONDS):
+        async with connect(daemon.url, daemon.token.reveal()) as client:
+            return await client.status()
+    return None
+
+
+def _lines(daemon: RunningDaemon, status: Status | None) -> list[str]:
+    what = "a chat is the daemon, and serves" if daemon.is_chat else "callboard serves"
+    where = f"{what} at {daemon.url} (process {daemon.pid})"
+    if status is None:
+        return [
+            where,
+            f"  it has not answered within {ASK_SECONDS:g} s; `callboard logs` may say why",
+        ]
+    state = "stopping" if status.is_stopping else f"up for {_ago(status.uptime_seconds)}"
+    return [
+        f"{where}, {state}",
+        f"  model:         {status.model} {status.model_reason}".rstrip(),
+        f"  connections:   {status.connections}",
+        *_work(status),
+        *_health(status),
+        *_configuration(status),
+    ]
+
+
+def _work(status: Status) -> list[str]:
+    work = status.work
+    if work is None:
+        return []
+    calls = [f"{each.tool} in {each.session_id}, for {_ago(each.seconds)}" for each in work.calls]
+    programs = [
+        f"{safe_line(each.command)} ({each.process_id} of {each.session_id}), "
+        f"for {_ago(each.seconds)}"
+        for each in work.background
+    ]
+    turns = [f"turn of {each.session_id}, for {_ago(each.seconds)}" for each in work.turns]
+    lines = [f"    {line}" for line in (*turns, *calls, *programs)]
+    return [f"  sessions:      {len(work.sessions)} loaded", *lines]
+
+
+def _health(status: Status) -> list[str]:
+    lines = []
+    for actor in status.actors:
+        if actor.restarts or not actor.is_running or actor.waiting > actor.capacity // 2:
+            state = "" if actor.is_running else ", given up"
+            lines.append(
+                f"    {actor.name}: {counted(actor.restarts, 'restart')}, {actor.waiting} of "
+                f"{actor.capacity} messages wait{state}"
+            )
+    if status.actors:
+        lines.insert(0, "  actors:        " + ("see below" if lines else "all run"))
+    if status.work is not None and status.work.storage_failed:
+        lines.append(f"  storage:       failed. {safe_line(status.work.storage_failed)}")
+    elif status.journal_seconds is not None:
+        lines.append(f"  journal:       answers in {_ago(status.journal_seconds)}")
+    if status.work is not None and status.work.storage_warning:
+        lines.append(f"  store size:    {safe_line(status.work.storage_warning)}")
+    if status.loop is not None and status.loop.blocked:
+        times = counted(status.loop.blocked, "time")
+        longest = _ago(status.loop.longest_seconds)
+        lines.append(f"  event loop:    held up {times}, for {longest} at most")
+    return lines
+
+
+def _configuration(status: Status) -> list[str]:
+    config = status.config
+    if config is None:
+        return []
+    return [
+        f"  configuration: revision {config.revision}",
+        *([f"    not used: {safe_line(config.problem)}"] if config.problem else []),
+        *([f"    need a restart: {', '.join(config.waiting)}"] if config.waiting else []),
+    ]
+
+
+def _ago(time: float) -> str:
+    return seconds(round(time * 1000))

@@ -1,0 +1,105 @@
+"""`callboard stop`: the daemon ends in order, and this returns when it has; it says what it waits for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from pathlib import Path
+
+import trio
+
+from ...config.daemon_file import RunningDaemon, find_daemon
+from ...runtime.errors import CallboardError, ConflictError, NotFoundError
+from ..exit_codes import ANSWERED
+from ..show.sessions import open_record
+from ..terminal.complaint import complain
+from ..terminal.style import counted
+
+LOOK_SECONDS = 0.05
+"""Between two looks whether it is gone."""
+QUIET_SECONDS = 0.5
+"""An end that takes longer is explained."""
+MAX_SHOWN = 3
+"""Sessions that are named as what it waits for."""
+WAIT_SECONDS = 120.0
+"""Longer than a drain by default and the ends of programs together; past that a person decides."""
+
+
+def stop_daemon(data: Path, *, now: bool) -> int:
+    """Stops the daemon of a data folder.
+
+    A signal does it, not a request: it comes through however busy the daemon's door is. The file that
+    names the process is held by that process, so it is never another one.
+
+    Raises:
+        NotFoundError: None runs.
+        ConflictError: It has not ended in time, or is another user's.
+    """
+    daemon = find_daemon(data)
+    if daemon is None:
+        raise NotFoundError(f"no daemon runs on {data}: there is nothing to stop.")
+    trio.run(_stop, data, daemon, now)
+    what = "The chat that was the daemon" if daemon.is_chat else "The daemon"
+    sys.stdout.write(f"{what} has ended (process {daemon.pid}).\n")
+    return ANSWERED
+
+
+async def _stop(data: Path, daemon: RunningDaemon, now: bool) -> None:
+    _signal(daemon)
+    if now:
+        await trio.sleep(LOOK_SECONDS)
+        _signal(daemon)
+    if await _has_ended(data, daemon, QUIET_SECONDS):
+        return
+    if not now:
+        complain(await _waits_for(data, daemon))
+    if await _has_ended(data, daemon, WAIT_SECONDS):
+        return
+    raise ConflictError(
+        f"the daemon (process {daemon.pid}) still runs after {WAIT_SECONDS:g} s: `callboard logs` says "
+        f"what it waits for; `callboard stop --now` cancels that."
+    )
+
+
+async def _has_ended(data: Path, daemon: RunningDaemon, seconds: float) -> bool:
+    with trio.move_on_after(seconds):
+        while True:
+            if not _is_there(data, daemon):
+                return True
+            await trio.sleep(LOOK_SECONDS)
+    return False
+
+
+async def _waits_for(data: Path, daemon: RunningDaemon) -> str:
+    """What to say about an end that takes its time, by what is on record: the door may be busy."""
+    try:
+        async with open_record(data) as reader:
+            running = sorted({turn.session_id for turn in await reader.open_turns()})
+    except CallboardError:
+        running = []
+    if not running:
+        return "The daemon is ending."
+    more = ", …" if len(running) > MAX_SHOWN else ""
+    verb = "runs; it has" if len(running) == 1 else "run; they have"
+    return (
+        f"{counted(len(running), 'turn')} {verb} {daemon.drain_seconds:g} s to end "
+        f"({', '.join(running[:MAX_SHOWN])}{more}). `callboard stop --now` at another terminal "
+        "cancels what runs."
+    )
+
+
+def _is_there(data: Path, daemon: RunningDaemon) -> bool:
+    found = find_daemon(data)
+    return found is not None and found.pid == daemon.pid
+
+
+def _signal(daemon: RunningDaemon) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        try:
+            os.kill(daemon.pid, signal.SIGTERM)
+        except PermissionError as error:
+            raise ConflictError(
+                f"the daemon (process {daemon.pid}) is another user's: stop it as that user."
+            ) from error

@@ -1,0 +1,1 @@
+"""cli/doctor: its contract stands here."""

@@ -1,0 +1,155 @@
+"""`callboard doctor`: whether this machine has what callboard needs, and what to do where it has not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import trio
+
+from ...actors.upkeep.pruning import MIB, size_warning
+from ...config.files import config_file, config_folder
+from ...config.sections import SessionSettings, Strength
+from ...runtime.backup.upkeep import stored_size
+from ...runtime.errors import CallboardError, NotFoundError
+from ...runtime.redaction import redact
+from ...tools.plugins import Plugin, load_plugins
+from ...tools.registry import builtin_tools
+from ...tools.sandbox.sandbox import Sandbox
+from ...tools.sandbox.selftest.self_test import INSTALL, USER_NAMESPACES
+from ...tools.tool import Tool
+from ..exit_codes import ANSWERED, FAILED
+from ..show.tools import plugin_lines
+from ..terminal.json_lines import json_line
+from .files import file_findings
+from .finding import Finding, good, problem, warning
+from .reach import reach_findings, read_settings
+
+CHECK = "sandbox"
+
+
+def sandbox_finding(sandbox: Sandbox, config: Path) -> Finding:
+    """Whether programs can be run; where they can't, what to do comes behind what is missing."""
+    found, minimum = sandbox.status(), sandbox.settings.minimum
+    if sandbox.problem() is None:
+        return good(CHECK, f"{found.strength}")
+    words = f"it is {found.strength}, and must be {minimum}: {found.reason}"
+    return problem(CHECK, words.rstrip(": "), _fix(found.reason, found.strength, config))
+
+
+def _fix(reason: str, strength: Strength, config: Path) -> str:
+    for known in (INSTALL, USER_NAMESPACES):
+        if known in reason:
+            return known
+    if reason.startswith("sandbox."):  # a setting, by its name
+        return f"mend it: $EDITOR {config}"
+    if strength is Strength.PARTIAL:
+        return (
+            "mend what is missing, or, where this is enough, write into the configuration: "
+            '[sandbox] minimum = "partial"'
+        )
+    return "docs/sandbox.md says what it takes; until then no program runs"
+
+
+MUCH_FREED = 256 * MIB
+"""Of the file, not in use: from here on it is worth a `callboard compact`."""
+
+
+def size_finding(data: Path, settings: SessionSettings) -> Finding:
+    """How much it holds, of how much it may."""
+    try:
+        size = stored_size(data)
+    except NotFoundError:
+        return good("store", "there is none yet")
+    except CallboardError as error:
+        fix = "`callboard upgrade` may mend it; else `callboard restore` takes a backup"
+        return problem("store", str(error), fix)
+    limit = settings.max_store_mib * MIB
+    if said := size_warning(size.used_bytes, limit):
+        words, _, fix = said.partition(". ")
+        return (problem if size.used_bytes >= limit else warning)("store", words, fix)
+    freed = size.file_bytes - size.used_bytes
+    if freed >= MUCH_FREED:
+        words = f"{freed / MIB:.0f} MiB of its file are what purged sessions have left"
+        return warning("store", words, "callboard compact, while no daemon runs")
+    most = f", of {settings.max_store_mib}" if limit else ""
+    return good("store", f"it holds {size.used_bytes / MIB:.1f} MiB{most}")
+
+
+class SandboxReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said of the sandbox."""
+
+    strength: Strength
+    minimum: Strength
+    reason: str
+    bounds: str
+    advice: str
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What `--json` prints."""
+
+    sandbox: SandboxReport
+    plugins: tuple[Plugin, ...]
+    checks: tuple[Finding, ...] = ()
+
+
+def show_doctor(config: Path | None, data: Path, *, json: bool) -> int:
+    """Tests all that can be; fails when something is not as the configuration wants it."""
+    all_settings, finding = read_settings(config)
+    settings = all_settings.sandbox
+    sandbox = Sandbox(settings, forbidden=(data, config_folder()))
+    checks = (
+        sandbox_finding(sandbox, config_file(config)),
+        finding,
+        *file_findings(data, config_file(config).parent),
+        size_finding(data, all_settings.sessions),
+        *trio.run(reach_findings, all_settings, data, config),
+    )
+    built_in = builtin_tools()
+    names = [tool.name for tool in built_in]
+    plugins = trio.run(load_plugins, all_settings.plugins, names).plugins
+    broken = [plugin for plugin in plugins if plugin.state == "broken"]
+    found = sandbox.status()
+    if json:
+        told = SandboxReport(
+            strength=found.strength,
+            minimum=settings.minimum,
+            reason=found.reason,
+            bounds=found.bounds,
+            advice=found.advice,
+        )
+        sys.stdout.write(json_line(Report(sandbox=told, plugins=plugins, checks=checks)))
+    else:
+        lines = _sandbox_lines(sandbox, built_in, checks[0])
+        lines += [*plugin_lines(broken), *_checked(checks[1:])]
+        sys.stdout.write("\n".join(lines) + "\n")
+    is_broken = bool(broken) or any(each.state == "problem" for each in checks)
+    return FAILED if is_broken else ANSWERED
+
+
+def _sandbox_lines(sandbox: Sandbox, tools: Sequence[Tool], checked: Finding) -> list[str]:
+    found = sandbox.status()
+    lines = [f"sandbox: {found.strength} (at least {sandbox.settings.minimum} is wanted)"]
+    if found.reason:
+        lines.append(f"  {found.reason}")
+    if found.recipe is not None:
+        places = len(found.recipe.view.shown)
+        lines += [
+            f"  {found.recipe.name}, which shows {places} places read-only",
+            f"  memory and processes: {found.bounds}",
+        ]
+    if checked.fix:
+        lines.append(f"  fix: {redact(checked.fix)}")
+    if found.advice:
+        lines.append(f"  advice: {found.advice}")
+    withheld = [tool.name for tool in tools if sandbox.why_not(tool.definition) is not None]
+    if withheld:
+        lines.append(f"  not offered to models: {', '.join(withheld)}.")
+    return lines
+
+
+def _checked(checks: tuple[Finding, ...]) -> list[str]:
+    return [redact(line) for each in checks for line in each.lines()]

@@ -1,0 +1,154 @@
+"""What `callboard doctor` looks at beyond the disk: the configuration, keys, providers, the port, the daemon."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import trio
+
+from ...client.client import connect
+from ...config.daemon_file import RunningDaemon, find_daemon
+from ...config.files import config_file, load_own_settings, load_settings
+from ...config.sections import ServerSettings
+from ...config.settings import Settings
+from ...embedding.models import open_finder
+from ...gateway.door.descriptors import RESERVED, room_after_raising
+from ...providers.catalog.catalog import Wish
+from ...providers.provider import Endpoint
+from ...runtime.errors import AuthError, CallboardError
+from ...runtime.wire.daemon import Status
+from .finding import Finding, good, problem, warning
+
+CONNECT_SECONDS = 5.0
+"""To a provider, or to the daemon: what takes longer is as good as away."""
+
+
+def read_settings(config: Path | None) -> tuple[Settings, Finding]:
+    """The settings, or the defaults and what is wrong with the file."""
+    file = config_file(config)
+    try:
+        settings = load_settings(config)
+    except CallboardError as error:
+        return Settings(), problem("configuration", str(error), f"mend it: $EDITOR {file}")
+    there = f"{file}" if file.exists() else f"{file} is not there; the defaults hold"
+    return settings, good("configuration", there)
+
+
+async def reach_findings(settings: Settings, data: Path, config: Path | None) -> list[Finding]:
+    """All of them; `config` is the file that the settings are of, as a person has named it."""
+    findings = await _model(settings, data, config)
+    try:
+        daemon = find_daemon(data)
+    except CallboardError:
+        daemon = None  # said with the locks
+    if daemon is None:
+        findings.append(await trio.to_thread.run_sync(_port, settings.server))
+    else:
+        findings.append(await _daemon(daemon))
+    findings.append(_connections(settings.server))
+    return findings
+
+
+def _connections(settings: ServerSettings) -> Finding:
+    """Whether a daemon may open as many files as its connections need."""
+    wanted = settings.max_connections
+    room = room_after_raising(wanted)
+    if room >= wanted:
+        return good("connections", f"there is room for {wanted}")
+    return warning(
+        "connections",
+        f"[server] max_connections is {wanted}; a process may open so few files that {room} fit",
+        f"`ulimit -n {wanted + RESERVED}`, or LimitNOFILE={wanted + RESERVED} of its service",
+    )
+
+
+async def _model(settings: Settings, data: Path, config: Path | None) -> list[Finding]:
+    """The default model: whether there is one, its key, and its provider."""
+    wish = Wish(settings=settings, environ=os.environ)
+    try:
+        target = open_finder(wish, None, data).target(None)
+    except AuthError as error:
+        return [problem("keys", str(error), "callboard keys set PROVIDER")]
+    except CallboardError as error:
+        return [problem("model", str(error), _another_model(settings, config))]
+    name = f"{target.provider}/{target.model}"
+    if target.endpoint is None:
+        return [
+            warning(
+                "model",
+                f"{name} answers: a set of rules, since no model is configured and no key is there",
+                "callboard keys set PROVIDER, or run a local server",
+            )
+        ]
+    return [good("model", name), await _provider(target.endpoint)]
+
+
+def _another_model(settings: Settings, config: Path | None) -> str:
+    """How to choose one: what stands in the person's own file wins over what commands write."""
+    if settings.model is not None and load_own_settings(config).model == settings.model:
+        return f"write another model into it: $EDITOR {config_file(config)}"
+    return "callboard models default PROVIDER/MODEL chooses another one"
+
+
+async def _provider(endpoint: Endpoint) -> Finding:
+    """Whether its address takes connections; `providers test` asks it for a word."""
+    where = urlsplit(endpoint.base_url)
+    port = where.port or (443 if where.scheme == "https" else 80)
+    try:
+        with trio.fail_after(CONNECT_SECONDS):
+            stream = await trio.open_tcp_stream(where.hostname or "", port)
+    except trio.TooSlowError:
+        why = f"no answer within {CONNECT_SECONDS:g} s"
+    except OSError as error:
+        why = str(error)
+    else:
+        await trio.aclose_forcefully(stream)
+        return good("provider", f"{endpoint.name} is there, at {where.hostname}:{port}")
+    return problem(
+        "provider",
+        f"{endpoint.name} at {where.hostname}:{port} can't be reached: {why}",
+        f"start it, or check the network, then: callboard providers test {endpoint.name}",
+    )
+
+
+def _port(settings: ServerSettings) -> Finding:
+    """Whether `callboard serve` could listen there."""
+    where = f"{settings.host}:{settings.port}"
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as own:
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            own.bind((settings.host, settings.port))
+        except OSError as error:
+            fix = "callboard serve --port 0 takes a free one; [server] port keeps it"
+            return warning("port", f"{where} can't be taken: {error.strerror or error}", fix)
+    return good("port", f"{where} is free; no daemon runs")
+
+
+async def _daemon(daemon: RunningDaemon) -> Finding:
+    """Whether it answers, and is well."""
+    status: Status | None = None
+    why = ""
+    try:
+        with trio.fail_after(CONNECT_SECONDS):
+            async with connect(daemon.url, daemon.token.reveal()) as client:
+                status = await client.status()
+    except trio.TooSlowError:
+        why = f"no answer within {CONNECT_SECONDS:g} s"
+    except CallboardError as error:
+        why = str(error)
+    where = f"process {daemon.pid}, at {daemon.url}"
+    if status is None:
+        fix = "callboard logs says why; callboard stop, then callboard serve"
+        return problem("daemon", f"it does not answer ({where}): {why}", fix)
+    if status.config is not None and status.config.problem:
+        fix = "mend the file; it is read again by itself"
+        return problem("daemon", f"it can't use its configuration: {status.config.problem}", fix)
+    if status.config is not None and status.config.waiting:
+        names = ", ".join(status.config.waiting)
+        fix = "callboard stop, then callboard serve"
+        return warning("daemon", f"these settings need a restart: {names}", fix)
+    return good("daemon", where)

@@ -1,0 +1,1 @@
+"""cli/policy: its contract stands here."""

@@ -1,0 +1,209 @@
+"""`callboard policy lint`: rules that don't do what they seem to."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from ...config.policy.coverage import covers
+from ...config.policy.match import CompiledRule, is_pattern
+from ...config.policy.new_hosts import URL_ARGUMENTS
+from ...config.policy.rules import PlacedRule, Rule
+from ...config.settings import Settings
+from ...runtime.definitions import Capability, SessionKind, Tier, ToolDefinition, Verdict
+from ...tools.registry import builtin_tools, is_available
+from ..exit_codes import ANSWERED, FAILED
+from ..terminal.escaping import safe_line
+from ..terminal.json_lines import json_line
+
+COMMAND_TOOLS = frozenset({"shell", "run_code", "process"})
+"""Tools whose arguments are programs."""
+
+INTERPRETER = re.compile(
+    r"(ba|da|z|k|c|tc|fi)?sh|busybox|env|xargs|sudo|doas|su|nohup|nice|timeout|setsid|stdbuf"
+    r"|python[\d.]*|pypy[\d.]*|perl[\d.]*|ruby[\d.]*|node|nodejs|deno|bun|php[\d.]*|lua[\d.]*"
+    r"|[gmn]?awk|find|ssh|parallel|make|npx|uvx|pipx|docker|podman|eval|exec|command"
+)
+"""Programs that run whatever their arguments say: allowing one allows everything."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What is odd about one rule."""
+
+    place: str
+    problem: str
+
+
+def show_findings(settings: Settings, known: Sequence[str], *, json: bool) -> int:
+    """Prints what is odd, one line a finding; exit code 1 when anything is."""
+    findings = findings_about(settings, known)
+    for finding in findings:
+        line = f"{safe_line(finding.place)}: {safe_line(finding.problem)}\n"
+        sys.stdout.write(json_line(finding) if json else line)
+    if not json:
+        count, found = len(settings.rules), len(findings)
+        rules = "1 rule" if count == 1 else f"{count} rules"
+        words = {0: "nothing to remark", 1: "1 finding"}.get(found, f"{found} findings")
+        sys.stdout.write(f"{rules}, {words}\n")
+    return FAILED if findings else ANSWERED
+
+
+def findings_about(settings: Settings, known: Iterable[str] = ()) -> tuple[Finding, ...]:
+    """What is odd about the rules of a configuration.
+
+    Args:
+        settings: The configuration; examples were checked when it was loaded.
+        known: Tools of the embedding program: they are not called unknown.
+    """
+    lint = _Lint(settings, frozenset(known))
+    return tuple(
+        Finding(placed.place, problem)
+        for number, placed in enumerate(settings.rules)
+        for problem in lint.problems(number, placed)
+    )
+
+
+class _Lint:
+    def __init__(self, settings: Settings, known: frozenset[str]) -> None:
+        self._settings = settings
+        self._definitions = {tool.definition.name: tool.definition for tool in builtin_tools()}
+        self._known = known
+        self._agents = {"general", *settings.agents}
+        self._rules = tuple(map(CompiledRule, settings.rules))
+
+    def problems(self, number: int, placed: PlacedRule) -> Iterator[str]:
+        rule = placed.rule
+        yield from self._unknown_names(number, rule)
+        about = self._tools_of(number)
+        if about:
+            yield from self._never_matches(rule, about)
+            yield from self._never_asked(rule, about)
+            yield from self._new_hosts(rule, about)
+        yield from self._gap_above(rule)
+        yield from self._elevated(number, rule)
+        yield from self._programs(number, rule)
+        yield from self._covered(number, rule)
+
+    def _unknown_names(self, number: int, rule: Rule) -> Iterator[str]:
+        names = self._known.union(self._definitions)
+        for name in rule.tools:
+            if is_pattern(name):
+                one = CompiledRule(PlacedRule(Rule(verdict=rule.verdict, tool=name), ""))
+                if not any(map(one.is_about_tool, names)):
+                    yield f"no tool that is known here is named like {name!r}"
+            elif name not in names:
+                yield (
+                    f"there is no built-in tool {name!r}; if it is your program's, say "
+                    f"--known {name}"
+                )
+        for name in rule.agents:
+            if name not in self._agents:
+                yield f"there is no agent {name!r}: the rule never matches in a configured one"
+
+    def _tools_of(self, number: int) -> tuple[ToolDefinition, ...]:
+        """The definitions of all tools that a rule is about; none when some are not known."""
+        rule = self._rules[number]
+        if any(name not in self._definitions for name in rule.tools):
+            return ()
+        if rule.tool_pattern is not None:  # it may be about tools that only a program knows
+            return ()
+        return tuple(self._definitions[name] for name in sorted(rule.tools))
+
+    def _never_matches(self, rule: Rule, about: tuple[ToolDefinition, ...]) -> Iterator[str]:
+        names = " or ".join(definition.name for definition in about)
+        if rule.tiers is not None:
+            highest = max(tier.rank for tier in rule.tiers)
+            if all(definition.tier.rank > highest for definition in about):
+                yield f"it never matches: calls of {names} have a higher tier"
+        for name in rule.arguments:
+            if not any(name in definition.parameters["properties"] for definition in about):
+                yield f"it never matches: {names} has no argument {name!r}"
+        if rule.kinds == (SessionKind.WORKER,) and not any(
+            is_available(definition, SessionKind.WORKER) for definition in about
+        ):
+            yield f"it never matches: workers don't have {names}"
+        agents = [self._settings.agents.get(name) for name in rule.agents]
+        if agents and not any(
+            agent is None or agent.tools is None or definition.name in agent.tools
+            for agent in agents
+            for definition in about
+        ):
+            yield f"it never matches: {' and '.join(rule.agents)} may not use {names}"
+
+    def _never_asked(self, rule: Rule, about: tuple[ToolDefinition, ...]) -> Iterator[str]:
+        harmless = all(
+            definition.tier is Tier.READ_ONLY
+            and definition.approval == "never"
+            and Capability.NETWORK not in definition.needs
+            for definition in about
+        )
+        if rule.verdict is Verdict.ALLOW and harmless:
+            yield "it never decides: no preset asks about such calls, and it overrules nothing else"
+
+    def _new_hosts(self, rule: Rule, about: tuple[ToolDefinition, ...]) -> Iterator[str]:
+        """What an allowance of a tool that only reads takes away: the question about a new host."""
+        if rule.verdict is not Verdict.ALLOW:
+            return
+        for definition in about:
+            if definition.tier is not Tier.READ_ONLY or Capability.NETWORK not in definition.needs:
+                continue
+            places = [name for name in URL_ARGUMENTS if name in definition.parameters["properties"]]
+            if not places:
+                yield (
+                    f"it lets {definition.name} run without a question in a session that has read "
+                    "untrusted content and private data, which can leave with a call"
+                )
+            elif not any(name in rule.arguments for name in places):
+                yield (
+                    f"it lets {definition.name} reach every new host without a question where "
+                    f"strict would ask; name those that it may: arguments.{places[0]} = {{ host = … }}"
+                )
+
+    def _gap_above(self, rule: Rule) -> Iterator[str]:
+        tiers = rule.tiers
+        if rule.verdict is Verdict.ALLOW or tiers is None:
+            return
+        lowest = min(tier.rank for tier in tiers)
+        above = [tier for tier in Tier if tier.rank > lowest and tier not in tiers]
+        if above:
+            yield (
+                f"it leaves {' and '.join(above)} calls alone, which are more dangerous; "
+                "min_tier includes them"
+            )
+
+    def _elevated(self, number: int, rule: Rule) -> Iterator[str]:
+        if rule.verdict is not Verdict.ALLOW or rule.tiers != frozenset({Tier.ELEVATED}):
+            return
+        if not self._rules[number].may_answer_elevated:
+            yield (
+                "it never decides: an elevated call runs without a question only when the rule "
+                "names the tool, without a wildcard, and the value of every argument with `is`"
+            )
+
+    def _programs(self, number: int, rule: Rule) -> Iterator[str]:
+        if rule.verdict is not Verdict.ALLOW:
+            return
+        if not rule.arguments:
+            about = filter(self._rules[number].is_about_tool, sorted(COMMAND_TOOLS))
+            for name in about if rule.tools != ("*",) else ():
+                yield f"it lets every command of {name} run; name the argv that may"
+        for name, condition in rule.arguments.items():
+            said = [*condition.argvs, *(v for v in condition.values if isinstance(v, list))]
+            for words in said:
+                program = str(words[0]).rpartition("/")[2] if words else ""
+                if INTERPRETER.fullmatch(program.casefold()):
+                    yield f"{name} begins with {program}, which runs whatever it is told"
+
+    def _covered(self, number: int, rule: Rule) -> Iterator[str]:
+        for other, placed in enumerate(self._settings.rules):
+            its = placed.rule
+            if other == number or its.verdict.rank < rule.verdict.rank or not covers(its, rule):
+                continue
+            # Of two that are the same, one is enough to mention.
+            is_same = its.verdict is rule.verdict and covers(rule, its)
+            if not is_same or other < number:
+                yield f"it never decides: {placed.place} covers it"
+                return

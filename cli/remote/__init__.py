@@ -1,0 +1,1 @@
+"""cli/remote: its contract stands here."""

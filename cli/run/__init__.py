@@ -1,0 +1,1 @@
+"""cli/run: its contract stands here."""

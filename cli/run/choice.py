@@ -1,0 +1,132 @@
+"""What a run works with: the session that it goes on with, and the model that answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from ...config.settings import Settings
+from ...runtime.errors import NotFoundError, ValidationError
+from ...runtime.events import TurnStarted
+from ...runtime.history import Attachment
+from ...runtime.store.interface import SessionRow, StoreReader
+from ..record_names import find_session
+from .overrides import Tuning
+
+PAGE_EVENTS = 200
+"""Events that are read at once when looking back: a few turns."""
+
+
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The command line of `callboard run`, and of `callboard record`, which is recorded.
+
+    Attributes:
+        prompt: `None` to go on with what was left in the session.
+        session: Which session to go on with; `None` is the last one.
+    """
+
+    prompt: str | None
+    model: str | None = None
+    base_url: str | None = None
+    dialect: str | None = None
+    workspace: Path | None = None
+    resume: bool = False
+    session: str | None = None
+    policy: str | None = None
+    agent: str | None = None
+    tuning: Tuning = Tuning()
+    json: bool = False
+    attachments: tuple[Attachment, ...] = ()
+    is_recorded: bool = False
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """What follows from the options, the settings and the record.
+
+    Attributes:
+        session: The session to go on with, or `None` for a new one.
+        agent: The agent's name.
+        model: What the runtime is asked for; `None` leaves it to look around.
+        reason: Why that model, when the runtime can't know.
+    """
+
+    session: SessionRow | None
+    agent: str
+    model: str | None
+    reason: str | None
+
+
+async def choose(options: RunOptions, settings: Settings, reader: StoreReader | None) -> Choice:
+    """Decides; `reader` is where the session is looked up, when one is to go on.
+
+    Raises:
+        NotFoundError: There is no session to go on with, or no such agent.
+        ValidationError: The options contradict that session.
+    """
+    if reader is None:
+        agent = options.agent or "general"
+        model, reason = _named(options, settings, agent)
+        return Choice(session=None, agent=agent, model=model, reason=reason)
+    row = await find_session(reader, options.session or "last")
+    _check(options, row)
+    model, reason = _named(options, settings, row.agent)
+    if options.model is None and options.base_url is None:
+        own = row.model or await _last_model(reader, row.session_id)
+        if own is not None:
+            model, reason = own, "because the session uses it (--model changes that)"
+    return Choice(session=row, agent=row.agent, model=model, reason=reason)
+
+
+def _named(options: RunOptions, settings: Settings, agent: str) -> tuple[str | None, str | None]:
+    if options.model is not None or options.base_url is not None:
+        return options.model, None
+    if (preferred := settings.agent(agent).model) is not None:
+        return preferred, f"because agent {agent!r} prefers it"
+    return None, None
+
+
+def _check(options: RunOptions, row: SessionRow) -> None:
+    which = "last session" if options.session in {None, "last"} else "session"
+    session = f"The {which}, {row.session_id},"
+    if options.workspace is not None and not _is_same(options.workspace, Path(row.workspace)):
+        raise ValidationError(
+            f"{session} works in {row.workspace}: leave --workspace out, or leave --continue out "
+            f"to begin a new one in {options.workspace}.",
+            field="workspace",
+        )
+    if options.agent is not None and options.agent != row.agent:
+        raise ValidationError(
+            f"{session} has the agent {row.agent!r}: leave --agent out, or leave --continue out to "
+            f"begin a new one with {options.agent!r}.",
+            field="agent",
+        )
+    if options.model is not None and row.model not in {None, options.model}:
+        raise ValidationError(
+            f"{session} was made for the model {row.model}: leave --model out, or leave --continue "
+            f"out to begin a new one with {options.model}.",
+            field="model",
+        )
+    if not Path(row.workspace).is_dir():
+        raise NotFoundError(
+            f"{session} works in {row.workspace}, which is not there any more: put it back, or "
+            "leave --continue out to begin a new one."
+        )
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return one.expanduser().resolve() == other.resolve()
+
+
+async def _last_model(reader: StoreReader, session_id: str) -> str | None:
+    """The `PROVIDER/MODEL` of the last turn that began."""
+    row = await reader.session(session_id)
+    before = row.head_seq if row is not None else 0
+    while before > 0:
+        after = max(before - PAGE_EVENTS, 0)
+        page = await reader.events(session_id, after_seq=after, limit=before - after)
+        for stored in reversed(page):
+            if isinstance(stored.event, TurnStarted):
+                return f"{stored.event.provider}/{stored.event.model}"
+        before = after
+    return None

@@ -1,0 +1,94 @@
+"""What waits in a session that `callboard run --continue` goes on with, and what is said about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from ...runtime.errors import ConflictError
+from ...runtime.identity import now_ms
+from ...runtime.messages import ApprovalRequest
+from ...runtime.store.interface import ApprovalRow, StoreReader
+
+MAX_WAITING = 1000
+"""Questions that are looked through: more than people leave unanswered."""
+MAX_NAMED = 10
+"""Questions that one line names."""
+MAX_CALLS = 1000
+"""The latest calls of a session: those of a turn that is open are among them."""
+MAX_DEPTH = 100
+"""Sessions between one and the main one above it: far more than limits let there be."""
+
+
+async def open_questions(reader: StoreReader, session_id: str) -> list[ApprovalRow]:
+    """The questions that wait in a session, or below it, the oldest first."""
+    rows = await reader.approvals(state="waiting", limit=MAX_WAITING)
+    now = now_ms()
+    waiting = [row for row in reversed(rows) if not 0 < row.expires_at_ms <= now]
+    above = {row.session_id: False for row in waiting}
+    for below in above:
+        above[below] = await _is_below(reader, below, session_id)
+    return [row for row in waiting if above[row.session_id] and not row.same_as]
+
+
+async def running_below(reader: StoreReader, session_id: str) -> int:
+    """How many sessions run below one whose answers are yet to come, as inputs of their own."""
+    suspended = {turn.session_id for turn in await reader.open_turns() if turn.is_suspended}
+    children = await reader.children(session_id, is_detached=True)
+    return sum(child.session_id not in suspended for child in children)
+
+
+async def check_answered(reader: StoreReader, session_id: str) -> None:
+    """Raises `ConflictError` when a turn waits for answers that nobody here can give.
+
+    It would be denied them.
+    """
+    waiting = await open_questions(reader, session_id)
+    if any(not row.is_deferred for row in waiting):
+        raise ConflictError(unanswered(session_id, waiting))
+
+
+async def names_of_open_calls(reader: StoreReader, session_id: str) -> dict[str, str]:
+    """The tools of the calls that have no result yet, by call."""
+    rows = await reader.calls(session_id=session_id, limit=MAX_CALLS)
+    return {row.call_id: row.name for row in rows if not row.status.is_final}
+
+
+def held(data: Path, holder: str) -> str:
+    """What to say when another process has the sessions."""
+    return (
+        f"{data} is in use by {holder}, and only one process at a time goes on with its sessions. "
+        "What it asks is answered there; or stop it, and run this again. Nothing was changed."
+    )
+
+
+def unanswered(session_id: str, waiting: Sequence[ApprovalRow]) -> str:
+    """What to say where nobody can be asked."""
+    return (
+        f"{_names(waiting)} in {session_id} without an answer. Give it with `callboard approve ID` "
+        "or `callboard deny ID`, or run this at a terminal."
+    )
+
+
+def _names(waiting: Sequence[ApprovalRow]) -> str:
+    """`approval_… waits`, or `approval_…, approval_… wait`."""
+    ids = ", ".join(row.approval_id for row in waiting[:MAX_NAMED])
+    more = f" and {len(waiting) - MAX_NAMED} more" if len(waiting) > MAX_NAMED else ""
+    return f"{ids}{more} {'waits' if len(waiting) == 1 else 'wait'}"
+
+
+def put_here(request: ApprovalRequest) -> ApprovalRequest:
+    """A question that no turn waits for, as it is put to a person who came for it."""
+    return msgspec.structs.replace(request, is_deferred=False)
+
+
+async def _is_below(reader: StoreReader, session_id: str | None, above: str) -> bool:
+    """Whether a session is the other one, or one that it delegated to."""
+    for _ in range(MAX_DEPTH):
+        if session_id is None or session_id == above:
+            return session_id is not None
+        row = await reader.session(session_id)
+        session_id = row.parent_id if row is not None else None
+    return False

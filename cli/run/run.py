@@ -1,0 +1,387 @@
+"""`callboard run`: one prompt, its turn, and an exit code.
+
+signals, a lost output ──► stop: cancels the turn, which then ends in order
+session.prompt ──► events ──► view ──► output ──► the terminal
+                   questions ──► the terminal's channel
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, suppress
+from pathlib import Path
+
+import trio
+
+from ...config.prices import PriceTable
+from ...config.settings import Settings
+from ...providers.recording import recording_path
+from ...runtime.disk.data_lock import DataInUse
+from ...runtime.errors import CallboardError, ConflictError, ValidationError
+from ...runtime.event_types.calls import CallDeferred
+from ...runtime.event_types.permissions import ApprovalAnswered
+from ...runtime.events import (
+    Event,
+    InputAccepted,
+    TurnEnded,
+)
+from ..ask.notify import tell_desktop
+from ..ask.question_events import questions_of
+from ..ask.terminal_channel import TerminalChannel
+from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
+from ..show.event_lines import waits
+from ..show.view import JsonView, TextView, View
+from ..terminal.complaint import complain
+from ..terminal.keyboard import Keyboard
+from ..terminal.output import Output, asking_screen
+from ..terminal.style import counted, style_of
+from .choice import Choice, RunOptions, choose
+from .opening import open_place
+from .pending import (
+    check_answered,
+    held,
+    names_of_open_calls,
+    open_questions,
+    put_here,
+    running_below,
+    unanswered,
+)
+from .place import Meeting, RunPlace, RunSession, RunTurn
+
+
+class DeferredCalls:
+    """Those that were deferred and have no answer yet, as far as the events told."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, CallDeferred] = {}
+
+    def see(self, event: object) -> None:
+        """Takes note of an event."""
+        match event:
+            case CallDeferred():
+                self._waiting[event.approval_id] = event
+            case ApprovalAnswered():
+                self._waiting.pop(event.approval_id, None)
+            case _:
+                pass
+
+    def lines(self) -> list[str]:
+        """What to do about each."""
+        return [waits(call) for call in self._waiting.values()]
+
+
+RECORDINGS = "recordings"
+"""Where recordings lie in the data folder."""
+
+GRACE_SECONDS = 2.0
+"""How long a cancelled turn's summary may take to be printed: its reader may be stopped."""
+
+STOPPING = (signal.SIGINT, signal.SIGTERM)
+
+_WHY = {
+    "refused": "the model refused to answer",
+    "max_tokens": "the answer was cut at the model's limit of tokens; --continue goes on from there",
+    "budget": "the budget is used up",
+    "suspended": "the turn waits for an answer to a question",
+}
+"""What to say about an outcome that brings no message of its own."""
+
+
+def run(options: RunOptions, settings: Settings, data: Path) -> int:
+    """Runs the prompt to its end and gives the exit code."""
+    return trio.run(_run, options, settings, data)
+
+
+async def _run(options: RunOptions, settings: Settings, data: Path) -> int:
+    with trio.open_signal_receiver(*STOPPING) as signals:
+        async with trio.open_nursery() as nursery:
+            job = _Job(options, settings, data)
+            job.tell_desktop_in(nursery)
+            for screen in job.screens:
+                nursery.start_soon(screen.run, name="output")
+            nursery.start_soon(job.watch_signals, signals, name="signals")
+            nursery.start_soon(job.watch_output, name="output lost")
+            code = await job.run()
+            nursery.cancel_scope.cancel(reason="the run is over")
+    return code
+
+
+class _Job:
+    """One run: its output, its turn once there is one, and why it stops early if it does."""
+
+    def __init__(self, options: RunOptions, settings: Settings, data: Path) -> None:
+        self._options = options
+        self._settings = settings
+        self._data = data
+        self._recordings = data / RECORDINGS if options.is_recorded else None
+        self._output = Output(1)
+        self._view: View = (
+            JsonView(self._output.write)
+            if options.json
+            else TextView(self._output.write, style_of(sys.stdout), PriceTable(settings.prices))
+        )
+        asking = asking_screen(self._output, is_json=options.json)
+        self._asking = asking
+        self._channel = self._terminal(asking) if asking is not None else None
+        self.screens = {self._output} if asking is None else {self._output, asking}
+        self._scope = trio.CancelScope()
+        self._turn: RunTurn | None = None
+        self._stopped: int | None = None
+        self._session_id = ""
+        self._deferred = DeferredCalls()
+
+    def _terminal(self, screen: Output) -> TerminalChannel:
+        stream = sys.stdout if screen is self._output else sys.stderr
+        channel = TerminalChannel(0, screen, style_of(stream), self._data)
+        channel.interrupt = self._view.interrupt
+        channel.answered = self._view.answered_here
+        return channel
+
+    def tell_desktop_in(self, nursery: trio.Nursery) -> None:
+        """Has the desktop told of questions, by tasks of this nursery."""
+        if self._channel is not None:
+            self._channel.tell_desktop = lambda line: nursery.start_soon(tell_desktop, line)
+
+    async def run(self) -> int:
+        """Runs it; errors are reported here, behind the output that came before them."""
+        code, error = FAILED, ""
+        with self._scope:
+            try:
+                code, error = await self._converse()
+            except CallboardError as failure:
+                error = str(failure)
+                if isinstance(failure, DataInUse) and self._options.resume:
+                    error = held(self._data, failure.holder)
+                if _is_unfit_workspace(failure):
+                    error += " --workspace DIR says which."
+            for line in self._deferred.lines():
+                self._view.notice(line)
+            self._tell_recording()
+            await self._output.drain()
+        if self._stopped is not None:
+            code = self._stopped
+        if isinstance(lost := self._output.error, BrokenPipeError):
+            error = ""  # whoever read the output had enough of it
+        elif lost is not None:
+            error = f"the output can't be written: {lost}"
+        if error and code not in {ANSWERED, INTERRUPTED}:
+            complain(error)
+        return code
+
+    def _tell_recording(self) -> None:
+        if self._recordings is None or not self._session_id:
+            return
+        path = recording_path(self._recordings, self._session_id)
+        self._view.notice(
+            f"recorded in {path}"
+            if path.exists()
+            else "nothing was recorded: no provider was asked over the network"
+        )
+
+    # ── the turn ─────────────────────────────────────────────────────────────────────────────────
+
+    async def _converse(self) -> tuple[int, str]:
+        """The exit code, and what to complain about."""
+        options = self._options
+        choice = await self._choose()
+        await self._ask_about_skills(choice)
+        async with self._place(choice) as runtime:
+            if self._channel is not None:
+                self._channel.questions = runtime
+            elif options.prompt is None and choice.session is not None:
+                await check_answered(runtime.store, choice.session.session_id)
+            session = await self._session(runtime, choice)
+            left = await self._play_left(runtime, session) if choice.session is not None else []
+            if self._stopped is not None:
+                return _worst(left)
+            if options.prompt is None:
+                return await self._end_left(runtime, session, left)
+            budget, _ = options.tuning.budgets
+            turn = session.prompt(options.prompt, options.attachments, budget=budget)
+            ended = await self._play(turn)
+            return _worst([ended, *await self._play_left(runtime, session)])
+
+    def _place(self, choice: Choice) -> AbstractAsyncContextManager[RunPlace]:
+        meeting = Meeting(
+            channel=self._channel,
+            notice=self._view.notice,
+            confirm=self._confirm if self._asking is not None else None,
+        )
+        return open_place(
+            self._options, choice, self._settings, self._data, meeting, record=self._recordings
+        )
+
+    async def _confirm(self, question: str) -> bool:
+        assert self._asking is not None
+        return await Keyboard(0, self._asking).choice(question) in {"y", "yes"}
+
+    async def _play_left(self, runtime: RunPlace, session: RunSession) -> list[TurnEnded | None]:
+        """What was left in the session: a suspended turn, inputs that wait; until nothing is."""
+        ended: list[TurnEnded | None] = []
+        while self._stopped is None and (turn := await self._next_left(runtime, session)):
+            ended.append(await self._play(turn))
+        return ended
+
+    async def _next_left(self, runtime: RunPlace, session: RunSession) -> RunTurn | None:
+        turn = await session.resume()
+        while turn is None and await self._wait_below(runtime, session):
+            turn = await session.resume()
+        return turn or await session.resume()  # an answer may have come before it was waited for
+
+    async def _wait_below(self, runtime: RunPlace, session: RunSession) -> bool:
+        """Waits for the answer of a session that nobody waits for; whether there was one to come.
+
+        Leaving the runtime would cancel it.
+        """
+        async with session.follow() as events:
+            count = await running_below(runtime.store, session.session_id)
+            if not count:
+                return False
+            sessions = counted(count, "delegated session")
+            self._view.notice(f"waiting for {sessions} (Ctrl-C ends them)")
+            async for event in events:
+                if isinstance(event, InputAccepted):
+                    break
+        return True
+
+    async def _end_left(
+        self, runtime: RunPlace, session: RunSession, ended: list[TurnEnded | None]
+    ) -> tuple[int, str]:
+        """Asks what no turn waits for, goes on with what follows, and says what is left at last."""
+        session_id, channel, has_asked = session.session_id, self._channel, False
+        while self._stopped is None and (
+            waiting := await open_questions(runtime.store, session_id)
+        ):
+            if channel is None:
+                return FAILED, unanswered(session_id, waiting)
+            has_asked = True
+            for row in waiting:
+                with suppress(ConflictError):  # on record already, or others were first
+                    request = await runtime.approval(row.approval_id)
+                    channel.reach(row.approval_id)
+                    answer = await channel.approve(put_here(request))
+                    await runtime.answer(row.approval_id, answer)
+            ended += await self._play_left(runtime, session)
+        if not ended and not has_asked:
+            self._view.notice(f"nothing waits in {session_id}")
+        return _worst(ended)
+
+    async def _play(self, turn: RunTurn) -> TurnEnded | None:
+        async with turn:
+            self._turn = turn
+            await self._follow(turn)
+        return turn.ended
+
+    async def _choose(self) -> Choice:
+        if not self._options.resume:
+            return await choose(self._options, self._settings, None)
+        from ...runtime.store.sqlite_store import (
+            open_reader,  # here: a new session needs no look back
+        )
+
+        reader = await open_reader(self._data)
+        try:
+            return await choose(self._options, self._settings, reader)
+        finally:
+            await reader.aclose()
+
+    async def _ask_about_skills(self, choice: Choice) -> None:
+        from ..ask.skills import SkillQuestion
+
+        tools = self._settings.agent(choice.agent).tools
+        if tools is not None and "skill" not in tools:
+            return
+        session = choice.session
+        folder = session.workspace if session is not None else self._options.workspace or Path.cwd()
+        keyboard = Keyboard(0, self._asking) if self._asking is not None else None
+        await SkillQuestion(self._data, Path(folder)).put(keyboard, self._view.notice)
+
+    async def _session(self, runtime: RunPlace, choice: Choice) -> RunSession:
+        view = self._view
+        _, budget = self._options.tuning.budgets
+        if choice.session is not None:
+            session = await runtime.get_session(choice.session.session_id)
+            if budget is not None:
+                await session.set_budget(budget)
+            begun = []
+            view.know(await names_of_open_calls(runtime.store, session.session_id))
+        else:
+            session = await runtime.create_session(agent=choice.agent, budget=budget)
+            begun = await runtime.store.events(session.session_id)
+        self._session_id = session.session_id
+        view.begin(session.session_id, runtime.model, choice.reason or runtime.model_reason, begun)
+        return session
+
+    async def _follow(self, turn: RunTurn) -> None:
+        """Shows the events as they come; a slow reader of the output slows the turn, not us."""
+        channel = self._channel
+        async for event in turn:
+            if channel is not None:
+                await channel.wait_quiet()
+            is_stored = isinstance(event, Event)
+            self._view.show(event, turn.seq if is_stored else None, turn.at_ms)
+            self._deferred.see(event)
+            if channel is not None:
+                for question_id in questions_of(event):
+                    channel.reach(question_id)
+            await self._output.wait_room()
+
+    # ── the ways to stop early ───────────────────────────────────────────────────────────────────
+
+    async def watch_signals(self, signals: AsyncIterator[int]) -> None:
+        """The first Ctrl-C cancels the turn, the second ends the process where it stands."""
+        async for _ in signals:
+            for number in STOPPING:
+                # Python's own handler: it runs even when the loop is stuck.
+                signal.signal(number, lambda *_: self._exit_at_once())
+            self._view.notice("cancelling… (Ctrl-C again exits at once)")
+            await self._stop("interrupted", INTERRUPTED)
+            return
+
+    def _exit_at_once(self) -> None:
+        if self._channel is not None:
+            self._channel.abandon()
+        os._exit(INTERRUPTED)
+
+    async def watch_output(self) -> None:
+        """Nobody reads any more: a run that nobody sees is cancelled."""
+        await self._output.wait_lost()
+        await self._stop("nobody reads the output", FAILED)
+
+    async def _stop(self, why: str, code: int) -> None:
+        if self._stopped is not None:
+            return
+        self._stopped = code
+        turn = self._turn
+        if turn is not None and turn.ended is None:
+            try:
+                await turn.cancel(why)
+                await trio.sleep(GRACE_SECONDS)
+            except CallboardError:
+                pass  # the runtime is closing, which ends the turn
+        self._scope.cancel(reason=why)
+
+
+def _verdict(ended: TurnEnded | None) -> tuple[int, str]:
+    """The exit code for how a turn ended, and what to complain about."""
+    if ended is None:
+        return FAILED, "the turn has no end on record"
+    if ended.outcome == "answered":
+        return ANSWERED, ""
+    code = INTERRUPTED if ended.outcome == "cancelled" else FAILED
+    return code, ended.message or _WHY.get(ended.outcome, ended.outcome)
+
+
+def _worst(ended: list[TurnEnded | None]) -> tuple[int, str]:
+    """The verdict about the first of these turns that was not answered, else that all were."""
+    verdicts = [_verdict(each) for each in ended]
+    return next((each for each in verdicts if each[0] != ANSWERED), (ANSWERED, ""))
+
+
+def _is_unfit_workspace(error: CallboardError) -> bool:
+    """Whether the folder is the fault, and the error does not speak of the option already."""
+    is_unfit = isinstance(error, ValidationError) and error.field == "workspace"
+    return is_unfit and "--workspace" not in str(error)

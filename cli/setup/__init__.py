@@ -1,0 +1,1 @@
+"""cli/setup: its contract stands here."""

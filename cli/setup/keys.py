@@ -1,0 +1,185 @@
+"""What `callboard keys` does: asks for a key, stores it, lists and removes keys."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from ...config.base_url import may_carry_key
+from ...config.keys.store import open_key_store
+from ...config.sections import GIT_KEYS
+from ...config.settings import Settings
+from ...providers.catalog.keys import MAX_KEY_LENGTH, is_key
+from ...runtime.errors import ValidationError
+from ...runtime.redaction import Secret, redactor
+from ...runtime.wire.providers import KeyPlace, KeyRow, Keys, KeysRemoved, KeyStored
+from ..exit_codes import ANSWERED
+from ..terminal.complaint import complain
+from ..terminal.escaping import safe_line
+from ..terminal.json_lines import json_line
+from ..terminal.style import counted
+
+MASTER_KEY_MADE = (
+    "Made a master key: {place}. It protects backups and copied databases, not against someone "
+    "who can read your files. Without it the stored keys can't be used: keep a copy apart."
+)
+
+
+class KeyLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of `callboard keys list --json`.
+
+    Attributes:
+        provider: Whose it is.
+        origin: The only place that it is sent to.
+        name: Which of the provider's keys.
+        source: `stored` or `environment`.
+        variable: The environment variable, when it is there.
+        created: When it was stored, in ISO 8601; `None` for one of the environment.
+        used: Whether a request takes it: the environment wins over what is stored, and a stored
+            one is for the origin that it was stored for. None is sent over http:// to others.
+    """
+
+    provider: str
+    origin: str
+    name: str
+    source: str
+    variable: str | None = None
+    created: str | None = None
+    used: bool
+
+
+class KeyKeeping(Protocol):
+    """Where keys are kept; what can't be done raises a `CallboardError`."""
+
+    def keys(self) -> Keys:
+        """Who has one."""
+        ...
+
+    def place(self, name: str, where: str | None) -> KeyPlace:
+        """Where a key of this name would be sent."""
+        ...
+
+    def put(self, name: str, where: str | None, key: Secret) -> KeyStored:
+        """Stores one."""
+        ...
+
+    def remove(self, name: str) -> KeysRemoved:
+        """Removes what is stored."""
+        ...
+
+
+class KeyDesk:
+    """The commands; each gives its exit code."""
+
+    def __init__(self, keeping: KeyKeeping) -> None:
+        self._keeping = keeping
+
+    def put(self, name: str, where: str | None = None) -> int:
+        """Asks for a key and stores it; for git, for the server at a place."""
+        place = self._keeping.place(name, where)
+        is_git = name == GIT_KEYS
+        key = _ask(
+            f"Token, or USER:TOKEN, for git at {place.origin}: "
+            if is_git
+            else f"Key for {name} ({place.origin}): "
+        )
+        stored = self._keeping.put(name, where, key)
+        if stored.master_key is not None:
+            print(MASTER_KEY_MADE.format(place=stored.master_key))
+        done = "Replaced" if stored.is_replaced else "Stored"
+        what = "credential" if is_git else "key"
+        print(f"{done} the {what} of {name} for {stored.origin}.")
+        if stored.note:
+            complain(stored.note)
+        return ANSWERED
+
+    def show(self, *, json: bool) -> int:
+        """Lists who has a key; opens none."""
+        found = self._keeping.keys()
+        for line in map(_line, found.keys):
+            sys.stdout.write(json_line(line) if json else _row(line))
+        if not found.keys:
+            complain("There are no keys: `callboard keys set PROVIDER` stores one.")
+        elif found.problem:
+            complain(found.problem)
+        return ANSWERED
+
+    def remove(self, name: str) -> int:
+        """Removes what is stored; a key of the environment stays where it is."""
+        removed = self._keeping.remove(name)
+        for place in removed.origins:
+            print(f"Removed the key of {name} for {place}.")
+        if removed.note:
+            complain(removed.note)
+        return ANSWERED
+
+
+def rotate_master(data: Path, settings: Settings, environ: Mapping[str, str]) -> int:
+    """Puts a new master key in place; gives the exit code.
+
+    Always here, also while a daemon runs: it looks the master key up each time.
+    """
+    count, place = open_key_store(data, settings.keys, environ).rotate_master()
+    print(f"Encrypted {counted(count, 'key')} anew. The master key is {place}.")
+    return ANSWERED
+
+
+def _line(row: KeyRow) -> KeyLine:
+    created = None
+    if row.created_at_ms is not None:
+        when = datetime.fromtimestamp(row.created_at_ms / 1000, UTC)
+        created = when.isoformat(timespec="seconds")
+    return KeyLine(
+        provider=row.provider,
+        origin=row.origin,
+        name=row.name,
+        source=row.source,
+        variable=row.variable,
+        created=created,
+        used=row.is_used,
+    )
+
+
+def _ask(question: str) -> Secret:
+    """The key that is typed or piped; raises `ValidationError` when it is none."""
+    if os.isatty(0):
+        try:
+            typed = getpass.getpass(question)
+        except EOFError:
+            typed = ""
+    else:
+        data = sys.stdin.buffer.read(MAX_KEY_LENGTH + 1) if sys.stdin is not None else b""
+        typed = data.decode("ascii", "replace")
+    key = typed.strip()
+    if not key:
+        raise ValidationError("No key was given, and nothing was stored.")
+    secret = Secret(key)
+    redactor.add(secret)
+    if key[0] == key[-1] and key[0] in "\"'":
+        redactor.add(Secret(key[1:-1]))
+        raise ValidationError(
+            "The key stands in quotes, which are no part of it: give it without them. Nothing was "
+            "stored."
+        )
+    if not is_key(key):
+        raise ValidationError(
+            "That is no key: it is too long, or has a line break or another character that no key "
+            "has. Nothing was stored."
+        )
+    return secret
+
+
+def _row(line: KeyLine) -> str:
+    source = "stored" if line.variable is None else f"environment variable {line.variable}"
+    created = (line.created or "").partition("T")[0] or "-"
+    is_shown = line.origin != "--base-url" and not may_carry_key(line.origin)
+    note = "  (not sent: http)" if is_shown else "" if line.used else "  (not used)"
+    provider, place = safe_line(line.provider), safe_line(line.origin)
+    return f"{provider:12}  {place:36}  {safe_line(line.name)}  {source}  {created}{note}\n"

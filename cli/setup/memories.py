@@ -1,0 +1,136 @@
+"""What `callboard memory` does. Listing and searching take no lock; forgetting writes on the store."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import trio
+
+from ...config.daemon_file import find_daemon
+from ...config.sections import MemorySettings
+from ...embedding.access import memory_index
+from ...embedding.offline import found_in, open_memories
+from ...runtime.disk.data_lock import DataInUse
+from ...runtime.errors import ConflictError, NotFoundError, ValidationError
+from ...runtime.memory.memories import MAX_MEMORIES, Memory, query_of
+from ...runtime.store.interface import StoreReader
+from ...runtime.store.sqlite_store import open_disk_store
+from ..exit_codes import ANSWERED
+from ..record_names import begins, only
+from ..show.question_text import ANSWERED_BY
+from ..show.sessions import open_record
+from ..terminal.complaint import complain
+from ..terminal.escaping import safe_line
+from ..terminal.json_lines import json_line
+
+
+def show_memories(data: Path, agent: str | None, *, limit: int, json: bool) -> int:
+    """Lists memories of an agent, or of all, the latest first."""
+    most = _checked(limit)
+
+    async def listed(reader: StoreReader) -> Sequence[Memory]:
+        return await reader.memories(agent=agent, limit=most)
+
+    return trio.run(_show, data, listed, "Nothing is remembered.", json)
+
+
+def search_memories(
+    data: Path, agent: str, words: str, settings: MemorySettings, *, limit: int, json: bool
+) -> int:
+    """Lists what an agent's sessions find by these words; raises `ValidationError` for no word."""
+    if not query_of(words):
+        raise ValidationError(f"There is no word in {words!r}.")
+    most = _checked(limit)
+    index = memory_index(settings, data, is_read_only=True)
+
+    async def found(reader: StoreReader) -> Sequence[Memory]:
+        if index is None:
+            return await reader.found_memories(agent, words, limit=most)
+        return await found_in(reader, index, agent, words, limit=most)
+
+    return trio.run(_show, data, found, "Nothing is found.", json)
+
+
+def forget_memory(data: Path, name: str) -> int:
+    """Takes a memory back.
+
+    Raises:
+        NotFoundError: There is no such memory.
+        ConflictError: Another process has the store.
+    """
+    return trio.run(_forget, data, name)
+
+
+def memory_line(memory: Memory) -> str:
+    """One memory on one line."""
+    when = datetime.fromtimestamp(memory.stored_at_ms / 1000).astimezone()
+    mark = "  untrusted" if memory.is_untrusted else ""
+    tags = f"  [{safe_line(', '.join(memory.tags))}]" if memory.tags else ""
+    who = safe_line(memory.agent)
+    text = safe_line(" ".join(memory.text.split()))
+    return f"{memory.memory_id}  {when:%Y-%m-%d %H:%M}  {who}{mark}{tags}  {text}\n"
+
+
+async def _show(
+    data: Path, read: Callable[[StoreReader], Awaitable[Sequence[Memory]]], nothing: str, json: bool
+) -> int:
+    try:
+        async with open_record(data) as reader:
+            found = await read(reader)
+    except NotFoundError as missing:
+        complain(str(missing))
+        return ANSWERED
+    for memory in found:
+        sys.stdout.write(json_line(memory) if json else memory_line(memory))
+    if not found:
+        complain(nothing)
+    return ANSWERED
+
+
+async def _forget(data: Path, name: str) -> int:
+    async with open_record(data) as reader:
+        memory = await _find(reader, name)
+    if (daemon := find_daemon(data)) is not None:
+        from ..remote.memories import forget_there  # here: mostly no daemon runs
+
+        await forget_there(daemon, memory.memory_id)
+    else:
+        await _forget_here(data, memory.memory_id)
+    sys.stdout.write(f"forgotten: {memory_line(memory)}")
+    return ANSWERED
+
+
+async def _forget_here(data: Path, memory_id: str) -> None:
+    try:
+        store = await open_disk_store(data)
+    except DataInUse as error:
+        raise ConflictError(
+            f"{data} is in use by {error.holder}, and only that one can forget now: stop it and "
+            "come back. Nothing was changed."
+        ) from error
+    try:
+        async with open_memories(store) as memories:
+            await memories.forget(memory_id, forgotten_by=ANSWERED_BY)
+    finally:
+        with trio.CancelScope(shield=True):
+            await store.aclose()
+
+
+async def _find(reader: StoreReader, name: str) -> Memory:
+    """The memory of this id, or the one whose id begins so."""
+    if exact := await reader.memories(memory_id=name, limit=1):
+        return exact[0]
+    rows = await reader.memories(limit=10 * MAX_MEMORIES)
+    found = {row.memory_id: row for row in rows if begins(row.memory_id, "memory", name)}
+    if not found:
+        raise NotFoundError(f"There is no memory {name!r}; `callboard memory list` lists them.")
+    return only(found, name, "memories")
+
+
+def _checked(limit: int) -> int:
+    if limit < 1:
+        raise ValidationError("--limit is at least 1.")
+    return limit

@@ -1,0 +1,218 @@
+"""What `callboard models` does: lists models, and keeps the default."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+import trio
+
+from ...config.files import load_settings
+from ...embedding.models import with_keys
+from ...providers.catalog.book import ProviderBook
+from ...providers.catalog.cache import ModelCache
+from ...providers.catalog.catalog import Wish
+from ...providers.catalog.known import KNOWN
+from ...providers.catalog.services import ModelList, ModelServices, ModelSource, OfferedModel
+from ...providers.catalog.table import REHEARSAL
+from ...runtime.disk.core_dumps import forbid_core_dumps
+from ...runtime.errors import CallboardError, NetworkError
+from ...runtime.http.client import open_http_client
+from ...runtime.identity import now_ms
+from ...runtime.wire.providers import ModelChosen, ProviderRow
+from ..exit_codes import ANSWERED
+from ..remote.call import serving_daemon
+from ..terminal.complaint import complain
+from ..terminal.escaping import safe_line, shortened
+from ..terminal.json_lines import json_line
+
+MAX_TITLE_CHARS = 40
+"""A line of a usual terminal holds it beside the other columns."""
+OLD_DAYS = 7.0
+"""A list that is older is said to be."""
+MS_PER_DAY = 86_400_000
+
+
+class DefaultLine(msgspec.Struct, frozen=True):
+    """What `callboard models default --json` prints.
+
+    Attributes:
+        model: The default `PROVIDER/MODEL`, or `None` when none was chosen.
+        source: `callboard.toml` or `managed`; `None` without one.
+    """
+
+    model: str | None
+    source: str | None
+
+
+class DefaultPlace(Protocol):
+    """Where the default model is kept."""
+
+    def default(self) -> ModelChosen:
+        """The one that was chosen."""
+        ...
+
+    def choose(self, choice: str | None) -> ModelChosen:
+        """Chooses another one, or takes it back; raises a `CallboardError`."""
+        ...
+
+
+class ModelPlace(Protocol):
+    """Who knows the models of providers."""
+
+    async def list_models(self, provider: str, *, refresh: bool = False) -> ModelList:
+        """Those of one; raises a `CallboardError`."""
+        ...
+
+
+def show_models(
+    config: Path | None, data: Path, provider: str | None, *, refresh: bool, json: bool
+) -> int:
+    """Lists the models of one provider, or of all that can be asked."""
+    forbid_core_dumps()
+    return trio.run(partial(_show, config, data, provider, refresh=refresh, json=json))
+
+
+class DefaultModel:
+    """The default model; each method gives its exit code."""
+
+    def __init__(self, place: DefaultPlace, *, json: bool) -> None:
+        self._place = place
+        self._json = json
+
+    def show(self) -> int:
+        """Says what it is."""
+        chosen = self._place.default()
+        if self._json:
+            sys.stdout.write(json_line(DefaultLine(chosen.model, chosen.source)))
+        elif chosen.model is None:
+            print("No default model was chosen: `callboard models default PROVIDER/MODEL` does.")
+        else:
+            print(f"{safe_line(chosen.model)}  ({chosen.source})")
+        return ANSWERED
+
+    def set(self, choice: str | None) -> int:
+        """Chooses another one, or takes it back."""
+        chosen = self._place.choose(choice)
+        for note in chosen.notes:
+            complain(note)
+        if self._json:
+            sys.stdout.write(json_line(DefaultLine(chosen.model, chosen.source)))
+        else:
+            print(f"The default model is {choice}." if choice else "There is no default model.")
+        return ANSWERED
+
+
+async def _show(
+    config: Path | None, data: Path, provider: str | None, *, refresh: bool, json: bool
+) -> int:
+    async with _open(config, data) as (place, rows):
+        if provider is not None:
+            await _show_one(place, rows, provider, refresh=refresh, json=json)
+            return ANSWERED
+        names = [row.name for row in rows if row.is_active and row.key != "missing"]
+        optional = {row.name for row in rows if _is_optional(row)}
+        for name, found in (await _ask_all(place, [*names, REHEARSAL], refresh)).items():
+            if isinstance(found, ModelList):
+                _print(found, json=json)
+            elif not (isinstance(found, NetworkError) and name in optional):
+                complain(_about(name, str(found)))
+    return ANSWERED
+
+
+async def _show_one(
+    place: ModelPlace, rows: Sequence[ProviderRow], name: str, *, refresh: bool, json: bool
+) -> None:
+    if any(row.name == name and not row.is_active for row in rows):
+        complain(f"{name} is inactive: `callboard providers activate {name}` lets it be used.")
+    _print(await place.list_models(name, refresh=refresh), json=json)
+
+
+@asynccontextmanager
+async def _open(
+    config: Path | None, data: Path
+) -> AsyncGenerator[tuple[ModelPlace, Sequence[ProviderRow]]]:
+    """Who knows models, and the providers there are."""
+    if (daemon := serving_daemon(config, data)) is not None:
+        from ..remote.models import open_remote_models  # here: most of the time no daemon runs
+
+        async with open_remote_models(daemon) as remote:
+            yield remote, await remote.providers()
+        return
+    settings = load_settings(config)
+    wish = with_keys(Wish(settings=settings, environ=os.environ), data)
+    rows = ProviderBook(config, data, os.environ).providers().providers
+    async with open_http_client() as http:
+        yield ModelServices(wish, http, ModelCache(data)), rows
+
+
+async def _ask_all(
+    place: ModelPlace, names: Sequence[str], refresh: bool
+) -> dict[str, ModelList | CallboardError]:
+    """What became of each, all of them side by side."""
+    found: dict[str, ModelList | CallboardError] = {}
+
+    async def ask(name: str) -> None:
+        try:
+            found[name] = await place.list_models(name, refresh=refresh)
+        except CallboardError as error:
+            found[name] = error
+
+    async with trio.open_nursery() as nursery:
+        for name in names:
+            nursery.start_soon(ask, name, name=f"models of {name}")
+    return {name: found[name] for name in names}
+
+
+def _is_optional(row: ProviderRow) -> bool:
+    """Whether nobody said that there is such a server: it is looked for on this machine."""
+    return row.source == "built_in" and not KNOWN[row.name].key_required
+
+
+def _print(found: ModelList, *, json: bool) -> None:
+    for model in found.models:
+        sys.stdout.write(json_line(model) if json else _row(model))
+    if found.problem:
+        complain(_about(found.provider, f"{found.problem}{_instead(found)}"))
+    elif found.is_cached and found.listed_at_ms is not None:
+        age_days = (now_ms() - found.listed_at_ms) / MS_PER_DAY
+        if age_days > OLD_DAYS:
+            complain(f"{found.provider} listed these on {_day(found)}: --refresh asks it again.")
+
+
+def _about(name: str, said: str) -> str:
+    """What is said of a provider, with its name once."""
+    return said if said.startswith(f"{name} ") else f"{name}: {said}"
+
+
+def _instead(found: ModelList) -> str:
+    """What is shown when the provider could not be asked."""
+    if found.listed_at_ms is None:
+        return " These are the models that callboard knows of."
+    return f" These are the models of {_day(found)}." if found.is_cached else ""
+
+
+def _day(found: ModelList) -> str:
+    return f"{datetime.fromtimestamp((found.listed_at_ms or 0) / 1000).astimezone():%Y-%m-%d}"
+
+
+def _row(model: OfferedModel) -> str:
+    reads = _tokens(model.context_tokens)
+    writes = _tokens(model.max_output_tokens)
+    title = shortened(safe_line(model.title), MAX_TITLE_CHARS)
+    source = "" if model.source is ModelSource.LISTED else f"  ({model.source.replace('_', '-')})"
+    return f"{safe_line(model.choice):44}  {reads:>6} in  {writes:>6} out  {title}{source}\n"
+
+
+def _tokens(count: int | None) -> str:
+    """`400k`, `1.05M`, or `-` for what is not known."""
+    if count is None:
+        return "-"
+    return f"{count / 1_000_000:.3g}M" if count >= 1_000_000 else f"{round(count / 1000)}k"

@@ -1,0 +1,140 @@
+"""What `callboard skills` does: lists skills, shows what is approved, and keeps it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ...config.skill_approvals import SkillApprovals
+from ...runtime.errors import ConflictError, NotFoundError, ValidationError
+from ...tools.skills.folder import SkillContent, SkillFolder
+from ...tools.skills.shelf import FOLDER_NAME, Skill, SkillShelf
+from ...tools.skills.text import SkillFault
+from ...tools.workspace.workspace import open_workspace
+from ..exit_codes import ANSWERED
+from ..terminal.complaint import complain
+from ..terminal.escaping import safe_line, safe_text
+from ..terminal.json_lines import json_line
+
+_STATES = {
+    "own": "your own",
+    "approved": "approved",
+    "new": "not approved",
+    "changed": "changed since it was approved",
+    "broken": "not used",
+    "hidden": "not used",
+}
+
+
+def show_skills(data: Path, workspace: Path | None, *, json: bool) -> int:
+    """Lists skills, in whatever state they are."""
+    found = SkillShelf(data).all(_folder(workspace))
+    for skill in found:
+        sys.stdout.write(json_line(skill) if json else _line(skill))
+    if not found:
+        complain(f"There are no skills, neither in {data / 'skills'} nor in this workspace.")
+    elif any(skill.state in {"new", "changed"} for skill in found):
+        complain(
+            "Read a skill before you approve it: callboard skills show NAME, then "
+            "callboard skills allow NAME"
+        )
+    return ANSWERED
+
+
+def show_skill(data: Path, workspace: Path | None, name: str) -> int:
+    """Prints what a skill says, and approves nothing.
+
+    Raises:
+        NotFoundError: There is no skill of that name.
+        ConflictError: It can't be read.
+    """
+    folder = _folder(workspace)
+    skill = _find(SkillShelf(data).all(folder), name)
+    if skill.state == "broken":
+        raise ConflictError(f"The skill {skill.name} can't be shown: {skill.problem}.")
+    is_own = Path(skill.path).is_absolute()
+    root, path = (data / FOLDER_NAME, skill.name) if is_own else (folder, skill.path)
+    with open_workspace(root) as files:
+        try:
+            content = SkillFolder(files, path).load()
+        except SkillFault as fault:
+            raise ConflictError(f"The skill {skill.name} can't be shown: {fault}.") from fault
+    _show_content(_line(skill), content)
+    if skill.state in {"new", "changed"}:
+        sys.stdout.write(
+            "Models are not told of it. To approve exactly this content: "
+            f"callboard skills allow {skill.name}\n"
+        )
+    return ANSWERED
+
+
+def allow_skill(data: Path, workspace: Path | None, name: str) -> int:
+    """Approves a skill of a workspace, and prints what was approved.
+
+    Raises:
+        NotFoundError: The workspace has no skill of that name.
+        ConflictError: It needs no approval, or can't have one.
+    """
+    folder = _folder(workspace)
+    skill = _find(SkillShelf(data).all(folder), name)
+    if skill.state not in {"new", "changed"}:
+        raise ConflictError(f"The skill {skill.name} {_why_not(skill)}")
+    with open_workspace(folder) as files:
+        content = SkillFolder(files, skill.path).load()
+    SkillApprovals(data).allow(folder, skill.path, content.digest)
+    _show_content(_line(skill).replace(_STATES[skill.state], "approved", 1), content)
+    sys.stdout.write(
+        f"Models are told of it until a file of it changes. callboard skills revoke {skill.name} "
+        "takes it back.\n"
+    )
+    return ANSWERED
+
+
+def revoke_skill(data: Path, workspace: Path | None, name: str) -> int:
+    """Takes an approval back; raises `NotFoundError` when there is none."""
+    folder = _folder(workspace)
+    approvals = SkillApprovals(data)
+    paths = [path for path in approvals.of(folder) if name in {path, path.rsplit("/", 1)[-1]}]
+    revoked = [approvals.revoke(folder, path) for path in paths]
+    if not any(revoked):
+        raise NotFoundError(
+            f"No skill {name!r} of {folder} is approved; `callboard skills` lists them."
+        )
+    sys.stdout.write(f"{safe_line(name)}: models are not told of it any more.\n")
+    return ANSWERED
+
+
+def _show_content(head: str, content: SkillContent) -> None:
+    sys.stdout.write(head)
+    for file in sorted(content.files):
+        size = len(content.files[file])
+        sys.stdout.write(f"  {safe_line(file)} ({size} bytes)\n")
+    sys.stdout.write(f"\n{safe_text(content.body.strip())}\n\n")
+
+
+def _folder(workspace: Path | None) -> Path:
+    return (workspace or Path.cwd()).expanduser().absolute()
+
+
+def _find(skills: list[Skill], name: str) -> Skill:
+    found = [skill for skill in skills if name in {skill.path, skill.name}]
+    if not found:
+        raise NotFoundError(f"There is no skill {name!r} here; `callboard skills` lists them.")
+    waiting = [skill for skill in found if skill.state in {"new", "changed"}]
+    if len(waiting) > 1:
+        paths = ", ".join(skill.path for skill in waiting)
+        raise ValidationError(f"Several skills are called {name!r}: {paths}. Name the folder.")
+    return (waiting or found)[0]
+
+
+def _why_not(skill: Skill) -> str:
+    if skill.state == "own":
+        return "is your own: it needs no approval."
+    if skill.state == "approved":
+        return "is approved already, as it is now."
+    return f"can't be approved: {skill.problem}."
+
+
+def _line(skill: Skill) -> str:
+    said = skill.problem or skill.description
+    return f"{skill.name}  {_STATES[skill.state]}  {safe_line(skill.path)}  {safe_line(said)}\n"

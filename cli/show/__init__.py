@@ -1,0 +1,1 @@
+"""cli/show: its contract stands here."""

@@ -1,0 +1,154 @@
+"""What of an answer under way was not shown yet, when a client joins it or comes back to it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...client.events import RemoteEvent
+from ...runtime.events import (
+    CallFinished,
+    CallProgress,
+    DurableEvent,
+    LiveEvent,
+    MessageCompleted,
+    MessageDiscarded,
+    Stored,
+    StreamBatch,
+    TurnEnded,
+)
+from ...runtime.history import Part, Refusal, Text, Thinking
+from ...runtime.stream import (
+    AnyStreamEvent,
+    RefusalDelta,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
+from ...runtime.turns.live_state import RunningOutput, joined
+from ...runtime.wire.topics import Snapshot
+from .transcript import TurnEvent
+
+Said = TextDelta | ThinkingDelta | RefusalDelta
+"""What people read of an answer while it comes."""
+
+MAX_EVENTS = 256
+"""Events of an answer before neighbours are joined: a join costs as much as the text is long."""
+WITHDRAWN = "the connection broke meanwhile"
+"""Why what was shown of an answer does not count, where the reason was not heard."""
+
+
+class LivePieces:
+    """Turns what a client hears into the events of a turn: each piece of text once, in order."""
+
+    def __init__(self) -> None:
+        self._stream_id = ""
+        self._known: list[AnyStreamEvent] = []
+        self._outputs: dict[str, int] = {}
+
+    def take(self, event: RemoteEvent) -> list[TurnEvent]:
+        """What is new in this one."""
+        match event:
+            case Stored():
+                rest = self._rest_of_message(event.event)
+                self._fold(event.event)
+                return [*rest, event.event]
+            case Snapshot():
+                return [*self._rest_of_answer(event.answer), *self._rest_of_outputs(event.outputs)]
+            case _:
+                return self._live(event)
+
+    def _live(self, event: LiveEvent) -> list[TurnEvent]:
+        match event:
+            case StreamBatch():
+                if event.stream_id != self._stream_id:
+                    self._stream_id, self._known = event.stream_id, []
+                self._known.extend(event.events)
+                if len(self._known) > MAX_EVENTS:
+                    self._known = joined(self._known)
+                return list(event.events)
+            case CallProgress():
+                shown = self._outputs.get(event.call_id, 0)
+                self._outputs[event.call_id] = shown + len(event.text)
+            case MessageDiscarded():
+                self._stream_id, self._known = "", []
+        return [event]
+
+    def _fold(self, event: DurableEvent) -> None:
+        match event:
+            case CallFinished():
+                self._outputs.pop(event.call_id, None)
+            case MessageCompleted():
+                self._stream_id, self._known = "", []
+            case TurnEnded():
+                self._stream_id, self._known = "", []
+                self._outputs.clear()
+            case _:
+                pass
+
+    def _rest_of_answer(self, answer: StreamBatch | None) -> list[TurnEvent]:
+        known, stream_id = joined(self._known), self._stream_id
+        self._stream_id = "" if answer is None else answer.stream_id
+        self._known = [] if answer is None else list(answer.events)
+        if answer is not None and answer.stream_id == stream_id:
+            rest = _behind(known, answer.events)
+            if rest is not None:
+                return list(rest)
+        withdrawn = [MessageDiscarded(stream_id, WITHDRAWN)] if known else []
+        return [*withdrawn, *self._known]
+
+    def _rest_of_message(self, event: DurableEvent) -> list[AnyStreamEvent]:
+        """What was said in an answer that is whole by now, and was not heard while it came."""
+        if not isinstance(event, MessageCompleted):
+            return []
+        known = joined([each for each in self._known if isinstance(each, Said)])
+        said = joined([delta for part in event.parts if (delta := _delta_of(part)) is not None])
+        return _behind(known, said) or []
+
+    def _rest_of_outputs(self, outputs: tuple[RunningOutput, ...]) -> list[TurnEvent]:
+        found: list[TurnEvent] = []
+        for output in outputs:
+            total = output.left_out + len(output.text)
+            new = total - self._outputs.get(output.call_id, 0)
+            if new > 0:
+                found.append(CallProgress(output.call_id, output.text[-new:]))
+            self._outputs[output.call_id] = total
+        return found
+
+
+def _behind(known: list[AnyStreamEvent], now: list[AnyStreamEvent]) -> list[AnyStreamEvent] | None:
+    """What stands in `now` behind what is known; `None` when it does not begin so."""
+    if not known:
+        return now
+    last = len(known) - 1
+    if len(now) <= last or known[:last] != now[:last]:
+        return None
+    before, after = _text_of(known[last]), _text_of(now[last])
+    if before is None or after is None:
+        return now[last + 1 :] if known[last] == now[last] else None
+    if type(known[last]) is not type(now[last]) or not after.startswith(before):
+        return None
+    rest = _with_text(now[last], after[len(before) :])
+    return [*([] if after == before else [rest]), *now[last + 1 :]]
+
+
+def _delta_of(part: Part) -> AnyStreamEvent | None:
+    match part:
+        case Text(text=text):
+            return TextDelta(text)
+        case Thinking(text=text):
+            return ThinkingDelta(text)
+        case Refusal(text=text):
+            return RefusalDelta(text)
+        case _:
+            return None
+
+
+def _text_of(event: AnyStreamEvent) -> str | None:
+    if isinstance(event, Said):
+        return event.text
+    return event.arguments if isinstance(event, ToolCallDelta) else None
+
+
+def _with_text(event: AnyStreamEvent, text: str) -> AnyStreamEvent:
+    field = "arguments" if isinstance(event, ToolCallDelta) else "text"
+    return msgspec.structs.replace(event, **{field: text})

@@ -1,0 +1,102 @@
+"""The commands that read the record: `sessions` and `show`. They take no lock."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+
+import trio
+
+from ...runtime.errors import NotFoundError
+from ...runtime.store.interface import SessionRow, StoreReader
+from ...runtime.store.lists import SessionFilter
+from ...runtime.store.sqlite_store import open_reader
+from ..exit_codes import ANSWERED
+from ..record_names import MAX_DELETED, find_session
+from ..terminal.complaint import complain
+from ..terminal.escaping import safe_line, shortened
+from ..terminal.json_lines import json_line, stored_line
+from ..terminal.style import counted
+from .markdown import Markdown
+
+MAX_TITLE_CHARS = 60
+"""A line of a usual terminal holds it beside the other columns."""
+MAX_BELOW = 10_000
+"""Sessions that are looked through below one: far more than limits let there be."""
+PAGE_EVENTS = 200
+"""Events that are read at once: a session of years is not held in memory."""
+
+
+def show_sessions(
+    data: Path, *, limit: int, json: bool, all_kinds: bool = False, deleted: bool = False
+) -> int:
+    """Lists sessions, or deleted ones, the latest activity first; of `all_kinds`, or main ones."""
+    return trio.run(_show_sessions, data, limit, json, all_kinds, deleted)
+
+
+def show_session(data: Path, name: str, *, json: bool) -> int:
+    """Prints one session; `name` is an id, the beginning of one, or `last`."""
+    return trio.run(_show_session, data, name, json)
+
+
+async def _show_sessions(data: Path, limit: int, json: bool, all_kinds: bool, deleted: bool) -> int:
+    rows: list[SessionRow] = []
+    try:
+        async with open_record(data) as reader:
+            if deleted:
+                most = min(limit, MAX_DELETED)
+                wanted = SessionFilter(limit=most, deleted="only", include_children=all_kinds)
+                rows = (await reader.session_page(wanted)).sessions
+            else:
+                rows = await reader.sessions(limit=limit, include_children=all_kinds)
+    except NotFoundError as nothing:
+        complain(str(nothing))
+    for row in rows:
+        sys.stdout.write(json_line(row) if json else _session_line(row))
+    return ANSWERED
+
+
+async def _show_session(data: Path, name: str, json: bool) -> int:
+    async with open_record(data) as reader:
+        row = await find_session(reader, name)
+        markdown = Markdown(row, await reader.children(row.session_id))
+        if not json:
+            sys.stdout.write(markdown.head())
+        seq = 0
+        while page := await reader.events(row.session_id, after_seq=seq, limit=PAGE_EVENTS):
+            seq = page[-1].seq
+            for stored in page:
+                sys.stdout.write(stored_line(stored) if json else markdown.add(stored))
+        if not json:
+            sys.stdout.write(markdown.end())
+    return ANSWERED
+
+
+@asynccontextmanager
+async def open_record(data: Path) -> AsyncGenerator[StoreReader, None]:
+    """A reader of the store in a data folder, for the block; takes no lock."""
+    reader = await open_reader(data)
+    try:
+        yield reader
+    finally:
+        await reader.aclose()
+
+
+async def with_those_below(reader: StoreReader, session_id: str) -> list[str]:
+    """A session and all that were delegated to below it, by id."""
+    found, seen = [session_id], 0
+    while seen < len(found) < MAX_BELOW:
+        found += [row.session_id for row in await reader.children(found[seen])]
+        seen += 1
+    return found
+
+
+def _session_line(row: SessionRow) -> str:
+    when = datetime.fromtimestamp(row.updated_at_ms / 1000).astimezone()
+    title = shortened(safe_line(row.title), MAX_TITLE_CHARS)
+    count = counted(row.message_count, "message")
+    below = f"{row.kind} of {row.parent_id}: " if row.parent_id is not None else ""
+    return f"{row.session_id}  {when:%Y-%m-%d %H:%M}  {count:>12}  {below}{title}\n"

@@ -1,0 +1,293 @@
+"""A turn as a person reads it: the text as it comes, a line for each call, a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from ...config.prices import PriceTable
+from ...runtime.definitions import CallStatus, InputSource
+from ...runtime.event_types.plan import plan_lines
+from ...runtime.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    AttemptFailed,
+    CallDeferred,
+    CallFinished,
+    CallProgress,
+    CallProposed,
+    ChildAsks,
+    DurableEvent,
+    GrantGiven,
+    GrantRevoked,
+    HistoryCompacted,
+    InputAccepted,
+    MessageCompleted,
+    MessageDiscarded,
+    ModelSwitched,
+    PlanSet,
+    PrivateDataRead,
+    ProviderSetAside,
+    QuestionAnswered,
+    QuestionAsked,
+    SessionTainted,
+    ToolGivenUp,
+    TurnEnded,
+    TurnResumed,
+    TurnSetAside,
+    TurnSuspended,
+)
+from ...runtime.history import Call, Part, Refusal, Text
+from ...runtime.stream import AnyStreamEvent, RefusalDelta, TextDelta, ThinkingDelta
+from ...tools.schema.argument_text import without_advice
+from ..terminal.escaping import safe_line, safe_text, shortened
+from ..terminal.style import Style, counted, dollars, seconds
+from .event_lines import answer_line, told, trouble
+from .question_text import ANSWERED_BY
+
+MAX_LINE_CHARS = 500
+"""Of what a call or its output says in one line; `callboard show` has the whole."""
+
+TurnEvent = AnyStreamEvent | DurableEvent | CallProgress | MessageDiscarded
+
+
+class Transcript:
+    """Writes the events of one turn as text.
+
+    Args:
+        write: Takes pieces of text.
+        style: What can be shown.
+        session_id: Ends the summary.
+        prices: What the turn's cost in the summary is made of.
+        write_text: Takes the model's own text; `write` by default.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[str], None],
+        style: Style,
+        session_id: str = "",
+        prices: PriceTable | None = None,
+        write_text: Callable[[str], None] | None = None,
+    ) -> None:
+        self.session_id = session_id
+        self._prices = prices or PriceTable()
+        self._write = write
+        self._write_text = write_text or write
+        self._style = style
+        self._names: dict[str, str] = {}
+        self._answered_here: set[str] = set()
+        self._denied_here: set[str] = set()
+        self._is_tainted = False
+        self._is_in_text = False
+        self._is_thinking = False
+        self._last = "\n"
+        self._begin_turn()
+
+    def _begin_turn(self) -> None:
+        """What a turn's summary tells is counted from here on."""
+        self._calls = 0
+        self._failed_calls = 0
+        self._tokens_in: int | None = None
+        self._tokens_out: int | None = None
+        self._cost = 0.0
+        self._lacks_cost = False
+
+    def know(self, names: Mapping[str, str]) -> None:
+        """The tools of calls that were proposed before this transcript began, by call."""
+        self._names.update(names)
+
+    def answered_here(self, approval_id: str) -> None:
+        """Whoever sits here gives the answer to this question, as its event will say."""
+        self._answered_here.add(approval_id)
+
+    def header(self, model: str, reason: str) -> None:
+        """The first line: which model answers, and why."""
+        self._line(self._style.paint(safe_line(f"model: {model}, {reason}"), "dim"))
+
+    def notice(self, text: str) -> None:
+        """A line of callboard's own."""
+        self._end_text()
+        self._line(self._style.paint(safe_line(text), "yellow"))
+
+    def show(self, event: TurnEvent) -> None:
+        """One event of the turn."""
+        match event:
+            case TextDelta(text=text) | RefusalDelta(text=text):
+                self._text(text)
+            case ThinkingDelta():
+                self._thinking()
+            case CallProposed():
+                self._names[event.call_id] = event.name
+            case CallProgress():
+                name = self._names.get(event.call_id, "")
+                self._note(f"{name}: {event.text}" if name else event.text)
+            case CallFinished():
+                self._call(event)
+            case MessageCompleted():
+                self._count(event)
+                if not event.incomplete and not any(map(_is_shown, event.parts)):
+                    self._note("(the model answered nothing)")
+            case MessageDiscarded():
+                self._discarded()
+            case AttemptFailed() | ModelSwitched() | ProviderSetAside():
+                self.notice(shortened(trouble(event), MAX_LINE_CHARS))
+            case HistoryCompacted():
+                self._count(event)
+                self.notice(shortened(trouble(event), MAX_LINE_CHARS))
+            case TurnEnded():
+                self._summary(event)
+            case _:
+                self._tell(event)
+
+    def interrupt(self) -> None:
+        """Something else is printed next: text that stands open ends."""
+        self._end_text()
+
+    def _tell(self, event: TurnEvent) -> None:
+        """What happens about permissions and between sessions; a question says itself what it is."""
+        match event:
+            case ApprovalAsked() | QuestionAsked() | ChildAsks():
+                self._end_text()
+            case ApprovalAnswered():
+                self._answered(event)
+            case QuestionAnswered(answered_by=who) if who != ANSWERED_BY:
+                self._note(told(event))
+            case CallDeferred() | ToolGivenUp():
+                self.notice(shortened(told(event), MAX_LINE_CHARS))
+            case InputAccepted(source=source) if source is not InputSource.PERSON:
+                self._note(told(event))
+            case SessionTainted():
+                self._is_tainted = True
+                self._note(told(event))
+            case PlanSet():
+                self._note(told(event))
+                for line in plan_lines(event.items):
+                    self._note(f"  {line}")
+            case PrivateDataRead() if self._is_tainted:  # most sessions do, which means little
+                self._note(told(event))
+            case TurnSetAside():
+                self.notice(told(event))
+            case GrantGiven() | GrantRevoked() | TurnSuspended() | TurnResumed():
+                self._note(told(event))
+            case _:
+                pass
+
+    # ── text ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _text(self, text: str) -> None:
+        if not text:
+            return
+        if not self._is_in_text:
+            self._is_in_text, self._is_thinking = True, False
+            self._put("\n")
+        self._put(safe_text(text), self._write_text)
+
+    def _thinking(self) -> None:
+        """Reasoning is not printed; on a terminal a line says that it goes on."""
+        if self._is_thinking or not self._style.colours:
+            return
+        self._note("thinking…")
+        self._is_thinking = True
+
+    def _discarded(self) -> None:
+        if self._is_in_text:
+            self._note("(withdrawn: the answer broke off, its text does not count)")
+
+    def _end_text(self) -> None:
+        if self._last != "\n":
+            self._put("\n")
+        if self._is_in_text:
+            self._put("\n")
+        self._is_in_text = self._is_thinking = False
+
+    # ── lines ────────────────────────────────────────────────────────────────────────────────────
+
+    def _count(self, event: MessageCompleted | HistoryCompacted) -> None:
+        usage = event.usage
+        if usage is not None:
+            self._tokens_in = _sum(self._tokens_in, usage.input_tokens)
+            self._tokens_out = _sum(self._tokens_out, usage.output_tokens)
+        # Without tokens there is no cost to know, and no table to read.
+        cost = self._prices.cost(event.provider, event.model, usage) if usage is not None else None
+        self._cost += cost or 0.0
+        self._lacks_cost = self._lacks_cost or cost is None
+
+    def _answered(self, event: ApprovalAnswered) -> None:
+        """What was answered elsewhere; of a denial, the call's own line says it."""
+        if event.approval_id in self._answered_here:
+            self._answered_here.discard(event.approval_id)
+            self._denied_here.add(event.call_id)
+        if event.decision in {"revised", "void"} or (
+            event.decision == "allow" and event.answered_by != ANSWERED_BY
+        ):
+            self._note(f"{self._names.get(event.call_id, event.call_id)}: {answer_line(event)}")
+
+    def _call(self, call: CallFinished) -> None:
+        self._calls += 1
+        is_good = call.status is CallStatus.SUCCESS
+        self._failed_calls += not is_good
+        word = "" if is_good else f" {call.status}"
+        head = f"{safe_line(call.name)}{word} {seconds(call.duration_ms)}"
+        said = safe_line(without_advice(call.display or _brief(call.result)))
+        if call.status is CallStatus.DENIED:
+            # At which one is not known: it may be this one's, from an earlier run.
+            who = "by you" if call.call_id in self._denied_here else "at a terminal"
+            said = said.replace(f"denied by {ANSWERED_BY}", f"denied {who}", 1)
+        self._denied_here.discard(call.call_id)
+        self._end_text()
+        line = f"{self._style.mark(call.status)} {shortened(head, MAX_LINE_CHARS)}"
+        self._line(f"{line}  {shortened(said, MAX_LINE_CHARS)}".rstrip())
+
+    def _summary(self, ended: TurnEnded) -> None:
+        parts = [ended.outcome.replace("_", " "), seconds(ended.duration_ms)]
+        if self._calls:
+            failed = f" ({self._failed_calls} failed)" if self._failed_calls else ""
+            parts.append(counted(self._calls, "call") + failed)
+        known = (("tokens in", self._tokens_in), ("tokens out", self._tokens_out))
+        parts += [f"{count} {name}" for name, count in known if count is not None]
+        if self._cost:
+            parts.append(f"{'at least ' if self._lacks_cost else ''}{dollars(self._cost)}")
+        parts.append(self.session_id)
+        self._end_text()
+        dot = " · " if self._style.signs else ", "
+        self._line(self._style.paint(safe_line(dot.join(parts)), "dim"))
+        self._begin_turn()
+
+    def _note(self, text: str) -> None:
+        self._end_text()
+        self._line(self._style.paint(shortened(safe_line(text), MAX_LINE_CHARS), "dim"))
+
+    def _line(self, text: str) -> None:
+        self._put(f"{text}\n")
+
+    def _put(self, text: str, write: Callable[[str], None] | None = None) -> None:
+        (write or self._write)(text)
+        self._last = text[-1:] or self._last
+
+
+def _is_shown(part: Part) -> bool:
+    """Whether a person sees something of it."""
+    match part:
+        case Text(text=text) | Refusal(text=text):
+            return bool(text)
+        case _:
+            return isinstance(part, Call)
+
+
+def _sum(known: int | None, more: int | None) -> int | None:
+    """Unknown is not zero."""
+    return known if more is None else (known or 0) + more
+
+
+def _brief(result: str) -> str:
+    """What a result without a line of its own says: its output, or its error's message."""
+    try:
+        content = msgspec.json.decode(result)
+    except msgspec.DecodeError:
+        return result
+    if not isinstance(content, dict):
+        return result
+    said = content.get("result", content.get("message", ""))
+    return said if isinstance(said, str) else msgspec.json.encode(said).decode()

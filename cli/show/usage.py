@@ -1,0 +1,96 @@
+"""`callboard usage`: what the model calls on record took and cost."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+
+import trio
+
+from ...config.prices import PriceTable
+from ...config.settings import Settings
+from ...config.usage_sums import UsageBy, UsageReport, UsageSum, UsageSums, read_usage
+from ...runtime.errors import NotFoundError, ValidationError
+from ..exit_codes import ANSWERED
+from ..record_names import find_session
+from ..terminal.complaint import complain
+from ..terminal.escaping import safe_line
+from ..terminal.json_lines import json_line
+from ..terminal.style import cost_text, counted
+from .sessions import open_record
+
+_SPAN = re.compile(r"([0-9]{1,5})([mhdw])")
+_SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+
+
+def begin_of(since: str | None) -> int:
+    """The time that `--since` means, in Unix milliseconds: `30d` ago, or a day like `2026-01-31`.
+
+    Raises:
+        ValidationError: It is neither.
+    """
+    if since is None:
+        return 0
+    if span := _SPAN.fullmatch(since):
+        return int((time.time() - int(span[1]) * _SECONDS[span[2]]) * 1000)
+    try:
+        return int(datetime.strptime(since, "%Y-%m-%d").timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise ValidationError(
+            f"--since {since!r} is no time: write 30d (or m, h, w), or a day like 2026-01-31",
+            field="since",
+        ) from None
+
+
+def show_usage(
+    data: Path,
+    settings: Settings,
+    session: str | None,
+    *,
+    by: UsageBy | None,
+    since_ms: int,
+    json: bool,
+) -> int:
+    """Prints a line for each sum; of one session, named as in `callboard show`, or of all."""
+    sums = UsageSums(by or ("session" if session is None else "turn"), PriceTable(settings.prices))
+    report = trio.run(_read, data, session, sums, since_ms)
+    if not report.sums:
+        complain("There is no model call on record for that.")
+    for each in report.sums:
+        sys.stdout.write(json_line(each) if json else _line(each))
+    if len(report.sums) > 1 and not json:
+        sys.stdout.write(_line(report.total))
+    return ANSWERED
+
+
+async def _read(data: Path, session: str | None, sums: UsageSums, since_ms: int) -> UsageReport:
+    try:
+        async with open_record(data) as reader:
+            row = await find_session(reader, session) if session is not None else None
+            session_id = row.session_id if row is not None else None
+            return await read_usage(reader, sums, session_id=session_id, since_ms=since_ms)
+    except NotFoundError:
+        if session is not None:
+            raise
+        return sums.report()
+
+
+def _line(each: UsageSum) -> str:
+    counts = [
+        counted(each.calls, "call"),
+        _tokens(each.input_tokens, "in"),
+        _tokens(each.output_tokens, "out"),
+        cost_text(each.cost, each.unpriced_calls, each.uncounted_calls),
+    ]
+    if each.estimated_tokens is not None:
+        counts.append(f"about {each.estimated_tokens:,} more that nobody counted")
+    model = each.model if each.model not in {None, each.name} else ""
+    name = " ".join(filter(None, (each.name, model and f"({model})")))
+    return f"{safe_line(name)}  {'  '.join(counts)}\n"
+
+
+def _tokens(count: int | None, direction: str) -> str:
+    return f"{count:,} {direction}" if count is not None else f"? {direction}"

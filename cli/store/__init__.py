@@ -1,0 +1,1 @@
+"""cli/store: its contract stands here."""

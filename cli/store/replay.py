@@ -1,0 +1,169 @@
+"""What `callboard replay` does: a session, and all below it, once more, from the record or a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import trio
+
+from ...actors.conversation.conversation import Conversation
+from ...actors.upkeep.replay import Replay, Replayed
+from ...actors.upkeep.replay_reader import Pages, Tape
+from ...config.prices import PriceTable
+from ...config.settings import Settings
+from ...runtime.backup.session_file import read_sessions
+from ...runtime.definitions import InputSource
+from ...runtime.errors import ValidationError
+from ...runtime.events import (
+    DurableEvent,
+    InputAccepted,
+    LiveEvent,
+    SessionCreated,
+    Stored,
+    StreamBatch,
+)
+from ...runtime.store.interface import StoreReader
+from ..exit_codes import ANSWERED, FAILED
+from ..record_names import find_session
+from ..show.sessions import PAGE_EVENTS, open_record
+from ..show.view import JsonView, TextView, View
+from ..terminal.escaping import safe_line, shortened
+from ..terminal.json_lines import json_line
+from ..terminal.style import counted, style_of
+from .session_files import read_file
+
+MAX_INPUT_CHARS = 200
+"""Of an input, in the line ahead of its turn; `callboard show` has the whole."""
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="replayed"):
+    """What `--json` prints behind the events of a session."""
+
+    session_id: str
+    turns: int
+    answers: int
+    calls: int
+    is_same: bool
+    difference: str
+
+
+def replay_session(what: str, data: Path, settings: Settings, *, json: bool) -> int:
+    """Runs it and prints it as `run` does; the last line says whether it is the same."""
+    return trio.run(_replay, what, data, settings, json)
+
+
+async def _replay(what: str, data: Path, settings: Settings, json: bool) -> int:
+    desk = _Desk(settings, is_json=json)
+    if await trio.Path(what).is_file():
+        content = await trio.to_thread.run_sync(read_file, Path(what))
+        sessions = await trio.to_thread.run_sync(_checked, content)
+        same = [await desk.replay(name, partial(_file_page, sessions[name])) for name in sessions]
+        return ANSWERED if all(same) else FAILED
+    async with open_record(data) as reader:
+        row = await find_session(reader, what)
+        names = await reader.session_tree([row.session_id])
+        same = [await desk.replay(name, partial(_record_page, reader, name)) for name in names]
+    return ANSWERED if all(same) else FAILED
+
+
+class _Desk:
+    """Prints what is run again."""
+
+    def __init__(self, settings: Settings, *, is_json: bool) -> None:
+        self._settings = settings
+        self._is_json = is_json
+
+    async def replay(self, session_id: str, pages: Pages) -> bool:
+        """One session; whether the same came out."""
+        view = self._view()
+        hearing = _Hearing(view, session_id, quotes=not self._is_json)
+        limits = self._settings.limits
+        replayed = await Replay(session_id, Tape(pages), limits, hearing.hear).run()
+        sys.stdout.write(self._verdict(replayed))
+        return replayed.is_same
+
+    def _view(self) -> View:
+        if self._is_json:
+            return JsonView(_write)
+        return TextView(_write, style_of(sys.stdout), PriceTable(self._settings.prices))
+
+    def _verdict(self, done: Replayed) -> str:
+        if self._is_json:
+            return json_line(
+                Verdict(
+                    session_id=done.session_id,
+                    turns=done.turns,
+                    answers=done.answers,
+                    calls=done.calls,
+                    is_same=done.is_same,
+                    difference=done.difference,
+                )
+            )
+        if done.is_same:
+            turns, answers = counted(done.turns, "turn"), counted(done.answers, "answer")
+            calls = counted(done.calls, "call")
+            return (
+                f"replayed {done.session_id}: {turns}, {answers}, {calls}, the same as on record\n"
+            )
+        return f"replayed {done.session_id}: not the same. {safe_line(done.difference)}\n"
+
+
+class _Hearing:
+    """What a replay tells, put into a view."""
+
+    def __init__(self, view: View, session_id: str, *, quotes: bool) -> None:
+        self._view = view
+        self._session_id = session_id
+        self._quotes = quotes
+
+    def hear(self, update: DurableEvent | LiveEvent, seq: int | None, at_ms: int) -> None:
+        """Prints one event, or the pieces of a batch."""
+        view = self._view
+        if isinstance(update, StreamBatch):
+            for piece in update.events:
+                view.show(piece, None, 0)
+            return
+        if isinstance(update, SessionCreated):
+            begun = [Stored(self._session_id, seq or 0, at_ms, update)]
+            model = update.model or f"that of agent {update.agent}"
+            view.begin(self._session_id, model, "from the record", begun)
+            return
+        view.show(update, seq, at_ms)
+        if (
+            self._quotes
+            and isinstance(update, InputAccepted)
+            and update.source is InputSource.PERSON
+        ):
+            view.notice(f"> {shortened(safe_line(update.text), MAX_INPUT_CHARS)}")
+
+
+async def _record_page(reader: StoreReader, session_id: str, after_seq: int) -> Sequence[Stored]:
+    return await reader.events(session_id, after_seq=after_seq, limit=PAGE_EVENTS)
+
+
+async def _file_page(events: Sequence[Stored], after_seq: int) -> Sequence[Stored]:
+    await trio.lowlevel.checkpoint()
+    return events[after_seq : after_seq + PAGE_EVENTS]  # each has its place as its number
+
+
+def _checked(content: bytes) -> Mapping[str, Sequence[Stored]]:
+    """The sessions of a file, whose records are sound: whoever wrote it may have written anything."""
+    sessions = read_sessions(content.splitlines())
+    for session_id, events in sessions.items():
+        conversation = Conversation()
+        for stored in events:
+            try:
+                conversation.fold(stored)
+            except (KeyError, IndexError, ValueError) as error:
+                raise ValidationError(
+                    f"The record of {session_id} contradicts itself at event {stored.seq}."
+                ) from error
+    return sessions
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)

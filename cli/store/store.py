@@ -1,0 +1,104 @@
+"""What `callboard upgrade` and `compact` do: they have the store for themselves meanwhile."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import trio
+
+from ...runtime.backup.upkeep import Formats, compact, formats, upgrade
+from ...runtime.disk.data_lock import DataInUse
+from ...runtime.errors import ConflictError
+from ..exit_codes import ANSWERED
+from ..terminal.escaping import safe_line
+from ..terminal.json_lines import json_line
+
+MIB = 1024 * 1024
+
+Done = TypeVar("Done")
+
+
+class UpgradeLine(msgspec.Struct, frozen=True, kw_only=True):
+    """What `callboard upgrade --json` prints; `backup` is empty when nothing was done."""
+
+    stored_format: int
+    written_format: int
+    backup: str
+
+
+class CompactLine(msgspec.Struct, frozen=True, kw_only=True):
+    """What `callboard compact --json` prints."""
+
+    bytes_before: int
+    bytes_after: int
+
+
+def upgrade_store(data: Path, *, only_check: bool, json: bool) -> int:
+    """Upgrades a store, or says what there is to do.
+
+    Raises:
+        NotFoundError: There is no store.
+        ConflictError: A process works with it.
+        StorageError: It is damaged, or a newer callboard's.
+    """
+    found = formats(data)
+    backup = None if only_check else _alone(data, upgrade)
+    if json:
+        line = UpgradeLine(
+            stored_format=found.stored,
+            written_format=found.written,
+            backup="" if backup is None else str(backup),
+        )
+        sys.stdout.write(json_line(line))
+    else:
+        sys.stdout.write("\n".join(_told(data, found, backup)) + "\n")
+    return ANSWERED
+
+
+def _told(data: Path, found: Formats, backup: Path | None) -> list[str]:
+    where = f"The store in {safe_line(str(data))}"
+    if not found.is_old:
+        return [f"{where} has format {found.stored}, which this callboard writes: nothing to do."]
+    if backup is None:
+        return [
+            f"{where} has format {found.stored}, and this callboard writes {found.written}. "
+            "`callboard upgrade` makes a backup and brings it there."
+        ]
+    return [
+        f"{where} was brought from format {found.stored} to {found.written}, and is sound.",
+        f"What it was before is {safe_line(str(backup))}; remove it when you are sure.",
+    ]
+
+
+def compact_store(data: Path, *, json: bool) -> int:
+    """Gives space back.
+
+    Raises:
+        NotFoundError: There is no store.
+        ConflictError: A process works with it.
+        StorageError: It can't be done; nothing was changed.
+    """
+    before, after = _alone(data, compact)
+    if json:
+        line = CompactLine(bytes_before=before.file_bytes, bytes_after=after.file_bytes)
+        sys.stdout.write(json_line(line))
+    else:
+        sys.stdout.write(
+            f"The store had {before.file_bytes / MIB:.1f} MiB, and has {after.file_bytes / MIB:.1f} "
+            "now.\n"
+        )
+    return ANSWERED
+
+
+def _alone(data: Path, work: Callable[[Path], Done]) -> Done:
+    try:
+        return trio.run(trio.to_thread.run_sync, work, data)
+    except DataInUse as error:
+        raise ConflictError(
+            f"{data} is in use by {error.holder}: stop that (a daemon with `callboard stop`), and "
+            "come back. Nothing was changed."
+        ) from error

@@ -1,0 +1,210 @@
+"""What `callboard undo` does. Listing and a dry run take no lock; undoing writes on the store."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+import trio
+
+from ...actors.upkeep.program_changes import program_changes
+from ...config.daemon_file import find_daemon
+from ...config.files import config_folder
+from ...embedding.offline import open_undoing
+from ...runtime.changes.undo_report import ChangedCall, UndoReport
+from ...runtime.changes.version_log import VersionStore
+from ...runtime.disk.data_lock import DataInUse
+from ...runtime.errors import ConflictError, NotFoundError
+from ...runtime.store.interface import SessionRow
+from ...runtime.store.sqlite_store import open_disk_store
+from ...tools.undo.undo import Undo, changed_calls
+from ..exit_codes import ANSWERED, FAILED, USAGE
+from ..record_names import begins, find_session, only
+from ..show.question_text import ANSWERED_BY
+from ..show.sessions import open_record
+from ..terminal.complaint import complain
+from ..terminal.escaping import safe_line
+from ..terminal.json_lines import json_line
+from ..terminal.style import counted
+
+MAX_SHOWN_PATHS = 3
+"""Of a call in a list, beside its id: what does not fit on a line is counted."""
+
+
+MAX_LOOKED_AT = 100
+"""Sessions among which the one that was meant is looked for, the latest first."""
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line says."""
+
+    call: str | None
+    dry_run: bool = False
+    force: bool = False
+    yes: bool = False
+    json: bool = False
+
+
+def list_changes(data: Path, name: str, *, json: bool) -> int:
+    """Lists the calls of a session that changed files, in their order, and what can't be undone."""
+    row, programs = trio.run(_session_and_programs, data, name)
+    changed = changed_calls(VersionStore(data).changes(row.session_id))
+    for call in changed:
+        sys.stdout.write(json_line(call) if json else _call_line(call))
+    if not json:
+        _show_programs(programs)
+    if not changed:
+        nothing = "No call of this session changed a file so that it can be undone."
+        complain(nothing + trio.run(_elsewhere, data, row.session_id))
+    return ANSWERED
+
+
+def undo_changes(data: Path, name: str, wish: Wish) -> int:
+    """Shows what is to be done, asks, and does it.
+
+    Raises:
+        NotFoundError: There is nothing to undo.
+        ConflictError: Another process has the store, or files were changed since.
+    """
+    row, programs = trio.run(_session_and_programs, data, name)
+    call_id = None if wish.call is None else _call_id(data, row, wish.call)
+    try:
+        foreseen = _foreseen(data, row, call_id, wish, programs)
+    except NotFoundError as nothing:
+        told = f"{nothing}{trio.run(_elsewhere, data, row.session_id)}"
+        if not wish.dry_run:
+            raise NotFoundError(told) from None
+        complain(told)
+        return ANSWERED
+    if wish.dry_run:
+        _show(row, foreseen, wish, is_done=False)
+        return FAILED if foreseen.left and not wish.force else ANSWERED
+    if not wish.yes and (not foreseen.left or wish.force):
+        if not os.isatty(0):
+            complain(
+                "Nothing was undone: say --yes to do it, or --dry-run to see what it would do."
+            )
+            return USAGE
+        _show(row, foreseen, msgspec.structs.replace(wish, json=False), is_done=False)
+        if not _agrees():
+            complain("Nothing was undone.")
+            return ANSWERED
+    report = trio.run(_undo, data, row, call_id, wish.force)
+    _show(row, report, wish, is_done=True)
+    return ANSWERED
+
+
+async def _session_and_programs(data: Path, name: str) -> tuple[SessionRow, list[str]]:
+    async with open_record(data) as reader:
+        row = await find_session(reader, name)
+        known = VersionStore(data).changes(row.session_id)
+        return row, await program_changes(reader, row.session_id, None, known)
+
+
+async def _elsewhere(data: Path, session_id: str) -> str:
+    """Names the last other session with something to undo, for somebody who meant that one."""
+    versions = VersionStore(data)
+    async with open_record(data) as reader:
+        for row in await reader.sessions(limit=MAX_LOOKED_AT):
+            changes = [] if row.session_id == session_id else versions.changes(row.session_id)
+            if any(not each.is_undone and not each.change.undoes for each in changes):
+                return (
+                    f" The last session whose changes can be undone is {row.session_id}: "
+                    f"`callboard undo {row.session_id}`."
+                )
+    return ""
+
+
+def _call_id(data: Path, row: SessionRow, name: str) -> str:
+    """The call, or undoing, of this id, or the one whose id begins so."""
+    known = {
+        call.call_id: call for call in changed_calls(VersionStore(data).changes(row.session_id))
+    }
+    if name in known:
+        return name
+    found = {
+        call_id: call
+        for call_id, call in known.items()
+        if begins(call_id, "call", name) or begins(call_id, "undo", name)
+    }
+    if not found:
+        raise NotFoundError(
+            f"No call {name!r} of {row.session_id} changed a file so that it can be undone; "
+            f"`callboard undo {row.session_id} --list` lists those that did. What programs change "
+            "(run_code, shell) can be undone in a git repository; their results say what can't."
+        )
+    return only(found, name, "calls").call_id
+
+
+def _foreseen(
+    data: Path, row: SessionRow, call_id: str | None, wish: Wish, programs: list[str]
+) -> UndoReport:
+    versions = VersionStore(data)
+    forbidden = (data, config_folder())
+    undo = Undo(row.workspace, forbidden, versions.log(row.session_id), row.session_id)
+    ours = [line for line in programs if call_id is None or line.startswith(f"{call_id} (")]
+    plan = undo.planned(versions.changes(row.session_id), call_id, wish.force, ours)
+    return undo.report(plan, "", ours)
+
+
+async def _undo(data: Path, row: SessionRow, call_id: str | None, force: bool) -> UndoReport:
+    if (daemon := find_daemon(data)) is not None:
+        from ..remote.undo import undo_there  # here: mostly no daemon runs
+
+        return await undo_there(daemon, row.session_id, call_id, force=force)
+    try:
+        store = await open_disk_store(data)
+    except DataInUse as error:
+        raise ConflictError(
+            f"{data} is in use by {error.holder}, and only that one can undo now: stop it and come "
+            "back. Nothing was changed."
+        ) from error
+    try:
+        async with open_undoing(store, data, (data, config_folder())) as undoing:
+            return await undoing.undo(row.session_id, call_id, force=force, undone_by=ANSWERED_BY)
+    finally:
+        with trio.CancelScope(shield=True):
+            await store.aclose()
+
+
+def _show(row: SessionRow, report: UndoReport, wish: Wish, *, is_done: bool) -> None:
+    if wish.json:
+        sys.stdout.write(json_line(report))
+        return
+    for line in report.lines:
+        sys.stdout.write(f"{safe_line(line)}\n")
+    for line in report.left:
+        sys.stdout.write(f"left as it is: {safe_line(line)}\n")
+    _show_programs(report.programs)
+    for line in report.running:
+        sys.stdout.write(f"still runs, and may write to these files: {safe_line(line)}\n")
+    if is_done:
+        count = counted(len(report.lines), "path")
+        again = f"callboard undo {row.session_id} {report.undo_id} takes that back"
+        sys.stdout.write(f"undone: {count}; {again}\n")
+    elif not report.lines and not report.left:
+        sys.stdout.write("All files are as they were before: nothing changes.\n")
+
+
+def _show_programs(lines: Iterable[str]) -> None:
+    for line in lines:
+        sys.stdout.write(f"can't be undone, a program did it: {safe_line(line)}\n")
+
+
+def _agrees() -> bool:
+    sys.stdout.write("Undo this? [y/N] ")
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().casefold() in {"y", "yes"}
+
+
+def _call_line(call: ChangedCall) -> str:
+    when = datetime.fromtimestamp(call.at_ms / 1000).astimezone()
+    more = call.path_count - MAX_SHOWN_PATHS
+    paths = ", ".join(map(safe_line, call.paths[:MAX_SHOWN_PATHS]))
+    rest = f" and {more} more" if more > 0 else ""
+    state = call.state.replace("_", " ")
+    return f"{call.call_id}  {when:%Y-%m-%d %H:%M}  {state:>10}  {paths}{rest}\n"

@@ -1,0 +1,19 @@
+"""How a command says what went wrong: one line on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+from .escaping import safe_line
+
+
+def complain(message: str) -> None:
+    """Prints `callboard: MESSAGE`, on one line whatever it holds, with keys masked."""
+    if sys.stderr is None:
+        return
+    from ...runtime.redaction import redact  # here: most commands have nothing to complain about
+
+    message = redact(message)
+    with contextlib.suppress(OSError):  # there is no other place to say it
+        print(f"callboard: {safe_line(message)}", file=sys.stderr, flush=True)

@@ -1,0 +1,52 @@
+"""Events for programs: one JSON object a line, as docs/protocol.md describes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ...runtime.events import Stored
+from ...runtime.text import without_surrogates
+
+
+class EventLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line; `seq` and `at_ms` stand with durable events only."""
+
+    session_id: str
+    seq: int | None = None
+    at_ms: int | None = None
+    event: Any
+
+
+def stored_line(stored: Stored) -> str:
+    """The line of an event on record."""
+    return json_line(
+        EventLine(
+            session_id=stored.session_id,
+            seq=stored.seq,
+            at_ms=stored.at_ms,
+            event=stored.event,
+        )
+    )
+
+
+def json_line(value: msgspec.Struct) -> str:
+    """Any struct as a line; what UTF-8 can't hold becomes U+FFFD."""
+    try:
+        return msgspec.json.encode(value).decode() + "\n"
+    except UnicodeEncodeError:
+        # Half of a character that a provider cut in two. In builtins every text can be mended.
+        return msgspec.json.encode(_mended(msgspec.to_builtins(value))).decode() + "\n"
+
+
+def _mended(value: Any) -> Any:
+    match value:
+        case str():
+            return without_surrogates(value)
+        case dict():
+            return {_mended(key): _mended(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_mended(item) for item in value]
+        case _:
+            return value

@@ -1,0 +1,1 @@
+"""config/keys: its contract stands here."""

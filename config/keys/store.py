@@ -1,0 +1,358 @@
+"""Provider keys at rest: sealed rows in a file of their own, each bound to its provider's origin.
+
+The file says who has a key since when, and nothing more to anybody without the master key. That
+one is looked for in one place (see `master_key`); when it is missing or another one, the store is
+locked: names can be listed and rows removed, no key can be used, and nothing falls back to plain
+text.
+
+Everything here blocks, for some milliseconds, and keeps nothing open. It can be called while a
+runtime holds the session store, from any thread and any process.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from itertools import starmap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ...runtime.errors import AuthError, NotFoundError, StorageError
+from ...runtime.identity import now_ms
+from ...runtime.redaction import Secret, redactor
+from ...runtime.store.file import make_folder
+from ..file_lock import locked
+from ..files import config_folder
+from ..settings import KeySettings
+from .file import KEYS_NAME, key_transaction, make_key_file
+from .master import KeyPlace, key_place
+from .sealing import Binding, MasterKey, Sealed, SealError
+
+if TYPE_CHECKING:
+    import apsw
+
+LOCK_NAME = "keys.lock"
+
+API_KEY = "api_key"
+"""The name of the key that authorises requests; a provider may come to have others."""
+
+_COLUMNS = "provider, origin, name, version, nonce, ciphertext, key_id, created_at_ms"
+
+
+class StoredKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A row: everything but the key."""
+
+    binding: Binding
+    sealed: Sealed
+    created_at_ms: int
+
+
+class KeyStore:
+    """The keys of one data folder.
+
+    Args:
+        data: The data folder; nothing is made in it before the first `put`.
+        place: Where the master key of a store with this id is.
+    """
+
+    def __init__(self, data: Path, place: Callable[[str], KeyPlace]) -> None:
+        self.path = data / KEYS_NAME
+        self._place = place
+
+    def rows(self) -> list[StoredKey]:
+        """All keys, by provider; the master key is not needed.
+
+        Raises:
+            StorageError: The file can't be read.
+        """
+        if not os.path.lexists(self.path):
+            return []
+        with key_transaction(self.path, write=False) as connection:
+            return _rows(connection)
+
+    def get(self, provider: str, origin: str, name: str = API_KEY) -> Secret | None:
+        """The key that was stored for this provider at this origin, and no other.
+
+        It is masked in every log and record from now on.
+
+        Raises:
+            AuthError: There is one, and it is locked or was tampered with.
+            StorageError: The file can't be read.
+        """
+        if not os.path.lexists(self.path):
+            return None
+        for is_last in (False, True):
+            with key_transaction(self.path, write=False) as connection:
+                row = _find(connection, provider, origin, name)
+                place = self._place(_store_id(connection))
+            if row is None:
+                return None
+            keys = place.keys()
+            master = _by_id(keys, row.sealed.key_id)
+            if master is not None:
+                return _opened(master, row)
+            if is_last:  # the first time, a rotation may have ended since the row was read
+                raise _locked(place, keys)
+        raise AssertionError
+
+    def places(self, provider: str) -> list[str]:
+        """The origins that keys of a provider are stored for; opens none."""
+        return [row.binding.origin for row in self.rows() if row.binding.provider == provider]
+
+    def put(
+        self, provider: str, origin: str, key: Secret, name: str = API_KEY
+    ) -> tuple[StoredKey, str | None]:
+        """Stores a key in place of an older one; makes the file and the master key if it must.
+
+        Returns:
+            The row, and where a master key was made for it, if one was.
+
+        Raises:
+            AuthError: The store is locked.
+            StorageError: It can't be written.
+        """
+        redactor.add(key)
+        make_folder(self.path.parent)
+        with self._changing(make=True) as connection:
+            place = self._place(_store_id(connection))
+            master, is_new = _sealing_key(connection, place)
+            old = _find(connection, provider, origin, name)
+            version = 1 if old is None else old.binding.version + 1
+            binding = Binding(provider=provider, origin=origin, name=name, version=version)
+            row = StoredKey(
+                binding=binding,
+                sealed=master.seal(key.reveal(), binding),
+                created_at_ms=now_ms(),
+            )
+            _write(connection, row)
+        return row, place.name if is_new else None
+
+    def remove(self, provider: str, origin: str | None = None) -> list[StoredKey]:
+        """Removes a provider's keys, of all origins or one; gives what was removed.
+
+        The master key is not needed.
+        """
+        if not os.path.lexists(self.path):
+            return []
+        with self._changing() as connection:
+            removed = [
+                row
+                for row in _rows(connection)
+                if row.binding.provider == provider and origin in {None, row.binding.origin}
+            ]
+            for row in removed:
+                connection.execute(
+                    "delete from keys where provider = ? and origin = ? and name = ?",
+                    (provider, row.binding.origin, row.binding.name),
+                )
+        return removed
+
+    def rotate_master(self) -> tuple[int, str]:
+        """Makes a new master key and seals every key anew with it, all of them or none.
+
+        Cut off anywhere, it leaves a store that opens, and can be run again.
+
+        Returns:
+            How many keys there are, and where the master key is.
+
+        Raises:
+            NotFoundError: Nothing was stored yet.
+            AuthError: The store is locked, or a row was tampered with.
+        """
+        if not os.path.lexists(self.path):
+            raise NotFoundError("There are no stored keys yet: `callboard keys set` stores one.")
+        with locked(self.path.with_name(LOCK_NAME)):
+            with key_transaction(self.path, write=True) as connection:
+                place = self._place(_store_id(connection))
+                old = _active_key(connection, place)
+                following = _next_key(place, old)
+                rows = _rows(connection)
+                for row in rows:
+                    _write(connection, _sealed_anew(row, old, following))
+                _set_active(connection, following)
+            place.finish()
+        return len(rows), place.name
+
+    def why_locked(self) -> str | None:
+        """Why stored keys can't be used, or `None` when they can be, or there are none.
+
+        Raises:
+            StorageError: The file can't be read.
+        """
+        if not os.path.lexists(self.path):
+            return None
+        with key_transaction(self.path, write=False) as connection:
+            rows = _rows(connection)
+            place = self._place(_store_id(connection))
+        try:
+            keys = place.keys() if rows else []
+        except AuthError as error:
+            return str(error)
+        is_open = all(_by_id(keys, row.sealed.key_id) is not None for row in rows)
+        return None if is_open else str(_locked(place, keys))
+
+    @contextmanager
+    def _changing(self, *, make: bool = False) -> Generator[apsw.Connection]:
+        with locked(self.path.with_name(LOCK_NAME)):
+            if make and not os.path.lexists(self.path):
+                make_key_file(self.path, secrets.token_hex(4))
+            with key_transaction(self.path, write=True) as connection:
+                yield connection
+
+
+def open_key_store(data: Path, settings: KeySettings, environ: Mapping[str, str]) -> KeyStore:
+    """The keys of a data folder, with the master key where the settings say."""
+
+    def place(store_id: str) -> KeyPlace:
+        return key_place(
+            settings.master,
+            store_id=store_id,
+            config=config_folder(environ),
+            data=data,
+            environ=environ,
+        )
+
+    return KeyStore(data, place)
+
+
+def _opened(master: MasterKey, row: StoredKey) -> Secret:
+    try:
+        key = Secret(master.unseal(row.sealed, row.binding))
+    except SealError as error:
+        raise _tampered(row) from error
+    redactor.add(key)
+    return key
+
+
+def _sealed_anew(row: StoredKey, old: MasterKey, new: MasterKey) -> StoredKey:
+    try:
+        value = old.unseal(row.sealed, row.binding)
+    except SealError as error:
+        raise _tampered(row) from error
+    return msgspec.structs.replace(row, sealed=new.seal(value, row.binding))
+
+
+def _sealing_key(connection: apsw.Connection, place: KeyPlace) -> tuple[MasterKey, bool]:
+    """The key that new rows are sealed with, and whether it was made for that."""
+    keys = place.keys()
+    active = _by_id(keys, _active_id(connection))
+    if active is not None:
+        return active, False
+    if connection.execute("select count(*) from keys").get:
+        raise _locked(place, keys)
+    # Nothing is lost when nothing is stored: whatever key is there is taken.
+    key = keys[0] if keys else place.make()
+    _set_active(connection, key)
+    return key, not keys
+
+
+def _active_key(connection: apsw.Connection, place: KeyPlace) -> MasterKey:
+    keys = place.keys()
+    active = _by_id(keys, _active_id(connection))
+    if active is None:
+        raise _locked(place, keys)
+    return active
+
+
+def _next_key(place: KeyPlace, active: MasterKey) -> MasterKey:
+    keys = place.keys()
+    if active.key_id != keys[0].key_id:
+        place.finish()  # an earlier rotation was cut off between its commit and this
+    following = place.begin()
+    if following.key_id == active.key_id:
+        raise AuthError(
+            f"The next master key is in use already. Make it the current one ({place.name}), and "
+            "add another next one."
+        )
+    return following
+
+
+def _locked(place: KeyPlace, keys: list[MasterKey]) -> AuthError:
+    what = "holds another master key than they were sealed with" if keys else "is not there"
+    return AuthError(
+        f"The stored keys are locked: {place.name} {what}. Put the right one back, or remove the "
+        "keys (callboard keys remove PROVIDER) and set them again."
+    )
+
+
+def _tampered(row: StoredKey) -> AuthError:
+    provider = row.binding.provider
+    return AuthError(
+        f"The stored key of {provider} for {row.binding.origin} does not open: its row was changed "
+        f"or comes from another place. Set it again: callboard keys set {provider}."
+    )
+
+
+def _by_id(keys: list[MasterKey], key_id: str | None) -> MasterKey | None:
+    return next((key for key in keys if key.key_id == key_id), None)
+
+
+# ── rows ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _store_id(connection: apsw.Connection) -> str:
+    store_id = str(connection.execute("select store_id from store").get)
+    if not re.fullmatch(r"[0-9a-f]{8}", store_id):  # it becomes part of a file's name
+        raise StorageError("The store of keys is damaged: restore keys.db from a backup.")
+    return store_id
+
+
+def _active_id(connection: apsw.Connection) -> str | None:
+    found: str | None = connection.execute("select key_id from store").get
+    return found
+
+
+def _set_active(connection: apsw.Connection, key: MasterKey) -> None:
+    connection.execute("update store set key_id = ?", (key.key_id,))
+
+
+def _rows(connection: apsw.Connection) -> list[StoredKey]:
+    found = connection.execute(f"select {_COLUMNS} from keys order by provider, origin, name")
+    return list(starmap(_row, found))
+
+
+def _find(connection: apsw.Connection, provider: str, origin: str, name: str) -> StoredKey | None:
+    found = connection.execute(
+        f"select {_COLUMNS} from keys where provider = ? and origin = ? and name = ?",
+        (provider, origin, name),
+    )
+    return next(starmap(_row, found), None)
+
+
+def _row(
+    provider: str,
+    origin: str,
+    name: str,
+    version: int,
+    nonce: bytes,
+    ciphertext: bytes,
+    key_id: str,
+    created_at_ms: int,
+) -> StoredKey:
+    return StoredKey(
+        binding=Binding(provider=provider, origin=origin, name=name, version=version),
+        sealed=Sealed(nonce=nonce, ciphertext=ciphertext, key_id=key_id),
+        created_at_ms=created_at_ms,
+    )
+
+
+def _write(connection: apsw.Connection, row: StoredKey) -> None:
+    its, sealed = row.binding, row.sealed
+    connection.execute(
+        f"insert or replace into keys ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            its.provider,
+            its.origin,
+            its.name,
+            its.version,
+            sealed.nonce,
+            sealed.ciphertext,
+            sealed.key_id,
+            row.created_at_ms,
+        ),
+    )

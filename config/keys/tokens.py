@@ -1,0 +1,235 @@
+"""Who may control a runtime over its socket: tokens, their roles, and what they are limited to.
+
+A token is 256 random bits. The file keeps its SHA-256 alone, so that whoever reads the file, or a
+backup of it, can't use it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from ...runtime.errors import (
+    ConflictError,
+    NotFoundError,
+    PermissionRefused,
+    StorageError,
+    ValidationError,
+)
+from ...runtime.redaction import Secret
+from ...runtime.wire.fields import Role as Role
+from ..file_lock import locked
+from ..private_file import make_private_folder, read_private, write_private
+
+FILE_NAME = "tokens.json"
+LOCK_NAME = "tokens.lock"
+MAX_FILE_BYTES = 4 * 1024 * 1024
+"""Ten thousand credentials with long lists of agents."""
+MAX_CREDENTIALS = 10_000
+"""More than one owner hands out; each connect compares with all of them."""
+
+PREFIX = "cb_"
+"""Says what it is to whoever finds one, and to scanners for lost secrets."""
+
+LOCAL_NAME = "local"
+"""Of the token that a daemon makes for the commands of its own user; see `daemon_file`."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class Credential(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A token as it is kept.
+
+    Attributes:
+        name: What people call it.
+        role: What it may do.
+        digest: The SHA-256 of the token, in hex.
+        created_at_ms: When this token was made, in Unix milliseconds.
+        agents: Those whose sessions it sees; `None` is all.
+        sessions: Those that it sees; `None` is all.
+    """
+
+    name: str
+    role: Role
+    digest: str
+    created_at_ms: int
+    agents: tuple[str, ...] | None = None
+    sessions: tuple[str, ...] | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is anything that it does not see."""
+        return self.agents is not None or self.sessions is not None
+
+    def sees(self, session_id: str, agent: str) -> bool:
+        """Whether its limits let it know of a session."""
+        return (self.agents is None or agent in self.agents) and (
+            self.sessions is None or session_id in self.sessions
+        )
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    credentials: tuple[Credential, ...]
+
+
+class Credentials:
+    """The credentials of a data folder; every method reads the file anew, and blocks.
+
+    Raises `StorageError` when the file can't be read or is not safe.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE_NAME
+        self._folder = folder
+
+    def list(self) -> tuple[Credential, ...]:
+        """All of them, the oldest first."""
+        data = read_private(self.path, MAX_FILE_BYTES)
+        if data is None:
+            return ()
+        try:
+            return msgspec.json.decode(data, type=_File).credentials
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise StorageError(
+                f"{self.path} is damaged ({error}). Nobody can connect until it is mended, or "
+                "removed: `callboard serve` then makes a new token."
+            ) from error
+
+    def find(self, token: str) -> Credential | None:
+        """The credential of a token; takes as long for a wrong one as for a right one."""
+        digest = _digest(token)
+        found = None
+        for credential in self.list():
+            if hmac.compare_digest(credential.digest, digest):
+                found = credential
+        return found
+
+    def create(
+        self,
+        name: str,
+        role: Role,
+        *,
+        agents: tuple[str, ...] | None = None,
+        sessions: tuple[str, ...] | None = None,
+        by: Credential | None = None,
+    ) -> Secret:
+        """Makes a token, which is told this once.
+
+        Args:
+            by: Whose request it is, if somebody's: who is not in the file any more makes none.
+
+        Raises:
+            PermissionRefused: `by` is gone.
+            ValidationError: It can't be a name.
+            ConflictError: There is one of that name.
+        """
+        _check_name(name)
+        token = _new_token()
+        credential = Credential(
+            name=name,
+            role=role,
+            digest=_digest(token),
+            created_at_ms=_now_ms(),
+            agents=agents,
+            sessions=sessions,
+        )
+
+        def add(present: tuple[Credential, ...]) -> tuple[Credential, ...]:
+            if any(each.name == name for each in present):
+                raise ConflictError(
+                    f"there is a token {name!r} already: rotate it, or choose another name"
+                )
+            if len(present) >= MAX_CREDENTIALS:
+                raise ConflictError(f"there are {MAX_CREDENTIALS} tokens already: revoke some")
+            return (*present, credential)
+
+        self._change(add, by)
+        return Secret(token)
+
+    def rotate(self, name: str, *, by: Credential | None = None) -> Secret:
+        """Makes a new token in the place of one; raises `NotFoundError`; `by` as for `create`."""
+        token = _new_token()
+
+        def renew(present: tuple[Credential, ...]) -> tuple[Credential, ...]:
+            old = _named(name, present)
+            new = msgspec.structs.replace(old, digest=_digest(token), created_at_ms=_now_ms())
+            return tuple(new if each is old else each for each in present)
+
+        self._change(renew, by)
+        return Secret(token)
+
+    def revoke(self, name: str, *, by: Credential | None = None) -> None:
+        """Ends a token; raises `NotFoundError`; `by` as for `create`."""
+
+        def leave(present: tuple[Credential, ...]) -> tuple[Credential, ...]:
+            gone = _named(name, present)
+            return tuple(each for each in present if each is not gone)
+
+        self._change(leave, by)
+
+    def _change(
+        self,
+        change: Callable[[tuple[Credential, ...]], tuple[Credential, ...]],
+        by: Credential | None,
+    ) -> None:
+        make_private_folder(self._folder)
+        with locked(self._folder / LOCK_NAME):
+            present = self.list()
+            if by is not None and by not in present:
+                raise PermissionRefused("the token that asks for this is gone, or has other rights")
+            data = msgspec.json.encode(_File(change(present)))
+            write_private(self.path, data, replace=True)
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise ValidationError(
+            f"{name!r} can't be the name of a token: letters, digits, `.`, `_` and `-`, at "
+            "most 64.",
+            field="name",
+        )
+    if name == LOCAL_NAME:
+        raise ValidationError(
+            f"{LOCAL_NAME!r} is the name of the daemon's own token: choose another",
+            field="name",
+        )
+
+
+def local_credential() -> tuple[Credential, Secret]:
+    """An administrator's credential that no file has, and its token: it ends with the process."""
+    token = _new_token()
+    credential = Credential(
+        name=LOCAL_NAME, role=Role.ADMIN, digest=_digest(token), created_at_ms=_now_ms()
+    )
+    return credential, Secret(token)
+
+
+def is_token_of(credential: Credential, token: str) -> bool:
+    """Whether a token is the one of a credential; takes the same time either way."""
+    return hmac.compare_digest(credential.digest, _digest(token))
+
+
+def _named(name: str, present: tuple[Credential, ...]) -> Credential:
+    for each in present:
+        if each.name == name:
+            return each
+    raise NotFoundError(f"there is no token {name!r}: `callboard token list` shows those there are")
+
+
+def _new_token() -> str:
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode(errors="replace")).hexdigest()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

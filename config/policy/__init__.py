@@ -1,0 +1,1 @@
+"""config/policy: its contract stands here."""

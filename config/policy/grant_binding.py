@@ -1,0 +1,166 @@
+"""Which calls a remembered answer covers, and which answers can't be remembered for good. Pure.
+
+A grant binds to a tool and to what makes a call of it the same permission: the paths of a file tool,
+the host of a request, and of everything else the exact arguments, an exact list of words too.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from ...runtime.definitions import Binding, Capability, Tier, ToolDefinition
+from .match import CallArguments
+from .path_pattern import PathPattern
+
+MAX_CACHED_PATTERNS = 256
+"""Patterns that are kept compiled: more grants of paths than a person gives."""
+
+MAX_CACHED_ARGUMENTS = 4
+"""Arguments that are kept decoded while one grant after the other is held against them."""
+
+
+class _Subject(msgspec.Struct, frozen=True):
+    """What a tool's calls are about: arguments with paths, with hosts, and without a say."""
+
+    paths: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    free: tuple[str, ...] = ()
+
+
+_SUBJECTS = {
+    "read_file": _Subject(paths=("path",), free=("offset", "limit", "encoding")),
+    "list_directory": _Subject(paths=("path",)),
+    "write_file": _Subject(paths=("path",), free=("content", "encoding", "create_dirs")),
+    "edit_file": _Subject(paths=("path",), free=("edits",)),
+    "delete_file": _Subject(paths=("path",)),
+    "move_file": _Subject(paths=("from", "to")),
+    "http_request": _Subject(hosts=("url",), free=("headers", "body", "timeout")),
+}
+"""The built-in tools whose calls are the same permission though their arguments differ. What is not
+named here is bound as it is: the mode of a write, the method of a request, a recursive delete."""
+
+_COMMANDS = frozenset({"command", "cmd", "argv", "args", "shell", "script", "code"})
+"""Arguments that hold what is run, whatever the tool."""
+
+_INTERPRETERS = re.compile(
+    r"(?:(?:ba|da|z|k|fi|c|tc|a|mk)?sh|busybox|toybox|env|xargs|sudo|doas|su|nohup|nice|timeout"
+    r"|time|setsid|stdbuf|exec|eval|command|parallel|watch|ssh|find|[gmn]?awk|expect|tclsh|make"
+    r"|npx|bunx|uvx?|pipx|docker|podman|chroot|nsenter|unshare|strace|gdb|script|tmux|screen"
+    r"|(?:i?python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|luajit|rscript|julia|ghci|irb|pwsh"
+    r"|powershell|ts-node|tsx)[0-9.]*w?)(?:[-.](?:static|exe))?",
+    re.IGNORECASE,
+)
+"""Programs that run what others wrote, or what their arguments say."""
+
+_SHELL_TEXT = re.compile(r"[\s;&|<>()$`\\\"'*?\[\]{}~#!]")
+"""What a text holds that is a line for a shell, and no name, number or path."""
+
+
+def binding_of(tool: str, arguments: str, *, tier: Tier, pattern: str | None = None) -> Binding:
+    """What an answer about this call binds to when it is remembered.
+
+    Args:
+        tool: The tool's name.
+        arguments: The final arguments, as canonical JSON.
+        tier: The call's; an elevated one is bound to exactly its arguments.
+        pattern: In the place of the path, when the person widened it.
+
+    Raises:
+        ValueError: The pattern is none, or not about this call.
+    """
+    subject = _Subject() if tier is Tier.ELEVATED else _SUBJECTS.get(tool, _Subject())
+    read = CallArguments(arguments)
+    said: dict[str, Any] = read.given
+    paths = _exact(subject.paths, said, lambda name: read.paths(name, fold=False), _is_plain)
+    hosts = _exact(subject.hosts, said, read.hosts, bool)
+    if pattern is not None:
+        paths = _widened(tool, paths, pattern)
+    if paths is None or hosts is None or not (paths or hosts):
+        return Binding(arguments=arguments)
+    open_ones = {*paths, *hosts, *subject.free}
+    fixed = {name: value for name, value in said.items() if name not in open_ones}
+    return Binding(arguments=_json(fixed), paths=paths, hosts=hosts, free=subject.free)
+
+
+def covers(binding: Binding, arguments: str) -> bool:
+    """Whether a call with these arguments (canonical JSON) is one that the binding means."""
+    if not (binding.paths or binding.hosts):
+        return arguments == binding.arguments
+    read = _read(arguments)
+    open_ones = {*binding.paths, *binding.hosts, *binding.free}
+    fixed = {name: value for name, value in read.given.items() if name not in open_ones}
+    if _json(fixed) != binding.arguments:
+        return False
+    for name, text in binding.paths.items():
+        paths = read.paths(name, fold=False) if name in read.given else None
+        if not paths or not all(_pattern(text).matches(path) for path in paths):
+            return False
+    for name, host in binding.hosts.items():
+        if name not in read.given or read.hosts(name) != (host,):
+            return False
+    return True
+
+
+@lru_cache(maxsize=MAX_CACHED_ARGUMENTS)
+def _read(arguments: str) -> CallArguments:
+    return CallArguments(arguments)
+
+
+def lasting_problem(definition: ToolDefinition, arguments: str) -> str | None:
+    """Why an answer about this call can't be remembered beyond its session; `None` when it can."""
+    said: dict[str, Any] = CallArguments(arguments).given
+    runs = Capability.PROCESSES in definition.needs
+    for name, value in said.items():
+        is_command = name.lower() in _COMMANDS
+        if isinstance(value, str) and (is_command or (runs and _SHELL_TEXT.search(value))):
+            return f"{name} is a text that a shell or an interpreter reads"
+        if isinstance(value, list) and (is_command or runs):
+            # Not the first one alone: many a program runs the words behind its own.
+            for word in value:
+                program = word.rpartition("/")[2] if isinstance(word, str) else ""
+                if _INTERPRETERS.fullmatch(program):
+                    return f"{program} runs what others wrote"
+    return None
+
+
+def _exact(names: tuple[str, ...], said: dict[str, Any], read: Any, is_fit: Any) -> Any:
+    """By argument the one path or host that it says; `None` when one can't be judged."""
+    found: dict[str, str] = {}
+    for name in names:
+        values = read(name) if name in said else None
+        if values is None or len(values) != 1 or not is_fit(values[0]):
+            return None
+        found[name] = values[0]
+    return found
+
+
+def _widened(tool: str, paths: dict[str, str] | None, pattern: str) -> dict[str, str]:
+    if paths is None or len(paths) != 1:
+        raise ValueError(f"pattern: a call of {tool} has not one path to widen")
+    ((name, path),) = paths.items()
+    if not PathPattern(pattern).matches(path):
+        raise ValueError(f"pattern: {pattern!r} does not match {path!r}, which was asked about")
+    return {name: pattern}
+
+
+def _is_plain(path: str) -> bool:
+    """Whether a path, as a pattern, means itself alone."""
+    if "*" in path or "?" in path:
+        return False
+    try:
+        return PathPattern(path).matches(path)
+    except ValueError:
+        return False
+
+
+@lru_cache(maxsize=MAX_CACHED_PATTERNS)
+def _pattern(text: str) -> PathPattern:
+    return PathPattern(text)
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value, order="deterministic").decode()

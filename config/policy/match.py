@@ -1,0 +1,299 @@
+"""Whether a rule matches a call.
+
+Doubt counts against the call. What can't be judged (an absolute path or one with `..`, a URL that
+is none, a shell string where a list of words is meant) matches no rule that allows, and every rule
+that asks or denies. Those also see through upper and lower case, and stop what reaches into the
+paths that they name from a folder above.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from ...runtime.definitions import SessionKind, Tier, ToolFailure, Verdict
+from ...runtime.http.url import parse_url
+from .path_pattern import PathPattern, folded, judged_path
+from .rules import Condition, PlacedRule, Rule
+
+_Read = TypeVar("_Read")
+_Test = Callable[["CallArguments", str], bool]
+
+_LEFT_OUT = object()
+"""The value of an argument that the tool has, the call does not say, and no default stands for."""
+
+
+class CallArguments:
+    """The arguments of one call as conditions look at them: each is read once, when it is needed.
+
+    Args:
+        canonical: The arguments, as JSON of an object.
+        properties: The tool's parameters (`properties` of its schema): their defaults count.
+    """
+
+    def __init__(self, canonical: str, properties: Mapping[str, Any] | None = None) -> None:
+        self._canonical = canonical
+        self._properties = properties or {}
+        self._given: dict[str, Any] | None = None
+        self._read: dict[tuple[str, str], Any] = {}
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What the call itself says."""
+        if self._given is None:
+            self._given = msgspec.json.decode(self._canonical, type=dict[str, Any])
+        return self._given
+
+    def has(self, name: str) -> bool:
+        """Whether there is such an argument, said or not."""
+        return name in self.given or name in self._properties
+
+    def value(self, name: str) -> Any:
+        """What an argument is, by default too."""
+        if name in self.given:
+            return self.given[name]
+        return self._properties.get(name, {}).get("default", _LEFT_OUT)
+
+    def paths(self, name: str, *, fold: bool) -> tuple[str, ...] | None:
+        """Its paths; `None` when they can't be judged."""
+        key = "folded" if fold else "path"
+        return self._once(key, name, lambda: self._texts(name, _folded if fold else judged_path))
+
+    def hosts(self, name: str) -> tuple[str, ...] | None:
+        """The hosts of its URLs; `None` when they can't be judged."""
+        return self._once("host", name, lambda: self._texts(name, _host_of))
+
+    def words(self, name: str) -> tuple[str, ...] | None:
+        """Its list of words; `None` when it is no list, as a shell string is none."""
+        value = self.value(name)
+        is_words = isinstance(value, list) and all(isinstance(word, str) for word in value)
+        return tuple(value) if is_words else None
+
+    def spelled(self, name: str, *, fold: bool) -> str:
+        """The value as `spelled` writes it."""
+        key = "folded value" if fold else "value"
+        return self._once(key, name, lambda: spelled(self.value(name), fold=fold))
+
+    def _texts(self, name: str, read: Callable[[str], str | None]) -> tuple[str, ...] | None:
+        value = self.value(name)
+        texts = value if isinstance(value, list) else [value]
+        found = [read(text) if isinstance(text, str) else None for text in texts]
+        return None if None in found else cast("tuple[str, ...]", tuple(found))
+
+    def _once(self, kind: str, name: str, read: Callable[[], _Read]) -> _Read:
+        key = kind, name
+        if key not in self._read:
+            self._read[key] = read()
+        return cast("_Read", self._read[key])
+
+
+class CompiledRule:
+    """A rule that is ready to be asked.
+
+    Raises:
+        ValueError: One of its examples is wrong.
+    """
+
+    def __init__(self, placed: PlacedRule) -> None:
+        rule = placed.rule
+        self.rule = rule
+        self.place = placed.place
+        self.verdict = rule.verdict
+        self.tools = frozenset(name for name in rule.tools if not is_pattern(name))
+        """The tools that it names; others may match `tool_pattern`."""
+        patterns = [fnmatch.translate(name) for name in rule.tools if is_pattern(name)]
+        self.tool_pattern = re.compile("|".join(patterns)) if patterns else None
+        is_strict = rule.verdict is not Verdict.ALLOW
+        self._tiers = rule.tiers
+        self._tests = tuple(
+            (name, _test(condition, is_strict)) for name, condition in rule.arguments.items()
+        )
+        self.may_answer_elevated = (
+            self.tool_pattern is None
+            and Tier.ELEVATED in (self._tiers or ())
+            and all(condition.values for condition in rule.arguments.values())
+        )
+        """Whether it says the tier, the tool and exact values: then an elevated call needs no person."""
+        check_examples(self)
+
+    def is_about_tool(self, name: str) -> bool:
+        """Whether it may match calls of this tool."""
+        if name in self.tools:
+            return True
+        return self.tool_pattern is not None and self.tool_pattern.match(name) is not None
+
+    def is_about_session(self, agent: str, kind: SessionKind, channel: str | None) -> bool:
+        """Whether it holds in such a session."""
+        rule = self.rule
+        return (
+            (not rule.agents or agent in rule.agents)
+            and (not rule.kinds or kind in rule.kinds)
+            and (not rule.channels or channel in rule.channels)
+        )
+
+    def matches(self, tier: Tier, arguments: CallArguments) -> bool:
+        """Whether it matches a call of a tool that it is about."""
+        if self._tiers is not None and tier not in self._tiers:
+            return False
+        return self.accepts(arguments)
+
+    def accepts(self, arguments: CallArguments) -> bool:
+        """Whether every condition on the arguments holds."""
+        return all(arguments.has(name) and test(arguments, name) for name, test in self._tests)
+
+    def answers(self, tier: Tier, arguments: CallArguments, *, is_raised: bool) -> bool:
+        """Whether an allow rule that matches may speak for a person.
+
+        A call whose arguments raised its tier: only when the rule says that tier. An elevated
+        one: only when the rule also names the tool, and the value of every argument.
+        """
+        if is_raised and self._tiers is None:
+            return False
+        if tier is not Tier.ELEVATED:
+            return True
+        return self.may_answer_elevated and arguments.given.keys() <= self.rule.arguments.keys()
+
+
+def check_examples(compiled: CompiledRule) -> None:
+    """Raises `ValueError` when a `match` does not match, or a `not_match` does.
+
+    The text begins with the example's name: `match[2]: …`.
+    """
+    rule = compiled.rule
+    for field, examples, wanted in (
+        ("match", rule.match, True),
+        ("not_match", rule.not_match, False),
+    ):
+        for number, example in enumerate(examples, 1):
+            text = msgspec.json.encode(example, enc_hook=str).decode()
+            if compiled.accepts(CallArguments(text)) is not wanted:
+                found = "does not match the rule" if wanted else "matches the rule"
+                raise ValueError(f"{field}[{number}]: {text} {found}")
+
+
+def is_pattern(name: str) -> bool:
+    """Whether a tool's name in a rule stands for several."""
+    return "*" in name or "?" in name
+
+
+def advice(rule: Rule, arguments: CallArguments) -> str:
+    """What to do about arguments that a strict rule matched only because they can't be judged."""
+    for name, condition in rule.arguments.items():
+        if condition.paths and arguments.paths(name, fold=True) is None:
+            return f"; give {name} relative to the workspace and without '..'"
+        if condition.hosts and arguments.hosts(name) is None:
+            return f"; give {name} as an http or https URL"
+        if condition.argvs and arguments.words(name) is None:
+            return f"; give {name} as a list of words, not as a shell string"
+    return ""
+
+
+def spelled(value: Any, *, fold: bool) -> str:
+    """A value as JSON in which equal values look equal (1 and 1.0 too; 1 and true not)."""
+    if value is _LEFT_OUT:
+        return ""
+    if isinstance(value, str):
+        text = folded(value).strip() if fold else value
+        return f'"{text}'  # no JSON of anything else begins so and has no end quote
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    text = msgspec.json.encode(value, order="deterministic", enc_hook=str).decode()
+    return folded(text) if fold else text
+
+
+def _test(condition: Condition, is_strict: bool) -> _Test:
+    if condition.paths:
+        return _reaches_paths(condition.paths) if is_strict else _is_within(condition.paths)
+    if condition.argvs:
+        return _runs_program(condition.argvs) if is_strict else _has_prefix(condition.argvs)
+    if condition.hosts:
+        return _host_test(condition.hosts, is_strict)
+    values = frozenset(spelled(value, fold=is_strict) for value in condition.values)
+    return lambda arguments, name: arguments.spelled(name, fold=is_strict) in values
+
+
+def _is_within(texts: tuple[str, ...]) -> _Test:
+    patterns = tuple(map(PathPattern, texts))
+
+    def test(arguments: CallArguments, name: str) -> bool:
+        paths = arguments.paths(name, fold=False)
+        if not paths:
+            return False
+        return all(any(pattern.matches(path) for pattern in patterns) for path in paths)
+
+    return test
+
+
+def _reaches_paths(texts: tuple[str, ...]) -> _Test:
+    patterns = tuple(PathPattern(text, fold=True) for text in texts)
+
+    def test(arguments: CallArguments, name: str) -> bool:
+        paths = arguments.paths(name, fold=True)
+        if paths is None:
+            return True
+        for path in paths:
+            head = path.partition("/")[0]
+            for pattern in patterns:
+                if head and pattern.head is not None and pattern.head != head:
+                    continue
+                if pattern.matches(path) or pattern.reaches_into(path):
+                    return True
+        return False
+
+    return test
+
+
+def _has_prefix(argvs: tuple[tuple[str, ...], ...]) -> _Test:
+    def test(arguments: CallArguments, name: str) -> bool:
+        words = arguments.words(name)
+        return words is not None and any(words[: len(argv)] == argv for argv in argvs)
+
+    return test
+
+
+def _runs_program(argvs: tuple[tuple[str, ...], ...]) -> _Test:
+    # `/bin/rm` is `rm`.
+    named = tuple((_program(argv[0]), *argv[1:]) for argv in argvs)
+
+    def test(arguments: CallArguments, name: str) -> bool:
+        words = arguments.words(name)
+        if words is None:
+            return True
+        found = (_program(words[0]), *words[1:]) if words else ()
+        return any(found[: len(argv)] == argv for argv in named)
+
+    return test
+
+
+def _host_test(hosts: tuple[str, ...], is_strict: bool) -> _Test:
+    exact = frozenset(host for host in hosts if not host.startswith("."))
+    suffixes = tuple(host for host in hosts if host.startswith("."))
+
+    def test(arguments: CallArguments, name: str) -> bool:
+        found = arguments.hosts(name)
+        if found is None:
+            return is_strict
+        matched = [host in exact or host.endswith(suffixes) for host in found]
+        return any(matched) if is_strict else bool(matched) and all(matched)
+
+    return test
+
+
+def _program(word: str) -> str:
+    return folded(word.rpartition("/")[2])
+
+
+def _folded(text: str) -> str | None:
+    path = judged_path(text)
+    return None if path is None else folded(path)
+
+
+def _host_of(text: str) -> str | None:
+    try:
+        return parse_url(text).host
+    except ToolFailure:
+        return None

@@ -1,0 +1,87 @@
+"""Whether a call reaches a host that is new to its session. Pure.
+
+A URL is a way out: what a session has read can leave in the path of a harmless GET. A host is known
+once a call of the session has connected there; of an exposed session, once it was let connect there
+as one, since what gave it its orders may be where it has been before. Doubt counts against the call:
+a tool with the network whose arguments name no URL may connect anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+
+from ...runtime.definitions import Capability, ToolDefinition
+from .match import CallArguments, CompiledRule
+
+URL_ARGUMENTS = ("url", "urls")
+"""The arguments that say where a tool with the network connects."""
+
+MAX_NAMED = 3
+"""Hosts that a reason names; a person sees the others in the arguments."""
+
+
+def new_host(
+    definition: ToolDefinition,
+    arguments: CallArguments,
+    known: AbstractSet[str],
+    place: str | None = None,
+) -> str | None:
+    """In words, what is new about where the call connects; `None` when nothing is.
+
+    `place` is the one host where its tool connects when no argument says where, if it has one.
+    """
+    if Capability.NETWORK not in definition.needs:
+        return None
+    hosts = named_hosts(definition, arguments)
+    if hosts is None and place is not None and not url_arguments(definition, arguments):
+        hosts = (place,)
+    if hosts is None:
+        return f"where {definition.name} connects can't be told"
+    new = [host for host in dict.fromkeys(hosts) if host not in known]
+    if not new:
+        return None
+    more = f" and {len(new) - MAX_NAMED} more" if len(new) > MAX_NAMED else ""
+    names = ", ".join(new[:MAX_NAMED]) + more
+    return f"{names} {'is' if len(new) == 1 else 'are'} new to it"
+
+
+def named_hosts(definition: ToolDefinition, arguments: CallArguments) -> tuple[str, ...] | None:
+    """The hosts of the URLs in the arguments; `None` when there are none, or none that is clear."""
+    found: list[str] = []
+    for name in url_arguments(definition, arguments):
+        hosts = arguments.hosts(name)
+        if hosts is None:
+            return None
+        found += hosts
+    return tuple(found) or None
+
+
+def says_where(arguments: CallArguments) -> bool:
+    """Whether these arguments of a tool with the network name every host that it was asked for."""
+    places = [name for name in URL_ARGUMENTS if name in arguments.given]
+    return bool(places) and all(map(arguments.hosts, places))
+
+
+def names_place(rule: CompiledRule, definition: ToolDefinition, arguments: CallArguments) -> bool:
+    """Whether a rule that allows a call is about where it connects, and not only about its tool.
+
+    Where no argument says it, that follows from the tool: then a rule that names the tool is.
+    """
+    places = url_arguments(definition, arguments)
+    if not places:
+        return definition.name in rule.tools
+    return all(is_about(rule, (name,)) for name in places)
+
+
+def is_about(rule: CompiledRule, names: Iterable[str]) -> bool:
+    """Whether a rule looks at one of these arguments, as a host or as a value."""
+    conditions = rule.rule.arguments
+    return any(name in conditions for name in names)
+
+
+def url_arguments(definition: ToolDefinition, arguments: CallArguments) -> tuple[str, ...]:
+    """Those of the call's arguments that hold URLs."""
+    if Capability.NETWORK not in definition.needs:
+        return ()
+    return tuple(name for name in URL_ARGUMENTS if name in arguments.given)

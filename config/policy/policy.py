@@ -1,0 +1,345 @@
+"""The policy of a session: which calls run, which ask a person first, and which never run.
+
+A layer is a preset and the rules of one owner: an agent, a channel. In a layer the strictest rule
+that matches wins, and a rule that allows speaks only where none asks or denies: it then answers
+what the preset would have asked. A policy is the layers that hold for a session (its own, its
+parent's); the strictest of them wins, so that each can only narrow the others. All of it is pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from ...runtime.definitions import (
+    Agent,
+    Capability,
+    Preset,
+    SessionKind,
+    Tier,
+    ToolDefinition,
+    Verdict,
+)
+from ...runtime.errors import ValidationError
+from .index import RuleIndex
+from .match import CallArguments, CompiledRule, advice
+from .new_hosts import is_about, names_place, new_host, url_arguments
+from .preset import Ruling, ruling
+from .rules import PlacedRule
+
+PROCESS = "process"
+SHELL = "shell"
+
+
+def typed_command(tool: str, arguments: CallArguments) -> str | None:
+    """The arguments of `shell` that a call comes to; `None` when it writes to no program."""
+    if tool != PROCESS:
+        return None
+    given = arguments.given
+    text = given.get("text")
+    if given.get("action") != "write" or not isinstance(text, str):
+        return None
+    return msgspec.json.encode({"command": text.strip()}, order="deterministic").decode()
+
+
+MAX_CACHED_TOOLS = 512
+"""Tools whose rules a layer keeps at hand: more than a runtime sensibly has. For names beyond that,
+which a model made up, all rules are looked through each time."""
+
+MAX_CACHED_LAYERS = 256
+"""Agents times kinds times channels; beyond it the cache starts anew rather than grow."""
+
+
+class PolicyQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """One call, as far as the policy depends on it.
+
+    Attributes:
+        tool: The name that the model said.
+        definition: The tool's definition; `None` when there is no such tool.
+        tier: The call's own tier; `None` when nobody said.
+        arguments: Canonical JSON of an object.
+        approval_reason: The tool's own word, or `None`.
+        hosts: Those that the session knows.
+        is_exposed: Whether the session has read untrusted content and private data.
+        is_redirect: Whether it is about a redirect that a call meets, which was decided about.
+    """
+
+    tool: str
+    definition: ToolDefinition | None
+    tier: Tier | None
+    arguments: str
+    approval_reason: str | None = None
+    hosts: frozenset[str] = frozenset()
+    is_exposed: bool = False
+    is_redirect: bool = False
+
+    @property
+    def final_tier(self) -> Tier:
+        """The tier that counts: elevated when it or the tool is unknown, never below the tool's."""
+        if self.definition is None or self.tier is None:
+            return Tier.ELEVATED
+        least = self.definition.tier
+        return least if self.tier is least or self.tier.rank < least.rank else self.tier
+
+    @property
+    def is_raised(self) -> bool:
+        """Whether the arguments made the call more dangerous than its tool is by itself."""
+        return self.definition is None or self.final_tier is not self.definition.tier
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """The tool's parameters."""
+        return {} if self.definition is None else self.definition.parameters.get("properties", {})
+
+
+class PolicyLayer:
+    """A preset and rules: what one owner says.
+
+    Args:
+        owner: Whose it is, for people: `agent general`.
+        preset: Its preset; `None` for an owner who only has rules, and asks for nothing else.
+        rules: In any order.
+        places: By tool, the one host that the operator has it connect to; for others, the arguments
+            say it or nothing does.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        preset: Preset | None,
+        rules: Iterable[CompiledRule] = (),
+        places: Mapping[str, str] | None = None,
+    ) -> None:
+        self.owner = owner
+        self.preset = preset
+        self.rules = tuple(rules)
+        self._by_tool: dict[str, Mapping[Verdict, RuleIndex]] = {}
+        self._places = dict(places or {})
+        said = [owner, preset, sorted({_canonical(rule) for rule in self.rules})]
+        self.version = _digest([*said, self._places] if self._places else said)
+
+    def ruling(self, question: PolicyQuestion, arguments: CallArguments) -> Ruling:
+        """What this layer alone says."""
+        tier = question.final_tier
+        about = self._rules_about(question.tool)
+        for verdict in (Verdict.DENY, Verdict.ASK):
+            if verdict not in about:
+                continue
+            said: Ruling | None = None
+            for rule in about[verdict].candidates(arguments):
+                if said is not None and not rule.rule.defer:
+                    continue  # the verdict stands; whether it may wait is what is left to say
+                if rule.matches(tier, arguments) and _judges(rule, question, arguments):
+                    said = said or _ruling_of(rule, question, advice(rule.rule, arguments))
+                    if rule.rule.defer:
+                        return msgspec.structs.replace(said, defer=True)
+                    if verdict is Verdict.DENY:
+                        return said
+            if said is not None:
+                return said
+        new = self._new_host(question, arguments)
+        found = self._by_preset(question, tier, new)
+        if found.verdict is Verdict.ASK and Verdict.ALLOW in about:
+            is_way_out = new is not None and question.is_exposed
+            for rule in about[Verdict.ALLOW].candidates(arguments):
+                if (
+                    rule.matches(tier, arguments)
+                    and rule.answers(tier, arguments, is_raised=question.is_raised)
+                    and not (is_way_out and not _names_place(rule, question, arguments))
+                ):
+                    return _ruling_of(rule, question)
+        return found
+
+    def has_rules_about(self, tool: str) -> bool:
+        """Whether it has rules that may match calls of this tool."""
+        return bool(self._rules_about(tool))
+
+    def _new_host(self, question: PolicyQuestion, arguments: CallArguments) -> str | None:
+        """What is new about where it connects, where this preset looks at that."""
+        if question.definition is None or Capability.NETWORK not in question.definition.needs:
+            return None
+        if self.preset in {None, Preset.AUTO}:
+            return None
+        if question.is_exposed or (self.preset is Preset.STRICT and not question.is_redirect):
+            # What an exposed session searches for may be what it has read, wherever it is known.
+            place = None if question.is_exposed else self._places.get(question.definition.name)
+            return new_host(question.definition, arguments, question.hosts, place)
+        return None
+
+    def _by_preset(self, question: PolicyQuestion, tier: Tier, new: str | None) -> Ruling:
+        if self.preset is None:
+            return Ruling(Verdict.ALLOW, f"no rule of {self.owner} is against it", "no rule")
+        if question.is_redirect:  # the call was asked about, or needed no question
+            return ruling(self.preset, Tier.READ_ONLY, None, new, is_exposed=question.is_exposed)
+        reason = question.approval_reason
+        return ruling(self.preset, tier, reason, new, is_exposed=question.is_exposed)
+
+    def _rules_about(self, tool: str) -> Mapping[Verdict, RuleIndex]:
+        found = self._by_tool.get(tool)
+        if found is None:
+            rules = [rule for rule in self.rules if rule.is_about_tool(tool)]
+            found = {
+                verdict: RuleIndex(rule for rule in rules if rule.verdict is verdict)
+                for verdict in {rule.verdict for rule in rules}
+            }
+            if len(self._by_tool) < MAX_CACHED_TOOLS:
+                self._by_tool[tool] = found
+        return found
+
+
+class Policy:
+    """What holds for one session: the strictest word of its layers.
+
+    Attributes:
+        layers: Each of them once, in an order that follows from what they say.
+        version: A digest of all that verdicts follow from; approvals bind to it.
+    """
+
+    def __init__(self, layers: Iterable[PolicyLayer]) -> None:
+        unique = {layer.version: layer for layer in layers}
+        self.layers = tuple(unique[version] for version in sorted(unique))
+        if not self.layers:
+            raise ValueError("a policy without a layer would allow everything")
+        self.version = _digest([layer.version for layer in self.layers])
+
+    def ruling(self, question: PolicyQuestion) -> Ruling:
+        """The verdict about one call, why, and what decided."""
+        arguments = CallArguments(question.arguments, question.properties)
+        found = self._ruling(question, arguments)
+        command = typed_command(question.tool, arguments)
+        if command is None:
+            return found
+        typed = msgspec.structs.replace(question, tool=SHELL, arguments=command)
+        as_command = self._ruling(typed, CallArguments(command, question.properties))
+        # What the preset says of a command, it says of the call itself.
+        is_stricter = as_command.verdict.rank > found.verdict.rank and not as_command.is_by_preset
+        return as_command if is_stricter else found
+
+    def _ruling(self, question: PolicyQuestion, arguments: CallArguments) -> Ruling:
+        if len(self.layers) == 1:
+            return self.layers[0].ruling(question, arguments)
+        said = [(layer.ruling(question, arguments), layer.owner) for layer in self.layers]
+        found, owner = max(said, key=lambda word: word[0].verdict.rank)
+        return msgspec.structs.replace(
+            found,
+            rule=f"{found.rule}, by the policy of {owner}",
+            defer=any(ruling.defer for ruling, _ in said),
+        )
+
+    def has_rules_about(self, tool: str) -> bool:
+        """Whether a verdict about calls of this tool may follow from more than their tier."""
+        if tool == PROCESS and self.has_rules_about(SHELL):
+            return True
+        return any(layer.has_rules_about(tool) for layer in self.layers)
+
+    def meet(self, other: Policy) -> Policy:
+        """The policy under which both hold: what either asks or denies is asked or denied."""
+        return Policy((*self.layers, *other.layers))
+
+
+class PolicyBook:
+    """All rules of a configuration, and the policies that they make.
+
+    Args:
+        rules: Of all agents.
+        places: As in `PolicyLayer`; see `search_places`.
+
+    Attributes:
+        revision: Counts the replacements: what was kept of an earlier one holds no longer.
+
+    Raises:
+        ValidationError: An example of a rule is wrong.
+    """
+
+    def __init__(
+        self, rules: Iterable[PlacedRule] = (), places: Mapping[str, str] | None = None
+    ) -> None:
+        self.revision = 0
+        self._rules = tuple(map(compiled, rules))
+        self._places = places
+        self._layers: dict[tuple[str, Preset, SessionKind, str | None], PolicyLayer] = {}
+
+    def replace(self, other: PolicyBook) -> None:
+        """Has the rules of another book from now on."""
+        self._rules, self._places = other._rules, other._places
+        self._layers.clear()
+        self.revision += 1
+
+    def policy(
+        self,
+        agent: Agent,
+        *,
+        kind: SessionKind = SessionKind.MAIN,
+        channel: str | None = None,
+        parent: Policy | None = None,
+    ) -> Policy:
+        """The policy of a session.
+
+        Args:
+            agent: Whose session it is; its preset is the layer's.
+            kind: The session's kind.
+            channel: Where its people are; `None` when nowhere.
+            parent: The policy of the session that started it. It holds here as it holds there:
+                with the rules for the parent's agent, kind and channel.
+        """
+        key = agent.name, agent.policy, kind, channel
+        layer = self._layers.get(key)
+        if layer is None:
+            if len(self._layers) >= MAX_CACHED_LAYERS:
+                self._layers.clear()
+            rules = [r for r in self._rules if r.is_about_session(agent.name, kind, channel)]
+            owner = f"agent {agent.name}"
+            layer = self._layers[key] = PolicyLayer(owner, agent.policy, rules, self._places)
+        own = Policy((layer,))
+        return own if parent is None else parent.meet(own)
+
+
+def compiled(placed: PlacedRule) -> CompiledRule:
+    """The rule, ready to be asked; raises `ValidationError` when one of its examples is wrong."""
+    try:
+        return CompiledRule(placed)
+    except ValueError as error:
+        raise ValidationError(f"{placed.place}: {error}") from error
+
+
+def _judges(rule: CompiledRule, question: PolicyQuestion, arguments: CallArguments) -> bool:
+    """Whether a rule that asks is about this too: of a redirect, only where it leads is new."""
+    if not question.is_redirect or rule.verdict is Verdict.DENY or question.definition is None:
+        return True
+    return is_about(rule, url_arguments(question.definition, arguments))
+
+
+def _names_place(rule: CompiledRule, question: PolicyQuestion, arguments: CallArguments) -> bool:
+    return question.definition is not None and names_place(rule, question.definition, arguments)
+
+
+def _ruling_of(rule: CompiledRule, question: PolicyQuestion, hint: str = "") -> Ruling:
+    words = {
+        Verdict.ALLOW: "lets it run",
+        Verdict.ASK: "asks for such calls",
+        Verdict.DENY: "denies such calls",
+    }
+    reason = rule.rule.reason or f"a rule about {question.tool} {words[rule.verdict]}"
+    return Ruling(rule.verdict, reason + hint, rule.place)
+
+
+def _canonical(rule: CompiledRule) -> str:
+    """What its verdicts follow from: no place, no words, no examples, and in no order."""
+    its = rule.rule
+    conditions = {
+        name: [sorted(c.paths), sorted(c.argvs), sorted(c.hosts), sorted(map(_json, c.values))]
+        for name, c in its.arguments.items()
+    }
+    tiers = None if its.tiers is None else sorted(its.tiers)
+    return _json([its.verdict, sorted(set(its.tools)), tiers, conditions])
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(_json(value).encode()).hexdigest()
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value, order="deterministic", enc_hook=str).decode()

@@ -1,0 +1,73 @@
+"""What a preset says about a call, before any rule: pure, no state.
+
+It follows from the preset, the tier of the call, whether the tool's own `approval` found a reason
+to ask, and whether the call reaches a host that is new to its session. Each preset asks whenever a
+laxer one does.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...runtime.definitions import Preset, Tier, Verdict
+
+EXPOSED = "the session has read untrusted content and private data"
+
+
+class Ruling(msgspec.Struct, frozen=True):
+    """A verdict and where it comes from.
+
+    Attributes:
+        verdict: What holds.
+        reason: Why, in words for a person and for the model.
+        rule: What decided: `preset balanced`, or a rule with its place in the file.
+        defer: Whether a rule that asks about the call says that its turn goes on meanwhile.
+    """
+
+    verdict: Verdict
+    reason: str
+    rule: str
+    defer: bool = False
+
+    @property
+    def is_by_preset(self) -> bool:
+        """Whether no rule had a word in it."""
+        return self.rule.startswith("preset ")
+
+
+def ruling(
+    preset: Preset,
+    tier: Tier,
+    approval_reason: str | None,
+    new_host: str | None = None,
+    *,
+    is_exposed: bool = False,
+) -> Ruling:
+    """Applies the presets to one call.
+
+    Args:
+        preset: The agent's.
+        tier: The call's own, which may be higher than its tool's.
+        approval_reason: Why the tool's `approval` asks for a person, or `None` when it doesn't.
+        new_host: What is new about where it connects, in words; `None` when nothing is.
+        is_exposed: Whether its session has read untrusted content and private data: who wrote the
+            one may want the other, and a new host may be theirs.
+    """
+    rule = f"preset {preset}"
+    if tier is Tier.ELEVATED:
+        return Ruling(Verdict.ASK, "elevated calls ask in every preset", rule)
+    if preset is not Preset.AUTO:
+        way_out = f"{EXPOSED}, and {new_host}" if is_exposed and new_host else None
+        reasons = [reason for reason in (approval_reason, way_out) if reason is not None]
+        if reasons:
+            return Ruling(Verdict.ASK, f"{preset} asks: {'; '.join(reasons)}", rule)
+    if preset is Preset.STRICT and tier is not Tier.READ_ONLY:
+        return Ruling(Verdict.ASK, f"strict asks for every {tier} call", rule)
+    if preset is Preset.STRICT and new_host is not None:
+        return Ruling(Verdict.ASK, f"strict asks for each new host: {new_host}", rule)
+    return Ruling(Verdict.ALLOW, f"{preset} lets {tier} calls run", rule)
+
+
+def verdict(preset: Preset, tier: Tier, approval_reason: str | None) -> Verdict:
+    """The verdict of `ruling` alone."""
+    return ruling(preset, tier, approval_reason).verdict

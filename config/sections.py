@@ -1,0 +1,349 @@
+"""What development tools take from the operator: who commits, and how tests run."""
+
+from __future__ import annotations
+
+import enum
+import ipaddress
+import os
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ..runtime.definitions import Tier
+from ..runtime.http.address_guard import HERE
+
+GIT_KEYS = "git"
+"""Under this name credentials of git servers are stored, each for its origin."""
+
+MAX_WORDS = 100
+"""Of a command; a longer one belongs into a script."""
+
+_NO_NAME = frozenset("<>\n\r\0")
+"""What git can't write into the line of a commit that says who made it."""
+
+
+class GitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who `git_commit` commits as.
+
+    Attributes:
+        name, email: What stands in commits; both or neither. `None` is what the user's own git
+            configuration says.
+    """
+
+    name: str | None = None
+    email: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.name is None) != (self.email is None):
+            raise ValueError("name and email belong together: set both, or neither")
+        for field, value in (("name", self.name), ("email", self.email)):
+            if value is not None and not is_name(value):
+                raise ValueError(f"{field} is one line of text without < and >")
+
+
+class TestSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `run_tests` runs.
+
+    Attributes:
+        command: The program and its arguments, run in the workspace; empty is what fits the project.
+    """
+
+    command: Annotated[tuple[str, ...], msgspec.Meta(max_length=MAX_WORDS)] = ()
+
+
+def is_name(text: str) -> bool:
+    """Whether git can write it as a name or an address."""
+    return bool(text.strip()) and _NO_NAME.isdisjoint(text) and text.isprintable()
+
+
+class MemorySearch(enum.StrEnum):
+    """By what memories are found."""
+
+    WORDS = "words"
+    VECTORS = "vectors"
+
+
+class MemoryPlace(enum.StrEnum):
+    """Where vectors are kept."""
+
+    SQLITE = "sqlite"
+    LANCEDB = "lancedb"
+
+
+class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `memory_search` searches.
+
+    Attributes:
+        search: `words` is full text, and needs nothing to be installed; `vectors` is that and what
+            texts mean, with the extra `vectors`.
+        store: Where the vectors are: `sqlite`, a file in the data folder, or `lancedb`, a table
+            there, with the extra `lancedb`. What is remembered is in the journal, whatever this says.
+    """
+
+    search: MemorySearch = MemorySearch.WORDS
+    store: MemoryPlace = MemoryPlace.SQLITE
+
+    def __post_init__(self) -> None:
+        if self.store is MemoryPlace.LANCEDB and self.search is MemorySearch.WORDS:
+            raise ValueError(
+                'search: LanceDB keeps vectors: say search = "vectors" beside store = "lancedb"'
+            )
+
+
+MAX_URL_CHARS = 2048
+"""Longer ones are no addresses of services."""
+
+
+class NotifySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the daemon says that something waits for a person.
+
+    Attributes:
+        webhook: A URL that is posted to; `https`, or `http` on this machine. A name that leads to an
+            address which is not public has to stand in `[network] allow`, too. Whoever has the URL
+            may be able to post there: it is shown nowhere but by its host.
+    """
+
+    webhook: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.webhook is not None and (problem := _problem(self.webhook)):
+            raise ValueError(f"webhook: {problem}")
+
+    @property
+    def endpoint(self) -> tuple[str, int] | None:
+        """The one host and port that a notice may be sent to."""
+        if self.webhook is None:
+            return None
+        where = urlsplit(self.webhook)
+        return where.hostname or "", where.port or (443 if where.scheme == "https" else 80)
+
+
+def _problem(url: str) -> str:
+    """Why nothing is posted there, if something is wrong; never the URL, which may be a secret."""
+    try:
+        where = urlsplit(url)
+        port = where.port
+    except ValueError:
+        return "it is no URL"
+    if len(url) > MAX_URL_CHARS or not url.isascii() or not url.isprintable() or " " in url:
+        return "it is no URL: longer than one, or with characters that none has"
+    if where.scheme not in {"https", "http"} or not where.hostname or port == 0:
+        return "it is no URL like https://hooks.example/callboard"
+    if where.username is not None or where.fragment:
+        return "it has a user's name or a fragment: leave them out"
+    if where.scheme == "http" and not _is_here(where.hostname):
+        return "http is for this machine alone: say https"
+    return ""
+
+
+def is_address(host: str) -> bool:
+    """Whether it says by itself where it is, and is no name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_here(host: str) -> bool:
+    return ipaddress.ip_address(host).is_loopback if is_address(host) else host == HERE
+
+
+class PluginSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A plugin that is installed beside callboard; what is not named here is never imported.
+
+    Attributes:
+        name: Its name, as `callboard tools` shows it: the name of its table.
+        enabled: Whether it is used.
+        version: The only version that is used; `None` is any.
+        tier: How dangerous its tools are, whatever they say themselves. `elevated`: each of their
+            calls asks a person.
+        tiers: The same for single tools, by name; they win over `tier`.
+    """
+
+    name: str
+    enabled: bool = False
+    version: str | None = None
+    tier: Tier = Tier.ELEVATED
+    tiers: dict[str, Tier] = msgspec.field(default_factory=dict)
+
+    def tier_of(self, tool_name: str) -> Tier:
+        """The tier of one of its tools."""
+        return self.tiers.get(tool_name, self.tier)
+
+
+MIB = 1024 * 1024
+
+MAX_AMOUNT = 1024 * 1024 * MIB
+"""A TiB: more than a machine has for one program; it catches a slipped finger."""
+
+Amount = Annotated[int, msgspec.Meta(ge=MIB, le=MAX_AMOUNT)]
+
+
+class Strength(enum.StrEnum):
+    """How much a sandbox holds, as its own test found at the start."""
+
+    FULL = "full"
+    PARTIAL = "partial"
+    NONE = "none"
+
+    @property
+    def rank(self) -> int:
+        """0 for none."""
+        return (Strength.NONE, Strength.PARTIAL, Strength.FULL).index(self)
+
+
+class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The sandbox of `run_code` and `shell`.
+
+    Attributes:
+        minimum: How much it must hold (`full` or `partial`); below it those tools are not offered.
+        read_only: Folders that programs may read besides the system's own and those of the tools
+            on PATH, as absolute paths.
+        cpu_seconds: Of processor time, all processes of a program together. 600: as long as a call
+            may take, on one processor.
+        memory_bytes: Of memory, all processes together. 2 GiB: a compiler or a test suite fits.
+        processes: At once, of one program. 256: a parallel build fits, a fork bomb does not.
+        file_bytes: Of one file that a program writes. 1 GiB.
+        temporary_bytes: Of /tmp, which is in memory and goes with the program. 256 MiB.
+        temporary_files: In /tmp and /dev/shm, which are in memory. 100,000: an archive is unpacked
+            there, and the kernel's memory is not filled with names.
+        output_bytes: Of each of stdout and stderr, how much is kept: beginning and end. 1 MiB.
+        network: Whether programs that models write may ask to reach hosts, through a guarded proxy
+            (`run_code` and `shell` with `network`). Off: a program can send away what it reads.
+        network_bytes: What one program may move over it, both ways together. 1 GiB: the packages
+            of a large installation fit.
+        run_as: The ordinary user that runs sandboxes when callboard runs as root.
+        macos_untested: Whether programs run on macOS under `sandbox-exec`, which nobody has tried; it
+            is `partial` at most, and `minimum` must say so too. On other systems it means nothing.
+        self_test_hours: After how many hours the sandbox is tested again. 6: an update of the
+            system is noticed on the same day.
+
+    Example:
+        sandbox = callboard.SandboxSettings(read_only=("/usr/share",), network=True, processes=64)
+        async with callboard.open_runtime(settings=callboard.Settings(sandbox=sandbox)) as runtime:
+            session = await runtime.create_session()  # run_code and shell work with these bounds
+    """
+
+    minimum: Strength = Strength.FULL
+    read_only: tuple[str, ...] = ()
+    cpu_seconds: Annotated[int, msgspec.Meta(ge=1, le=7 * 24 * 3600)] = 600
+    memory_bytes: Amount = 2048 * MIB
+    processes: Annotated[int, msgspec.Meta(ge=8, le=100_000)] = 256
+    file_bytes: Amount = 1024 * MIB
+    temporary_bytes: Amount = 256 * MIB
+    temporary_files: Annotated[int, msgspec.Meta(ge=100, le=100_000_000)] = 100_000
+    output_bytes: Annotated[int, msgspec.Meta(ge=1024, le=256 * MIB)] = MIB
+    network: bool = False
+    network_bytes: Amount = 1024 * MIB
+    run_as: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
+    macos_untested: bool = False
+    self_test_hours: Annotated[int, msgspec.Meta(ge=1, le=24 * 365)] = 6
+
+    def __post_init__(self) -> None:
+        if self.minimum is Strength.NONE:
+            raise ValueError(
+                "minimum is full or partial: nothing that a model asks for runs without a sandbox"
+            )
+        for path in self.read_only:
+            if not path.startswith("/") or path.rstrip("/") == "" or "\0" in path:
+                raise ValueError(f"read_only: {path!r} is not an absolute path below /")
+
+
+Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=24 * 3600)]
+FrameBytes = Annotated[int, msgspec.Meta(ge=64 * 1024, le=256 * 1024 * 1024)]
+
+MAX_PATH_BYTES = 4095
+"""More than this no call of the system takes."""
+
+
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The socket of `callboard serve`.
+
+    Attributes:
+        host: The address to listen on. 127.0.0.1; any other one needs `--expose` besides.
+        port: The port. 8790; 0 takes a free one.
+        allowed_hosts: Names that clients may call it by, as `host` or `host:port`, beside its own
+            address and localhost. A page that makes a browser call it by another name is refused.
+        allowed_origins: Origins of web pages that may connect, like `https://board.example`, beside
+            the console's own.
+        roots: Folders below which a client may choose workspaces, as absolute paths. Without one, each
+            session gets a folder of its own in the data folder.
+        max_connections: At once. 2,000: as many descriptors are left for the rest where a process
+            may have 4,096. Where it may have too few, fewer are let in.
+        max_peer_connections: At once from one address. 1,000: all clients of one machine.
+        max_frame_bytes: Of one message of a client. 24 MiB: the attachments of an input.
+        max_outbox_bytes: That wait for a slow client. 4 MiB: some seconds of a busy session.
+        head_seconds: For the head of a request. 5: it is a kilobyte.
+        send_seconds: For a client to take 64 KiB of what is sent to it. 10: a slow line does it.
+        ping_seconds: Between pings; who misses two is gone. 20: proxies forget after 60.
+        drain_seconds: For turns to end when the daemon stops. 20: supervisors kill after 90.
+        log_level: Of the daemon's log: `debug`, `info`, `warning` or `error`. `info`: what begins,
+            ends and fails.
+    """
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8790
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
+    max_connections: Count = 2000
+    max_peer_connections: Count = 1000
+    max_frame_bytes: FrameBytes = 24 * 1024 * 1024
+    max_outbox_bytes: FrameBytes = 4 * 1024 * 1024
+    head_seconds: Seconds = 5.0
+    send_seconds: Seconds = 10.0
+    ping_seconds: Seconds = 20.0
+    drain_seconds: Seconds = 20.0
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    def __post_init__(self) -> None:
+        for root in self.roots:
+            if not root.startswith("/") or os.path.normpath(root).strip("/") == "" or "\0" in root:
+                raise ValueError(f"roots: {root!r} is not an absolute path below /")
+            if len(root.encode()) > MAX_PATH_BYTES:
+                raise ValueError(f"roots: a path has at most {MAX_PATH_BYTES} bytes")
+        for origin in self.allowed_origins:
+            if not origin.startswith(("http://", "https://")) or origin.endswith("/"):
+                raise ValueError(
+                    f"allowed_origins: {origin!r} is not an origin like https://board.example:8443"
+                )
+
+
+MAX_DAYS = 3650.0
+"""Ten years; it keeps `inf` and `nan` out."""
+MAX_STORE_MIB = 16 * 1024 * 1024
+"""16 TiB: about the largest file that SQLite writes with its usual pages."""
+
+
+class TitleSource(enum.StrEnum):
+    """Where the title of a session comes from that nobody named."""
+
+    MODEL = "model"
+    """Its model, which is asked behind the first answer, beside all turns."""
+    WORDS = "words"
+    """The first words of its first input."""
+
+
+class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What becomes of sessions.
+
+    Attributes:
+        keep_deleted_days: How long a deleted session can be restored; then it is purged. 30: a month,
+            as in the bins of mail programs.
+        keep_idle_days: After how long without activity a session is deleted, with all below it; where
+            something runs or waits, never. 0, the default: they stay.
+        max_store_mib: How much the store may hold. Above it, deleted sessions are purged before their
+            time, the oldest first; when that is not enough, no session begins. 0, the default: no
+            bound but the disk's.
+        titles: Where they come from. By default the model is asked in a daemon, where people have
+            lists of them, if a provider serves it; a program that embeds callboard makes no model
+            call that it did not ask for.
+    """
+
+    keep_deleted_days: Annotated[float, msgspec.Meta(gt=0, le=MAX_DAYS)] = 30.0
+    keep_idle_days: Annotated[float, msgspec.Meta(ge=0, le=MAX_DAYS)] = 0.0
+    max_store_mib: Annotated[int, msgspec.Meta(ge=0, le=MAX_STORE_MIB)] = 0
+    titles: TitleSource | None = None

@@ -1,0 +1,1 @@
+"""gateway/connection: its contract stands here."""

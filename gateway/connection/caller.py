@@ -1,0 +1,108 @@
+"""Who asks: what a method gets to know of the connection that called it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from ...config.keys.tokens import Credential
+from ...embedding.runtime import Runtime
+from ...runtime.errors import NotFoundError
+from ...runtime.identity import RequestKey
+from ...runtime.store.feeds import Topic
+from ...runtime.store.interface import SessionRow
+from ...runtime.store.lists import Limits
+from ..shared.state import Daemon
+
+LOCAL_CALLER = "terminal"
+"""As what a command writes on record that works on the store itself."""
+
+
+class Subscriptions(Protocol):
+    """What a connection hears."""
+
+    def subscribe(self, session_id: str, position: int) -> Callable[[], None]:
+        """Hears a session behind an event, once what this gives is called."""
+        ...
+
+    def unsubscribe(self, session_id: str) -> None:
+        """Hears it no more."""
+        ...
+
+    def subscribe_topic(self, topic: Topic, position: int) -> Callable[[], None]:
+        """Hears a topic behind a `seq`, once what this gives is called."""
+        ...
+
+    def unsubscribe_topic(self, topic: Topic) -> None:
+        """Hears it no more."""
+        ...
+
+
+class Caller:
+    """One request's view of its connection.
+
+    Attributes:
+        daemon: What it acts on.
+        credential: Whose role and limits hold.
+        subscriptions: What the connection hears.
+        request: What makes the request be done once, when it has a key.
+    """
+
+    def __init__(
+        self,
+        daemon: Daemon,
+        credential: Credential,
+        subscriptions: Subscriptions,
+        request: RequestKey | None = None,
+    ) -> None:
+        self.daemon = daemon
+        self.credential = credential
+        self.subscriptions = subscriptions
+        self.request = request
+        self._afterwards: list[Callable[[], None]] = []
+
+    @property
+    def runtime(self) -> Runtime:
+        """What it acts on."""
+        return self.daemon.runtime
+
+    @property
+    def name(self) -> str:
+        """How the record names who did it: commands of the daemon's own user are at a terminal."""
+        if self.daemon.is_local(self.credential):
+            return LOCAL_CALLER
+        return f"token:{self.credential.name}"
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there may be sessions that it does not know of."""
+        return self.credential.agents is not None or self.credential.sessions is not None
+
+    @property
+    def limits(self) -> Limits:
+        """What of the record exists for it."""
+        return Limits(agents=self.credential.agents, session_ids=self.credential.sessions)
+
+    def sees(self, session: SessionRow) -> bool:
+        """Whether the credential's limits let it know of a session."""
+        return self.credential.sees(session.session_id, session.agent)
+
+    async def session(self, session_id: str) -> SessionRow:
+        """A session that it may know of.
+
+        Raises:
+            NotFoundError: There is none of that id, for this caller.
+        """
+        row = await self.runtime.store.session(session_id)
+        if row is None or not self.sees(row):
+            raise NotFoundError(f"there is no session {session_id}")
+        return row
+
+    def afterwards(self, action: Callable[[], None]) -> None:
+        """Done when the answer stands in the outbox: what it leads to comes behind it."""
+        self._afterwards.append(action)
+
+    def answered(self) -> None:
+        """Does what was left for afterwards."""
+        while self._afterwards:
+            self._afterwards.pop(0)()

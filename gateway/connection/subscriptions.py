@@ -1,0 +1,174 @@
+"""What one connection hears: sessions and topics, each brought up to date as its outbox drains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import trio
+
+from ...config.keys.tokens import Credential
+from ...runtime.errors import CallboardError, ConflictError, NotFoundError, OverloadedError
+from ...runtime.store.feeds import LogEntry, Topic
+from ...runtime.store.interface import StoreReader
+from ...runtime.wire.rpc import rpc_error
+from ..feeds.frames import notification
+from ..feeds.outbox import Outbox
+from ..feeds.session_feed import SessionFeed
+from ..shared.state import Daemon
+
+MAX_SUBSCRIPTIONS = 1024
+"""Sessions that one connection hears: each costs a look for every update."""
+MAX_CATCHING_UP = 2
+"""That are brought up to date at a time: more would read pages for which there is no room."""
+
+
+class Hearer(Protocol):
+    """A place in a session or in a topic."""
+
+    is_live: bool
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether nobody listens any more."""
+        ...
+
+    async def joined(self) -> None:
+        """Waits until there is something to catch up with; raises why there never will be."""
+        ...
+
+    async def catch_up(self, store: StoreReader) -> None:
+        """One step towards being live."""
+        ...
+
+
+class Hearing:
+    """The subscriptions of one connection.
+
+    Args:
+        daemon: Whose feeds are heard.
+        credential: What it may know of.
+        outbox: Where updates are put.
+        nursery: Where subscriptions are brought up to date.
+    """
+
+    def __init__(
+        self,
+        daemon: Daemon,
+        credential: Credential,
+        outbox: Outbox,
+        nursery: trio.Nursery,
+    ) -> None:
+        self._daemon = daemon
+        self._credential = credential
+        self._outbox = outbox
+        self._nursery = nursery
+        self._sessions: dict[str, Hearer] = {}
+        self._topics: dict[Topic, Hearer] = {}
+        self._ends: dict[Hearer, Callable[[], None]] = {}
+        self._catching_up = trio.CapacityLimiter(MAX_CATCHING_UP)
+        self._is_ended = False
+
+    def subscribe(self, session_id: str, position: int) -> Callable[[], None]:
+        """See `Subscriptions`; one that is there already begins anew."""
+        self.unsubscribe(session_id)
+        self._check_open()
+        if len(self._sessions) >= MAX_SUBSCRIPTIONS:
+            raise OverloadedError(f"one connection hears {MAX_SUBSCRIPTIONS} sessions at most")
+
+        def begin() -> None:
+            self._start(subscriber, lost, subscriber.feed)
+
+        def lost(error: CallboardError) -> None:
+            self.unsubscribe(session_id)
+            self._tell_lost("session/lost", {"session_id": session_id}, error)
+
+        feeds = self._daemon.feeds
+        subscriber = feeds.subscribe(session_id, self._outbox, position, begin)
+        self._sessions[session_id] = subscriber
+        self._ends[subscriber] = lambda: feeds.unsubscribe(subscriber)
+        return begin
+
+    def unsubscribe(self, session_id: str) -> None:
+        """See `Subscriptions`."""
+        self._end(self._sessions.pop(session_id, None))
+
+    def subscribe_topic(self, topic: Topic, position: int) -> Callable[[], None]:
+        """See `Subscriptions`; one that is there already begins anew."""
+        self.unsubscribe_topic(topic)
+        self._check_open()
+
+        def begin() -> None:
+            self._start(subscriber, lost)
+
+        def lost(error: CallboardError) -> None:
+            self.unsubscribe_topic(topic)
+            self._tell_lost("topic/lost", {"topic": topic}, error)
+
+        feed = self._daemon.topics
+        subscriber = feed.subscribe(topic, self._outbox, position, self._sees, begin)
+        self._topics[topic] = subscriber
+        self._ends[subscriber] = subscriber.end
+        return begin
+
+    def unsubscribe_topic(self, topic: Topic) -> None:
+        """See `Subscriptions`."""
+        self._end(self._topics.pop(topic, None))
+
+    def end(self) -> None:
+        """Ends all of them; there are no others from then on."""
+        self._is_ended = True
+        for hearer in list(self._ends):
+            self._end(hearer)
+
+    def _check_open(self) -> None:
+        if self._is_ended:
+            raise ConflictError("the connection has ended")
+
+    def _end(self, hearer: Hearer | None) -> None:
+        if hearer is not None:
+            self._ends.pop(hearer, lambda: None)()
+
+    def _tell_lost(self, method: str, what: dict[str, str], error: CallboardError) -> None:
+        self._outbox.put(notification(method, {**what, "error": rpc_error(error)}))
+
+    def _sees(self, entry: LogEntry) -> bool:
+        return self._credential.sees(entry.stored.session_id, entry.agent)
+
+    def _start(
+        self,
+        hearer: Hearer,
+        lost: Callable[[CallboardError], None],
+        feed: SessionFeed | None = None,
+    ) -> None:
+        if not (hearer.is_ended or self._is_ended):
+            self._nursery.start_soon(self._bring_up, hearer, lost, feed, name="catch up")
+
+    async def _may_hear(self, feed: SessionFeed) -> bool:
+        """Whether all that the feed has heard may be told; `False` when that is to be asked again.
+
+        Raises:
+            NotFoundError: It may not know of the session: another agent may have it.
+        """
+        if self._credential.agents is None:
+            return True
+        changes = feed.agent_changes
+        row = await self._daemon.runtime.store.session(feed.session_id)
+        if row is None or not self._credential.sees(feed.session_id, row.agent):
+            raise NotFoundError(f"there is no session {feed.session_id}")
+        return changes == feed.agent_changes  # or the row may be older than what was heard
+
+    async def _bring_up(
+        self, hearer: Hearer, lost: Callable[[CallboardError], None], feed: SessionFeed | None
+    ) -> None:
+        try:
+            while not hearer.is_ended and not hearer.is_live:
+                await hearer.joined()
+                async with self._catching_up:
+                    await self._outbox.wait_room()
+                    may_hear = feed is None or await self._may_hear(feed)
+                    if may_hear and not hearer.is_ended:
+                        await hearer.catch_up(self._daemon.runtime.store)
+        except CallboardError as error:
+            if not hearer.is_ended:
+                lost(error)

@@ -1,0 +1,1 @@
+"""gateway/door: its contract stands here."""

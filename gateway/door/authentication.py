@@ -1,0 +1,81 @@
+"""Who comes in: the token of a request, and what is done about wrong ones.
+
+A right token is let in whatever else came from its address: somebody who shares the address, as all
+programs of one machine do, could keep its owner out otherwise. What the limit does to wrong ones is to
+say so in the log once, and to tell a program that tries again and again to wait. It does not protect
+the tokens: nobody guesses 256 random bits through a port.
+"""
+
+from __future__ import annotations
+
+from ...config.keys.tokens import Credential
+from ...runtime.errors import CallboardError
+from ...runtime.redaction import redacting_logger
+from ..shared.state import Daemon
+from .rate_limits import MAX_BAD_TOKENS, Peers, Visitor
+from .request_head import BadHead, RequestHead
+
+logger = redacting_logger(__name__)
+
+TOKEN_PROTOCOL = "callboard.token."
+"""A browser can't set Authorization for a websocket: it sends the token as a subprotocol of this name."""
+MAX_TOKEN_LENGTH = 256
+"""A token has 46 characters; nobody looks for a longer one."""
+
+
+class Admission:
+    """Looks at the tokens of requests.
+
+    Args:
+        daemon: Whose credentials count.
+        peers: What each address does.
+    """
+
+    def __init__(self, daemon: Daemon, peers: Peers) -> None:
+        self._daemon = daemon
+        self._peers = peers
+        self._is_blind = False
+
+    async def admit(self, head: RequestHead, visitor: Visitor) -> Credential:
+        """Who comes with this token; raises `BadHead`."""
+        credential = await self._credential(token_of(head))
+        if credential is not None:
+            self._peers.admitted(visitor)
+            return credential
+        if self._peers.is_locked_out(visitor.peer):
+            raise BadHead(429, "too many wrong tokens from this address; wait a minute")
+        self._peers.sent_bad_token(visitor.peer)
+        if self._peers.is_locked_out(visitor.peer):
+            logger.warning(
+                "%d wrong tokens came from %s within a minute", MAX_BAD_TOKENS, visitor.peer
+            )
+        raise BadHead(
+            401, "no token, or a wrong one: `callboard token create` makes one on the server"
+        )
+
+    async def _credential(self, token: str) -> Credential | None:
+        try:
+            credential = await self._daemon.credential_of(token) if token else None
+        except CallboardError as error:
+            if not self._is_blind:
+                logger.error("nobody can connect: %s", error)
+            self._is_blind = True
+            raise BadHead(503, "the tokens can't be read; the server's log says why") from error
+        self._is_blind = False
+        return credential
+
+
+def token_of(head: RequestHead) -> str:
+    """The token of a request; empty without one, or with two."""
+    bearer = [
+        value.partition(" ")[2].strip()
+        for value in head.all("authorization")
+        if value.lower().startswith("bearer ")
+    ]
+    named = [
+        name.removeprefix(TOKEN_PROTOCOL)
+        for name in head.subprotocols
+        if name.startswith(TOKEN_PROTOCOL)
+    ]
+    found = [*bearer, *named]
+    return found[0] if len(found) == 1 and len(found[0]) <= MAX_TOKEN_LENGTH else ""

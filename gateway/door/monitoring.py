@@ -1,0 +1,132 @@
+"""Plain HTTP for supervisors and monitors: alive, ready, and figures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+
+import trio
+
+from ...config.keys.tokens import Credential
+from ...embedding.runtime import host_of
+from ...embedding.status import shared_actors
+from ...runtime.wire.fields import Role
+from ..shared.state import Daemon
+from .http_answer import HttpAnswer
+from .request_head import RequestHead
+from .server import Route
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+MAX_COUNTED = 1000
+"""Waiting questions that are counted: more are too many for anybody."""
+
+Sample = tuple[Mapping[str, str], float]
+
+
+class Page:
+    """The text, a metric at a time."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def add(self, name: str, kind: str, meaning: str, samples: Iterable[Sample]) -> None:
+        """A metric with its samples; one without samples has its head alone."""
+        full = f"callboard_{name}"
+        self._lines += [f"# HELP {full} {meaning}", f"# TYPE {full} {kind}"]
+        for labels, value in samples:
+            pairs = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+            shown = f"{value:.6f}".rstrip("0").rstrip(".")
+            self._lines.append(f"{full}{{{pairs}}} {shown}" if pairs else f"{full} {shown}")
+
+    def one(self, name: str, kind: str, meaning: str, value: float) -> None:
+        """A metric without labels."""
+        self.add(name, kind, meaning, [({}, value)])
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "\n".join(self._lines)
+
+
+async def metrics_text(daemon: Daemon) -> str:
+    """The figures by now."""
+    page = Page()
+    waiting = await daemon.runtime.store.approvals(state="waiting", limit=MAX_COUNTED)
+    status = await daemon.runtime.status()
+    uptime = time.monotonic() - daemon.started_at
+    page.one("up", "gauge", "1 while it takes clients", float(not daemon.is_stopping))
+    page.one("uptime_seconds", "gauge", "since the start", uptime)
+    page.one("connections", "gauge", "open websockets", len(daemon.connections))
+    outboxes = sum(each.waiting_size for each in daemon.connections)
+    page.one("outbox_bytes", "gauge", "that wait for clients", outboxes)
+    page.one("approvals_waiting", "gauge", f"at most {MAX_COUNTED} are counted", len(waiting))
+    page.one("sessions_loaded", "gauge", "in memory", len(status.sessions))
+    page.one("turns_running", "gauge", "at present", len(status.turns))
+    page.one("calls_running", "gauge", "whose tools run", len(status.calls))
+    page.one("programs_running", "gauge", "in the background", len(status.background))
+    has_failed = float(bool(status.storage_failed))
+    page.one("storage_failed", "gauge", "1 while the disk is full or fails", has_failed)
+    _add_counts(page, daemon)
+    _add_actors(page, daemon)
+    _add_vitals(page, daemon)
+    return page.text
+
+
+def _add_counts(page: Page, daemon: Daemon) -> None:
+    counts = daemon.counts
+    page.one("events_total", "counter", "events on record since the start", counts.events)
+    for name, label, found in (
+        ("turns_total", "outcome", counts.turns),
+        ("calls_total", "state", counts.calls),
+        ("tokens_total", "kind", counts.tokens),
+    ):
+        samples = [({label: each}, float(count)) for each, count in sorted(found.items())]
+        page.add(name, "counter", f"since the start, by {label}", samples)
+
+
+def _add_actors(page: Page, daemon: Daemon) -> None:
+    host = host_of(daemon.runtime)
+    depths = [({"actor": each.name}, float(each.waiting)) for each in shared_actors(host)]
+    page.add("mailbox_messages", "gauge", "that wait for an actor", depths)
+    restarts = float(sum(host.restarts.values()))
+    page.one("actor_restarts_total", "counter", "of actors that crashed", restarts)
+
+
+def _add_vitals(page: Page, daemon: Daemon) -> None:
+    heart, loop = daemon.heartbeat, daemon.loop_watch
+    tasks = trio.lowlevel.current_statistics().tasks_living
+    page.one("tasks", "gauge", "that live: some for each connection, session and turn", tasks)
+    if heart is not None and heart.journal_seconds is not None:
+        page.one(
+            "journal_seconds", "gauge", "the latest round trip to the disk", heart.journal_seconds
+        )
+    if loop is not None:
+        page.one("loop_lag_seconds", "gauge", "by how much timers come late", loop.lag_seconds)
+        page.one("loop_blocked_total", "counter", "steps that held up all tasks", loop.blocked)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def plain_routes(daemon: Daemon) -> dict[str, Route]:
+    """By path."""
+
+    def alive(head: RequestHead, credential: Credential | None) -> HttpAnswer:
+        return HttpAnswer(200, "ok")
+
+    def ready(head: RequestHead, credential: Credential | None) -> HttpAnswer:
+        if daemon.is_stopping:
+            return HttpAnswer(503, "stopping")
+        if host_of(daemon.runtime).plan.store.disk.problem():
+            # Without the folder's name: whoever asks here may be anybody.
+            return HttpAnswer(503, "storage_failed: the disk is full, or fails; see the status")
+        return HttpAnswer(200, "ready")
+
+    async def metrics(head: RequestHead, credential: Credential | None) -> HttpAnswer:
+        if credential is None or not credential.role.includes(Role.OBSERVER):
+            return HttpAnswer(401, "the figures are for whoever has a token")
+        return HttpAnswer(200, await metrics_text(daemon), CONTENT_TYPE)
+
+    return {"/healthz": alive, "/readyz": ready, "/metrics": metrics}

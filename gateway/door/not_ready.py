@@ -1,0 +1,97 @@
+"""What clients are told while the runtime still recovers: alive, not ready, come back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import trio
+
+from ...config.sections import ServerSettings
+from .handshake import linger
+from .http_answer import HttpAnswer, send_answer
+from .request_head import BadHead, read_head
+from .rules import DoorRules, door_rules
+
+MAX_WAITING = 100
+"""Connections that are answered at the same time; others are closed, and come back."""
+PAUSE_SECONDS = 0.1
+"""Before the next one is accepted, when the process has no descriptor left."""
+
+
+@asynccontextmanager
+async def waiting_room(
+    listeners: list[trio.SocketListener], settings: ServerSettings
+) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
+    """Answers on the listeners around the block, until what it gives is called."""
+    port = listeners[0].socket.getsockname()[1]
+    rules = door_rules(settings.host, port, settings.allowed_hosts, settings.allowed_origins)
+    raised: BaseException | None = None
+    async with trio.open_nursery() as nursery:
+        ended = trio.Event()
+        accepting = trio.CancelScope()
+
+        async def accept() -> None:
+            with accepting:
+                async with trio.open_nursery() as room:
+                    for listener in listeners:
+                        room.start_soon(_accept, listener, room, rules, settings)
+            ended.set()
+
+        async def let_in() -> None:
+            accepting.cancel(reason="the runtime is ready")
+            await ended.wait()
+
+        nursery.start_soon(accept, name="waiting room")
+        try:
+            yield let_in
+        except BaseException as error:  # noqa: ASYNC103  raised again below
+            raised = error
+        finally:
+            nursery.cancel_scope.cancel(reason="the start is over")
+            with trio.CancelScope(shield=True):
+                for listener in listeners:
+                    await listener.aclose()
+    if raised is not None:
+        raise raised
+
+
+async def _accept(
+    listener: trio.SocketListener, room: trio.Nursery, rules: DoorRules, settings: ServerSettings
+) -> None:
+    while True:
+        try:
+            stream = await listener.accept()
+        except OSError:  # no descriptor is free
+            await trio.sleep(PAUSE_SECONDS)
+            continue
+        if len(room.child_tasks) > MAX_WAITING:
+            await trio.aclose_forcefully(stream)
+        else:
+            room.start_soon(_answer, stream, rules, settings, name="waiting client")
+
+
+async def _answer(stream: trio.SocketStream, rules: DoorRules, settings: ServerSettings) -> None:
+    try:
+        with trio.move_on_after(settings.head_seconds):
+            answer = await _answer_to(stream, rules)
+            if answer is not None:
+                await send_answer(stream, answer)
+                await linger(stream)
+    except (trio.BrokenResourceError, trio.ClosedResourceError, OSError):
+        pass  # the client has left
+    finally:
+        await trio.aclose_forcefully(stream)
+
+
+async def _answer_to(stream: trio.SocketStream, rules: DoorRules) -> HttpAnswer | None:
+    try:
+        head = await read_head(stream)
+        if head is None:
+            return None
+        rules.check(head)
+    except BadHead as error:
+        return HttpAnswer(error.status, str(error))
+    if head.target == "/healthz":
+        return HttpAnswer(200, "ok")
+    return HttpAnswer(503, "starting: what the last run left open is being recovered")

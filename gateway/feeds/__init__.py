@@ -1,0 +1,1 @@
+"""gateway/feeds: its contract stands here."""

@@ -1,0 +1,157 @@
+"""One update of a session as the bytes of a frame, made once for all who hear it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ...runtime.events import (
+    CallFinished,
+    CallProgress,
+    DurableEvent,
+    InputAccepted,
+    LiveEvent,
+    Stored,
+    StreamBatch,
+)
+from ...runtime.store.feeds import LogEntry, StoredBytes, Topic
+from ...runtime.text import without_surrogates
+from ...runtime.turns.live_state import UnderWay, joined
+from ...runtime.wire.rpc import RpcAnswer, RpcNotification
+from ...runtime.wire.topics import Snapshot, TopicCurrent
+
+_WHOLE_TEXT = 0x81
+"""A message of text in one frame (RFC 6455, 5.2)."""
+
+
+def text_frame(text: bytes) -> bytes:
+    """The frame of a text in UTF-8."""
+    size = len(text)
+    if size < 126:
+        return bytes((_WHOLE_TEXT, size)) + text
+    if size < 1 << 16:
+        return bytes((_WHOLE_TEXT, 126)) + size.to_bytes(2) + text
+    return bytes((_WHOLE_TEXT, 127)) + size.to_bytes(8) + text
+
+
+_ENCODER = msgspec.json.Encoder()
+
+
+def wire_json(value: object) -> bytes:
+    """The JSON of a value; U+FFFD takes the place of halves of surrogate pairs, as on record."""
+    try:
+        return _ENCODER.encode(value)
+    except UnicodeEncodeError:
+        return _ENCODER.encode(_whole(msgspec.to_builtins(value, builtin_types=(msgspec.Raw,))))
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return without_surrogates(value)
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_whole(item) for item in value]
+    return value
+
+
+LARGE_EVENT = 256 * 1024
+"""Bytes of an event that are made into a frame in a thread, from the record: nobody waits for that."""
+
+
+def is_large(event: DurableEvent) -> bool:
+    """Whether it is about as large as `LARGE_EVENT`, by the parts that can be."""
+    size = 0
+    if isinstance(event, InputAccepted):
+        size = len(event.text) + sum(len(file.data) for file in event.attachments)
+    elif isinstance(event, CallFinished):
+        size = len(event.full_output or "")
+    return size > LARGE_EVENT
+
+
+class SharedFrame:
+    """An update on its way to any number of connections."""
+
+    __slots__ = ("_data", "session_id", "update")
+
+    def __init__(self, session_id: str, update: Stored | LiveEvent) -> None:
+        self.session_id = session_id
+        self.update = update
+        self._data: bytes | None = None
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the frame."""
+        if self._data is None:
+            self._data = update_frame(self.session_id, self.update)
+        return self._data
+
+    def merged(self, later: SharedFrame) -> SharedFrame | None:
+        """Both in one, when they are live text of one answer or one call; else `None`."""
+        first, second = self.update, later.update
+        if later.session_id != self.session_id:
+            return None
+        if isinstance(first, StreamBatch) and isinstance(second, StreamBatch):
+            if first.stream_id != second.stream_id:
+                return None
+            events = joined([*first.events, *second.events])
+            batch = StreamBatch(first.stream_id, first.offset, events)
+            return SharedFrame(self.session_id, batch)
+        if isinstance(first, CallProgress) and isinstance(second, CallProgress):
+            if first.call_id != second.call_id:
+                return None
+            progress = CallProgress(first.call_id, first.text + second.text)
+            return SharedFrame(self.session_id, progress)
+        return None
+
+
+class TopicFrame:
+    """An event of a topic on its way to any number of connections."""
+
+    __slots__ = ("_data", "_entry")
+
+    def __init__(self, entry: LogEntry) -> None:
+        self._entry = entry
+        self._data: bytes | None = None
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the frame."""
+        if self._data is None:
+            entry = self._entry
+            params = {"topic": entry.topic, "seq": entry.seq, "update": entry.stored}
+            self._data = notification("topic/update", params)
+        return self._data
+
+
+def update_frame(session_id: str, update: Stored | StoredBytes | LiveEvent) -> bytes:
+    """A `session/update`."""
+    if isinstance(update, Stored | StoredBytes):
+        return notification("session/update", update)
+    return notification("session/update", {"session_id": session_id, "event": update})
+
+
+def snapshot_frame(session_id: str, seq: int, under_way: UnderWay) -> bytes:
+    """A `session/snapshot`: what is under way behind the event `seq`."""
+    snapshot = Snapshot(session_id, seq, under_way.answer, under_way.outputs)
+    return notification("session/snapshot", snapshot)
+
+
+def current_frame(topic: Topic, seq: int) -> bytes:
+    """A `topic/current`: everything up to `seq` was told."""
+    return notification("topic/current", TopicCurrent(topic, seq))
+
+
+def notification(method: str, params: object) -> bytes:
+    """A frame that answers nothing."""
+    return _encoded(RpcNotification(method=method, params=params))
+
+
+def answer_frame(answer: RpcAnswer) -> bytes:
+    """An answer to a request."""
+    return _encoded(answer)
+
+
+def _encoded(frame: object) -> bytes:
+    return text_frame(wire_json(frame))

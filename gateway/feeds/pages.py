@@ -1,0 +1,38 @@
+"""Pages that are bounded in bytes as well as in rows: a few rows may be as large as thousands."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from .frames import wire_json
+
+PAGE_BYTES = 1024 * 1024
+"""Of one answer, or of its only row: a quarter of what may wait for a client."""
+STEP_ROWS = 50
+"""Read of the record at a time, as a page fills: each holds some hundred KiB at most."""
+
+Row = TypeVar("Row")
+
+
+async def byte_page(
+    read: Callable[[Row | None, int], Awaitable[list[Row]]], limit: int
+) -> tuple[list[Row], bool]:
+    """The first rows that fit, at least one if there is any; and whether there are more.
+
+    Args:
+        read: Gives so many rows behind one, or the first ones.
+        limit: Rows at most.
+    """
+    rows: list[Row] = []
+    size = 0
+    while True:
+        wanted = min(STEP_ROWS, limit + 1 - len(rows))  # one more says whether there are more
+        step = await read(rows[-1] if rows else None, wanted)
+        for row in step:
+            size += len(wire_json(row))
+            if len(rows) == limit or (rows and size > PAGE_BYTES):
+                return rows, True
+            rows.append(row)
+        if len(step) < wanted:
+            return rows, False

@@ -1,0 +1,256 @@
+"""What happens in a session, told to every connection that subscribed: followed once, encoded once.
+
+A subscriber is either live, and gets each update as it comes, or behind, and is brought up to date from
+the record: events behind its position, page by page as its outbox drains, and then one snapshot of
+what is under way. Whoever joins, comes back, or reads too slowly goes the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+from ...runtime.errors import CallboardError, NotFoundError
+from ...runtime.events import AgentSwitched, LiveEvent, Stored, StreamBatch
+from ...runtime.kernel.mailbox import Mailbox
+from ...runtime.kernel.subscription import Subscription
+from ...runtime.messages import DirectoryMessage, FollowSession
+from ...runtime.redaction import redacting_logger
+from ...runtime.store.interface import StoreReader
+from ...runtime.turns.live_state import LiveState
+from .frames import LARGE_EVENT, SharedFrame, is_large, snapshot_frame, update_frame
+from .outbox import Outbox
+
+logger = redacting_logger(__name__)
+
+PAGE_EVENTS = 128
+"""Events that are read of the record at a time, for one subscriber."""
+FIRST_PAUSE_SECONDS = 0.1
+LAST_PAUSE_SECONDS = 5.0
+"""Before a session that crashed is followed again: doubled from the first to the last."""
+
+
+class Subscriber:
+    """One connection's place in one session.
+
+    Attributes:
+        position: The `seq` of the last event that is in its outbox, or was.
+        is_live: Whether updates are put there as they come.
+    """
+
+    __slots__ = ("_falls_behind", "_is_ended", "feed", "is_live", "outbox", "position")
+
+    def __init__(
+        self, feed: SessionFeed, outbox: Outbox, position: int, falls_behind: Callable[[], None]
+    ) -> None:
+        self.feed = feed
+        self.outbox = outbox
+        self.position = position
+        self.is_live = False
+        self._is_ended = False
+        self._falls_behind = falls_behind
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether nobody listens any more."""
+        return self._is_ended
+
+    def end(self) -> None:
+        """Nothing more is put into its outbox. Idempotent."""
+        self._is_ended, self.is_live = True, False
+        self.feed.remove(self)
+
+    def offer(self, frame: SharedFrame) -> None:
+        """Takes an update, or falls behind; never waits."""
+        update = frame.update
+        if isinstance(update, Stored) and update.seq <= self.position:
+            return
+        if not self.outbox.offer(frame):
+            self.fall_behind()
+        elif isinstance(update, Stored):
+            self.position = update.seq
+
+    def fall_behind(self) -> None:
+        """From here on it is brought up to date from the record."""
+        self.is_live = False
+        self._falls_behind()
+
+    async def joined(self) -> None:
+        """Waits until the session is heard; raises why it never will be."""
+        await self.feed.joined.wait()
+        if self.feed.failure is not None:
+            raise self.feed.failure
+
+    async def catch_up(self, store: StoreReader) -> None:
+        """One step towards being live: a page of the record, or the snapshot.
+
+        Raises:
+            NotFoundError: The session is gone.
+            StorageError: The record can't be read.
+        """
+        feed = self.feed
+        if self.position < feed.head_seq:
+            head_seq = feed.head_seq
+            page = await store.event_bytes(
+                feed.session_id, after_seq=self.position, limit=PAGE_EVENTS
+            )
+            if not page:
+                raise NotFoundError(f"there is no session {feed.session_id} any more")
+            for stored in page:
+                if stored.seq > head_seq or not self.outbox.has_room or self._is_ended:
+                    break
+                if len(bytes(stored.event)) > LARGE_EVENT:
+                    frame = await trio.to_thread.run_sync(update_frame, feed.session_id, stored)
+                    if self._is_ended:
+                        break
+                else:
+                    frame = update_frame(feed.session_id, stored)
+                self.outbox.add(frame)
+                self.position = stored.seq
+        elif feed.joined.is_set():
+            under_way = feed.live.snapshot()
+            self.outbox.add(snapshot_frame(feed.session_id, feed.head_seq, under_way))
+            self.is_live = True
+
+
+class SessionFeed:
+    """Follows one session for all its subscribers.
+
+    Attributes:
+        session_id: Which.
+        head_seq: The last event on record that it has heard of.
+        live: What is under way.
+        agent_changes: How often it may have got another agent: who hears it is judged again then.
+        joined: Set while it hears the session, and when it never will.
+        failure: Why it never will.
+    """
+
+    def __init__(self, session_id: str, directory: Mailbox[DirectoryMessage]) -> None:
+        self.session_id = session_id
+        self.head_seq = 0
+        self.live = LiveState()
+        self.agent_changes = 0
+        self.joined = trio.Event()
+        self.failure: CallboardError | None = None
+        self._directory = directory
+        self._subscribers: list[Subscriber] = []
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anybody listens."""
+        return bool(self._subscribers)
+
+    def add(self, subscriber: Subscriber) -> None:
+        """From here on it hears, once it has caught up."""
+        self._subscribers.append(subscriber)
+
+    def remove(self, subscriber: Subscriber) -> None:
+        """It hears no more. Idempotent."""
+        if subscriber in self._subscribers:
+            self._subscribers.remove(subscriber)
+
+    async def run(self) -> None:
+        """Follows until cancelled, or until the runtime ends, or the session is purged."""
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            subscription = Subscription()
+            try:
+                await self._join(subscription)
+                while updates := await subscription.take():
+                    pause = FIRST_PAUSE_SECONDS
+                    for update in updates:
+                        self._publish(update)
+            except CallboardError as error:
+                if self._directory.is_closed or isinstance(error, NotFoundError):
+                    self._fail(error)
+                    return
+            except Exception:  # this session is heard anew; all others, and the daemon, go on
+                logger.exception("what happens in %s can't be told", self.session_id)
+            finally:
+                subscription.close()
+            self._leave()
+            await trio.sleep(pause)
+            pause = min(2 * pause, LAST_PAUSE_SECONDS)
+
+    async def _join(self, subscription: Subscription) -> None:
+        followed = await self._directory.ask(
+            FollowSession(session_id=self.session_id, subscription=subscription)
+        )
+        self.head_seq = followed.head_seq
+        self.agent_changes += 1  # what happened meanwhile was not heard
+        self.live = LiveState(followed.under_way)
+        self.joined.set()
+
+    def _leave(self) -> None:
+        if self.joined.is_set():  # or others wait for it still
+            self.joined = trio.Event()
+        self._leave_live()
+
+    def _leave_live(self) -> None:
+        for subscriber in self._subscribers:
+            if subscriber.is_live:
+                subscriber.fall_behind()
+
+    def _fail(self, error: CallboardError) -> None:
+        self._leave()
+        self.failure = error
+        self.joined.set()
+
+    def _publish(self, update: Stored | LiveEvent) -> None:
+        if isinstance(update, Stored):
+            if update.seq <= self.head_seq:
+                return
+            self.head_seq = update.seq
+            self.live.fold_stored(update.event)
+            if isinstance(update.event, AgentSwitched):
+                self.agent_changes += 1
+                self._leave_live()  # whether they may know of it is judged again
+            elif is_large(update.event):
+                self._leave_live()  # it is read of the record, and framed in a thread
+        elif not isinstance(update, StreamBatch) or update.events:
+            self.live.fold(update)
+        frame = SharedFrame(self.session_id, update)
+        for subscriber in self._subscribers:
+            if subscriber.is_live:
+                subscriber.offer(frame)
+
+
+class SessionFeeds:
+    """The feeds of all sessions that somebody listens to.
+
+    Args:
+        directory: Where sessions are found.
+        nursery: Where feeds run.
+    """
+
+    def __init__(self, directory: Mailbox[DirectoryMessage], nursery: trio.Nursery) -> None:
+        self._directory = directory
+        self._nursery = nursery
+        self._feeds: dict[str, tuple[SessionFeed, trio.CancelScope]] = {}
+
+    def subscribe(
+        self, session_id: str, outbox: Outbox, position: int, falls_behind: Callable[[], None]
+    ) -> Subscriber:
+        """A new subscriber, which is behind; its connection calls `catch_up` until it is live."""
+        found = self._feeds.get(session_id)
+        if found is None or found[0].failure is not None:
+            scope = trio.CancelScope()
+            found = self._feeds[session_id] = SessionFeed(session_id, self._directory), scope
+            self._nursery.start_soon(self._run, *found, name=f"feed of {session_id}")
+        subscriber = Subscriber(found[0], outbox, position, falls_behind)
+        found[0].add(subscriber)
+        return subscriber
+
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        """Ends a subscription; a session that nobody listens to is not followed any more."""
+        feed = subscriber.feed
+        subscriber.end()
+        found = self._feeds.get(feed.session_id)
+        if found is not None and found[0] is feed and not feed.is_used:
+            del self._feeds[feed.session_id]
+            found[1].cancel(reason="nobody listens")
+
+    async def _run(self, feed: SessionFeed, scope: trio.CancelScope) -> None:
+        with scope:
+            await feed.run()

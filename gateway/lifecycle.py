@@ -1,0 +1,242 @@
+"""A daemon from its start to its end.
+
+port, waiting room      taken first: a second daemon is told at once
+  runtime               recovers what was left open
+    gateway             lets clients in
+      discovery file    tells the commands of this user
+        signals         ask for the end; the drain lets turns end, then the blocks are left
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, ExitStack, suppress
+from pathlib import Path
+
+import msgspec
+import trio
+
+from ..config.daemon_file import DaemonFile, RunningDaemon, find_daemon
+from ..config.keys.tokens import local_credential
+from ..config.sections import ServerSettings
+from ..embedding.runtime import Runtime, directory_of
+from ..runtime.errors import CallboardError, ConflictError
+from ..runtime.messages import StopSessions
+from ..runtime.redaction import redacting_logger, redactor
+from .door.descriptors import raise_limit
+from .door.not_ready import waiting_room
+from .gateway import FAREWELL_SECONDS, Gateway, listen, open_gateway
+from .restart_on_crash import keep_up
+from .shared.configuration import Configuration, set_log_level
+from .shared.heartbeat import Heartbeat
+from .shared.sd_notify import Supervisor
+from .shared.stall_watch import LoopWatch
+
+logger = redacting_logger(__name__)
+
+LOOK_SECONDS = 0.1
+"""Between two looks at what still runs."""
+MAX_QUESTIONS = 10_000
+"""That are looked at; turns that wait for others have to wait for the clock."""
+STOP_SECONDS = 15.0
+"""For turns that are cancelled: their programs are killed and reaped, and that is recorded."""
+
+
+async def drain(runtime: Runtime, seconds: float, hurry: trio.Event) -> None:
+    """Waits for turns to end, then ends the rest; turns that wait for people are suspended.
+
+    Args:
+        runtime: Whose turns.
+        seconds: How long they may take by themselves.
+        hurry: Ends the wait at once.
+    """
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_cancel_on, hurry, nursery.cancel_scope)
+        with trio.move_on_after(seconds) as patience:
+            while True:
+                if not await _working(runtime):
+                    break
+                await trio.sleep(LOOK_SECONDS)
+        if patience.cancelled_caught:
+            logger.warning("turns still run after %g s: they are cancelled", seconds)
+        nursery.cancel_scope.cancel(reason="the drain is over")
+    try:
+        with trio.fail_after(STOP_SECONDS):
+            await directory_of(runtime).ask(StopSessions(reason="the server stopped"))
+    except trio.TooSlowError:
+        logger.error("sessions did not end within %g s: they are cut off", STOP_SECONDS)
+    except CallboardError as error:
+        logger.error("sessions did not end in order: %s", error)
+
+
+async def _cancel_on(event: trio.Event, scope: trio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel(reason="asked to hurry")
+
+
+async def _working(runtime: Runtime) -> bool:
+    """Whether a turn does more than wait for a person."""
+    status = await runtime.status()
+    busy = {turn.session_id for turn in status.turns}
+    if not busy:
+        return False
+    calling = {call.session_id for call in status.calls}
+    waiting = {
+        row.session_id
+        for row in await runtime.store.approvals(state="waiting", limit=MAX_QUESTIONS)
+    }
+    return bool(busy - (waiting - calling))
+
+
+HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""The first two ask for the end: once in order, twice at once. The last: read the configuration."""
+
+END_SECONDS = 2 * STOP_SECONDS + FAREWELL_SECONDS
+"""Behind the drain, at most: sessions are stopped, clients say goodbye, the runtime closes."""
+
+
+class DaemonPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a daemon is made of.
+
+    Attributes:
+        settings: Where it listens.
+        data: Its data folder.
+        open_runtime: Opens what it serves.
+        configuration: What is read again on SIGHUP and when its files change.
+        tell_ready: Told its websocket's URL when clients may come.
+        had_hangup: Whether SIGHUP came before the daemon listened for it.
+    """
+
+    settings: ServerSettings
+    data: Path
+    open_runtime: Callable[[], AbstractAsyncContextManager[Runtime]]
+    configuration: Configuration
+    tell_ready: Callable[[str], None]
+    had_hangup: Callable[[], bool] = lambda: False
+
+
+async def live(plan: DaemonPlan) -> None:
+    """Runs a daemon until it is told to end.
+
+    Raises:
+        ConflictError: The port is taken, or another daemon runs on the data folder.
+        CallboardError: The runtime can't be opened.
+    """
+    check_alone(plan.data)
+    raise_limit(plan.settings.max_connections)
+    listeners = await listen(plan.settings)
+    port = listeners[0].socket.getsockname()[1]
+    local, token = local_credential()
+    redactor.add(token)
+    running = RunningDaemon(
+        url=websocket_url(plan.settings.host, port),
+        pid=os.getpid(),
+        token=token,
+        started_at_ms=time.time_ns() // 1_000_000,
+        drain_seconds=plan.settings.drain_seconds,
+    )
+    set_log_level(plan.settings)
+    # The file goes last: who waits for that waits until all is closed.
+    with trio.open_signal_receiver(*HANDLED) as signals, ExitStack() as files:
+        async with waiting_room(listeners, plan.settings) as let_in, plan.open_runtime() as runtime:
+            await let_in()
+            async with open_gateway(
+                runtime, plan.settings, plan.data, local=local, listeners=listeners
+            ) as gateway:
+                files.enter_context(DaemonFile(plan.data, running))
+                await _Life(plan, gateway, runtime, running.url).serve(signals)
+    logger.info("ended in order")
+
+
+def check_alone(data: Path) -> None:
+    """Raises `ConflictError` when a daemon runs on the data folder already."""
+    if (other := find_daemon(data)) is not None:
+        what = "a chat is the daemon of" if other.is_chat else "a daemon runs on"
+        raise ConflictError(
+            f"{what} {data} already: process {other.pid}, at {other.url}. Use that one, "
+            "stop it with `callboard stop`, or choose another folder with --data and another port "
+            "with --port."
+        )
+
+
+def websocket_url(host: str, port: int) -> str:
+    """Where clients on this machine connect to what listens there."""
+    name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)
+    name = f"[{name}]" if ":" in name and not name.startswith("[") else name
+    return f"ws://{name}:{port}/ws"
+
+
+class _Life:
+    """From the first client to the end of the last turn."""
+
+    def __init__(self, plan: DaemonPlan, gateway: Gateway, runtime: Runtime, url: str) -> None:
+        self._plan = plan
+        self._gateway = gateway
+        self._runtime = runtime
+        self._url = url
+        self._hurry = trio.Event()
+        self._supervisor = Supervisor()
+        self._reload_wanted = trio.Event()
+        if plan.had_hangup():
+            self._reload_wanted.set()
+        daemon = self._daemon = gateway.daemon
+        daemon.configuration = plan.configuration
+        daemon.heartbeat = self._heartbeat = Heartbeat(runtime, self._supervisor)
+        daemon.loop_watch = self._loop_watch = LoopWatch()
+
+    async def serve(self, signals: AsyncIterator[int]) -> None:
+        """Serves until a signal or a client asks for the end, then drains."""
+        with self._loop_watch.watching():
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._watch_signals, signals, name="signals")
+                reload, watch = self._reload_on_signal, self._watch_files
+                nursery.start_soon(keep_up, "reload on SIGHUP", reload, name="reload on SIGHUP")
+                nursery.start_soon(
+                    keep_up, "configuration files", watch, name="configuration files"
+                )
+                nursery.start_soon(self._heartbeat.run, name="heartbeat")
+                nursery.start_soon(self._loop_watch.measure_lag, name="loop lag")
+                logger.info("ready at %s", self._url)
+                self._plan.tell_ready(self._url)
+                self._supervisor.ready(f"serves at {self._url}")
+                await self._gateway.stopped.wait()
+                await self._drain()
+                nursery.cancel_scope.cancel(reason="the daemon ends")
+
+    async def _drain(self) -> None:
+        seconds = self._daemon.settings.drain_seconds
+        logger.info("stopping; turns have %g s to end", seconds)
+        self._supervisor.stopping(seconds + END_SECONDS)
+        self._gateway.tell_end()
+        await drain(self._runtime, seconds, self._hurry)
+
+    async def _watch_signals(self, signals: AsyncIterator[int]) -> None:
+        async for number in signals:
+            name = signal.Signals(number).name
+            if number == signal.SIGHUP:
+                self._reload_wanted.set()
+            elif not self._gateway.stopped.is_set():
+                logger.info("%s: the end begins", name)
+                self._daemon.stop()
+            elif not self._hurry.is_set():
+                logger.warning("%s again: turns are cancelled now", name)
+                self._hurry.set()
+            else:
+                logger.error("%s a third time: the process ends here", name)
+                signal.signal(number, signal.SIG_DFL)
+                os.kill(os.getpid(), number)
+
+    async def _reload_on_signal(self) -> None:
+        while True:
+            await self._reload_wanted.wait()
+            self._reload_wanted = trio.Event()
+            self._supervisor.reloading()
+            with suppress(CallboardError):  # it is logged, and told by `status`
+                await self._plan.configuration.reload(self._runtime, self._daemon.take_settings)
+            self._supervisor.ready(f"serves at {self._url}")
+
+    async def _watch_files(self) -> None:
+        await self._plan.configuration.watch(self._runtime, self._daemon.take_settings)

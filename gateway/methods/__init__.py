@@ -1,0 +1,1 @@
+"""gateway/methods: its contract stands here."""

@@ -1,0 +1,137 @@
+"""`key/…` and `provider/set_key`: who has a key; none goes out."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import trio
+
+from ...config.keys.tokens import Credential
+from ...embedding.models import data_of, forget_keys, wish_of
+from ...providers.catalog.key_book import KeyBook
+from ...runtime.errors import ConflictError
+from ...runtime.redaction import Secret, redactor
+from ...runtime.wire.daemon import NamedToken, NewToken, TokenRow, Tokens, TokenText
+from ...runtime.wire.fields import Role
+from ...runtime.wire.providers import KeyOwner, KeyPlace, Keys, KeysRemoved, KeyStored, SetKey
+from ..connection.caller import Caller
+from ..connection.method_table import MethodTable, Nothing
+
+methods = MethodTable()
+
+
+@methods.add("key/list", Role.OPERATOR)
+async def list_keys(caller: Caller, params: Nothing) -> Keys:
+    """Who has a key, and whether it is used; never a key itself."""
+    return await trio.to_thread.run_sync(lambda: _book(caller).keys())
+
+
+@methods.add("key/place", Role.ADMIN)
+async def place_of_key(caller: Caller, params: KeyOwner) -> KeyPlace:
+    """Where a key would be sent."""
+    return await trio.to_thread.run_sync(
+        lambda: _book(caller).place(params.provider, params.origin)
+    )
+
+
+@methods.add("provider/set_key", Role.ADMIN)
+async def set_key(caller: Caller, params: SetKey) -> KeyStored:
+    """Stores a key, encrypted, and uses it from the next request on; it is never told again."""
+    key = Secret(params.key.strip())
+    redactor.add(key)
+    stored = await trio.to_thread.run_sync(
+        lambda: _book(caller).put(params.provider, params.origin, key)
+    )
+    forget_keys(caller.runtime)
+    return stored
+
+
+@methods.add("key/remove", Role.ADMIN)
+async def remove_keys(caller: Caller, params: KeyOwner) -> KeysRemoved:
+    """Removes the stored keys of a provider, of all its places; what has begun goes on."""
+    removed = await trio.to_thread.run_sync(lambda: _book(caller).remove(params.provider))
+    forget_keys(caller.runtime)
+    return removed
+
+
+def _book(caller: Caller) -> KeyBook:
+    wish, data = wish_of(caller.runtime), data_of(caller.runtime)
+    if data is None:
+        raise ConflictError("this runtime keeps everything in memory: it stores no keys")
+    return KeyBook(data, wish.settings, wish.environ)
+
+
+@methods.add("token/list", Role.ADMIN)
+async def list_tokens(caller: Caller, params: Nothing) -> Tokens:
+    """The tokens there are."""
+    found = await trio.to_thread.run_sync(caller.daemon.credentials.list)
+    return Tokens(
+        [
+            TokenRow(
+                name=each.name,
+                role=each.role,
+                created_at_ms=each.created_at_ms,
+                agents=each.agents,
+                sessions=each.sessions,
+            )
+            for each in found
+        ]
+    )
+
+
+@methods.add("token/create", Role.ADMIN, is_told_once=True)
+async def create_token(caller: Caller, params: NewToken) -> TokenText:
+    """Makes a token, and tells it this once."""
+    credentials, by = caller.daemon.credentials, _asking(caller)
+
+    def create() -> str:
+        return credentials.create(
+            params.name,
+            params.role,
+            agents=params.agents,
+            sessions=params.sessions,
+            by=by,
+        ).reveal()
+
+    return TokenText(params.name, await trio.to_thread.run_sync(create))
+
+
+@methods.add("token/rotate", Role.ADMIN, is_told_once=True)
+async def rotate_token(caller: Caller, params: NamedToken) -> TokenText:
+    """Makes a new token in the place of one, and ends the connections of the old one."""
+    credentials, by = caller.daemon.credentials, _asking(caller)
+    gone = await _digests(caller, params.name)
+    token = await trio.to_thread.run_sync(lambda: credentials.rotate(params.name, by=by).reveal())
+    _end(caller, gone, "its token was rotated")
+    return TokenText(params.name, token)
+
+
+@methods.add("token/revoke", Role.ADMIN)
+async def revoke_token(caller: Caller, params: NamedToken) -> Nothing:
+    """Ends a token, and its connections."""
+    gone = await _digests(caller, params.name)
+    revoke = partial(caller.daemon.credentials.revoke, params.name, by=_asking(caller))
+    await trio.to_thread.run_sync(revoke)
+    _end(caller, gone, "its token was revoked")
+    return Nothing()
+
+
+def _asking(caller: Caller) -> Credential | None:
+    """Whom the file must still have: not the credential of this process, which it never has."""
+    return None if caller.daemon.is_local(caller.credential) else caller.credential
+
+
+async def _digests(caller: Caller, name: str) -> list[str]:
+    found: tuple[Credential, ...] = await trio.to_thread.run_sync(caller.daemon.credentials.list)
+    return [each.digest for each in found if each.name == name]
+
+
+def _end(caller: Caller, digests: list[str], reason: str) -> None:
+    """Behind the answer: the caller's own connection may be among them."""
+
+    def end() -> None:
+        for digest in digests:
+            is_own = digest == caller.credential.digest
+            caller.daemon.end_connections(digest, reason, at_once=not is_own)
+
+    caller.afterwards(end)

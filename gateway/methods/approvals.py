@@ -1,0 +1,205 @@
+"""`approval/…` and `grant/…`: people answer what models ask for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import trio
+
+from ...embedding.policy_check import CheckedCall, Judge
+from ...embedding.runtime import directory_of, host_of
+from ...runtime.approval import ApprovalAnswer, ApprovalRequest
+from ...runtime.channel import UserQuestion
+from ...runtime.errors import NotFoundError, PermissionRefused
+from ...runtime.handles import PersonAnswer
+from ...runtime.messages import WakeSession
+from ...runtime.store.interface import ApprovalRow
+from ...runtime.wire.approvals import (
+    AnswerQuestion,
+    Approvals,
+    CheckPolicy,
+    Grants,
+    ListApprovals,
+    ListQuestions,
+    OneApproval,
+    OneGrant,
+    PolicyAnswer,
+    Questions,
+    Resolve,
+)
+from ...runtime.wire.fields import Role
+from ..connection.caller import Caller
+from ..connection.method_table import MethodTable, Nothing
+from ..feeds.pages import byte_page
+from .sessions import page
+
+MAX_DEPTH = 100
+"""Sessions between one and the main one above it: far more than limits let there be."""
+
+LIMITED_SCOPES = ("call", "turn", "session")
+"""For what an answer may be remembered that comes from a token with limits: it holds in no session that
+the token does not see."""
+
+methods = MethodTable()
+
+
+async def _approval(caller: Caller, approval_id: str) -> ApprovalRow:
+    rows = await caller.runtime.store.approvals(approval_id=approval_id, within=caller.limits)
+    for row in rows:
+        return row
+    raise NotFoundError(f"there is no approval {approval_id}")
+
+
+@methods.add("approval/list", Role.OBSERVER)
+async def list_approvals(caller: Caller, params: ListApprovals) -> Approvals:
+    """Questions about calls, the latest first, by page."""
+
+    async def read(last: ApprovalRow | None, count: int) -> list[ApprovalRow]:
+        return await caller.runtime.store.approvals(
+            session_id=params.session_id,
+            state=params.state,
+            before=params.before if last is None else last.approval_id,
+            within=caller.limits,
+            limit=count,
+        )
+
+    rows, has_more = await byte_page(read, page(params.limit))
+    return Approvals(rows, has_more)
+
+
+@methods.add("approval/get", Role.OBSERVER, is_slow=True)
+async def get_approval(caller: Caller, params: OneApproval) -> ApprovalRequest:
+    """A question that waits, as it is put to a person by now; other arguments are an approver's."""
+    await _approval(caller, params.approval_id)
+    if params.arguments is not None and not caller.credential.role.includes(Role.APPROVER):
+        # A preview reads what the arguments name.
+        raise PermissionRefused(
+            f"other arguments take the role {Role.APPROVER}; this token has "
+            f"{caller.credential.role}"
+        )
+    request = await caller.runtime.approval(params.approval_id, arguments=params.arguments)
+    if caller.is_limited:
+        scopes = tuple(scope for scope in request.scopes if scope in LIMITED_SCOPES)
+        request = msgspec.structs.replace(request, scopes=scopes)
+    return request
+
+
+@methods.add("approval/resolve", Role.APPROVER)
+async def resolve_approval(caller: Caller, params: Resolve) -> Nothing:
+    """Answers a question; on record when this answers."""
+    row = await _approval(caller, params.approval_id)
+    remember = params.remember
+    if remember is not None and caller.is_limited and remember.scope not in LIMITED_SCOPES:
+        raise PermissionRefused(
+            f"this token is limited to agents or sessions, and {remember.scope!r} is for others too: "
+            f"its answers are remembered for {', '.join(LIMITED_SCOPES)}"
+        )
+    answer = ApprovalAnswer(
+        decision=params.decision,
+        arguments=params.arguments,
+        remember=None if remember is None else remember.scope,
+        pattern=None if remember is None else remember.pattern,
+        reason=params.reason,
+        answered_by=caller.name,
+    )
+    await caller.runtime.answer(params.approval_id, answer)
+    await _go_on(caller, row.session_id)
+    return Nothing()
+
+
+async def _go_on(caller: Caller, session_id: str) -> None:
+    """Loads what a turn of an earlier process waits in: it goes on by that."""
+    store, top = caller.runtime.store, session_id
+    for _ in range(MAX_DEPTH):
+        row = await store.session(top)
+        if row is None or row.parent_id is None:
+            break
+        top = row.parent_id
+    if any(turn.is_suspended and turn.session_id == top for turn in await store.open_turns()):
+        await directory_of(caller.runtime).tell(WakeSession(session_id=top))
+
+
+@methods.add("grant/list", Role.OBSERVER)
+async def list_grants(caller: Caller, params: Nothing) -> Grants:
+    """The remembered answers that hold."""
+    seen = []
+    for grant in await caller.runtime.grants():
+        session = await caller.runtime.store.session(grant.session_id)
+        if session is not None and caller.sees(session):
+            seen.append(grant)
+    return Grants(seen)
+
+
+@methods.add("grant/revoke", Role.APPROVER)
+async def revoke_grant(caller: Caller, params: OneGrant) -> Nothing:
+    """Ends a remembered answer, at once and for queued calls too."""
+    if caller.is_limited and not await _sees_grant(caller, params.grant_id):
+        raise NotFoundError(f"there is no grant {params.grant_id}")
+    await caller.runtime.revoke(params.grant_id, revoked_by=caller.name)
+    return Nothing()
+
+
+async def _sees_grant(caller: Caller, grant_id: str) -> bool:
+    for grant in await caller.runtime.store.grants(grant_id=grant_id, include_ended=True):
+        session = await caller.runtime.store.session(grant.session_id)
+        return session is not None and caller.sees(session)
+    return False
+
+
+@methods.add("question/list", Role.OBSERVER)
+async def list_questions(caller: Caller, params: ListQuestions) -> Questions:
+    """The questions of models that wait for an answer, the oldest first."""
+    return Questions(
+        [
+            each
+            for each in host_of(caller.runtime).questions.waiting()
+            if params.session_id in {None, each.session_id, each.asked_in}
+            and await _is_seen(caller, each)
+        ]
+    )
+
+
+@methods.add("question/answer", Role.OPERATOR)
+async def answer_question(caller: Caller, params: AnswerQuestion) -> Nothing:
+    """Answers a question of a model; on record when this answers."""
+    if caller.is_limited and not await _sees_question(caller, params.question_id):
+        raise NotFoundError(f"no question {params.question_id} is open")
+    answer = PersonAnswer(text=params.text, option=params.option, answered_by=caller.name)
+    await caller.runtime.answer_question(params.question_id, answer)
+    return Nothing()
+
+
+async def _sees_question(caller: Caller, question_id: str) -> bool:
+    for each in host_of(caller.runtime).questions.waiting():
+        if each.question_id == question_id:
+            return await _is_seen(caller, each)
+    return False
+
+
+async def _is_seen(caller: Caller, question: UserQuestion) -> bool:
+    session = await caller.runtime.store.session(question.session_id)
+    return session is not None and caller.sees(session)
+
+
+@methods.add("policy/check", Role.OPERATOR, is_slow=True)
+async def check_policy(caller: Caller, params: CheckPolicy) -> PolicyAnswer:
+    """Says whether a call of a session would run, ask or be denied, and which rule decides."""
+    session = await caller.session(params.session_id)
+    plan = host_of(caller.runtime).plan
+    agent = plan.agents.get(session.agent)
+    if agent is None:
+        raise NotFoundError(f"the agent {session.agent!r} is not configured any more")
+    judge = Judge(
+        agent=agent, policies=plan.policies, registry=plan.registry, forbidden=plan.forbidden
+    )
+    call = CheckedCall(
+        tool=params.tool,
+        arguments=params.arguments,
+        kind=session.kind,
+        channel=plan.channel.name if plan.channel is not None else None,
+        workspace=Path(session.workspace),
+        is_tainted=session.is_tainted,
+        has_private=session.has_private,
+    )
+    return await trio.to_thread.run_sync(judge.answer, call)

@@ -1,0 +1,127 @@
+"""`store/…`: the record as a whole."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import trio
+
+from ...config.prices import Prices
+from ...config.setting_rows import SettingRows, setting_rows
+from ...config.usage_sums import UsageReport, UsageSums, read_usage
+from ...embedding.models import data_of
+from ...embedding.runtime import host_of
+from ...runtime.backup.backup import write_backup
+from ...runtime.changes.undo_report import UndoReport
+from ...runtime.errors import ConflictError, PermissionRefused, StorageError
+from ...runtime.identity import new_id
+from ...runtime.wire.daemon import BackupMade, Changes, Reloaded, Root, Roots, UndoChanges
+from ...runtime.wire.fields import Role
+from ...runtime.wire.sessions import GetUsage, OneSession, SetBudget
+from ..connection.caller import Caller
+from ..connection.method_table import MethodTable, Nothing
+from ..shared.workspaces import checked_root
+
+FOLDER = "backups"
+"""Where the daemon writes them, in its data folder: a client names no paths on its machine."""
+
+methods = MethodTable()
+
+
+@methods.add("store/backup", Role.ADMIN, is_slow=True)
+async def back_up(caller: Caller, params: Nothing) -> BackupMade:
+    """Copies the store into a new file of the data folder, as of one moment, while work goes on."""
+    data = data_of(caller.runtime)
+    if data is None:
+        raise ConflictError("this runtime keeps everything in memory: there is nothing to back up")
+    path, size = await trio.to_thread.run_sync(_written, data)
+    return BackupMade(path=str(path), size_bytes=size)
+
+
+def _written(data: Path) -> tuple[Path, int]:
+    folder = data / FOLDER
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{folder} can't be made: {error.strerror or error}") from error
+    path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{new_id('backup')}.db"
+    return path, write_backup(data, path)
+
+
+@methods.add("config/reload", Role.ADMIN, is_slow=True)
+async def reload(caller: Caller, params: Nothing) -> Reloaded:
+    """Reads the configuration again, whole or not at all, as SIGHUP does."""
+    daemon = caller.daemon
+    if daemon.configuration is None:
+        raise ConflictError(
+            "this server belongs to a program, which has its settings: there is no file to read"
+        )
+    return await daemon.configuration.reload(daemon.runtime, daemon.take_settings)
+
+
+@methods.add("settings/get", Role.ADMIN)
+def get_settings(caller: Caller, params: Nothing) -> SettingRows:
+    """Every setting as it holds, without what is secret."""
+    return setting_rows(host_of(caller.runtime).settings)
+
+
+@methods.add("price/list", Role.OBSERVER)
+async def list_prices(caller: Caller, params: Nothing) -> Prices:
+    """What models cost, in US dollars for a million tokens: the operator's prices first."""
+    return await trio.to_thread.run_sync(host_of(caller.runtime).plan.prices.rows)
+
+
+@methods.add("usage/get", Role.OBSERVER, is_slow=True)
+async def get_usage(caller: Caller, params: GetUsage) -> UsageReport:
+    """What model calls took in tokens, and cost at present prices."""
+    if params.session_id is not None:
+        await caller.session(params.session_id)
+    elif caller.is_limited:
+        raise PermissionRefused("this token is not for all sessions: name one of its own")
+    sums = UsageSums(params.by, host_of(caller.runtime).plan.prices)
+    return await read_usage(
+        caller.runtime.store, sums, session_id=params.session_id, since_ms=params.since_ms
+    )
+
+
+@methods.add("session/set_budget", Role.OPERATOR)
+async def set_budget(caller: Caller, params: SetBudget) -> Nothing:
+    """Gives a session another budget, from its next turn on."""
+    await caller.session(params.session_id)
+    session = await caller.runtime.get_session(params.session_id)
+    await session.set_budget(params.budget)
+    return Nothing()
+
+
+@methods.add("session/undo", Role.OPERATOR, is_slow=True)
+async def undo(caller: Caller, params: UndoChanges) -> UndoReport:
+    """Takes back what calls changed in files, the latest change first; or says what it would do."""
+    await caller.session(params.session_id)
+    return await host_of(caller.runtime).undoing.undo(
+        params.session_id,
+        params.call_id,
+        force=params.force,
+        dry_run=params.dry_run,
+        undone_by=caller.name,
+    )
+
+
+@methods.add("session/changes", Role.OBSERVER)
+async def changes(caller: Caller, params: OneSession) -> Changes:
+    """The calls whose changes of files can be undone, and what was."""
+    await caller.session(params.session_id)
+    return Changes(await host_of(caller.runtime).undoing.changes(params.session_id))
+
+
+@methods.add("root/list", Role.OPERATOR)
+def list_roots(caller: Caller, params: Nothing) -> Roots:
+    """The folders below which sessions may work."""
+    return Roots(list(caller.daemon.roots))
+
+
+@methods.add("root/add", Role.ADMIN)
+async def add_root(caller: Caller, params: Root) -> Roots:
+    """Lets sessions work below one more folder, until the daemon ends."""
+    caller.daemon.add_root(await trio.to_thread.run_sync(checked_root, params.path))
+    return Roots(list(caller.daemon.roots))

@@ -1,0 +1,93 @@
+"""`memory/…`: what sessions remember, listed, found, added to and taken back."""
+
+from __future__ import annotations
+
+from ...actors.handles.memories import JournaledMemories
+from ...embedding.runtime import host_of
+from ...runtime.errors import ConflictError, NotFoundError, ValidationError
+from ...runtime.memory.memories import (
+    MAX_MEMORY_CHARS,
+    MAX_TAG_CHARS,
+    MAX_TAGS,
+    Memory,
+    NewMemory,
+)
+from ...runtime.wire.fields import Role
+from ...runtime.wire.memories import (
+    ListMemories,
+    Memories,
+    OneMemory,
+    SearchMemories,
+    StoreMemory,
+)
+from ..connection.caller import Caller
+from ..connection.method_table import MethodTable, Nothing
+from .sessions import page
+
+methods = MethodTable()
+
+
+@methods.add("memory/list", Role.OPERATOR)
+async def list_memories(caller: Caller, params: ListMemories) -> Memories:
+    """What is remembered, the latest first."""
+    found = await caller.runtime.store.memories(
+        agent=params.agent, before=params.before, within=caller.limits, limit=page(params.limit)
+    )
+    return Memories(found)
+
+
+@methods.add("memory/search", Role.OPERATOR)
+async def search_memories(caller: Caller, params: SearchMemories) -> Memories:
+    """Memories of an agent that hold a word of the query, the best first."""
+    found = await caller.runtime.store.found_memories(
+        params.agent, params.query, within=caller.limits, limit=page(params.limit)
+    )
+    return Memories(found)
+
+
+@methods.add("memory/store", Role.OPERATOR)
+async def store_memory(caller: Caller, params: StoreMemory) -> Memory:
+    """Tells later sessions of a session's agent something; once, however often it is said."""
+    session = await caller.session(params.session_id)
+    if caller.credential.sessions is not None:
+        raise ConflictError(
+            "this token is for certain sessions: what it stored, others of the agent would read too"
+        )
+    _check(params)
+    new = NewMemory(
+        agent=session.agent,
+        text=params.text,
+        tags=params.tags,
+        session_id=session.session_id,
+        is_untrusted=session.is_tainted,
+    )
+    return await _memories(caller).store(new)
+
+
+@methods.add("memory/delete", Role.OPERATOR)
+async def delete_memory(caller: Caller, params: OneMemory) -> Nothing:
+    """Takes a memory back: no session finds it from then on."""
+    found = await caller.runtime.store.memories(
+        memory_id=params.memory_id, within=caller.limits, limit=1
+    )
+    if not found:
+        raise NotFoundError(f"there is no memory {params.memory_id}")
+    await _memories(caller).forget(params.memory_id, forgotten_by=caller.name)
+    return Nothing()
+
+
+def _memories(caller: Caller) -> JournaledMemories:
+    # Without the index of meanings: what is forgotten is left out of its answers, and what is new
+    # is found by its words, until the index fills itself from the record.
+    host = host_of(caller.runtime)
+    return JournaledMemories(host.journal, host.plan.store)
+
+
+def _check(params: StoreMemory) -> None:
+    if not params.text.strip() or len(params.text) > MAX_MEMORY_CHARS:
+        raise ValidationError(f"a memory has from 1 to {MAX_MEMORY_CHARS} characters", field="text")
+    if len(params.tags) > MAX_TAGS or any(len(tag) > MAX_TAG_CHARS for tag in params.tags):
+        raise ValidationError(
+            f"a memory has at most {MAX_TAGS} tags, of {MAX_TAG_CHARS} characters each",
+            field="tags",
+        )

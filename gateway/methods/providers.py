@@ -1,0 +1,160 @@
+"""`provider/…` and `model/…`: who answers; no key goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+import trio
+
+from ...config.keys.store import open_key_store
+from ...embedding.models import data_of, wish_of
+from ...embedding.runtime import Runtime
+from ...providers.catalog.book import ProviderBook
+from ...providers.catalog.connection_test import ConnectionReport
+from ...providers.catalog.rows import provider_rows
+from ...providers.catalog.services import ModelList
+from ...runtime.errors import CallboardError, ConflictError, PermissionRefused
+from ...runtime.wire.fields import Role
+from ...runtime.wire.providers import (
+    ChangeProvider,
+    ChooseModel,
+    DefaultModel,
+    ListModels,
+    ModelChosen,
+    NamedProvider,
+    NewProvider,
+    OneModel,
+    ProviderChanged,
+    ProviderRow,
+    Providers,
+    TryProvider,
+)
+from ..connection.caller import Caller
+from ..connection.method_table import MethodTable, Nothing
+
+methods = MethodTable()
+
+Result = TypeVar("Result")
+
+OWN_SETTINGS = (
+    "this server belongs to a program, which has its settings: there is no file to change"
+)
+
+
+@methods.add("provider/list", Role.OPERATOR)
+async def list_providers(caller: Caller, params: Nothing) -> Providers:
+    """The providers, and whether each has a key; never a key itself."""
+    configuration = caller.daemon.configuration
+    if configuration is not None and configuration.book is not None:
+        return await trio.to_thread.run_sync(configuration.book.providers)
+    wish, data = wish_of(caller.runtime), data_of(caller.runtime)
+
+    def rows() -> list[ProviderRow]:
+        store = None if data is None else open_key_store(data, wish.settings.keys, wish.environ)
+        stored = () if store is None else store.rows()
+        return provider_rows(wish.settings, wish.settings, wish.environ, stored)
+
+    return Providers(await trio.to_thread.run_sync(rows))
+
+
+@methods.add("provider/create", Role.ADMIN)
+async def create_provider(caller: Caller, params: NewProvider) -> ProviderChanged:
+    """Adds a provider, which may be used at once."""
+    _check_variable(caller, params.key_env)
+    return await changed(caller, lambda book: book.create(params))
+
+
+@methods.add("provider/update", Role.ADMIN)
+async def update_provider(caller: Caller, params: ChangeProvider) -> ProviderChanged:
+    """Changes a provider, or lets it be used or not; what a turn has begun goes on."""
+    _check_variable(caller, params.key_env)
+    return await changed(caller, lambda book: book.update(params))
+
+
+@methods.add("provider/delete", Role.ADMIN)
+async def delete_provider(caller: Caller, params: NamedProvider) -> ProviderChanged:
+    """Removes a provider that was added, or what was changed of a built-in one."""
+    return await changed(caller, lambda book: book.delete(params.provider))
+
+
+@methods.add("provider/test", Role.ADMIN, is_slow=True)
+async def test_provider(caller: Caller, params: TryProvider) -> ConnectionReport:
+    """Whether a provider answers, and when not, what of it fails."""
+    return await caller.runtime.test_provider(params.provider, model=params.model)
+
+
+@methods.add("model/list", Role.OBSERVER, is_slow=True)
+async def list_models(caller: Caller, params: ListModels) -> ModelList:
+    """The models of a provider, as it listed them before."""
+    return await caller.runtime.list_models(params.provider)
+
+
+@methods.add("model/refresh", Role.OPERATOR, is_slow=True)
+async def refresh_models(caller: Caller, params: ListModels) -> ModelList:
+    """Asks a provider for its models."""
+    return await caller.runtime.list_models(params.provider, refresh=True)
+
+
+@methods.add("model/default", Role.OBSERVER)
+def default_model(caller: Caller, params: Nothing) -> DefaultModel:
+    """The model that answers when nothing else names one."""
+    return default_of(caller.runtime)
+
+
+def default_of(runtime: Runtime) -> DefaultModel:
+    """The default model; without one, why there is none: its key may have been removed."""
+    try:
+        return DefaultModel(runtime.model, runtime.model_reason)
+    except CallboardError as error:
+        return DefaultModel("", str(error))
+
+
+@methods.add("model/chosen", Role.OBSERVER)
+async def chosen_model(caller: Caller, params: Nothing) -> ModelChosen:
+    """The default that the configuration names."""
+    configuration = caller.daemon.configuration
+    if configuration is None or configuration.book is None:
+        raise ConflictError(OWN_SETTINGS)
+    return await trio.to_thread.run_sync(configuration.book.default)
+
+
+@methods.add("model/set_default", Role.ADMIN)
+async def set_default_model(caller: Caller, params: ChooseModel) -> ModelChosen:
+    """Chooses the default model, or takes it back; sessions that name none have it from then on."""
+    chosen = await changed(caller, lambda book: book.choose(params.model))
+    answers = default_of(caller.runtime)
+    if params.model is None or chosen.notes or answers.model == params.model:
+        return chosen
+    note = f"{answers.model} answers all the same, {answers.reason}."
+    return msgspec.structs.replace(chosen, notes=(note,))
+
+
+@methods.add("model/add", Role.ADMIN)
+async def add_model(caller: Caller, params: OneModel) -> ProviderChanged:
+    """Says that a provider has a model which it does not list."""
+    return await changed(caller, lambda book: book.add_model(params))
+
+
+@methods.add("model/remove", Role.ADMIN)
+async def remove_model(caller: Caller, params: OneModel) -> ProviderChanged:
+    """Says so no longer."""
+    return await changed(caller, lambda book: book.remove_model(params))
+
+
+async def changed(caller: Caller, edit: Callable[[ProviderBook], Result]) -> Result:
+    """Has a change of the configuration hold, or raises a `CallboardError` and changes nothing."""
+    daemon = caller.daemon
+    if daemon.configuration is None:
+        raise ConflictError(OWN_SETTINGS)
+    return await daemon.configuration.change(edit, daemon.runtime, daemon.take_settings)
+
+
+def _check_variable(caller: Caller, key_env: str | None) -> None:
+    """No client elsewhere says which variable of the daemon goes where: so a key would go out."""
+    if key_env and not caller.daemon.is_local(caller.credential):
+        raise PermissionRefused(
+            "key_env is for commands of the daemon's own user: it says where a variable of its "
+            "environment is sent. Store the key with provider/set_key instead."
+        )

@@ -1,0 +1,151 @@
+"""`runtime/…` and `tool/…`: what there is, and what goes on."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import time
+
+import msgspec
+
+from ...embedding.runtime import host_of
+from ...runtime.definitions import Agent
+from ...runtime.errors import NotFoundError
+from ...runtime.store.interface import CallRow
+from ...runtime.store.lists import CallFilter, CallPage
+from ...runtime.turns.status import RuntimeStatus
+from ...runtime.wire.daemon import Agents, ListCalls, OneAgent, Status, Tools
+from ...runtime.wire.fields import Role
+from ...runtime.wire.sessions import CancelCall, Cancelled
+from ..connection.caller import Caller
+from ..connection.method_table import MethodTable, Nothing
+from ..feeds.frames import wire_json
+from ..feeds.pages import PAGE_BYTES
+from .providers import default_of
+from .sessions import page
+
+STEP_CALLS = 10
+"""Read of the record at a time, as a page of calls fills: arguments and results may be long."""
+
+methods = MethodTable()
+
+
+@methods.add("runtime/status", Role.OBSERVER)
+async def status(caller: Caller, params: Nothing) -> Status:
+    """How the daemon is."""
+    daemon = caller.daemon
+    heart, loop, configuration = daemon.heartbeat, daemon.loop_watch, daemon.configuration
+    default = default_of(caller.runtime)
+    now = await caller.runtime.status()
+    return Status(
+        uptime_seconds=time.monotonic() - daemon.started_at,
+        model=default.model,
+        model_reason=default.reason,
+        connections=len(daemon.connections),
+        is_stopping=daemon.is_stopping,
+        version=importlib.metadata.version("callboard"),
+        pid=os.getpid(),
+        work=await _seen(caller, msgspec.structs.replace(now, actors=())),
+        actors=() if _is_limited(caller) else now.actors,
+        journal_seconds=None if heart is None else heart.journal_seconds,
+        loop=None if loop is None else loop.state(),
+        config=None if configuration is None else configuration.state,
+    )
+
+
+def _is_limited(caller: Caller) -> bool:
+    return caller.credential.agents is not None or caller.credential.sessions is not None
+
+
+async def _seen(caller: Caller, status: RuntimeStatus) -> RuntimeStatus:
+    """What of it is about sessions that the token may know of."""
+    if not _is_limited(caller):
+        return status
+    rows = [await caller.runtime.store.session(each) for each in status.sessions]
+    seen = {row.session_id for row in rows if row is not None and caller.sees(row)}
+    return RuntimeStatus(
+        sessions=tuple(each for each in status.sessions if each in seen),
+        turns=tuple(each for each in status.turns if each.session_id in seen),
+        calls=tuple(each for each in status.calls if each.session_id in seen),
+        background=tuple(each for each in status.background if each.session_id in seen),
+        storage_failed=status.storage_failed,
+        storage_warning=status.storage_warning,
+    )
+
+
+@methods.add("runtime/shutdown", Role.ADMIN)
+def shutdown(caller: Caller, params: Nothing) -> Nothing:
+    """Ends the daemon in order, as SIGTERM does."""
+    caller.afterwards(caller.daemon.stop)
+    return Nothing()
+
+
+@methods.add("tool/list", Role.OBSERVER)
+def list_tools(caller: Caller, params: Nothing) -> Tools:
+    """All tools."""
+    return Tools(list(caller.runtime.tools()))
+
+
+@methods.add("tool/history", Role.OBSERVER)
+async def list_calls(caller: Caller, params: ListCalls) -> CallPage:
+    """Calls on record, the latest first."""
+    if params.session_id is not None:
+        await caller.session(params.session_id)
+    wanted = CallFilter(
+        limit=min(page(params.limit), STEP_CALLS),
+        before=params.before,
+        session_id=params.session_id,
+        name=params.name,
+        status=params.status,
+        since_ms=params.since_ms,
+        until_ms=params.until_ms,
+        agents=caller.credential.agents,
+        session_ids=caller.credential.sessions,
+    )
+    return await _filled(caller, wanted, params.limit)
+
+
+async def _filled(caller: Caller, wanted: CallFilter, limit: int) -> CallPage:
+    """A page that ends at so many calls, or when it is large."""
+    calls: list[CallRow] = []
+    size = 0
+    while True:
+        step = await caller.runtime.store.call_page(wanted)
+        calls += step.calls
+        size += len(wire_json(step.calls))
+        left = limit - len(calls)
+        if step.next_before is None or left <= 0 or size > PAGE_BYTES:
+            return CallPage(calls, step.next_before)
+        wanted = msgspec.structs.replace(
+            wanted, before=step.next_before, limit=min(left, STEP_CALLS)
+        )
+
+
+@methods.add("agent/list", Role.OBSERVER)
+def list_agents(caller: Caller, params: Nothing) -> Agents:
+    """The agents, by name."""
+    found = host_of(caller.runtime).plan.agents
+    return Agents([found[name] for name in sorted(found) if _may_know(caller, name)])
+
+
+@methods.add("agent/get", Role.OBSERVER)
+def get_agent(caller: Caller, params: OneAgent) -> Agent:
+    """One agent."""
+    found = host_of(caller.runtime).plan.agents.get(params.name)
+    if found is None or not _may_know(caller, params.name):
+        raise NotFoundError(f"there is no agent {params.name!r}")
+    return found
+
+
+def _may_know(caller: Caller, name: str) -> bool:
+    agents = caller.credential.agents
+    return agents is None or name in agents
+
+
+@methods.add("call/cancel", Role.OPERATOR, is_slow=True)
+async def cancel_call(caller: Caller, params: CancelCall) -> Cancelled:
+    """Cancels one call whose tool runs; answers when the tool has ended, and the turn goes on."""
+    await caller.session(params.session_id)
+    reason = f"cancelled by {caller.name}"
+    activity = host_of(caller.runtime).activity
+    return Cancelled(await activity.cancel(params.session_id, params.call_id, reason))

@@ -1,0 +1,82 @@
+"""`session/export` and `session/import`: sessions leave as files and come back, in bounded pages."""
+
+from __future__ import annotations
+
+import msgspec
+import trio
+
+from ...embedding.runtime import host_of
+from ...runtime.errors import ConflictError
+from ...runtime.store.interface import StoreReader
+from ...runtime.wire.fields import Role
+from ...runtime.wire.sessions import (
+    ExportedPage,
+    ExportSession,
+    ImportedSessions,
+    ImportSessions,
+)
+from ..connection.caller import Caller
+from ..connection.method_table import MethodTable
+from ..shared.workspaces import chosen_workspace
+
+PAGE_CHARS = 128 * 1024
+"""Of a page: below the mebibyte that many websocket libraries take, also when each is escaped."""
+PAGE_EVENTS = 64
+"""That are read for one page: with the texts that most of them have, they fill it."""
+
+methods = MethodTable()
+_ENCODER = msgspec.json.Encoder()
+
+
+@methods.add("session/export", Role.OBSERVER, is_whole=True)
+async def export_session(caller: Caller, params: ExportSession) -> ExportedPage:
+    """A page of what a session and those below it are as a file."""
+    row = await caller.session(params.session_id)
+    store = caller.runtime.store
+    page = await _page(store, params)
+    return ExportedPage(
+        session_ids=tuple(await store.session_tree([params.session_id])),
+        head_seq=row.head_seq,
+        text=page[0],
+        after_seq=page[1],
+        offset=page[2],
+    )
+
+
+async def _page(store: StoreReader, params: ExportSession) -> tuple[str, int, int]:
+    """The text of a page, and where it ends: behind an event, and so far into the next one."""
+    after_seq, offset = params.after_seq, params.offset
+    pieces: list[str] = []
+    room = PAGE_CHARS
+    events = await store.event_bytes(params.session_id, after_seq=after_seq, limit=PAGE_EVENTS)
+    for stored in events:
+        line = _ENCODER.encode(stored).decode() + "\n"
+        if not 0 <= offset < len(line) or stored.seq != after_seq + 1:
+            raise ConflictError(
+                f"event {after_seq} and offset {offset} are no end of a page of "
+                f"{params.session_id}: export it anew",
+                kind="seq",
+            )
+        piece = line[offset : offset + room]
+        pieces.append(piece)
+        room -= len(piece)
+        offset += len(piece)
+        if offset < len(line):
+            break
+        after_seq, offset = stored.seq, 0
+    return "".join(pieces), after_seq, offset
+
+
+@methods.add("session/import", Role.OPERATOR, is_slow=True, is_whole=True)
+async def import_sessions(caller: Caller, params: ImportSessions) -> ImportedSessions:
+    """Takes a part of a file of sessions; with the last one they are new sessions, all or none."""
+    uploads, sender = caller.daemon.uploads, caller.credential.name
+    size = uploads.add(sender, params.upload_id, params.part, params.text)
+    if not params.is_last:
+        return ImportedSessions(received_bytes=size)
+    # A large file takes as long to be cut into lines as some hundred requests.
+    lines = await trio.to_thread.run_sync(uploads.take(sender, params.upload_id).lines)
+    async with chosen_workspace(caller.daemon, params.workspace) as folder:
+        await host_of(caller.runtime).pruning.check()
+        session_id = await host_of(caller.runtime).keeping.import_lines(lines, str(folder))
+    return ImportedSessions(received_bytes=size, session_id=session_id)

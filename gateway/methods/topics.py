@@ -1,0 +1,45 @@
+"""`topic/…`: what happens in all sessions."""
+
+from __future__ import annotations
+
+from ...runtime.errors import ConflictError
+from ...runtime.wire.fields import Role
+from ...runtime.wire.topics import OneTopic, SubscribedTopic, SubscribeTopic
+from ..connection.caller import Caller
+from ..connection.method_table import MethodTable, Nothing
+
+methods = MethodTable()
+
+
+@methods.add("topic/subscribe", Role.OBSERVER)
+async def subscribe(caller: Caller, params: SubscribeTopic) -> SubscribedTopic:
+    """Hears a topic, behind a `seq` or from now on."""
+    check_epoch(caller, params.epoch)
+    head_seq = await caller.runtime.store.log_head()
+    position = head_seq if params.after_seq is None else params.after_seq
+    if not 0 <= position <= head_seq:
+        raise ConflictError(
+            f"the topics go up to {head_seq}; after_seq={position} is of another store. Start over "
+            "with after_seq=0.",
+            kind="seq",
+        )
+    begin = caller.subscriptions.subscribe_topic(params.topic, position)
+    caller.afterwards(begin)
+    return SubscribedTopic(head_seq)
+
+
+@methods.add("topic/unsubscribe", Role.OBSERVER)
+def unsubscribe(caller: Caller, params: OneTopic) -> Nothing:
+    """Hears a topic no more."""
+    caller.subscriptions.unsubscribe_topic(params.topic)
+    return Nothing()
+
+
+def check_epoch(caller: Caller, epoch: str | None) -> None:
+    """Raises `ConflictError` when a client counts in another store."""
+    if epoch is not None and epoch != caller.daemon.epoch:
+        raise ConflictError(
+            "the store is another one now (it was replaced, or restored from a backup): each seq "
+            "that was kept is void. Start over with after_seq=0.",
+            kind="seq",
+        )

@@ -1,0 +1,1 @@
+"""gateway/shared: its contract stands here."""

@@ -1,0 +1,71 @@
+"""Whether the daemon lives: its loop turns, and its journal commits.
+
+A beat is a round trip through the journal and the thread that writes, behind whatever waits there.
+So a loop that is stuck and a disk that is stuck both miss it, and the supervisor starts anew.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import trio
+
+from ...embedding.runtime import Runtime, host_of
+from ...runtime.errors import CallboardError, NotFoundError, StorageFull
+from ...runtime.messages import AppendEvents
+from ...runtime.redaction import redacting_logger
+from .sd_notify import Supervisor
+
+logger = redacting_logger(__name__)
+
+BEAT_SECONDS = 5.0
+"""Between beats when no supervisor says how often; `runtime/status` has the latest."""
+SLOW_SECONDS = 1.0
+"""A commit takes milliseconds; what takes longer is worth a line in the log."""
+
+
+class Heartbeat:
+    """Beats as often as the supervisor wants, and twice that.
+
+    Args:
+        runtime: Whose journal.
+        supervisor: Who is told.
+
+    Attributes:
+        journal_seconds: How long the latest round trip took; `None` before the first.
+    """
+
+    def __init__(self, runtime: Runtime, supervisor: Supervisor) -> None:
+        self._runtime = runtime
+        self._supervisor = supervisor
+        self.journal_seconds: float | None = None
+
+    async def run(self) -> None:
+        """Beats until cancelled."""
+        wanted = self._supervisor.watchdog_seconds
+        pause = BEAT_SECONDS if wanted is None else min(BEAT_SECONDS, wanted / 3)
+        while True:
+            await self.beat()
+            await trio.sleep(pause)
+
+    async def beat(self) -> None:
+        """One round trip; the supervisor is told when it comes back."""
+        began = trio.current_time()
+        try:
+            await _round_trip(self._runtime)
+        except CallboardError as error:
+            logger.error("the journal does not answer: %s", error)
+            return
+        self.journal_seconds = trio.current_time() - began
+        if self.journal_seconds > SLOW_SECONDS:
+            logger.warning("the journal took %.1f s to answer", self.journal_seconds)
+        self._supervisor.alive()
+
+
+async def _round_trip(runtime: Runtime) -> None:
+    """Returns when the writer has done all that was given to it before.
+
+    An append of nothing to no session goes all the way of every append, and is refused at its end.
+    """
+    with suppress(NotFoundError, StorageFull):  # a full disk is waited out, not started over
+        await host_of(runtime).journal.ask(AppendEvents(session_id="", events=()))

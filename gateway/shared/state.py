@@ -1,0 +1,143 @@
+"""What all connections of one server share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import trio
+
+from ...config.keys.tokens import Credential, Credentials, is_token_of
+from ...config.sections import ServerSettings
+from ...embedding.runtime import Runtime
+from ...runtime.disk.own_folders import OwnFolders
+from ...runtime.errors import OverloadedError
+from ..feeds.session_feed import SessionFeeds
+from ..feeds.topic_feed import TopicFeed
+from .configuration import Configuration
+from .event_counts import EventCounts
+from .heartbeat import Heartbeat
+from .idempotency import Repeats
+from .stall_watch import LoopWatch
+from .uploads import Uploads
+
+MAX_ADDED_ROOTS = 1000
+"""By commands while it runs: one of a person's projects each."""
+
+
+class OpenConnection(Protocol):
+    """A connection, as far as others end it."""
+
+    credential: Credential
+
+    @property
+    def waiting_size(self) -> int:
+        """Of what waits to be sent, in characters."""
+        ...
+
+    def close(self, code: int, reason: str, *, at_once: bool = False) -> None:
+        """Ends it: nothing more is read, and `at_once` leaves out what was not sent; never waits."""
+        ...
+
+    def tell(self, method: str, params: object) -> None:
+        """Sends a notification, as far as there is room."""
+        ...
+
+
+class Daemon:
+    """A runtime with a door.
+
+    Attributes:
+        runtime: What clients control.
+        settings: How the door is kept.
+        credentials: Who may come in.
+        feeds: What happens in sessions, for whoever listens.
+        topics: What happens in all of them, likewise.
+        epoch: Of the store.
+        repeats: Requests that may come twice.
+        uploads: Files that clients send in parts.
+        connections: Those that are open.
+        folders: Where sessions get a folder of their own, when no workspace was named.
+        is_stopping: Whether new connections and inputs are refused.
+        counts: What has happened since.
+        heartbeat, loop_watch: Whether it lives, where it is a process of its own.
+        configuration: What is read again; `None` where a program opened the door, and has its own.
+        take_settings: Has other settings of the door hold; the door itself gives it.
+        started_at: When it began, on the monotonic clock.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        settings: ServerSettings,
+        credentials: Credentials,
+        feeds: SessionFeeds,
+        topics: TopicFeed,
+        folders: OwnFolders,
+        stop: Callable[[], None],
+        local: Credential | None = None,
+        epoch: str = "",
+    ) -> None:
+        self.runtime = runtime
+        self.settings = settings
+        self.credentials = credentials
+        self.feeds = feeds
+        self.topics = topics
+        self.folders = folders
+        self.connections: set[OpenConnection] = set()
+        self.is_stopping = False
+        self.started_at = time.monotonic()
+        self.repeats = Repeats()
+        self.uploads = Uploads()
+        self.epoch = epoch
+        self._added_roots: list[str] = []
+        self.configuration: Configuration | None = None
+        self.counts = EventCounts()
+        self.heartbeat: Heartbeat | None = None
+        self.loop_watch: LoopWatch | None = None
+        self.take_settings: Callable[[ServerSettings], None] = lambda _: None
+        self._stop = stop
+        self._local = local
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The folders below which clients may choose workspaces."""
+        return (*self.settings.roots, *self._added_roots)
+
+    def add_root(self, path: str) -> None:
+        """Adds one, until the daemon ends. Idempotent.
+
+        Raises:
+            OverloadedError: There are `MAX_ADDED_ROOTS` already.
+        """
+        if path in self.roots:
+            return
+        if len(self._added_roots) >= MAX_ADDED_ROOTS:
+            raise OverloadedError(
+                f"{MAX_ADDED_ROOTS} roots were added already: name folders above them in [server] "
+                "roots"
+            )
+        self._added_roots.append(path)
+
+    def stop(self) -> None:
+        """Begins the orderly end; never waits."""
+        self.is_stopping = True
+        self._stop()
+
+    def is_local(self, credential: Credential) -> bool:
+        """Whether it is that of this process, for the commands of its user."""
+        return credential is self._local
+
+    async def credential_of(self, token: str) -> Credential | None:
+        """The credential of a token, as the file has it now; raises `StorageError`."""
+        if self._local is not None and is_token_of(self._local, token):
+            await trio.lowlevel.checkpoint()
+            return self._local
+        return await trio.to_thread.run_sync(self.credentials.find, token)
+
+    def end_connections(self, digest: str, reason: str, *, at_once: bool) -> None:
+        """Ends those that came in with a token."""
+        for connection in list(self.connections):
+            if connection.credential.digest == digest:
+                connection.close(1008, reason, at_once=at_once)

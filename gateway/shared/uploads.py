@@ -1,0 +1,79 @@
+"""Files that clients send in parts, until they are whole: few at once, and bounded."""
+
+from __future__ import annotations
+
+import trio
+
+from ...runtime.errors import ConflictError, OverloadedError, ValidationError
+
+MAX_UPLOADS = 2
+"""At once, of all clients: each is held in memory."""
+MAX_UPLOAD_BYTES = 64 * 1024 * 1024
+"""Of one file: months of a busy session. A larger one is imported while no daemon runs."""
+IDLE_SECONDS = 60.0
+"""After which a file whose next part did not come makes room for another."""
+
+
+class Upload:
+    """A file as far as it has come."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.size = 0
+        self.touched_at = trio.current_time()
+
+    def lines(self) -> list[bytes]:
+        """What has come, by line; takes long."""
+        return b"".join(self.parts).splitlines()
+
+
+class Uploads:
+    """The files that are not whole yet."""
+
+    def __init__(self) -> None:
+        self._uploads: dict[tuple[str, str], Upload] = {}
+
+    def add(self, sender: str, upload_id: str, part: int, text: str) -> int:
+        """Takes the next part; gives how many bytes there are.
+
+        Raises:
+            ConflictError: It is not the next one.
+            OverloadedError: Others are being sent.
+            ValidationError: It is too large.
+        """
+        key = (sender, upload_id)
+        if part == 0:
+            self._begin(key)
+        upload = self._uploads.get(key)
+        if upload is None or len(upload.parts) != part:
+            self._uploads.pop(key, None)
+            raise ConflictError(
+                f"part {part} does not follow those before it, or they came too long ago: begin anew "
+                "with part 0"
+            )
+        data = text.encode()
+        upload.size += len(data)
+        if upload.size > MAX_UPLOAD_BYTES:
+            del self._uploads[key]
+            raise ValidationError(
+                f"the file is larger than {MAX_UPLOAD_BYTES} bytes: stop the daemon, and import it "
+                "then",
+                field="text",
+            )
+        upload.parts.append(data)
+        upload.touched_at = trio.current_time()
+        return upload.size
+
+    def take(self, sender: str, upload_id: str) -> Upload:
+        """The whole file, which is forgotten here."""
+        return self._uploads.pop((sender, upload_id))
+
+    def _begin(self, key: tuple[str, str]) -> None:
+        self._uploads.pop(key, None)
+        before = trio.current_time() - IDLE_SECONDS
+        for other, upload in list(self._uploads.items()):
+            if upload.touched_at < before:
+                del self._uploads[other]
+        if len(self._uploads) >= MAX_UPLOADS:
+            raise OverloadedError(f"{MAX_UPLOADS} files are being sent already; try again soon")
+        self._uploads[key] = Upload()

@@ -1,0 +1,1 @@
+"""providers/anthropic: its contract stands here."""

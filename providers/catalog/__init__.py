@@ -1,0 +1,1 @@
+"""providers/catalog: its contract stands here."""

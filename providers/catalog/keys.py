@@ -1,0 +1,82 @@
+"""Which key a provider gets: the environment's, else the one that was stored for its origin.
+
+A key goes only to the origin that it belongs to, and in clear text only to this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from urllib.parse import urlsplit
+
+from ...config.base_url import may_carry_key, origin
+from ...runtime.errors import AuthError
+from ...runtime.redaction import Secret, redactor
+
+MAX_KEY_LENGTH = 8192
+"""Longer than any key; a header of this size still passes every server."""
+
+
+def is_key(text: str) -> bool:
+    """Whether the text can travel in a header as it is."""
+    return 0 < len(text) <= MAX_KEY_LENGTH and text.isascii() and text.isprintable()
+
+
+StoredKeys = Callable[[str, str], Secret | None]
+"""Finds the key that was stored for a provider at an origin; raises `AuthError` when it is locked."""
+
+
+def no_stored_keys(provider: str, origin: str) -> Secret | None:
+    """For programs that keep none."""
+    return None
+
+
+StoredPlaces = Callable[[str], Sequence[str]]
+"""The origins that keys of a provider are stored for."""
+
+
+def no_stored_places(provider: str) -> Sequence[str]:
+    """For programs that keep none."""
+    return ()
+
+
+def has_environment_key(key_env: str | None, environ: Mapping[str, str]) -> bool:
+    """Whether the variable is set; an empty one is not."""
+    return key_env is not None and bool(environ.get(key_env, "").strip())
+
+
+def find_key(
+    provider: str,
+    base_url: str,
+    key_env: str | None,
+    environ: Mapping[str, str],
+    stored: StoredKeys,
+) -> Secret | None:
+    """The provider's key, masked in every log from now on; `None` when it has none.
+
+    Raises:
+        AuthError: It is broken, or locked.
+    """
+    if not has_environment_key(key_env, environ):
+        return stored(provider, origin(base_url))
+    value = environ[key_env or ""].strip()
+    if not is_key(value):
+        raise AuthError(
+            f"{key_env} does not hold a key: it is too long, or has a line break or "
+            f"another character that no key has. Set it again."
+        )
+    key = Secret(value)
+    redactor.add(key)
+    return key
+
+
+def check_key_may_travel(base_url: str, key_env: str | None, environ: Mapping[str, str]) -> None:
+    """Raises `AuthError` when the way to the provider would show its key."""
+    if may_carry_key(base_url):
+        return
+    in_environment = has_environment_key(key_env, environ)
+    which = f"The key in {key_env}" if in_environment else "The stored key"
+    remedy = "unset the variable" if in_environment else "remove it"
+    raise AuthError(
+        f"{which} is not sent to {urlsplit(base_url).netloc}: http:// would show it to everybody "
+        f"on the way. Use https://, or {remedy} if the server wants no key."
+    )

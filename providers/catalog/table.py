@@ -1,0 +1,141 @@
+"""The providers by name: those built in, those configured, and the one of a base URL. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ...config.base_url import checked_base_url, origin
+from ...config.search_engines import KNOWN_ENGINES
+from ...config.settings import DialectName, ProviderSettings, Settings
+from ...runtime.errors import NotFoundError, ValidationError
+from ...runtime.redaction import Secret, redactor
+from .known import KNOWN, KnownProvider
+
+REHEARSAL = "rehearsal"
+CUSTOM = "custom"
+"""The provider of `--base-url`, when it points at no known provider's origin."""
+
+CUSTOM_KEY = "CALLBOARD_API_KEY"
+
+
+def providers_of(settings: Settings) -> dict[str, KnownProvider]:
+    """Every provider by name; a configured one hides the built-in one of its name."""
+    return {name: _configured(its) for name, its in settings.providers.items()} | {
+        name: known for name, known in KNOWN.items() if name not in settings.providers
+    }
+
+
+def mask_environment_keys(settings: Settings, environ: Mapping[str, str]) -> None:
+    """Masks the keys of all providers, and of search engines, also of those that are not asked."""
+    variables = {CUSTOM_KEY, *(engine.key_env for engine in KNOWN_ENGINES.values())}
+    for its in (*KNOWN.values(), *providers_of(settings).values()):
+        variables |= {name for name in (its.key_env, its.other_key_env) if name is not None}
+    for variable in variables:
+        redactor.add(Secret(environ.get(variable, "").strip()))
+
+
+def provider_named(settings: Settings, name: str) -> KnownProvider:
+    """The provider of that name, built in or configured; raises `NotFoundError`."""
+    if name == REHEARSAL:
+        raise NotFoundError(
+            f"{REHEARSAL} is the model in this process: it has no URL and no key, and is always "
+            "there."
+        )
+    if "/" in name:
+        raise NotFoundError(
+            f"{name!r} is a model, and here a provider is wanted: write {name.partition('/')[0]} "
+            "alone."
+        )
+    provider = providers_of(settings).get(name)
+    if provider is None:
+        raise unknown_provider(settings, f"{name}/MODEL")
+    return provider
+
+
+def check_provider(settings: Settings, choice: str) -> None:
+    """Raises `NotFoundError` when the provider of a `PROVIDER/MODEL` does not exist."""
+    name = choice.partition("/")[0]
+    if name not in {REHEARSAL, CUSTOM}:
+        provider_named(settings, name)
+
+
+def provider_at(settings: Settings, base_url: str, dialect: str | None = None) -> KnownProvider:
+    """The known provider whose origin the URL has, there; else the custom one, with its own key."""
+    try:
+        url = checked_base_url(base_url)
+    except ValueError as exc:
+        raise ValidationError(f"--base-url: {exc}.", field="base_url") from exc
+    chosen = _dialect_named(dialect)
+    for known in providers_of(settings).values():
+        if origin(known.base_url) == origin(url):
+            its = chosen or _dialect_at(known, url)
+            return msgspec.structs.replace(known, base_url=url, dialect=its)
+    return KnownProvider(
+        name=CUSTOM,
+        base_url=url,
+        dialect=chosen or DialectName.OPENAI_CHAT,
+        key_env=CUSTOM_KEY,
+        key_required=False,
+    )
+
+
+def unknown_provider(settings: Settings, text: str) -> NotFoundError:
+    """The error for a `PROVIDER/MODEL`, or one word, that names no provider."""
+    name, slash, _ = text.partition("/")
+    names = ", ".join([*providers_of(settings), REHEARSAL])
+    if name == CUSTOM:
+        return NotFoundError(
+            f"{text!r} is the model of a --base-url: give that URL again, or pass --model."
+        )
+    if not slash:
+        return NotFoundError(
+            f"{text!r} is no provider, and no server on this machine has a model of that name. "
+            f"Write PROVIDER/MODEL. Providers: {names}."
+        )
+    return NotFoundError(
+        f"There is no provider {name!r}. Providers: {names}. Others are added with `callboard "
+        f"providers add`, or reached with --base-url."
+    )
+
+
+def _configured(settings: ProviderSettings) -> KnownProvider:
+    there = (known for known in KNOWN.values() if known.base_url == settings.base_url)
+    twin = next(there, None)
+    namesake = KNOWN.get(settings.name)
+    like = twin or namesake
+    its = _dialect_at(like, settings.base_url) if like is not None else DialectName.OPENAI_CHAT
+    model = settings.model or next(iter(settings.models), None)
+    key_env, other_key_env, is_required = settings.key_env, None, settings.key_env is not None
+    if twin is not None and twin.key_env == key_env:
+        other_key_env, is_required = twin.other_key_env, twin.key_required
+    return KnownProvider(
+        name=settings.name,
+        base_url=settings.base_url,
+        dialect=settings.dialect or its,
+        key_env=key_env,
+        other_key_env=other_key_env,
+        key_required=is_required,
+        model=model or (namesake.model if namesake is not None else None),
+        models=settings.models,
+        hidden=namesake,
+    )
+
+
+def _dialect_named(name: str | None) -> DialectName | None:
+    try:
+        return DialectName(name) if name is not None else None
+    except ValueError:
+        known = ", ".join(DialectName)
+        raise ValidationError(
+            f"there is no wire format {name!r}; there are: {known}", field="dialect"
+        ) from None
+
+
+def _dialect_at(known: KnownProvider, url: str) -> DialectName:
+    """The wire format at another URL of a provider's origin."""
+    # Several (Google, Groq) serve OpenAI's format below a path that says so.
+    is_openai = "openai" in urlsplit(url).path.split("/")
+    return DialectName.OPENAI_CHAT if is_openai else known.dialect

@@ -1,0 +1,1 @@
+"""providers/gemini: its contract stands here."""

@@ -1,0 +1,1 @@
+"""providers/openai: its contract stands here."""

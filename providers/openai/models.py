@@ -1,0 +1,135 @@
+"""The list of models as OpenAI and all compatible servers give it: `GET /models`.
+
+`{"data": [{"id"}]}`, and what some servers add: OpenRouter `name`, `context_length`,
+`top_provider.max_completion_tokens` and `architecture.output_modalities`; vLLM `max_model_len`;
+Groq `context_window` and `max_completion_tokens`; llama.cpp `meta.n_ctx_train`; Mistral
+`max_context_length` and `capabilities.completion_chat`; Together a bare list with `display_name`
+and `type`; Ollama without models `null` for the list.
+
+Left out are models that can't hold a conversation in text. When the server says what a model is
+for, that decides; else a word of its id does, as in `text-embedding-3-small`, `whisper-1`, `tts-1`,
+`gpt-image-1`, `omni-moderation-latest`: a word stands between the marks `-_/:.` and is compared
+whole, so that `nomic-embed-text` is left out and `gemma-embedder-chat` is not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from ...runtime.errors import ProviderError
+from ..error_answer import find_message, plain_line
+from ..provider import HttpRequest, ListedModel, ModelPage
+
+PATH = "/models"
+
+MAX_MODELS = 10_000
+"""Twenty times the longest list there is (OpenRouter's); a longer one is cut."""
+
+MAX_ID_CHARS = 256
+"""Longer than any id; one that is longer, or that can't be printed, is no model's."""
+
+MAX_TOKENS = 2**40
+"""Beyond it a count of tokens is none."""
+
+_HEADERS = {"accept": "application/json"}
+_MARKS = re.compile(r"[-_/:.]+")
+
+NOT_CONVERSING = frozenset(
+    (
+        *("embedding", "embeddings", "embed", "bge", "minilm", "rerank", "reranker"),
+        *("tts", "whisper", "transcribe", "audio", "realtime"),
+        *("dall", "image", "sora", "moderation", "babbage", "davinci"),
+    )
+)
+"""Words in ids of models that embed, speak, listen, draw, film, rank, judge, or only complete."""
+
+_CONTEXT_KEYS = ("context_length", "context_window", "max_context_length", "max_model_len")
+
+
+def models_request() -> HttpRequest:
+    """The GET for the list; it has one page."""
+    return HttpRequest(PATH, _HEADERS)
+
+
+def read_model_list(body: bytes) -> ModelPage:
+    """The models of a list that can hold a conversation, in its order.
+
+    Raises:
+        ProviderError: The body is no list of models.
+    """
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = None
+    listed = value.get("data", value.get("models", ())) if isinstance(value, dict) else value
+    if listed is None and isinstance(value, dict):
+        listed = ()
+    if not isinstance(listed, list | tuple) or (not listed and _is_no_list(value)):
+        said = plain_line(find_message(value), 200)
+        raise ProviderError(
+            f"The provider sent no list of models{f': {said}' if said else ''}. "
+            f"Check its base URL, and name a model yourself if it lists none."
+        )
+    return ModelPage(tuple(_models(listed)))
+
+
+def _is_no_list(value: Any) -> bool:
+    return isinstance(value, dict) and "data" not in value and "models" not in value
+
+
+def _models(listed: list[Any] | tuple[Any, ...]) -> Iterator[ListedModel]:
+    seen: set[str] = set()
+    for entry in listed:
+        if len(seen) == MAX_MODELS:
+            return
+        if not isinstance(entry, dict):
+            continue
+        model = entry.get("id")
+        if not isinstance(model, str) or not model or model in seen:
+            continue
+        if len(model) > MAX_ID_CHARS or not model.isprintable() or not _converses(model, entry):
+            continue
+        seen.add(model)
+        yield _model(model, entry)
+
+
+def _model(model: str, entry: dict[str, Any]) -> ListedModel:
+    title = entry.get("display_name") or entry.get("name")
+    meta = _object(entry, "meta")
+    windows = [entry.get(key) for key in _CONTEXT_KEYS] + [meta.get("n_ctx_train")]
+    limits = [
+        _object(entry, "top_provider").get("max_completion_tokens"),
+        entry.get("max_completion_tokens"),
+    ]
+    return ListedModel(
+        model=model,
+        title=plain_line(title, 100) if isinstance(title, str) and title != model else "",
+        context_tokens=_first_count(windows),
+        max_output_tokens=_first_count(limits),
+    )
+
+
+def _converses(model: str, entry: dict[str, Any]) -> bool:
+    modalities = _object(entry, "architecture").get("output_modalities")
+    if isinstance(modalities, list):
+        return "text" in modalities
+    converses = _object(entry, "capabilities").get("completion_chat")
+    if isinstance(converses, bool):
+        return converses
+    kind = entry.get("type")
+    if isinstance(kind, str) and kind in {"chat", "language", "embedding", "image", "rerank"}:
+        return kind in {"chat", "language"}
+    return NOT_CONVERSING.isdisjoint(_MARKS.split(model.lower()))
+
+
+def _object(entry: dict[str, Any], key: str) -> dict[str, Any]:
+    value = entry.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _first_count(values: list[Any]) -> int | None:
+    return next((n for n in values if type(n) is int and 0 < n < MAX_TOKENS), None)

@@ -1,0 +1,1 @@
+"""providers/openai_chat: its contract stands here."""

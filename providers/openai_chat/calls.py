@@ -1,0 +1,152 @@
+"""Which call a piece of a call belongs to.
+
+The wire format says: by `index`. Servers say: by `index`, but every call has 0 (older Ollama,
+Cerebras, Gemini's compatible endpoint); by none at all, since each call comes whole (Mistral); by
+an `id` that is repeated with every piece (OpenRouter); or by nothing, the pieces follow each
+other. So a piece goes on with the call of its index, unless it shows that it begins another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from ...runtime.stream import (
+    MAX_ARGUMENT_BYTES,
+    AnyStreamEvent,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from ..provider import NO_NAMES
+from .wire import CallPiece
+
+MAX_CALLS = 1024
+"""Of one answer: four times what a response may run; more is a runaway stream."""
+
+MAX_KEPT_BYTES = 64 * 1024
+"""Of a call that has begun, to see where a call without an id ends: far more than such servers
+(small local models) write, and little beside the arguments that were passed on."""
+
+_object_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class OpenCall:
+    """One call while its pieces come."""
+
+    __slots__ = ("call_id", "index", "is_started", "name", "pieces", "size_bytes")
+
+    def __init__(self, index: int, call_id: str) -> None:
+        self.index = index
+        self.call_id = call_id
+        self.name = ""
+        self.is_started = False
+        # What waits for the name; behind it only kept to tell whether the arguments are whole.
+        self.pieces: list[str] = []
+        self.size_bytes = 0
+
+    def has_whole_arguments(self) -> bool:
+        """Whether what came so far is a JSON object, so that nothing can follow."""
+        if not self.pieces or not self.pieces[-1].rstrip().endswith("}"):
+            return False
+        try:
+            _object_decoder.decode("".join(self.pieces))
+        except (msgspec.DecodeError, RecursionError):
+            return False
+        return True
+
+
+class CallAssembly:
+    """The calls of one answer. Emits their events in the order in which they begin.
+
+    Args:
+        tool_names: Our names of the tools that had to be renamed, by the sent ones.
+    """
+
+    def __init__(self, tool_names: Mapping[str, str] = NO_NAMES) -> None:
+        self._tool_names = tool_names
+        self._by_index: dict[int | None, OpenCall] = {}
+        self._open: list[OpenCall] = []
+        self._last: OpenCall | None = None
+        self.count = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are more calls than any answer may have."""
+        return self.count > MAX_CALLS
+
+    def are_whole(self) -> bool:
+        """Whether the arguments of every open call are a JSON object, and not past what is kept."""
+        return all(call.has_whole_arguments() for call in self._open)
+
+    def take(self, piece: CallPiece, events: list[AnyStreamEvent]) -> int | None:
+        """Adds a piece to the call that it belongs to, whose number it returns; `None` if none."""
+        function = piece.function
+        name = (function.name or "") if function is not None else ""
+        arguments = (function.arguments or "") if function is not None else ""
+        call = self._find(piece, name)
+        if call is None:
+            if not (name or piece.id or arguments):
+                return None
+            call = OpenCall(self.count, piece.id or "")
+            self.count += 1
+            self._open.append(call)
+            self._by_index[piece.index] = call
+        self._last = call
+        call.call_id = call.call_id or piece.id or ""
+        if name and not call.name:
+            call.name = name
+        if call.name and not call.is_started:
+            self._start(call, events)
+        if arguments:
+            self._add(call, arguments, events)
+        return call.index
+
+    def end(self, events: list[AnyStreamEvent]) -> None:
+        """Ends the calls that are open; later pieces begin new ones."""
+        for call in self._open:
+            if not call.is_started:
+                self._start(call, events)
+            events.append(ToolCallEnd(call.index))
+        self._open.clear()
+        self._by_index.clear()
+        self._last = None
+
+    def _find(self, piece: CallPiece, name: str) -> OpenCall | None:
+        if piece.index is None:
+            if piece.id:
+                return next((call for call in self._open if call.call_id == piece.id), None)
+            call = self._last
+        else:
+            call = self._by_index.get(piece.index)
+        if call is None:
+            return None
+        if piece.id and call.call_id:
+            return call if piece.id == call.call_id else None
+        if name and call.name and (name != call.name or call.has_whole_arguments()):
+            return None
+        return call
+
+    def _start(self, call: OpenCall, events: list[AnyStreamEvent]) -> None:
+        call.is_started = True
+        name = self._tool_names.get(call.name, call.name)
+        events.append(ToolCallStart(call.index, call.call_id, name))
+        events.extend(ToolCallDelta(call.index, piece) for piece in call.pieces)
+
+    def _add(self, call: OpenCall, arguments: str, events: list[AnyStreamEvent]) -> None:
+        room = MAX_ARGUMENT_BYTES - call.size_bytes
+        if room < 0:
+            return
+        size = len(arguments) if arguments.isascii() else len(arguments.encode())
+        if size > room:
+            # One character past the limit says that there was more; see MAX_ARGUMENT_BYTES.
+            fitting = arguments.encode()[:room].decode(errors="ignore")
+            arguments = arguments[: len(fitting) + 1]
+        call.size_bytes += size
+        if not call.is_started or call.size_bytes <= MAX_KEPT_BYTES:
+            call.pieces.append(arguments)
+        else:
+            call.pieces.clear()
+        if call.is_started:
+            events.append(ToolCallDelta(call.index, arguments))

@@ -1,0 +1,306 @@
+"""From the bytes of a Chat Completions answer to stream events; no I/O.
+
+Terminal is a `finish_reason` of the first choice, or `[DONE]`. `Done` waits for `[DONE]` or for
+the end of the bytes, since usage, errors, and with some servers more text, come between the two.
+
+Speed: a burst brings hundreds of chunks in a read, and nearly all hold one piece of text and
+nothing else. Those take a short way through `feed`; whatever else a chunk may hold is in `_read`.
+
+Some servers send a whole `message` beside or behind its deltas. What was shown stays: text is added
+where the message goes on behind it, and parts of which no delta came.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+from ...runtime.stream import (
+    AnyStreamEvent,
+    Done,
+    RefusalDelta,
+    StopReason,
+    StreamError,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
+    Usage,
+)
+from ..answer_body import CUT_OFF, TOO_LARGE, AnswerBody, failure, no_answer
+from ..error_answer import plain_line, read_error_event
+from ..lenient_json import BROKEN, NOTHING, checked_count
+from ..provider import NO_NAMES
+from ..stop_words import read_stop
+from .calls import MAX_CALLS, CallAssembly
+from .extras import ANNOTATIONS, REASONING_DETAILS, Extras
+from .wire import (
+    Chunk,
+    Delta,
+    UsageCount,
+    decode_chunk,
+    odd_chunk,
+)
+
+NAME = "openai_chat"
+
+MAX_COMPARED_CHARS = 4 * 1024 * 1024
+"""Of the text so far, kept to tell what of it a whole `message` repeats: as much as such an event
+may hold. Past it nothing is kept, and such a message adds no text."""
+
+
+class OpenAiChatDecoder:
+    """A `Decoder` of one answer.
+
+    Args:
+        tool_names: Our names of the tools that had to be renamed, by the sent ones.
+    """
+
+    def __init__(self, tool_names: Mapping[str, str] = NO_NAMES) -> None:
+        self._body = AnswerBody()
+        self._calls = CallAssembly(tool_names)
+        self._extras = Extras(NAME)
+        self._is_thinking = False
+        self._has_thought = False
+        self._has_refused = False
+        self._texts: list[str] | deque[str] = []
+        self._counted_texts = self._size_chars = 0
+        self._finish_reason: str | None = None
+        self._ended = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Never ahead of the terminal event itself."""
+        return False
+
+    def feed(self, data: bytes) -> list[AnyStreamEvent]:
+        """What these bytes complete; nothing after a terminal event. Never raises."""
+        events: list[AnyStreamEvent] = []
+        if self._ended:
+            return events
+        payloads = self._body.feed(data)
+        for payload in payloads:
+            chunk = _decoded(payload)
+            if chunk is not None and len(chunk.choices) == 1 and not self._is_thinking:
+                choice = chunk.choices[0]
+                delta = choice.delta
+                if (
+                    delta is not None
+                    and delta.content
+                    and choice.index == 0
+                    and choice.finish_reason is None
+                    and delta.tool_calls is None
+                    and not delta.reasoning
+                    and not delta.reasoning_content
+                    and not delta.refusal
+                    and delta.annotations is NOTHING
+                    and delta.reasoning_details is NOTHING
+                    and choice.message is NOTHING
+                    and chunk.usage is None
+                    and chunk.error is NOTHING
+                ):
+                    self._texts.append(delta.content)
+                    events.append(TextDelta(delta.content))
+                    continue
+            self._read(payload, chunk, events)
+            if self._ended:
+                return events
+        self._count_texts()
+        if self._body.overflowed:
+            self._stop(events, TOO_LARGE)
+        return events
+
+    def finish(self) -> list[AnyStreamEvent]:
+        """What the end of the bytes means: nothing behind a terminal event, else an error."""
+        events: list[AnyStreamEvent] = []
+        for payload in self._body.end():
+            # It may be cut in the middle, which its JSON shows: then it never came.
+            if not self._ended and (payload == b"[DONE]" or odd_chunk(payload) is not None):
+                self._body.head = None
+                self._read(payload, _decoded(payload), events)
+        if self._ended:
+            return events
+        if self._finish_reason is not None:
+            self._done(events)
+        elif self._body.head:
+            self._read_head(bytes(self._body.head), events)
+        else:
+            self._stop(events, CUT_OFF)
+        return events
+
+    def _read_head(self, head: bytes, events: list[AnyStreamEvent]) -> None:
+        """Reads a body that was no event stream."""
+        chunk = odd_chunk(head)
+        if chunk is not None and (chunk.deltas or chunk.messages or chunk.error is not None):
+            self._body.head = None
+            self._read(head, _decoded(head), events)
+            if not self._ended and self._finish_reason is not None:
+                self._done(events)
+        if self._ended:
+            return
+        self._stop(events, no_answer(head))
+
+    def _read(self, payload: bytes, chunk: Chunk | None, events: list[AnyStreamEvent]) -> None:
+        """Reads any event, in the usual form (`chunk`) or not."""
+        if chunk is None and payload.strip() in {b"[DONE]", b""}:
+            if payload.strip():
+                self._done(events)
+            return
+        if (
+            chunk is None
+            or not chunk.choices
+            or chunk.error is not NOTHING
+            or any(choice.message is not NOTHING for choice in chunk.choices)
+        ):
+            self._read_odd(payload, events)
+            return
+        for choice in chunk.choices:
+            if choice.index == 0:
+                if choice.delta is not None:
+                    self._read_delta(choice.delta, events)
+                self._read_finish(choice.finish_reason, events)
+        self._read_usage(chunk.usage, events)
+
+    def _read_odd(self, payload: bytes, events: list[AnyStreamEvent]) -> None:
+        chunk = odd_chunk(payload)
+        if chunk is None:
+            start = plain_line(payload.decode("utf-8", "replace"), 100)
+            self._stop(events, failure(f"The provider sent an event that is no JSON: {start}"))
+            return
+        for delta in chunk.deltas:
+            self._read_delta(delta, events)
+        self._read_message(chunk.messages, events)
+        if chunk.error is not None:
+            self._ended = True
+            self._read_usage(chunk.usage, events)
+            events.append(read_error_event(chunk.error))
+            return
+        self._read_finish(chunk.finish_reason, events)
+        self._read_usage(chunk.usage, events)
+
+    def _read_message(self, message: list[Delta], events: list[AnyStreamEvent]) -> None:
+        """Reads a whole message: what deltas have not said."""
+        if not message:
+            return
+        has_thought, has_refused = self._has_thought, self._has_refused
+        has_details, has_notes = map(self._extras.has, (REASONING_DETAILS, ANNOTATIONS))
+        has_calls, has_text = self._calls.count > 0, bool(self._texts)
+        if has_text:
+            text = self._unsaid("".join(delta.content or "" for delta in message))
+            self._read_delta(Delta(content=text), events)
+        for delta in message:
+            if has_thought or has_text:
+                delta.reasoning = delta.reasoning_content = None
+            if has_text:
+                delta.content = None
+            if has_refused:
+                delta.refusal = None
+            if has_calls:
+                delta.tool_calls = None
+            if has_details:
+                delta.reasoning_details = NOTHING
+            if has_notes:
+                delta.annotations = NOTHING
+            self._read_delta(delta, events)
+
+    def _unsaid(self, text: str) -> str:
+        """How this text goes on behind what was said; empty when it does not repeat that."""
+        self._count_texts()
+        if len(text) <= self._size_chars or self._size_chars > MAX_COMPARED_CHARS:
+            return ""
+        said = "".join(self._texts)
+        return text[len(said) :] if text.startswith(said) else ""
+
+    def _count_texts(self) -> None:
+        if not isinstance(self._texts, list):
+            return
+        self._size_chars += sum(map(len, self._texts[self._counted_texts :]))
+        self._counted_texts = len(self._texts)
+        if self._size_chars > MAX_COMPARED_CHARS:
+            self._texts = deque(self._texts, maxlen=1)
+
+    def _read_delta(self, delta: Delta, events: list[AnyStreamEvent]) -> None:
+        # Servers in transition send the same text under both names.
+        thinking = delta.reasoning_content or delta.reasoning
+        if thinking:
+            self._is_thinking = self._has_thought = True
+            events.append(ThinkingDelta(thinking))
+        if delta.reasoning_details is not NOTHING:
+            self._extras.add(REASONING_DETAILS, delta.reasoning_details)
+        if delta.annotations is not NOTHING:
+            self._extras.add(ANNOTATIONS, delta.annotations)
+        if delta.content or delta.refusal or delta.tool_calls:
+            self._end_thinking(events)
+        if delta.content:
+            self._texts.append(delta.content)
+            events.append(TextDelta(delta.content))
+        if delta.refusal:
+            self._has_refused = True
+            events.append(RefusalDelta(delta.refusal))
+        for piece in delta.tool_calls or ():
+            call = self._calls.take(piece, events)
+            if piece.extra_content is not NOTHING and call is not None:
+                self._extras.add_to_call(call, piece.extra_content)
+            if self._calls.is_full:
+                text = f"The model asked for more than {MAX_CALLS} tools in one answer."
+                self._stop(events, failure(text))
+                return
+
+    def _read_finish(self, reason: str | None, events: list[AnyStreamEvent]) -> None:
+        if not reason or self._ended:
+            return
+        self._finish_reason = reason
+        self._end_parts(events)
+
+    def _read_usage(self, usage: UsageCount | None, events: list[AnyStreamEvent]) -> None:
+        if usage is None:
+            return
+        read, written = usage.prompt_tokens_details, usage.completion_tokens_details
+        counts = (
+            usage.prompt_tokens,
+            usage.completion_tokens,
+            read.cached_tokens if read is not None else None,
+            written.reasoning_tokens if written is not None else None,
+            read.cache_write_tokens if read is not None else None,
+        )
+        events.append(Usage(*map(checked_count, counts)))
+
+    def _end_thinking(self, events: list[AnyStreamEvent]) -> None:
+        if self._is_thinking:
+            self._is_thinking = False
+            events.append(ThinkingEnd())
+
+    def _end_parts(self, events: list[AnyStreamEvent]) -> None:
+        self._end_thinking(events)
+        events.extend(self._extras.drain())
+        self._calls.end(events)
+
+    def _done(self, events: list[AnyStreamEvent]) -> None:
+        reason = self._finish_reason or ""
+        # Compatible servers are known that say only `[DONE]`: then the calls speak for themselves.
+        are_whole = bool(reason) or self._calls.are_whole()
+        self._end_parts(events)
+        stop = read_stop(reason, has_calls=self._calls.count > 0, are_whole=are_whole)
+        if isinstance(stop, StreamError):
+            self._stop(events, stop)
+            return
+        if stop is None:
+            # Servers that say `stop` for everything are common: what came decides.
+            if self._calls.count:
+                stop = StopReason.TOOL_CALLS
+            elif self._has_refused and not self._texts:
+                stop = StopReason.REFUSED
+            else:
+                stop = StopReason.END
+        self._stop(events, Done(stop, plain_line(reason, 100)))
+
+    def _stop(self, events: list[AnyStreamEvent], last: Done | StreamError) -> None:
+        self._ended = True
+        events.append(last)
+
+
+def _decoded(payload: bytes) -> Chunk | None:
+    """The event in its usual form; `None` when it has another."""
+    try:
+        return decode_chunk(payload)
+    except BROKEN:
+        return None

@@ -1,0 +1,111 @@
+"""Parts of an answer that are kept for their provider and not understood here.
+
+OpenRouter and gateways like it send `reasoning_details` in pieces beside the readable reasoning:
+encrypted reasoning and signatures that belong to later requests to the same provider. Servers that
+search the web send `annotations`, the citations. Gemini's compatible endpoint signs calls in their
+`extra_content`. Each becomes one `OpaquePart` of the answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ...runtime.stream import OpaquePart
+
+REASONING_DETAILS = "reasoning_details"
+ANNOTATIONS = "annotations"
+CALL_EXTRAS = "call_extras"
+"""Of this kind is a list of `CallExtra`."""
+
+MAX_OPAQUE_BYTES = 1024 * 1024
+"""Of each kind in one answer; ten times the largest that was recorded. What goes beyond it is of
+no use in part, so the whole kind is dropped."""
+
+
+class CallExtra(msgspec.Struct):
+    """What a server wants back with a call: the call's number in its answer, and the object."""
+
+    call: int
+    extra_content: dict[str, Any]
+
+
+_decode_list = msgspec.json.Decoder(list[dict[str, Any]]).decode
+_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_extras = msgspec.json.Decoder(list[CallExtra]).decode
+_encode = msgspec.json.Encoder().encode
+_JOINED = ("text", "summary", "data")
+
+
+class Extras:
+    """Collects the pieces of one answer's opaque parts."""
+
+    def __init__(self, dialect: str) -> None:
+        self._dialect = dialect
+        self._items: dict[str, list[dict[str, Any]]] = {}
+        self._sizes: dict[str, int] = {}
+
+    def add(self, kind: str, raw: msgspec.Raw) -> None:
+        """Adds the items of a JSON list; anything else is ignored."""
+        if not self._has_room(kind, raw):
+            return
+        try:
+            items = _decode_list(raw)
+        except (msgspec.DecodeError, RecursionError):
+            return
+        known = self._items.setdefault(kind, [])
+        for item in items:
+            if kind != REASONING_DETAILS or not _continues(known, item):
+                known.append(item)
+
+    def add_to_call(self, call: int, raw: msgspec.Raw) -> None:
+        """Adds the JSON object that came with a call; anything else is ignored."""
+        if not self._has_room(CALL_EXTRAS, raw):
+            return
+        try:
+            item = {"call": call, "extra_content": _decode_object(raw)}
+        except (msgspec.DecodeError, RecursionError):
+            return
+        self._items.setdefault(CALL_EXTRAS, []).append(item)
+
+    def has(self, kind: str) -> bool:
+        """Whether anything of this kind came."""
+        return kind in self._sizes
+
+    def drain(self) -> list[OpaquePart]:
+        """The parts that are complete now, each kind once."""
+        parts = [
+            OpaquePart(self._dialect, kind, msgspec.Raw(_encode(items)))
+            for kind, items in self._items.items()
+            if items
+        ]
+        self._items.clear()
+        return parts
+
+    def _has_room(self, kind: str, raw: msgspec.Raw) -> bool:
+        size = self._sizes[kind] = self._sizes.get(kind, 0) + len(memoryview(raw))
+        if size > MAX_OPAQUE_BYTES:
+            self._items.pop(kind, None)
+        return size <= MAX_OPAQUE_BYTES
+
+
+def decode_call_extras(data: msgspec.Raw) -> list[CallExtra]:
+    """The extras of an opaque part; none when it is broken."""
+    try:
+        return _decode_extras(data)
+    except (msgspec.DecodeError, RecursionError):
+        return []
+
+
+def _continues(known: list[dict[str, Any]], item: dict[str, Any]) -> bool:
+    """Merges a piece into the item that it goes on with: the last one, when type and place agree."""
+    last = known[-1] if known else {}
+    if not last or any(last.get(key) != item.get(key) for key in ("type", "index", "id")):
+        return False
+    for key, value in item.items():
+        if key in _JOINED and isinstance(value, str) and isinstance(last.get(key), str):
+            last[key] += value
+        elif value is not None and value != "":
+            last[key] = value
+    return True

@@ -1,0 +1,1 @@
+"""providers/openai_responses: its contract stands here."""

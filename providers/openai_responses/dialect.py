@@ -1,0 +1,182 @@
+"""OpenAI's Responses format: the request builder and the dialect.
+
+Also spoken by xAI, OpenRouter, DeepSeek, LM Studio, vLLM and Azure. Nothing is kept at the provider
+(`store: false`): each request holds the whole conversation, and reasoning models are asked for
+their reasoning in encrypted form, to get it back in the next request.
+
+The format has no seed and no stop sequences; they are left out, as is whatever the model would
+refuse (`openai_families`). An id that names its vendor, as at gateways, is known by what follows.
+
+Tools go out with their schemas as they are, and `strict` only when the schema is in strict form
+already: the mode forbids optional arguments. It must be said, since the API's own choice is strict.
+The schema of an answer is strict where `strict_schema` can say it so.
+
+Prompts are cached by the provider itself, from the longest beginning that it knows: tools, system
+prompt and finished rounds are the same bytes in every request. Calls may be parallel, which is the
+API's own choice, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from ...runtime.definitions import ThinkingEffort, ToolDefinition
+from ...runtime.stream import StreamError
+from ..error_answer import read_error_answer
+from ..openai.families import OpenAiFamily, openai_family
+from ..openai.models import models_request, read_model_list
+from ..openai.strict_schema import strict_schema
+from ..provider import NO_NAMES, HttpRequest, ModelPage, ModelRequest, ToolChoice
+from ..tool_names import sent_name
+from ..tool_sets import ToolSet, ToolSets
+from .decoder import OpenAiResponsesDecoder
+from .history import ResponsesHistory
+from .wire import NAME
+
+PATH = "/responses"
+
+MIN_OUTPUT_TOKENS = 16
+"""OpenAI: "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16"."""
+
+ANSWER_NAME = "answer"
+"""Of the schema of an answer, which the format wants to have a name."""
+
+_HEADERS = {"content-type": "application/json", "accept": "text/event-stream"}
+_GPT_WITHOUT_EFFORT = ("gpt-3", "gpt-4", "chatgpt-")
+_GROK_WITHOUT_EFFORT = "grok-4"
+"""xAI: it reasons, gives that encrypted, and refuses to be told how much."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class OpenAiResponses:
+    """The `Dialect`."""
+
+    name = NAME
+
+    def __init__(self) -> None:
+        self._tools = ToolSets(_encode_tools)
+
+    def build(self, request: ModelRequest) -> HttpRequest:
+        """The request; a round is encoded when it is first seen, and then joined as bytes."""
+        names = NO_NAMES
+        head = [b'{"model":', _encode(request.model), b',"stream":true,"store":false']
+        if request.tools:
+            tools, names = self._tools.encoded(request.tools)
+            head += [b',"tools":', tools]
+        for key, value in _options(request):
+            head += [b',"%b":' % key.encode(), _encode(value)]
+        items = ResponsesHistory(request.provider, request.model).encode(request.rounds)
+        body = b"".join((*head, b',"input":[', b",".join(items), b"]}"))
+        return HttpRequest(PATH, _HEADERS, body, names)
+
+    def auth_headers(self, key: str) -> dict[str, str]:
+        """The header that carries the key."""
+        return {"authorization": f"Bearer {key}"}
+
+    def decoder(self, tool_names: Mapping[str, str] = NO_NAMES) -> OpenAiResponsesDecoder:
+        """A new decoder for one answer."""
+        return OpenAiResponsesDecoder(tool_names)
+
+    def list_models(self, page: str = "") -> HttpRequest:
+        """The GET for the list of models, which has one page."""
+        return models_request()
+
+    def read_models(self, body: bytes) -> ModelPage:
+        """The models of the list that can hold a conversation."""
+        return read_model_list(body)
+
+    def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> StreamError:
+        """What an answer with an error status means; `headers` in lower case."""
+        return read_error_answer(status, headers, body)
+
+
+def _encode_tools(tools: ToolSet) -> bytes:
+    return _encode([_tool(definition) for definition in tools])
+
+
+def _tool(definition: ToolDefinition) -> dict[str, Any]:
+    parameters = definition.parameters
+    return {
+        "type": "function",
+        "name": sent_name(definition.name),
+        "description": definition.description,
+        "parameters": parameters,
+        "strict": strict_schema(parameters) == parameters,
+    }
+
+
+def _options(request: ModelRequest) -> Iterator[tuple[str, Any]]:
+    """What stands between the tools and the conversation."""
+    name = request.model.rpartition("/")[2]
+    family = openai_family(name)
+    reasoning = _reasoning(request.thinking, family, name)
+    if request.system:
+        yield "instructions", request.system
+    if request.max_output_tokens is not None:
+        yield "max_output_tokens", max(request.max_output_tokens, MIN_OUTPUT_TOKENS)
+    if family.takes_sampling(reasoning.get("effort")):
+        if request.temperature is not None:
+            yield "temperature", request.temperature
+        if request.top_p is not None:
+            yield "top_p", request.top_p
+    if reasoning:
+        yield "reasoning", reasoning
+    if family.is_reasoning or name.startswith(_GROK_WITHOUT_EFFORT):
+        # "Encrypted content is not supported with this model", say the others.
+        yield "include", ["reasoning.encrypted_content"]
+    yield from _choice_of_tool(request)
+    if request.answer_schema is not None:
+        yield "text", {"format": _answer_format(request.answer_schema)}
+
+
+def _reasoning(thinking: ThinkingEffort | None, family: OpenAiFamily, name: str) -> dict[str, str]:
+    """How much to reason, and whether to show it: only who asks for reasoning gets a summary.
+
+    OpenAI gives summaries to verified organisations alone and fails the requests of others.
+    """
+    if thinking is None:
+        return {}
+    reasoning = {}
+    effort = family.effort(thinking)
+    if family.is_reasoning:
+        if effort is not None:
+            reasoning["effort"] = effort
+        if thinking is not ThinkingEffort.OFF:
+            reasoning["summary"] = "auto"
+    elif thinking is not ThinkingEffort.OFF and _takes_effort(name):
+        reasoning["effort"] = thinking.value
+    return reasoning
+
+
+def _takes_effort(name: str) -> bool:
+    """Whether a model that is none of OpenAI's reasoning models may be told how much to reason."""
+    return not name.startswith((*_GPT_WITHOUT_EFFORT, _GROK_WITHOUT_EFFORT)) and "-chat" not in name
+
+
+def _choice_of_tool(request: ModelRequest) -> Iterator[tuple[str, Any]]:
+    """The API refuses a choice without tools, and one that is not among them."""
+    offered = [definition.name for definition in request.tools]
+    if request.forced_tool in offered and request.forced_tool is not None:
+        yield "tool_choice", {"type": "function", "name": sent_name(request.forced_tool)}
+    elif offered and request.forced_tool is not None:
+        yield "tool_choice", ToolChoice.REQUIRED
+    elif offered and request.tool_choice is not ToolChoice.AUTO:
+        yield "tool_choice", request.tool_choice
+
+
+def _answer_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    strict = strict_schema(schema)
+    return {
+        "type": "json_schema",
+        "name": ANSWER_NAME,
+        "schema": schema if strict is None else strict,
+        "strict": strict is not None,
+    }
+
+
+OPENAI_RESPONSES = OpenAiResponses()
+"""For OpenAI and every compatible server."""

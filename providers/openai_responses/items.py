@@ -1,0 +1,391 @@
+"""The items of one Responses answer: their pieces in, stream events out.
+
+An item begins (`output_item.added`), comes in pieces, and ends (`output_item.done`); the last event
+of the stream holds all of them again. Pieces name their item by its place in the answer. Servers
+leave out the place, the item's beginning or its end, change ids between events, or stream nothing
+and have it all in the last event. So a piece goes to the item of its place when that is of the
+right kind, else to the last one of the kind; the k-th item of a kind in the last event is the k-th
+of that kind in the stream; and what an item's end or the last event has beyond the pieces is added.
+Where they differ otherwise, the pieces stay: they were shown.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from ...runtime.stream import (
+    AnyStreamEvent,
+    OpaquePart,
+    RefusalDelta,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
+)
+from .calls import CALLS, FUNCTION, OpenCall
+from .wire import (
+    NAME,
+    Event,
+    OutputItem,
+    Shown,
+    is_object,
+    read_annotations,
+    read_item,
+)
+
+ANNOTATIONS = "annotations"
+"""The kind of opaque part that holds the citations of a message, as a list."""
+
+PHASE = "phase"
+"""The kind of opaque part that says what the text before it is: `commentary`, `final_answer`."""
+
+MAX_ITEMS = 10_000
+"""Of one answer: as many parts as an answer may have; more is a runaway stream."""
+
+MAX_CALLS = 1024
+"""Of one answer: four times what a response may run."""
+
+MAX_OPAQUE_BYTES = 32 * 1024 * 1024
+"""Of all opaque parts of one answer: several of the largest images that the provider draws. Of an
+item beyond it only its type is kept."""
+
+MESSAGE, REASONING = "message", "reasoning"
+
+_NOWHERE = -1
+_LOOKED_BACK = 64
+"""Items among which the last one of a kind is sought: no answer has so many open at once."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class OpenItem:
+    """One item while its pieces come."""
+
+    __slots__ = ("annotations", "call", "is_done", "item_id", "kind", "place", "raw", "section",
+                 "texts")  # fmt: skip
+
+    def __init__(self, kind: str, place: int | None, item_id: str | None = None) -> None:
+        self.kind = kind
+        self.place = place
+        self.item_id = item_id
+        self.is_done = False
+        # What was shown of each part of a message; of reasoning there is one part.
+        self.texts: dict[int, Shown] = {}
+        self.annotations: list[msgspec.Raw] = []
+        # Of reasoning: the paragraph to which the last piece belongs.
+        self.section: tuple[str, int] | None = None
+        self.call = OpenCall(kind) if kind in CALLS else None
+        # Of an item of a server-side tool: its latest form.
+        self.raw = msgspec.Raw()
+
+    def part(self, index: int = 0) -> Shown:
+        """What was shown of a part."""
+        shown = self.texts.get(index)
+        if shown is None:
+            shown = self.texts[index] = Shown()
+        return shown
+
+
+class ItemAssembly:
+    """The items of one answer.
+
+    Attributes:
+        call_count: Calls that have begun.
+        has_text: Whether any text came.
+        has_refused: Whether any refusal came.
+        hot: Where the last text went: place, part, and its pieces. More of the same may be added
+            there directly, as long as nothing else was taken here.
+    """
+
+    def __init__(self, tool_names: Mapping[str, str]) -> None:
+        self._tool_names = tool_names
+        self._items: list[OpenItem] = []
+        self._by_place: dict[int, OpenItem] = {}
+        # Items of server-side tools that have begun and were not given out.
+        self._waiting: deque[OpenItem] = deque()
+        # The reasoning whose block is open.
+        self._thinking: OpenItem | None = None
+        self._opaque_bytes = 0
+        self.call_count = 0
+        self.has_text = False
+        self.has_refused = False
+        self.hot: tuple[int | None, int | None, list[str]] = (_NOWHERE, None, [])
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are more items or calls than any answer may have."""
+        return len(self._items) > MAX_ITEMS or self.call_count > MAX_CALLS
+
+    def begin(self, event: Event, events: list[AnyStreamEvent]) -> None:
+        """An item begins."""
+        item = read_item(event.item)
+        if item is None or not item.type:
+            return
+        known = self._at(event.output_index)
+        if known is None or known.is_done or (known.kind, known.item_id) != (item.type, item.id):
+            self._begin(item, event.output_index, event.item, events)
+
+    def add_text(self, event: Event, events: list[AnyStreamEvent]) -> None:
+        """A piece of a message's text."""
+        if event.delta:
+            shown = self._find(event, MESSAGE).part(event.content_index or 0)
+            self._show(shown, event.delta, events)
+            self.hot = (event.output_index, event.content_index, shown.pieces)
+
+    def add_refusal(self, event: Event, events: list[AnyStreamEvent]) -> None:
+        """A piece of a message in which the model refuses."""
+        if event.delta:
+            shown = self._find(event, MESSAGE).part(event.content_index or 0)
+            self._show(shown, event.delta, events, is_refusal=True)
+
+    def add_annotation(self, event: Event) -> None:
+        """A citation, in case the end of its message lacks them."""
+        annotations = self._find(event, MESSAGE).annotations
+        if is_object(event.annotation) and len(annotations) < MAX_ITEMS:
+            annotations.append(_clean(event.annotation))
+
+    def add_thinking(self, event: Event, events: list[AnyStreamEvent]) -> None:
+        """A piece of reasoning, or of its summary."""
+        if event.delta:
+            index = event.summary_index if event.content_index is None else event.content_index
+            known = self._find(event, REASONING)
+            self._think(known, event.delta, events, (event.type, index or 0))
+
+    def add_arguments(self, event: Event, kind: str, events: list[AnyStreamEvent]) -> None:
+        """A piece of the arguments of a call."""
+        if event.delta:
+            call = self._find(event, kind).call
+            assert call is not None
+            call.add(event.delta, events)
+
+    def end_text(self, event: Event, events: list[AnyStreamEvent]) -> None:
+        """The whole text of a part of a message."""
+        if event.text:
+            self._complete(self._find(event, MESSAGE), event.content_index or 0, event.text, events)
+
+    def end_arguments(self, event: Event, events: list[AnyStreamEvent]) -> None:
+        """The whole arguments of a call."""
+        if event.arguments:
+            call = self._find(event, FUNCTION).call
+            assert call is not None
+            call.complete(event.arguments, events)
+
+    def end(self, event: Event, events: list[AnyStreamEvent]) -> None:
+        """An item ends."""
+        item = read_item(event.item)
+        if item is None or not item.type:
+            return
+        known = self._known(event.output_index, item.type)
+        if known is None or (known.is_done and known.item_id != item.id):
+            known = self._begin(item, event.output_index, event.item, events)
+        self._end(known, item, event.item, events)
+
+    def finish(
+        self, output: Iterable[msgspec.Raw], events: list[AnyStreamEvent], *, is_finished: bool
+    ) -> bool:
+        """The answer ends, with all its items. Says whether its calls came whole."""
+        by_kind: dict[str, deque[OpenItem]] = {}
+        for known in sorted(self._items, key=lambda each: (each.place is None, each.place or 0)):
+            by_kind.setdefault(known.kind, deque()).append(known)
+        for raw in output:
+            item = read_item(raw)
+            if item is None or not item.type:
+                continue
+            same = by_kind.get(item.type)
+            known = same.popleft() if same else self._begin(item, None, raw, events)
+            self._end(known, item, raw, events)
+            if self.is_full:
+                return False
+        self._before(events)
+        calls = [known.call for known in self._items if known.call is not None]
+        for call in calls:
+            self._end_call(call, OutputItem(), events)
+        return all(call.is_whole(is_finished=is_finished) for call in calls)
+
+    def _at(self, place: int | None) -> OpenItem | None:
+        return self._by_place.get(place) if place is not None else None
+
+    def _known(self, place: int | None, kind: str) -> OpenItem | None:
+        known = self._at(place)
+        if place is not None and (known is None or known.kind == kind):
+            return known
+        last = reversed(self._items[-_LOOKED_BACK:])
+        return next((each for each in last if each.kind == kind), None)
+
+    def _find(self, event: Event, kind: str) -> OpenItem:
+        """The item that a piece belongs to; it begins here when its beginning never came."""
+        known = self._known(event.output_index, kind)
+        if known is None:
+            known = self._add(OpenItem(kind, event.output_index))
+        return known
+
+    def _add(self, item: OpenItem) -> OpenItem:
+        self.hot = (_NOWHERE, None, [])
+        self._items.append(item)
+        if item.place is not None:
+            self._by_place[item.place] = item
+        return item
+
+    def _begin(
+        self, item: OutputItem, place: int | None, raw: msgspec.Raw, events: list[AnyStreamEvent]
+    ) -> OpenItem:
+        known = self._add(OpenItem(item.type, place, item.id))
+        if known.call is not None:
+            self._start_call(known.call, item, events)
+        elif item.type not in {MESSAGE, REASONING}:
+            known.raw = _clean(raw)
+            self._waiting.append(known)
+        return known
+
+    def _end(
+        self, known: OpenItem, item: OutputItem, raw: msgspec.Raw, events: list[AnyStreamEvent]
+    ) -> None:
+        self.hot = (_NOWHERE, None, [])
+        was_done, known.is_done = known.is_done, True
+        known.item_id = item.id
+        if known.kind == MESSAGE:
+            self._end_message(known, item, events, is_first=not was_done)
+        elif was_done:
+            return
+        elif known.kind == REASONING:
+            self._end_reasoning(known, item, events)
+        elif known.call is not None:
+            self._end_call(known.call, item, events)
+        else:
+            known.raw = _clean(raw)
+            while self._waiting and self._waiting[0].is_done:
+                self._give_out(self._waiting.popleft(), events)
+
+    def _end_message(
+        self, known: OpenItem, item: OutputItem, events: list[AnyStreamEvent], *, is_first: bool
+    ) -> None:
+        parts = item.content or []
+        for index, part in enumerate(parts):
+            if part.refusal is not None:
+                self._complete(known, index, part.refusal, events, is_refusal=True)
+            else:
+                self._complete(known, index, part.text, events)
+        if is_first and item.phase and known.texts:
+            self._opaque(PHASE, msgspec.Raw(_encode(item.phase)), events)
+        cited = [_clean(each) for each in read_annotations(parts)] or known.annotations
+        if is_first and cited:
+            self._opaque(ANNOTATIONS, msgspec.Raw(_encode(cited)), events)
+        known.annotations.clear()
+
+    def _end_reasoning(
+        self, known: OpenItem, item: OutputItem, events: list[AnyStreamEvent]
+    ) -> None:
+        parts = [*(item.summary or ()), *(item.content or ())]
+        whole = "\n\n".join(part.text for part in parts if part.text)
+        if missing := known.part().missing(whole):
+            self._think(known, missing, events)
+        signature = item.encrypted_content or None
+        if self._thinking is known:
+            self._end_thinking(events, signature)
+        elif signature is not None:
+            self._before(events)
+            self._end_thinking(events, signature)
+
+    def _end_call(self, call: OpenCall, item: OutputItem, events: list[AnyStreamEvent]) -> None:
+        self._start_call(call, item, events, is_last=True)
+        call.complete(item.arguments or item.input or "", events)
+        call.end(item, events)
+
+    def _start_call(
+        self,
+        call: OpenCall,
+        item: OutputItem,
+        events: list[AnyStreamEvent],
+        *,
+        is_last: bool = False,
+    ) -> None:
+        if call.number is None and (item.name or is_last):
+            self._before(events)
+            call.start(self.call_count, item, self._tool_names, events)
+            self.call_count += 1
+
+    def _complete(
+        self,
+        known: OpenItem,
+        part: int,
+        whole: str | None,
+        events: list[AnyStreamEvent],
+        *,
+        is_refusal: bool = False,
+    ) -> None:
+        """Shows what the pieces of a part lacked."""
+        if whole:
+            shown = known.part(part)
+            if missing := shown.missing(whole):
+                self._show(shown, missing, events, is_refusal=is_refusal)
+
+    def _show(
+        self,
+        shown: Shown,
+        text: str,
+        events: list[AnyStreamEvent],
+        *,
+        is_refusal: bool = False,
+    ) -> None:
+        self._before(events)
+        shown.pieces.append(text)
+        if is_refusal:
+            self.has_refused = True
+            events.append(RefusalDelta(text))
+        else:
+            self.has_text = True
+            events.append(TextDelta(text))
+
+    def _think(
+        self,
+        known: OpenItem,
+        text: str,
+        events: list[AnyStreamEvent],
+        section: tuple[str, int] | None = None,
+    ) -> None:
+        if self._thinking is not known:
+            self._before(events)
+            self._thinking = known
+        if None not in {known.section, section} and known.section != section:
+            text = f"\n\n{text}"
+        known.section = section
+        known.part().pieces.append(text)
+        events.append(ThinkingDelta(text))
+
+    def _before(self, events: list[AnyStreamEvent]) -> None:
+        """What comes before another part: the end of open reasoning, and items that began before.
+
+        An item of a server-side tool whose end did not come by now goes out as it began.
+        """
+        self.hot = (_NOWHERE, None, [])
+        if self._thinking is not None:
+            self._end_thinking(events)
+        while self._waiting:
+            self._give_out(self._waiting.popleft(), events)
+
+    def _end_thinking(self, events: list[AnyStreamEvent], signature: str | None = None) -> None:
+        self.hot = (_NOWHERE, None, [])
+        self._thinking = None
+        events.append(ThinkingEnd(signature))
+
+    def _give_out(self, known: OpenItem, events: list[AnyStreamEvent]) -> None:
+        known.is_done = True
+        self._opaque(known.kind, known.raw, events)
+        known.raw = msgspec.Raw()
+
+    def _opaque(self, kind: str, data: msgspec.Raw, events: list[AnyStreamEvent]) -> None:
+        self.hot = (_NOWHERE, None, [])
+        if self._thinking is not None:
+            self._end_thinking(events)
+        self._opaque_bytes += len(memoryview(data))
+        if self._opaque_bytes > MAX_OPAQUE_BYTES:
+            self._opaque_bytes -= len(memoryview(data))
+            data = msgspec.Raw(_encode({"type": kind, "status": "incomplete"}))
+        events.append(OpaquePart(NAME, kind, data))
+
+
+def _clean(raw: msgspec.Raw) -> msgspec.Raw:
+    """A copy, since it is a view of a whole event, in UTF-8, which nothing has checked."""
+    return msgspec.Raw(bytes(raw).decode("utf-8", "replace").encode())

@@ -1,0 +1,1 @@
+"""providers/rehearsal: its contract stands here."""

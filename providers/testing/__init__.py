@@ -1,0 +1,1 @@
+"""providers/testing: its contract stands here."""

@@ -1,0 +1,353 @@
+"""A model server that follows a script: the real wire formats over a real socket.
+
+    async with open_scripted_server([reply("Hello.")]) as server:
+        ...  # point a provider's base URL at server.base_url, whatever its dialect
+    server.assert_complete()
+
+Listens on 127.0.0.1 at a port of its own. The n-th request for an answer gets the n-th step, in the
+wire format that its path names (`scripted_wires`), whichever connection it comes over. It also
+lists its models at `/models`.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Any, assert_never
+
+import msgspec
+import trio
+
+from .script import (
+    Answered,
+    Broken,
+    CutAfter,
+    Drip,
+    Events,
+    Fail,
+    Reply,
+    Stall,
+    Step,
+    status,
+)
+from .wires import ScriptedWire, dialect_of, wire_named
+
+MAX_HEAD_BYTES = 64 * 1024
+"""Of a request; our client sends a few hundred bytes."""
+MAX_BODY_BYTES = 256 * 1024 * 1024
+"""Of a request; several times the longest history that a test may send."""
+
+_Gone = (trio.BrokenResourceError, trio.ClosedResourceError)
+
+
+class ScriptedRequest(msgspec.Struct, frozen=True):
+    """A request as it came.
+
+    Attributes:
+        method: `GET` or `POST`.
+        path: With its query.
+        headers: By lower-case name.
+        body: The decoded JSON; `None` where there is none.
+        dialect: The wire format that it was made in; empty for addresses where nothing is served.
+    """
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: Any
+    dialect: str = ""
+
+    @property
+    def wire(self) -> ScriptedWire:
+        """How it is answered; OpenAI's way where nothing is served."""
+        return wire_named(self.dialect or "openai_chat")
+
+
+ServerStep = Step | Callable[[ScriptedRequest], Step]
+
+
+class ScriptedServer:
+    """A running server; made by `open_scripted_server`.
+
+    Attributes:
+        base_url: What a provider is configured with; ends in `/v1`.
+        requests: The requests for an answer, in order; those beyond the script too.
+        connections: How many connections were made so far.
+    """
+
+    def __init__(self, steps: Sequence[ServerStep], models: Sequence[str], port: int) -> None:
+        self._steps = tuple(steps)
+        self._models = tuple(models)
+        self._authority = f"127.0.0.1:{port}"
+        self.base_url = f"http://{self._authority}/v1"
+        self.requests: list[ScriptedRequest] = []
+        self.connections = 0
+
+    def assert_complete(self) -> None:
+        """Raises `AssertionError` unless every step was taken, and no request came beyond."""
+        if len(self.requests) != len(self._steps):
+            raise AssertionError(
+                f"the script has {len(self._steps)} steps, and {len(self.requests)} requests came"
+            )
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        """Serves one connection until the client leaves or a step ends it."""
+        self.connections += 1
+        with stream.socket:
+            try:
+                connection = _Connection(stream)
+                while (request := await connection.receive()) is not None:
+                    if not await self._answer(connection, request):
+                        return
+            except _Gone:
+                # The client left, which it may at any time: that is what tests of cancelling do.
+                return
+
+    async def _answer(self, connection: _Connection, request: ScriptedRequest) -> bool:
+        """Whether the connection may take another request."""
+        await trio.lowlevel.checkpoint()
+        wire = request.wire
+        if not request.dialect:
+            text = f"Nothing is served at {request.method} {request.path}."
+            return await connection.send_whole(status(404, message=text), wire)
+        if request.method == "GET":
+            return await connection.send_whole(status(200, wire.model_list(self._models)), wire)
+        if not isinstance(request.body, dict):
+            refusal = status(400, message="The body is no JSON object.")
+            return await connection.send_whole(refusal, wire)
+        self.requests.append(request)
+        number = len(self.requests)
+        if number > len(self._steps):
+            text = f"The script of this server has {len(self._steps)} steps: one request too many."
+            return await connection.send_whole(status(400, message=text), wire)
+        step = self._steps[number - 1]
+        step = step if isinstance(step, Step) else step(request)
+        return await _Play(connection, wire, number).play(step)
+
+
+@asynccontextmanager
+async def open_scripted_server(
+    steps: Sequence[ServerStep], *, models: Sequence[str] = ("scripted",)
+) -> AsyncGenerator[ScriptedServer]:
+    """A server for as long as the block lasts; leaving it closes all its connections."""
+    [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listener.socket.getsockname()[1]
+    server = ScriptedServer(steps, models, port)
+    mistakes: list[BaseException] = []
+    try:
+        async with trio.open_nursery() as nursery:
+
+            async def serve(stream: trio.SocketStream) -> None:
+                try:
+                    await server.serve(stream)
+                except Exception as mistake:
+                    # The script is wrong. The block ends at once, so that it does not see the
+                    # broken connection instead. (The mistake is kept here: closing the connection
+                    # under the cancellation replaces it.)
+                    mistakes.append(mistake)
+                    nursery.cancel_scope.cancel("the script is wrong")
+                    raise
+
+            await nursery.start(trio.serve_listeners, serve, [listener], name="scripted server")
+            yield server
+            nursery.cancel_scope.cancel("the scripted server is closed")
+    except BaseExceptionGroup as group:
+        # The nurseries are ours and not the caller's to know.
+        raise (mistakes or [_lone(group)])[0] from None
+    if mistakes:
+        raise mistakes[0]
+
+
+def _lone(fault: BaseException) -> BaseException:
+    """What is alone in its group, and in that group's group; else the group."""
+    while isinstance(fault, BaseExceptionGroup) and len(fault.exceptions) == 1:
+        fault = fault.exceptions[0]
+    return fault
+
+
+class _Connection:
+    """HTTP/1.1 by hand, so that it can be broken by hand."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self._stream = stream
+        self._buffer = bytearray()
+
+    async def receive(self) -> ScriptedRequest | None:
+        """The next request, or `None` when the client has left."""
+        head = await self._receive_until(b"\r\n\r\n")
+        if head is None:
+            return None
+        first, *lines = head.decode("latin-1").split("\r\n")
+        method, path, _ = first.split(" ", 2)
+        pairs = (line.partition(":") for line in lines)
+        headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+        size = int(headers.get("content-length", "0"))
+        if size > MAX_BODY_BYTES:
+            raise ValueError(f"a request body of {size} bytes is more than the test server takes")
+        while len(self._buffer) < size:
+            await self._receive_more()
+        body = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        dialect = dialect_of(method, path, headers)
+        return ScriptedRequest(method, path, headers, _decode(body), dialect)
+
+    async def send(self, data: bytes) -> None:
+        """Sends bytes as they are."""
+        await self._stream.send_all(data)
+
+    async def send_head(self, code: int, headers: Mapping[str, str]) -> None:
+        """Sends a response's head."""
+        known = {each.value: each.phrase for each in HTTPStatus}
+        lines = [f"HTTP/1.1 {code} {known.get(code, 'Scripted')}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        await self.send("\r\n".join([*lines, "", ""]).encode("latin-1"))
+
+    async def send_stream_head(self) -> None:
+        """Begins a stream of events in HTTP chunks."""
+        headers = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
+        await self.send_head(200, headers)
+
+    async def send_chunk(self, data: bytes) -> None:
+        """Sends one HTTP chunk; an empty one ends the body."""
+        await self.send(b"%x\r\n%b\r\n" % (len(data), data))
+
+    async def send_whole(self, answer: Answered, wire: ScriptedWire) -> bool:
+        """Sends an answer that is no stream."""
+        body = wire.error_body(answer.status, answer.message) if answer.message else answer.body
+        headers = {"content-type": "application/json", **dict(answer.headers)}
+        await self.send_head(answer.status, {**headers, "content-length": str(len(body))})
+        await self.send(body)
+        return True
+
+    async def wait_gone(self) -> None:
+        """Waits until the client leaves."""
+        while await self._stream.receive_some(1024):
+            pass
+
+    def reset(self) -> None:
+        """Closes with RST in place of FIN."""
+        linger = struct.pack("ii", 1, 0)
+        self._stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        self._stream.socket.close()
+
+    async def _receive_until(self, end: bytes) -> bytes | None:
+        while (at := self._buffer.find(end)) < 0:
+            if len(self._buffer) > MAX_HEAD_BYTES:
+                raise ValueError("a request head is more than the test server takes")
+            try:
+                await self._receive_more()
+            except trio.BrokenResourceError:
+                if self._buffer:
+                    raise
+                return None
+        head = bytes(self._buffer[:at])
+        del self._buffer[: at + len(end)]
+        return head
+
+    async def _receive_more(self) -> None:
+        data = await self._stream.receive_some(65536)
+        if not data:
+            raise trio.BrokenResourceError
+        self._buffer += data
+
+
+def _decode(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return None
+
+
+class _Play:
+    """The n-th answer, over one connection in one wire format."""
+
+    def __init__(self, connection: _Connection, wire: ScriptedWire, number: int) -> None:
+        self._connection = connection
+        self._wire = wire
+        self._number = number
+
+    async def play(self, step: Step) -> bool:
+        """Whether the connection may take another request."""
+        await trio.lowlevel.checkpoint()
+        match step:
+            case Reply():
+                await self._send_reply(step)
+                await self._connection.send_chunk(b"")
+                return True
+            case Fail():
+                await self._fail(step)
+                return True
+            case Answered():
+                return await self._connection.send_whole(step, self._wire)
+            case Stall(reply):
+                await self._send_reply(reply)
+                await self._connection.wait_gone()
+            case Drip(interval_seconds):
+                await self._connection.send_stream_head()
+                while True:
+                    await self._connection.send_chunk(self._wire.PING)
+                    await trio.sleep(interval_seconds)
+            case CutAfter():
+                await self._cut(step)
+            case Broken(how):
+                await self._break(how)
+            case Events():
+                raise ValueError("a scripted server can't play raw stream events")
+            case _:
+                assert_never(step)
+        return False
+
+    async def _send_reply(self, reply: Reply) -> None:
+        """All of it but the end of the body."""
+        await trio.sleep(reply.delay_seconds)
+        await self._connection.send_stream_head()
+        for index, chunk in enumerate(self._chunks(reply)):
+            if index:
+                await trio.sleep(reply.piece_seconds)
+            await self._connection.send_chunk(chunk)
+
+    async def _fail(self, step: Fail) -> None:
+        await self._connection.send_stream_head()
+        begun = self._events(Reply(text=(step.text,))) if step.text else []
+        events = [*begun, *self._wire.error_events(step.error)]
+        await self._connection.send_chunk(b"".join(events))
+        await self._connection.send_chunk(b"")
+
+    async def _cut(self, step: CutAfter) -> None:
+        body = b"".join(self._events(step.reply))[: step.size_bytes]
+        if step.clean:
+            # Without a length, the end of the connection is the end of the body.
+            headers = {"content-type": "text/event-stream", "connection": "close"}
+            await self._connection.send_head(200, headers)
+            await self._connection.send(body)
+        else:
+            await self._connection.send_stream_head()
+            if body:
+                await self._connection.send_chunk(body)
+
+    async def _break(self, how: str) -> None:
+        await trio.lowlevel.checkpoint()
+        if how == "garbage":
+            await self._connection.send(b"SSH-2.0-scripted\r\n\x00\xff\r\n\r\n")
+        elif how == "reset":
+            self._connection.reset()
+
+    def _events(self, reply: Reply) -> list[bytes]:
+        return self._wire.reply_events(reply, self._number)
+
+    def _chunks(self, reply: Reply) -> Iterator[bytes]:
+        # One that says nothing has not begun.
+        events = self._events(reply) if reply != Reply() else []
+        if reply.chunk == "event":
+            yield from events
+            return
+        body = b"".join(events)
+        kind, _, size = reply.chunk.partition(":")
+        if reply.chunk != "all" and (kind != "bytes" or not size.isdigit() or not int(size)):
+            raise ValueError(f"chunk is `event`, `all` or `bytes:N`, not {reply.chunk!r}")
+        width = int(size) if size else len(body)
+        for at in range(0, len(body), width):
+            yield body[at : at + width]

@@ -1,0 +1,91 @@
+"""The wire formats in which a scripted server answers, and how it tells which one it is asked in.
+
+| path | wire format |
+| --- | --- |
+| `POST /v1/chat/completions` | `openai_chat` |
+| `POST /v1/responses` | `openai_responses` |
+| `POST /v1/messages` | `anthropic` |
+| `POST /v1/models/MODEL:streamGenerateContent?alt=sse` | `gemini` |
+| `GET /v1/models` | `anthropic` with its version in the headers, `gemini` with a `pageSize`, else OpenAI's |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from ...runtime.errors import NotFoundError
+from ...runtime.stream import StreamError
+from . import anthropic_wire as scripted_wire_anthropic
+from . import chat_wire as scripted_wire
+from . import gemini_wire as scripted_wire_gemini
+from . import responses_wire as scripted_wire_responses
+from .script import Reply
+
+MODELS_PATH = "/v1/models"
+
+_PATHS = {
+    "openai_chat": re.compile(r"/v1/chat/completions"),
+    "openai_responses": re.compile(r"/v1/responses"),
+    "anthropic": re.compile(r"/v1/messages"),
+    "gemini": re.compile(r"/v1/(?:models|tunedModels)/[^?:]+:streamGenerateContent\?alt=sse"),
+}
+
+
+class ScriptedWire(Protocol):
+    """One wire format, as its provider's own server writes it."""
+
+    @property
+    def PING(self) -> bytes:
+        """What keeps a connection alive and says nothing."""
+        ...
+
+    def reply_events(self, reply: Reply, number: int) -> list[bytes]:
+        """The server-sent events of an answer; `number` makes its ids unique."""
+        ...
+
+    def error_events(self, error: StreamError) -> list[bytes]:
+        """What a stream that began well ends with when it fails."""
+        ...
+
+    def error_body(self, status: int, message: str) -> bytes:
+        """The body of an answer with an error status."""
+        ...
+
+    def model_list(self, models: Sequence[str]) -> bytes:
+        """The one page of the list of models."""
+        ...
+
+
+_WIRES: dict[str, ScriptedWire] = {
+    "openai_chat": scripted_wire,
+    "openai_responses": scripted_wire_responses,
+    "anthropic": scripted_wire_anthropic,
+    "gemini": scripted_wire_gemini,
+}
+
+
+def wire_named(dialect: str) -> ScriptedWire:
+    """The wire format of that name.
+
+    Raises:
+        NotFoundError: There is none; the message lists those that exist.
+    """
+    wire = _WIRES.get(dialect)
+    if wire is None:
+        known = ", ".join(_WIRES)
+        raise NotFoundError(f"No server speaks the wire format {dialect!r}. There are: {known}.")
+    return wire
+
+
+def dialect_of(method: str, path: str, headers: Mapping[str, str]) -> str:
+    """The wire format of a request, by its address; empty where nothing is served."""
+    if method == "POST":
+        return next((name for name, known in _PATHS.items() if known.fullmatch(path)), "")
+    address, _, query = path.partition("?")
+    if method != "GET" or address != MODELS_PATH:
+        return ""
+    if "anthropic-version" in headers:
+        return "anthropic"
+    return "gemini" if "pageSize=" in query else "openai_chat"

@@ -1,0 +1,1 @@
+"""runtime/backup: its contract stands here."""

@@ -1,0 +1,160 @@
+"""What is done with a whole store while nobody works with it: an upgrade, and giving space back.
+
+Both take the lock of the data folder, block, and belong into a worker thread of Trio.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import apsw
+import msgspec
+
+from ..disk.data_lock import DataLock
+from ..disk.private_folder import sync_path
+from ..errors import StorageError
+from ..store.file import DATABASE_NAME, open_reading, open_writer, stored_version
+from ..store.ledger import storage_error
+from ..store.lists import StoreSize
+from ..store.migrations import MIGRATIONS
+from .versions import add_versions
+
+
+class Formats(msgspec.Struct, frozen=True, kw_only=True):
+    """Of which format a store is, and which one this callboard writes."""
+
+    stored: int
+    written: int
+
+    @property
+    def is_old(self) -> bool:
+        """Whether an upgrade has something to do."""
+        return self.stored < self.written
+
+
+def formats(folder: Path) -> Formats:
+    """The formats of a data folder's store, which is not changed.
+
+    Raises:
+        NotFoundError: There is none.
+        StorageError: It is damaged, no store, or a newer callboard's.
+    """
+    return Formats(stored=stored_version(folder), written=len(MIGRATIONS))
+
+
+def upgrade(folder: Path) -> Path | None:
+    """Brings a store into the present format, behind a backup of it, which is kept beside it.
+
+    Returns:
+        The backup; `None` when there was nothing to do.
+
+    Raises:
+        NotFoundError: There is no store.
+        DataInUse: A process works with it.
+        StorageError: It can't be read, or not be written; it is as it was.
+    """
+    found = formats(folder)
+    if not found.is_old:
+        return None
+    lock = DataLock(folder)
+    try:
+        when = time.strftime("%Y%m%d-%H%M%S")
+        backup = folder / f"callboard.format-{found.stored}-{when}.db"
+        _copy(folder, backup)
+        _checked(folder)
+        return backup
+    except apsw.Error as error:
+        raise storage_error(str(folder / DATABASE_NAME), error) from error
+    finally:
+        lock.release()
+
+
+def stored_size(folder: Path) -> StoreSize:
+    """How large the store of a data folder is, whoever works with it.
+
+    Raises:
+        NotFoundError: There is none.
+        StorageError: It can't be read.
+    """
+    connection = open_reading(folder)
+    try:
+        return _size(connection)
+    except apsw.Error as error:
+        raise storage_error(str(folder / DATABASE_NAME), error) from error
+    finally:
+        connection.close()
+
+
+def compact(folder: Path) -> tuple[StoreSize, StoreSize]:
+    """Writes a store anew without what was freed in it; gives the sizes before and behind that.
+
+    It takes as much room on the disk as the store holds, until it is done.
+
+    Raises:
+        NotFoundError: There is no store.
+        DataInUse: A process works with it.
+        StorageError: It can't be read, or there is no room; it is as it was.
+    """
+    stored_version(folder)
+    lock = DataLock(folder)
+    try:
+        connection = open_writer(folder)
+        try:
+            before = _size(connection)
+            connection.execute("vacuum")
+            connection.execute("pragma wal_checkpoint(truncate)")
+            return before, _size(connection)
+        finally:
+            connection.close()
+    except apsw.Error as error:
+        raise storage_error(str(folder / DATABASE_NAME), error) from error
+    finally:
+        lock.release()
+
+
+def _copy(folder: Path, target: Path) -> None:
+    """A backup of a store of any format, for its owner alone; whole, or not there."""
+    path = folder / DATABASE_NAME
+    try:
+        os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise StorageError(f"{target} can't be written: {error.strerror or error}.") from error
+    try:
+        connection = apsw.Connection(os.fspath(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            connection.execute("vacuum into ?", (os.fspath(target),))
+        finally:
+            connection.close()
+        copied = apsw.Connection(os.fspath(target), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            copied.pragma("journal_mode", "delete")
+            add_versions(copied, folder)
+        finally:
+            copied.close()
+        sync_path(target)
+        sync_path(target.parent)
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
+
+
+def _checked(folder: Path) -> None:
+    """Opens the store, which brings it into the present format, and looks through all of it."""
+    connection = open_writer(folder)
+    try:
+        finding = connection.pragma("quick_check")
+    finally:
+        connection.close()
+    if finding != "ok":
+        raise StorageError(
+            f"{folder / DATABASE_NAME} is damaged ({finding}). `callboard restore` takes a backup."
+        )
+
+
+def _size(connection: apsw.Connection) -> StoreSize:
+    pages, free, page_bytes = (
+        int(connection.pragma(name)) for name in ("page_count", "freelist_count", "page_size")
+    )
+    return StoreSize((pages - free) * page_bytes, pages * page_bytes)

@@ -1,0 +1,1 @@
+"""runtime/changes: its contract stands here."""

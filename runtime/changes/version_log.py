@@ -1,0 +1,367 @@
+"""The log of file versions: contents and changes in one file, behind each other, only ever added to.
+
+One file, since a change is durable after one flush. A frame has a sign, its length and a checksum.
+What a crash left unfinished stands at the end, is not read, and is cut off by the next writer: no
+change was begun whose frame is not whole. The head of the file says how far it had been flushed when
+the latest change was begun: whatever does not hold up to there is damage, and is never cut off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import struct
+import zlib
+from collections.abc import Callable, Generator, Iterable, Iterator
+from pathlib import Path
+from threading import Lock
+from weakref import WeakValueDictionary, finalize
+
+import msgspec
+
+from ..disk.private_folder import make_folders, sync_path
+from ..errors import StorageError, StorageFull
+from .file_versions import (
+    MAX_MEMORY_BYTES,
+    MAX_SESSION_BYTES,
+    Change,
+    ChangeEnded,
+    FileState,
+    KnownChange,
+    known_changes,
+)
+
+FOLDER = "callboard.versions"
+"""In the data folder; a file for each session."""
+
+CHUNK_BYTES = 1024 * 1024
+"""Of a content, at once: larger ones gain nothing."""
+
+_FILE_HEAD = struct.Struct(">8sQI")
+_MAGIC = b"cbundo1\n"
+_HEAD_READS = 3
+"""Somebody may be writing it while it is read."""
+_HEAD = struct.Struct(">cQI")
+_CONTENT, _ENTRY = b"B", b"E"
+_ENTRIES: msgspec.msgpack.Decoder[Change | ChangeEnded] = msgspec.msgpack.Decoder(
+    Change | ChangeEnded
+)
+
+
+class VersionLog:
+    """One log; safe to use from any thread.
+
+    Args:
+        path: The file, or `None` for one without a name, which ends with the process.
+        max_bytes: Of all that is kept.
+    """
+
+    def __init__(self, path: Path | None, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self._path = path
+        self._lock = Lock()
+        self._end: int | None = None
+        self._flushed = 0
+        self._nameless: int | None = None
+
+    @contextlib.contextmanager
+    def draft(self) -> Generator[Draft]:
+        """Room for a change and its contents; gone unless `commit` was called.
+
+        The log itself raises `StorageError` alone, so that an `OSError` is the caller's own.
+        """
+        with self._lock, self._opened() as fd:
+            with _failures():
+                if self._end is None:
+                    self._begin(fd)
+                assert self._end is not None
+                begin = self._end
+                os.ftruncate(fd, begin)
+            draft = Draft(fd, begin, self._flushed)
+            try:
+                yield draft
+            finally:
+                if draft.is_committed:
+                    self._end, self._flushed = draft.end, draft.flushed
+                else:
+                    with _failures():
+                        os.ftruncate(fd, begin)
+
+    def _begin(self, fd: int) -> None:
+        flushed = self._checked(fd)
+        if not flushed:
+            os.ftruncate(fd, 0)
+            _write_file_head(fd, _FILE_HEAD.size)
+        self._flushed = flushed or _FILE_HEAD.size
+        self._end = _sound_end(fd)
+
+    def _checked(self, fd: int) -> int:
+        """How far it was flushed for certain, all of which holds; 0 for a log that never was.
+
+        Raises:
+            StorageError: It is damaged.
+        """
+        flushed = _flushed(fd)
+        if flushed is None or (flushed and _sound_end(fd) < flushed):
+            raise StorageError(
+                f"{self._path or 'The log of file versions'} is damaged: what is in it can't be "
+                "undone, and nothing is added to it. Put a copy of it back, or move it away: then "
+                "files can be changed again, and later changes undone."
+            )
+        return flushed
+
+    def end(self, change_id: str, *, is_void: bool = False) -> None:
+        """Notes that a change is whole. Not flushed: without it, it only counts as broken off."""
+        with self.draft() as draft:
+            draft.add(ChangeEnded(change_id=change_id, is_void=is_void))
+            draft.is_committed = True
+
+    def entries(self) -> list[Change | ChangeEnded]:
+        """All that is on record, in order; raises `StorageError` when the file is damaged."""
+        with self._read() as fd:
+            if fd is None or not self._checked(fd):
+                return []
+            try:
+                return list(_entries(fd))
+            except msgspec.DecodeError as error:
+                raise StorageError(f"{self._path} is of another version of callboard.") from error
+
+    def content(self, state: FileState) -> Iterator[bytes]:
+        """The content of a kept file, in pieces; raises `StorageError` when it is not what it was."""
+        digest = hashlib.sha256()
+        left = state.size_bytes
+        with self._read() as fd:
+            at = state.kept_at
+            while left and fd is not None and at is not None:
+                piece = os.pread(fd, min(CHUNK_BYTES, left), at)
+                if not piece:
+                    break
+                digest.update(piece)
+                at, left = at + len(piece), left - len(piece)
+                yield piece
+        if digest.digest() != state.digest:
+            raise StorageError("A kept version is damaged, and is not put back.")
+
+    @contextlib.contextmanager
+    def _opened(self) -> Generator[int]:
+        if self._path is None:
+            yield self._nameless_file()
+            return
+        with _failures():
+            make_folders(self._path.parent)
+            is_fresh = not self._path.exists()
+            if is_fresh:
+                self._end = None  # it was forgotten, whatever it held
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            fd = os.open(self._path, flags, 0o600)
+        try:
+            if is_fresh:
+                with _failures():
+                    sync_path(self._path.parent)
+            yield fd
+        finally:
+            os.close(fd)
+
+    @contextlib.contextmanager
+    def _read(self) -> Generator[int | None]:
+        if self._path is None:
+            yield self._nameless_file()
+            return
+        try:
+            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            yield None
+            return
+        except OSError as error:
+            raise StorageError(f"{self._path} can't be read ({error.strerror}).") from error
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def _nameless_file(self) -> int:
+        if self._nameless is None:
+            import tempfile  # here: a runtime with a data folder needs it not
+
+            with _failures(), tempfile.TemporaryFile(prefix="callboard-") as file:
+                self._nameless = os.dup(file.fileno())
+            finalize(self, os.close, self._nameless)
+        return self._nameless
+
+
+class Draft:
+    """What is being added to a log; made by `VersionLog.draft`."""
+
+    def __init__(self, fd: int, begin: int, flushed: int) -> None:
+        self.end = begin
+        self.flushed = flushed
+        self.is_committed = False
+        self._fd = fd
+
+    def keep(self, pieces: Iterator[bytes], size_bytes: int) -> tuple[int, int, hashlib._Hash]:
+        """Takes a content of that size, as far as there is so much: where, how much, its digest."""
+        head_at, digest, taken = self.end, hashlib.sha256(), 0
+        at = head_at + _HEAD.size
+        for piece in pieces:
+            piece = piece[: size_bytes - taken]
+            _write(self._fd, piece, at + taken)
+            digest.update(piece)
+            taken += len(piece)
+            if taken >= size_bytes:
+                break
+        _write(self._fd, _HEAD.pack(_CONTENT, taken, 0), head_at)
+        self.end = at + taken
+        return at, taken, digest
+
+    def commit(self, change: Change) -> None:
+        """Makes it durable: from here on the change may happen."""
+        self.add(change)
+        _write_file_head(self._fd, self.flushed)
+        with _failures():
+            os.fsync(self._fd)
+        self.flushed = self.end
+        self.is_committed = True
+
+    def add(self, entry: Change | ChangeEnded) -> None:
+        """Writes an entry behind what there is."""
+        data = msgspec.msgpack.encode(entry)
+        _write(self._fd, _HEAD.pack(_ENTRY, len(data), zlib.crc32(data)) + data, self.end)
+        self.end += _HEAD.size + len(data)
+
+
+class VersionStore:
+    """The logs of a runtime's sessions.
+
+    Args:
+        data: The data folder, or `None` for a runtime in memory, whose sessions share a file without
+            a name.
+    """
+
+    def __init__(self, data: Path | None) -> None:
+        self._folder = None if data is None else data / FOLDER
+        self._shared = VersionLog(None, MAX_MEMORY_BYTES) if data is None else None
+        self._logs: WeakValueDictionary[str, VersionLog] = WeakValueDictionary()
+
+    def log(self, session_id: str) -> VersionLog:
+        """The log of a session; one and the same for all who use it at a time."""
+        if self._folder is None:
+            assert self._shared is not None
+            return self._shared
+        path = self._folder / f"{session_id}.log"
+        return self._logs.setdefault(session_id, VersionLog(path, MAX_SESSION_BYTES))
+
+    def open_aside(self) -> int:
+        """Opens a file without a name, where no other user looks; raises `OSError`."""
+        import tempfile  # here: few calls need it
+
+        if self._folder is not None:
+            make_folders(self._folder)
+        with tempfile.TemporaryFile(prefix="callboard-", dir=self._folder) as file:
+            return os.dup(file.fileno())
+
+    def forget(self, session_ids: Iterable[str]) -> None:
+        """Removes what is kept of sessions, but in memory; raises `StorageError`."""
+        if self._folder is not None:
+            with _failures():
+                for session_id in session_ids:
+                    (self._folder / f"{session_id}.log").unlink(missing_ok=True)
+
+    def changes(self, session_id: str) -> list[KnownChange]:
+        """What is on record of a session. Reads a file; raises `StorageError`."""
+        entries = self.log(session_id).entries()
+        ours = {
+            e.change_id for e in entries if isinstance(e, Change) and e.session_id == session_id
+        }
+        return known_changes([entry for entry in entries if entry.change_id in ours])
+
+
+def _write_file_head(fd: int, flushed: int) -> None:
+    place = flushed.to_bytes(8, "big")
+    _write(fd, _FILE_HEAD.pack(_MAGIC, flushed, zlib.crc32(_MAGIC + place)), 0)
+
+
+def has_whole_head(data: bytes) -> bool:
+    """Whether a log begins with a head that was read, and not half of one and half of another."""
+    head = data[: _FILE_HEAD.size]
+    if len(head) < _FILE_HEAD.size or not any(head):
+        return True
+    magic, _, checksum = _FILE_HEAD.unpack(head)
+    return bool(magic == _MAGIC and zlib.crc32(head[:16]) == checksum)
+
+
+def _flushed(fd: int) -> int | None:
+    """How far the log was flushed; 0 when it never was, `None` when its head is damaged."""
+    for _ in range(_HEAD_READS):
+        head = os.pread(fd, _FILE_HEAD.size, 0)
+        if len(head) < _FILE_HEAD.size or not any(head):
+            return 0
+        magic, flushed, checksum = _FILE_HEAD.unpack(head)
+        if magic == _MAGIC and zlib.crc32(head[:16]) == checksum:
+            return int(flushed)
+    return None
+
+
+def _frames(fd: int) -> Iterator[tuple[int, bytes | None]]:
+    """Where each whole frame ends, and what it says if it is an entry."""
+    at, size = _FILE_HEAD.size, os.fstat(fd).st_size
+    while at + _HEAD.size <= size:
+        sign, length, checksum = _HEAD.unpack(os.pread(fd, _HEAD.size, at))
+        at += _HEAD.size
+        if sign not in {_CONTENT, _ENTRY} or at + length > size:
+            return
+        data = os.pread(fd, length, at) if sign == _ENTRY else None
+        if checksum != (0 if data is None else zlib.crc32(data)):  # contents have their digest
+            return  # of a write that was never flushed: the change did not begin
+        at += length
+        yield at, data
+
+
+def _entries(fd: int) -> Iterator[Change | ChangeEnded]:
+    for _, data in _frames(fd):
+        if data is not None:
+            yield _ENTRIES.decode(data)
+
+
+def _sound_end(fd: int) -> int:
+    """Where the last whole frame ends."""
+    end = _FILE_HEAD.size
+    for at, _ in _frames(fd):
+        end = at
+    return end
+
+
+def _write(fd: int, data: bytes, at: int) -> None:
+    rest = memoryview(data)
+    with _failures():
+        while rest:
+            written = os.pwrite(fd, rest, at)
+            rest, at = rest[written:], at + written
+
+
+@contextlib.contextmanager
+def _failures() -> Generator[None]:
+    """What goes wrong with the log, in the words of the store."""
+    try:
+        yield
+    except OSError as error:
+        kind = StorageFull if error.errno in {errno.ENOSPC, errno.EDQUOT} else StorageError
+        raise kind(f"The log of file versions can't be written ({error.strerror}).") from error
+
+
+class CallVersions(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the versions of one call go.
+
+    Attributes:
+        log: The session's.
+        session_id, call_id: Whose changes these are.
+        is_marked: Whether a path, relative to the workspace, may hold the words of strangers.
+        open_aside: Opens a file without a name for copies that nobody may need; raises `OSError`.
+    """
+
+    log: VersionLog
+    session_id: str
+    call_id: str
+    is_marked: Callable[[str], bool]
+    open_aside: Callable[[], int]

@@ -1,0 +1,1 @@
+"""runtime/disk: its contract stands here."""

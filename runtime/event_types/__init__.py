@@ -1,0 +1,1 @@
+"""runtime/event_types: its contract stands here."""

@@ -1,0 +1,48 @@
+"""The plan of a session: what its model means to do, and how far it is."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from .durable import Event
+
+
+class PlanItem(msgspec.Struct, frozen=True):
+    """One thing to do; `status` is `pending`, `in_progress` or `done`."""
+
+    text: str
+    status: Literal["pending", "in_progress", "done"] = "pending"
+
+
+class PlanSet(Event, frozen=True, kw_only=True, tag="plan_set"):
+    """The session has this plan from here on, in the place of the one before.
+
+    Example:
+        async for event in turn:
+            if isinstance(event, callboard.PlanSet):
+                print(*(f"{item.status}: {item.text}" for item in event.items), sep="\\n")
+    """
+
+    turn_id: str
+    call_id: str
+    items: tuple[PlanItem, ...]
+
+
+SIGNS = {"pending": "[ ]", "in_progress": "[>]", "done": "[x]"}
+"""How a status reads in a list, for people and for models."""
+
+
+def plan_lines(items: tuple[PlanItem, ...]) -> list[str]:
+    """A plan as text, a line for each item."""
+    return [f"{SIGNS[item.status]} {' '.join(item.text.split())}" for item in items]
+
+
+def progress_of(items: tuple[PlanItem, ...]) -> str:
+    """How far a plan is, on one line."""
+    if not items:
+        return "the plan is empty"
+    done = sum(item.status == "done" for item in items)
+    now = next((item.text for item in items if item.status == "in_progress"), "")
+    return f"{done} of {len(items)} done" + (f", now: {' '.join(now.split())}" if now else "")

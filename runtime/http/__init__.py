@@ -1,0 +1,1 @@
+"""runtime/http: its contract stands here."""

@@ -1,0 +1,265 @@
+"""Where a model's requests may connect: to public addresses, and to what the operator listed.
+
+The check is under the connection pool, on what is about to be connected: a name is resolved once,
+every address of the answer is checked, and only a checked one is connected. So no spelling of a
+host (`127.1`, `0x7f000001`, a name that leads to 127.0.0.1) and no second answer of a name server
+gets around it. What a URL looks like is not this module's concern.
+
+The table is our own: `ipaddress.is_global` is wrong for several of these ranges in Python 3.11.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import trio
+
+from ..errors import PermissionRefused
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Endpoint = tuple[str, int]
+"""A host as `normalize_host` writes it, and a port; `.example.org` is every name below that."""
+
+HERE = "localhost"
+"""A name that means this machine and nothing else (RFC 6761), whatever a name server says."""
+
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+OPEN_PORTS = frozenset(DEFAULT_PORTS.values())
+"""Those of http and https; what else speaks on a public host is rarely meant for everybody."""
+
+MAX_ADDRESSES = 6
+"""Of a name, how many are tried: more only serve a name server that wants many connections."""
+
+HEAD_START_SECONDS = 0.25
+"""Of an address over the next one: RFC 8305's recommendation ("Happy Eyeballs")."""
+
+# The special-purpose registries of IANA, and what belongs to a cloud's inside.
+_CLOSED_V4 = (
+    "0.0.0.0/8",  # this network; Linux connects 0.0.0.0 to itself
+    "10.0.0.0/8",
+    "100.64.0.0/10",  # carrier-grade NAT; also a cloud's metadata (100.100.100.200)
+    "127.0.0.0/8",
+    "168.63.129.16/32",  # public by its number: Azure's host, seen from every virtual machine
+    "169.254.0.0/16",  # link-local, and the metadata of most clouds
+    "172.16.0.0/12",
+    "192.0.0.0/24",  # protocol assignments; also a cloud's metadata (192.0.0.192)
+    "192.0.2.0/24",
+    "192.88.99.0/24",  # 6to4 relays
+    "192.168.0.0/16",
+    "198.18.0.0/15",  # benchmarks
+    "198.51.100.0/24",
+    "203.0.113.0/24",
+    "224.0.0.0/4",
+    "240.0.0.0/4",
+)
+_CLOSED_V6 = (
+    "::/96",  # loopback, unspecified, IPv4-compatible
+    "64:ff9b::/96",  # NAT64: any IPv4 address behind it
+    "64:ff9b:1::/48",
+    "100::/64",
+    "2001::/23",  # Teredo, ORCHID, benchmarks
+    "2001:db8::/32",
+    "2002::/16",  # 6to4: any IPv4 address behind it
+    "3fff::/20",
+    "5f00::/16",
+    "fc00::/7",
+    "fe80::/10",
+    "fec0::/10",
+    "ff00::/8",
+    # RFC 4291 2.4: all that is global unicast today is 2000::/3. This is the rest.
+    "::/3",
+    "4000::/2",
+    "8000::/1",
+)
+_CLOSED: dict[int, tuple[Network, ...]] = {
+    4: tuple(map(ipaddress.IPv4Network, _CLOSED_V4)),
+    6: tuple(map(ipaddress.IPv6Network, _CLOSED_V6)),
+}
+
+_NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
+_PORT = re.compile(r"[0-9]{1,5}")
+_ENDS_LIKE_AN_ADDRESS = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)")
+
+
+class AddressRefused(PermissionRefused):
+    """The guard lets nothing connect there. The message never says what is there."""
+
+
+def is_public(address: str) -> bool:
+    """Whether an address belongs to the public internet; an IPv4-mapped one is what it maps."""
+    own = _unmapped(address)
+    return not any(own in network for network in _CLOSED[own.version])
+
+
+def normalize_host(host: str) -> str:
+    """The one spelling of a host: lower case, no dot at the end, IPv6 short and without brackets.
+
+    A number is not made an address: `127.1` stays, and is judged by what it resolves to.
+    """
+    host = host.strip("[]").lower()
+    try:
+        return str(ipaddress.IPv6Address(host))
+    except ValueError:
+        return host.removesuffix(".")
+
+
+def parse_endpoint(text: str) -> Endpoint:
+    """Host and port of an entry like `127.0.0.1:8080`, `.corp.example:443` or `[::1]:8080`.
+
+    Upper case, a dot at the end and letters beyond ASCII are read as URLs read them.
+
+    Raises:
+        ValueError: It is not one.
+    """
+    host, _, port = text.rpartition(":")
+    try:
+        if not _PORT.fullmatch(port) or not 0 < int(port) < 65536:
+            raise ValueError(port)
+        return _listed_host(host), int(port)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is not HOST:PORT, like 127.0.0.1:8080, searx.local:443 or [::1]:8080, nor "
+            ".NAME:PORT, like .corp.example:443 for every name below corp.example"
+        ) from None
+
+
+def _listed_host(text: str) -> str:
+    if text.startswith("[") and text.endswith("]") and "%" not in text:
+        return str(ipaddress.IPv6Address(text[1:-1]))
+    dot, name = (".", text[1:]) if text.startswith(".") else ("", text)
+    if not name.isascii():
+        import idna  # comes with httpx, which spells the hosts of URLs with it
+
+        name = idna.encode(name.lower()).decode("ascii")
+    name = name.lower().removesuffix(".")
+    # 127.0.0.1 is not a name below 0.0.1.
+    if not _NAME.fullmatch(name) or (dot and _ENDS_LIKE_AN_ADDRESS.fullmatch(name)):
+        raise ValueError(text)
+    return dot + name
+
+
+class AddressGuard:
+    """Decides about connections and makes them.
+
+    Args:
+        allow: These hosts and ports may be connected, whatever their addresses: exactly these,
+            or with `.example.org` every name below it, at any depth, but not itself.
+        refuse: What this process itself listens on: refused by name and by address even when it
+            is allowed.
+        ports: Of public addresses, those that may be connected.
+    """
+
+    def __init__(
+        self,
+        allow: Iterable[Endpoint] = (),
+        refuse: Iterable[Endpoint] = (),
+        *,
+        ports: Collection[int] = OPEN_PORTS,
+    ) -> None:
+        self._ports = ports
+        self._allow = frozenset((normalize_host(host), port) for host, port in allow)
+        self._refuse = frozenset((normalize_host(host), port) for host, port in refuse)
+
+    def allow_only(self, allow: Iterable[Endpoint]) -> None:
+        """Lets these be connected from now on, and no others; connections that are open stay."""
+        self._allow = frozenset((normalize_host(host), port) for host, port in allow)
+
+    def refuse_also(self, endpoints: Iterable[Endpoint]) -> None:
+        """Refuses these too from now on, allowed or not: what this process has come to listen on."""
+        self._refuse |= {(normalize_host(host), port) for host, port in endpoints}
+
+    async def connect(self, host: str, port: int) -> trio.SocketStream:
+        """Connects to a checked address of the host.
+
+        Raises:
+            AddressRefused: The port or any address of the host is not allowed; nothing was
+                connected.
+            OSError: The name has no address, or none of them took the connection.
+        """
+        endpoint = normalize_host(host), port
+        is_listed = self._is_listed(*endpoint)
+        if endpoint in self._refuse or not (is_listed or port in self._ports):
+            raise _refused(host, port)
+        # As bytes: of a str, Python's own codec would make another name than ours.
+        found = await trio.socket.getaddrinfo(
+            endpoint[0].encode("ascii"), port, type=socket.SOCK_STREAM
+        )
+        for _, _, _, _, address in found:
+            is_lie = endpoint[0] == HERE and not _unmapped(str(address[0])).is_loopback
+            if is_lie or not self._may_reach(str(address[0]), port, is_listed=is_listed):
+                raise _refused(host, port)
+        return await _connect_first(found[:MAX_ADDRESSES])
+
+    def _is_listed(self, host: str, port: int) -> bool:
+        labels = host.split(".")
+        if not labels[0]:
+            return False  # a dot in front is how the list says "below": no host has one
+        below = ("." + ".".join(labels[n:]) for n in range(1, len(labels)))
+        return any((name, port) in self._allow for name in (host, *below))
+
+    def _may_reach(self, address: str, port: int, *, is_listed: bool) -> bool:
+        is_ours = (str(_unmapped(address)), port) in self._refuse
+        return not is_ours and (is_listed or is_public(address))
+
+
+def _unmapped(address: str) -> Address:
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
+    return parsed if mapped is None else mapped
+
+
+def _refused(host: str, port: int) -> AddressRefused:
+    return AddressRefused(f"Connections to {host}:{port} are not allowed.")
+
+
+async def _connect_first(targets: Collection[Any]) -> trio.SocketStream:
+    """The first connection to come about; each address has a head start over the next."""
+    connected: list[trio.SocketStream] = []
+    faults: list[OSError] = []
+
+    async def attempt(target: Any, failed: trio.Event) -> None:
+        try:
+            stream = await _connect(target)
+        except OSError as fault:
+            faults.append(fault)
+            failed.set()
+        else:
+            connected.append(stream)
+            nursery.cancel_scope.cancel(reason="another address has answered")
+
+    try:
+        async with trio.open_nursery() as nursery:
+            for target in targets:
+                failed = trio.Event()
+                nursery.start_soon(attempt, target, failed, name=f"connect to {target[4][0]}")
+                with trio.move_on_after(HEAD_START_SECONDS):
+                    await failed.wait()
+    except BaseException:
+        _close(connected)
+        raise
+    _close(connected[1:])
+    if connected:
+        return connected[0]
+    raise OSError("no address took the connection") from ExceptionGroup("attempts", faults)
+
+
+async def _connect(target: Any) -> trio.SocketStream:
+    family, kind, protocol, _, address = target
+    own = trio.socket.socket(family, kind, protocol)
+    try:
+        await own.connect(address)
+    except BaseException:
+        own.close()
+        raise
+    return trio.SocketStream(own)
+
+
+def _close(streams: Iterable[trio.SocketStream]) -> None:
+    for stream in streams:
+        stream.socket.close()

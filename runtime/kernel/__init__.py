@@ -1,0 +1,1 @@
+"""runtime/kernel: its contract stands here."""

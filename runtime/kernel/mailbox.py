@@ -1,0 +1,193 @@
+"""How actors talk: bounded mailboxes and one-shot replies.
+
+Requests go down, answers come up on what was handed down with the request. A `Reply` is always
+answered, failed or abandoned, so that no asker hangs; a mailbox outlives a crashed actor, so that
+its address stays valid for the successor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Generic, TypeVar, cast
+
+import msgspec
+import trio
+
+from ..errors import ActorStopped, OverloadedError
+
+Answer = TypeVar("Answer")
+Content = TypeVar("Content", bound="Message")
+
+
+class Message(msgspec.Struct, frozen=True, tag_field="type"):
+    """The base of all that travels between actors of one process."""
+
+    def abandon(self) -> None:
+        """Says that nobody will handle this message; wakes whoever waits for its answer."""
+
+
+class Reply(Generic[Answer]):
+    """A one-shot answer that travels with a request.
+
+    The side that answers uses `with request.reply:`, so that a crash on the way abandons it.
+    Answering never blocks and never fails when the asker is gone.
+    """
+
+    __slots__ = ("_answer", "_done", "_error")
+
+    def __init__(self) -> None:
+        self._done = trio.Event()
+        self._answer: Answer | None = None
+        self._error: BaseException | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is answered, failed or abandoned."""
+        return self._done.is_set()
+
+    def send(self, answer: Answer) -> None:
+        """Answers; a second answer is a programming error."""
+        self._finish()
+        self._answer = answer
+
+    def fail(self, error: Exception) -> None:
+        """Answers with an error, which `wait` raises."""
+        self._finish()
+        self._error = error
+
+    def abandon(self) -> None:
+        """Says that there will be no answer: `wait` raises `ActorStopped`. No-op when done."""
+        if not self._done.is_set():
+            self.fail(ActorStopped("the actor that was asked has ended; ask again"))
+
+    async def wait(self) -> Answer:
+        """Waits for the answer; raises what it failed with. Cancelling loses only the answer."""
+        await self._done.wait()
+        if self._error is not None:
+            raise self._error
+        return self._answer  # type: ignore[return-value]
+
+    def _finish(self) -> None:
+        if self._done.is_set():
+            raise RuntimeError("a reply is answered once")
+        self._done.set()
+
+    def __enter__(self) -> Reply[Answer]:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.abandon()
+
+
+class MailboxStatistics(msgspec.Struct, frozen=True):
+    """The state of a mailbox: messages waiting, its capacity, senders that wait for room."""
+
+    depth: int
+    capacity: int
+    waiting_senders: int
+
+
+class Mailbox(Generic[Content]):
+    """The address of an actor: a bounded queue that survives the actor's crash.
+
+    Args:
+        name: For errors and logs.
+        capacity: How many messages may wait before senders do; a named constant of the actor.
+    """
+
+    def __init__(self, name: str, capacity: int) -> None:
+        self.name = name
+        self._send: trio.MemorySendChannel[Content]
+        self._receive: trio.MemoryReceiveChannel[Content]
+        self._send, self._receive = trio.open_memory_channel[Content](capacity)
+        self._closed = False
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether its actor has ended for good."""
+        return self._closed
+
+    async def tell(self, message: Content) -> None:
+        """Delivers a message; waits only while the mailbox is full.
+
+        A message that could not be delivered, because of an error or a cancel, is abandoned.
+
+        Raises:
+            ActorStopped: The actor has ended for good.
+        """
+        try:
+            try:
+                self._send.send_nowait(message)
+            except trio.WouldBlock:
+                await self._send.send(message)
+        except BaseException as error:
+            message.abandon()
+            if isinstance(error, trio.BrokenResourceError | trio.ClosedResourceError):
+                raise self._stopped() from None  # noqa: ASYNC104  no Cancelled is one of these
+            raise
+
+    def tell_nowait(self, message: Content) -> None:
+        """Delivers a message without blocking; one that it refuses stays the caller's.
+
+        Raises:
+            OverloadedError: The mailbox is full.
+            ActorStopped: The actor has ended for good.
+        """
+        try:
+            self._send.send_nowait(message)
+        except trio.WouldBlock:
+            raise OverloadedError(f"the mailbox of {self.name} is full; try again") from None
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            raise self._stopped() from None
+
+    async def ask(self, request: Request[Answer]) -> Answer:
+        """Delivers a request and waits for its answer; raises what it was failed with."""
+        await self.tell(cast(Content, request))
+        return await request.reply.wait()
+
+    @contextmanager
+    def open(self) -> Generator[trio.MemoryReceiveChannel[Content], None, None]:
+        """The actor's only way to its messages. Leaves them for a successor when it crashes."""
+        yield self._receive
+
+    def close(self) -> None:
+        """Ends the mailbox: waiting messages are abandoned, later ones refused. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        while True:
+            # This also takes the messages of senders that still wait for room.
+            try:
+                message = self._receive.receive_nowait()
+            except trio.WouldBlock:
+                break
+            message.abandon()
+        self._receive.close()
+        self._send.close()
+
+    def statistics(self) -> MailboxStatistics:
+        """Depth, capacity and waiting senders."""
+        channel = self._receive.statistics()
+        return MailboxStatistics(
+            channel.current_buffer_used, int(channel.max_buffer_size), channel.tasks_waiting_send
+        )
+
+    def _stopped(self) -> ActorStopped:
+        return ActorStopped(f"{self.name} has ended; nothing was delivered")
+
+
+class Request(Message, Generic[Answer], frozen=True, kw_only=True):
+    """A message with a reply."""
+
+    reply: Reply[Answer] = msgspec.field(default_factory=Reply)
+
+    def abandon(self) -> None:
+        """Wakes the asker with `ActorStopped`."""
+        self.reply.abandon()

@@ -1,0 +1,165 @@
+"""Keeps actors alive: a crash of one is logged, contained and answered with a fresh start.
+
+The crashed actor's state is thrown away and its successor rebuilds it; mailboxes outlive both. An
+actor that crashes too often is given up: its mailbox closes, and a service takes the runtime down
+with it, since nothing works without it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+import trio
+
+from ..errors import CallboardError, DiskBroken, InternalError, StorageError
+from ..redaction import redacting_logger
+from .mailbox import Mailbox
+
+logger = redacting_logger(__name__)
+
+MAX_REMEMBERED = 1000
+"""Actors whose crashes are counted; the one that crashed first is forgotten."""
+RESTART_DELAY_SECONDS = 0.05
+"""A pause before a restart, so that an actor that crashes at once can't spin."""
+
+
+class Actor(Protocol):
+    """What the supervisor runs."""
+
+    async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Serves the mailbox until told to end; calls `task_status.started()` when it can."""
+        ...
+
+
+class RestartLimit(msgspec.Struct, frozen=True):
+    """How many crashes are survived within a time. Five a minute: more is not a transient."""
+
+    max_restarts: int = 5
+    within_seconds: float = 60.0
+
+
+DEFAULT_LIMIT = RestartLimit()
+
+
+class Supervisor:
+    """Runs actors in a nursery, each isolated from the others.
+
+    Args:
+        nursery: Where the actors live; leaving it ends them.
+        strict: Turns isolation off: the first crash propagates (tests use it).
+
+    Attributes:
+        failure: What ends the nursery, as soon as it is certain: ahead of the actors' own ends, and
+            so of whoever waits for them.
+        restarts: How often each actor that crashed was started anew, by its mailbox's name.
+    """
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        *,
+        strict: bool = False,
+        limit: RestartLimit = DEFAULT_LIMIT,
+    ) -> None:
+        self._nursery = nursery
+        self._strict = strict
+        self._limit = limit
+        self.failure: BaseException | None = None
+        self.restarts: dict[str, int] = {}
+
+    async def start(
+        self, name: str, make: Callable[[], Actor], mailbox: Mailbox[Any], *, vital: bool = True
+    ) -> None:
+        """Starts an actor and returns when it serves its mailbox.
+
+        Args:
+            name: The task's name, for logs.
+            make: Builds the actor anew for each start.
+            mailbox: Its address, closed when it has ended for good.
+            vital: Whether giving it up ends the nursery too.
+        """
+        await self._nursery.start(self._supervise, make, mailbox, vital, name=name)
+
+    def start_soon(
+        self, name: str, make: Callable[[], Actor], mailbox: Mailbox[Any], *, vital: bool = True
+    ) -> None:
+        """Like `start`, without waiting: what is told meanwhile waits in the mailbox."""
+        self._nursery.start_soon(self._supervise, make, mailbox, vital, name=name)
+
+    async def _supervise(  # noqa: ASYNC128  the actor calls it
+        self,
+        make: Callable[[], Actor],
+        mailbox: Mailbox[Any],
+        vital: bool,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        crashes: deque[float] = deque(maxlen=self._limit.max_restarts + 1)
+        crashed: BaseExceptionGroup[Exception] | None
+        status = _FirstStart(task_status)
+        try:
+            # A closed mailbox has no use for a successor: its address was given to another actor.
+            while not mailbox.is_closed:
+                crashed = None
+                try:
+                    await make().run(task_status=status)
+                except* Exception as group:
+                    if self._strict:
+                        self.failure = self.failure or group
+                        raise
+                    # Here, since a cancellation that came with it goes on from here.
+                    logger.error("%s crashed", mailbox.name, exc_info=group)
+                    crashed = group
+                if crashed is None:
+                    return
+                crashes.append(trio.current_time())
+                if self._is_exhausted(crashes) or crashed.subgroup(DiskBroken) is not None:
+                    self._give_up(mailbox.name, crashed, vital)
+                    return
+                self._count_restart(mailbox.name)
+                await trio.sleep(RESTART_DELAY_SECONDS)
+        finally:
+            mailbox.close()
+
+    def _count_restart(self, name: str) -> None:
+        self.restarts[name] = self.restarts.get(name, 0) + 1
+        if len(self.restarts) > MAX_REMEMBERED:
+            del self.restarts[next(iter(self.restarts))]
+
+    def _is_exhausted(self, crashes: deque[float]) -> bool:
+        return (
+            len(crashes) > self._limit.max_restarts
+            and crashes[-1] - crashes[0] <= self._limit.within_seconds
+        )
+
+    def _give_up(self, name: str, crashed: BaseExceptionGroup[Exception], vital: bool) -> None:
+        cause: BaseException = crashed
+        while isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        message = (
+            f"{name} crashed {self._limit.max_restarts + 1} times within "
+            f"{self._limit.within_seconds:g} s and is given up"
+        )
+        if isinstance(cause, DiskBroken):
+            message = f"{name} can't go on"
+        if isinstance(cause, CallboardError):  # these are made for people to read
+            message = f"{message}: {cause}"
+        logger.critical("%s", message)
+        if vital:
+            kind = StorageError if isinstance(cause, StorageError) else InternalError
+            self.failure = kind(message)
+            raise self.failure from crashed
+
+
+class _FirstStart:
+    """The status of an actor's task, told by the first of its starts that succeeds."""
+
+    def __init__(self, status: trio.TaskStatus[None]) -> None:
+        self._status: trio.TaskStatus[None] = status
+
+    def started(self, value: None = None) -> None:
+        status, self._status = self._status, trio.TASK_STATUS_IGNORED
+        status.started(value)

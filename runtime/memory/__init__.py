@@ -1,0 +1,1 @@
+"""runtime/memory: its contract stands here."""

@@ -1,0 +1,117 @@
+"""Durable events as the bytes that are kept of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from ..errors import ValidationError
+from ..events import DurableEvent, InputAccepted, MessageCompleted
+from ..history import Opaque
+from ..redaction import mask, redactor
+from ..text import without_surrogates
+
+MAX_EVENT_BYTES = 64 * 1024 * 1024
+"""A result to the model is at most 64 KiB and an answer a few MiB; this is what memory bears."""
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(DurableEvent)
+
+_Value = TypeVar("_Value")
+
+
+def encode_event(event: DurableEvent) -> tuple[DurableEvent, bytes]:
+    """The bytes of an event, and the event that they will decode to.
+
+    It is the same one, but for texts with a lone surrogate (a file name that is not UTF-8, half of
+    a character in a model's JSON): UTF-8 has no form for those, and U+FFFD takes their place. And
+    a secret that stands in a text (a tool printed it) is masked: what is on record is what models,
+    exports and other programs get.
+
+    Raises:
+        ValidationError: It is too large, or an opaque part of it is not JSON.
+    """
+    has_files = isinstance(event, InputAccepted) and bool(event.attachments)
+    if has_files:
+        event = _with_files(event, redactor.mask_file)
+    try:
+        data = _ENCODER.encode(event)
+    except UnicodeEncodeError:
+        event = with_texts(event, without_surrogates)
+        data = _ENCODER.encode(event)
+    # Base64 is not searched: the files in it have been, and megabytes take long.
+    if redactor.finds(_ENCODER.encode(_with_files(event, _emptied)) if has_files else data):
+        event = with_texts(event, mask)
+        data = _ENCODER.encode(event)
+    if len(data) > MAX_EVENT_BYTES:
+        raise ValidationError(
+            f"An event of {len(data)} bytes is too large to be stored; the limit is "
+            f"{MAX_EVENT_BYTES}.",
+            field=type(event).__name__,
+        )
+    if isinstance(event, MessageCompleted):
+        _check_opaque_parts(event)
+    try:
+        # What can't be read back would make its session unreadable: a field of another type, which
+        # a program may have passed, as structs do not check theirs.
+        _DECODER.decode(data)
+    except msgspec.MsgspecError as error:
+        name = type(event).__name__
+        raise ValidationError(f"{name} can't be stored: {error}.", field=name) from error
+    return event, data
+
+
+def decode_event(data: bytes) -> DurableEvent:
+    """The event; raises `msgspec.MsgspecError` when these are not its bytes."""
+    try:
+        event: DurableEvent = _DECODER.decode(data)
+    except UnicodeDecodeError as error:  # msgspec's own errors do not cover broken UTF-8
+        raise msgspec.DecodeError(str(error)) from error
+    return event
+
+
+def _check_opaque_parts(message: MessageCompleted) -> None:
+    # They are copied into the event's JSON as they are: a broken one would make the session
+    # unreadable, so they alone are read back.
+    for part in message.parts:
+        if isinstance(part, Opaque):
+            try:
+                msgspec.json.decode(part.data)
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                raise ValidationError(
+                    f"An opaque part of message {message.message_id} is not JSON: {error}",
+                    field="parts",
+                ) from error
+
+
+def _with_files(event: DurableEvent, change: Callable[[bytes], bytes]) -> DurableEvent:
+    assert isinstance(event, InputAccepted)
+    files = tuple(
+        msgspec.structs.replace(file, data=change(file.data)) for file in event.attachments
+    )
+    return msgspec.structs.replace(event, attachments=files)
+
+
+def _emptied(_: bytes) -> bytes:
+    return b""
+
+
+def with_texts(value: _Value, change: Callable[[str], str]) -> _Value:
+    """A struct with all texts in it changed, however deep."""
+    changed: Any = value
+    if type(value) is str:  # an enumeration's member is one too, and stays
+        changed = change(changed)
+    elif isinstance(value, msgspec.Raw):
+        text = bytes(value).decode(errors="replace")
+        if (masked := change(text)) != text:
+            changed = msgspec.Raw(masked.encode())
+    elif isinstance(value, tuple):
+        changed = tuple(with_texts(item, change) for item in value)
+    elif isinstance(value, msgspec.Struct):
+        fields = {
+            name: with_texts(getattr(value, name), change) for name in value.__struct_fields__
+        }
+        changed = msgspec.structs.replace(value, **fields)
+    return changed  # type: ignore[no-any-return]

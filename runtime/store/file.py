@@ -1,0 +1,244 @@
+"""The file of a store: making it whole, telling whether it is ours, opening connections to it.
+
+A new file is built under another name and renamed, so that `callboard.db` is never half made. An
+existing one is looked at through a connection that can't change it before a writable one is
+opened. All of this blocks: it belongs into a worker thread.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+import apsw
+
+from ..disk.private_folder import check_folder, close_folder, make_folders, sync_path
+from ..errors import NotFoundError, StorageError, StorageFull
+from .ledger import storage_error
+from .migrations import MIGRATIONS, check_version, migrate
+from .restore import finish_restore
+
+DATABASE_NAME = "callboard.db"
+
+_NEW_NAME = DATABASE_NAME + ".new"
+
+_SIDE_FILES = ("", "-journal", "-wal", "-shm")
+
+BUSY_TIMEOUT_MS = 5000
+"""One waits only while another process recovers the write-ahead log; that takes less."""
+
+MAX_CHECK_SECONDS = 2.0
+"""How long opening may look for damage: a file of gigabytes is looked at in part."""
+
+_CHECK_STEPS = 100_000
+"""SQLite's own steps between two looks at the clock: a few milliseconds."""
+
+MAX_IDLE_LOG_BYTES = 64 * 1024 * 1024
+"""What the write-ahead log keeps of the disk after a burst has been written back."""
+
+
+def make_folder(folder: Path) -> None:
+    """Makes the data directory for its owner alone, if it is missing.
+
+    One that exists is closed to the eyes of others, and not used if they can write to it.
+    """
+    try:
+        make_folders(folder)
+        check_folder(folder)
+        close_folder(folder)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise StorageError(
+            f"{folder} can't be the data directory: it, or a part of its path, is a file. Choose "
+            "another one."
+        ) from error
+    except OSError as error:
+        raise _system_error(folder, error) from error
+
+
+def open_writer(folder: Path) -> apsw.Connection:
+    """The writable connection to a checked and migrated file; the caller holds the lock."""
+    path = folder / DATABASE_NAME
+    finish_restore(folder, path)
+    try:
+        if os.path.lexists(path):
+            _inspect(path, thoroughly=True)
+        else:
+            _make(folder, path)
+        connection = apsw.Connection(os.fspath(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+            if connection.pragma("journal_mode", "wal") != "wal":
+                raise StorageError(
+                    f"{path} is on a file system without shared memory, which its write-ahead log "
+                    "needs. Choose a data directory on a local disk."
+                )
+            connection.pragma("synchronous", "full")
+            connection.pragma("foreign_keys", True)
+            connection.pragma("journal_size_limit", MAX_IDLE_LOG_BYTES)
+            migrate(connection, str(path))
+        except BaseException:
+            connection.close()
+            raise
+    except apsw.Error as error:
+        raise storage_error(str(path), error) from error
+    except OSError as error:
+        raise _system_error(path, error) from error
+    return connection
+
+
+def open_reading(folder: Path) -> apsw.Connection:
+    """A connection that can only read; raises `NotFoundError` when there is no store yet."""
+    path = folder / DATABASE_NAME
+    if not os.path.lexists(path):
+        raise NotFoundError(f"There is nothing in {folder} yet: no session has been stored there.")
+    try:
+        version = _inspect(path, thoroughly=False)
+        if version < len(MIGRATIONS):
+            raise StorageError(
+                f"{path} was written by an older callboard (format {version}). `callboard "
+                "upgrade`, or a command that writes, brings it into the present one; then it can be "
+                "read."
+            )
+        connection = apsw.Connection(
+            _uri(path, "mode=ro"), flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        )
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        connection.pragma("query_only", True)
+    except apsw.Error as error:
+        raise storage_error(str(path), error) from error
+    except OSError as error:
+        raise _system_error(path, error) from error
+    return connection
+
+
+def stored_version(folder: Path) -> int:
+    """The format of a data folder's store, which is not changed by that.
+
+    Raises:
+        NotFoundError: There is none.
+        StorageError: It is damaged, no store, or a newer callboard's.
+    """
+    path = folder / DATABASE_NAME
+    if not os.path.lexists(path):
+        raise NotFoundError(f"There is nothing in {folder} yet: no session has been stored there.")
+    try:
+        return _inspect(path, thoroughly=False)
+    except apsw.Error as error:
+        raise storage_error(str(path), error) from error
+    except OSError as error:
+        raise _system_error(path, error) from error
+
+
+def _inspect(path: Path, *, thoroughly: bool) -> int:
+    """The version of a file, without changing a byte of it or leaving side files.
+
+    Raises `StorageError` when it is not ours, newer, or seen to be damaged.
+    """
+    log = Path(f"{path}-wal")
+    # What a crash left in the log counts, and reading it needs its index. Without a log
+    # `immutable` reads the file alone; an ordinary connection would make side files.
+    has_log = log.exists() and log.stat().st_size > 0
+    if not has_log and path.stat().st_size == 0:
+        # To SQLite an empty file is a database without tables; filling it would hide a loss.
+        raise StorageError(
+            f"{path} is empty: what it held is lost. Restore it from a backup, or delete it to "
+            "start anew."
+        )
+    connection = apsw.Connection(
+        _uri(path, "mode=ro" if has_log else "immutable=1"),
+        flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
+    )
+    try:
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        version = check_version(connection, str(path))
+        if thoroughly:
+            _check(connection, path)
+    finally:
+        connection.close()
+    return version
+
+
+def _check(connection: apsw.Connection, path: Path) -> None:
+    deadline = time.monotonic() + MAX_CHECK_SECONDS
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, _CHECK_STEPS)
+    try:
+        finding = connection.execute("pragma quick_check(1)").get
+    except apsw.InterruptError:
+        return
+    if finding != "ok":
+        raise storage_error(str(path), apsw.CorruptError(finding))
+
+
+def _make(folder: Path, path: Path) -> None:
+    new = folder / _NEW_NAME
+    _remove(new)  # a crash may have left it
+    try:
+        os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        connection = apsw.Connection(os.fspath(new), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            migrate(connection, str(path))
+            connection.pragma("journal_mode", "wal")
+        finally:
+            connection.close()
+        new.rename(path)
+    except BaseException:
+        _remove(new)
+        raise
+    sync_path(folder)
+
+
+def _remove(path: Path) -> None:
+    for suffix in _SIDE_FILES:
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+
+
+def _uri(path: Path, parameters: str) -> str:
+    return f"file:{quote(os.fsencode(path))}?{parameters}"
+
+
+def _system_error(path: Path, error: OSError) -> StorageError:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return StorageFull(f"There is no room for {path}: the disk is full. Free some space.")
+    return StorageError(
+        f"{path} can't be made or opened: {error.strerror}. callboard must be able to write to "
+        "its data directory; mend that, or choose another one."
+    )
+
+
+MOUNTS = Path("/proc/self/mountinfo")
+"""What is mounted for this process; elsewhere than on Linux there is none, and nothing is refused."""
+
+NETWORK_TYPES = ("nfs", "cifs", "smb", "9p", "fuse.sshfs")
+"""How the types of such file systems begin: nfs4, smb3 and smbfs are among them."""
+
+
+def check_local(folder: Path, mounts: Path = MOUNTS) -> None:
+    """Raises `StorageError` when a folder is seen to lie on a network's file system.
+
+    Two machines could write at once there, each with a lock that the other one does not see.
+    """
+    kind = _type_of(folder, mounts)
+    if kind is not None and kind.startswith(NETWORK_TYPES):
+        raise StorageError(
+            f"{folder} is on a network file system ({kind}), where locks between machines and the "
+            "store's write-ahead log can't be relied on. Choose a data directory on a local disk: "
+            "--data, or CALLBOARD_HOME."
+        )
+
+
+def _type_of(folder: Path, mounts: Path) -> str | None:
+    """The type of its file system, by the number of its device; `None` when nobody says."""
+    try:
+        device = folder.stat().st_dev
+        lines = os.fsdecode(mounts.read_bytes()).splitlines()
+    except OSError:
+        return None
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    for line in lines:
+        mount, _, rest = line.partition(" - ")
+        if mount.split(" ")[2:3] == [wanted]:
+            return rest.split(" ")[0]
+    return None

@@ -1,0 +1,367 @@
+"""A store that lives and ends with the process: for tests and for runs that keep nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import cache
+
+import apsw
+
+from ..definitions import CallStatus
+from ..errors import StorageError, ValidationError
+from ..events import CallFinished, DurableEvent, Stored, TurnEnded
+from ..identity import RequestKey
+from ..memory.memories import Memory
+from .disk_room import DiskRoom
+from .feeds import DoneRequest, LogEntry, StoredBytes, Topic
+from .interface import (
+    ApprovalRow,
+    CallRow,
+    GrantRow,
+    InputRow,
+    MessageRow,
+    OpenTurn,
+    SessionRow,
+    Store,
+    UsageRow,
+)
+from .ledger import Done, Entry, Ledger, imported_entries, prepare, refusal, wall_clock_ms
+from .lists import (
+    NO_LIMITS,
+    CallFilter,
+    CallPage,
+    Hit,
+    Limits,
+    Search,
+    SessionFilter,
+    SessionPage,
+    StoreSize,
+)
+from .migrations import NEW_EPOCH, migrate
+from .queries import Queries
+from .rows import Append, CommitResult, Spending
+from .tables.search import index_step
+
+MAX_WAITING_EVENTS = 1024
+"""Making their rows takes some ten milliseconds, in which nothing else runs."""
+
+MAX_WAITING_BYTES = 1024 * 1024
+"""What large results may hold twice: as objects here, and encoded."""
+
+
+class _Head:
+    """What decides about the next event of a session: how many it has, and what has ended."""
+
+    __slots__ = ("ended_calls", "ended_turns", "seq")
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self.ended_calls: set[str] = set()
+        self.ended_turns: set[str] = set()
+
+    def admits(self, event: DurableEvent) -> bool:
+        """`False` for a second end of a call or of a turn; the projection says the same."""
+        if isinstance(event, CallFinished):
+            name, ended = event.call_id, self.ended_calls
+        elif isinstance(event, TurnEnded):
+            name, ended = event.turn_id, self.ended_turns
+        else:
+            return True
+        is_first = name not in ended
+        ended.add(name)
+        return is_first
+
+
+class Backlog:
+    """Stands before the ledger of a new and empty database; nobody else writes to that."""
+
+    def __init__(self, ledger: Ledger, now_ms: Callable[[], int]) -> None:
+        self._ledger = ledger
+        self._now_ms = now_ms
+        self._heads: dict[str, _Head] = {}
+        self._entries: list[Entry] = []
+        self._stored: dict[str, list[Stored]] = {}
+        self._events = 0
+        self._bytes = 0
+
+    def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
+        """See `Store.commit`."""
+        entries = prepare(appends, self._now_ms())
+        is_guarded = any(isinstance(entry, Entry) and entry.is_guarded for entry in entries)
+        if is_guarded or self._events > MAX_WAITING_EVENTS or self._bytes > MAX_WAITING_BYTES:
+            self.settle()  # first, as it may fail
+        if is_guarded:
+            return self._record(entries)
+        return [self._append(entry) if isinstance(entry, Entry) else entry for entry in entries]
+
+    def settle(self) -> None:
+        """Makes the rows of all that waits; raises `StorageError` with all of it still waiting."""
+        if self._entries:
+            self._ledger.record(self._entries)
+            self._entries, self._stored, self._events, self._bytes = [], {}, 0, 0
+
+    def keep_up(self, work: Callable[[apsw.Connection], Done]) -> Done:
+        """Has work done on the database that is no event, behind all that waits."""
+        self.settle()
+        return self._ledger.keep_up(work)
+
+    def bring_in(self, events: Sequence[Stored]) -> list[Stored]:
+        """See `RecordUpkeep.bring_in`."""
+        self.settle()
+        results = self._record(list(imported_entries(events)))
+        return [stored for result in results if isinstance(result, tuple) for stored in result]
+
+    def purge(self, session_ids: Sequence[str]) -> list[Stored]:
+        """See `RecordUpkeep.purge`."""
+        self.settle()
+        purged = self._ledger.purge(session_ids)
+        for session_id in session_ids:
+            self._heads.pop(session_id, None)
+        return purged
+
+    def waiting(self, session_id: str) -> list[Stored]:
+        """The events of a session that have no rows yet, in order, without making them."""
+        return self._stored.get(session_id, [])
+
+    def _record(self, entries: list[Entry | ValidationError]) -> list[CommitResult]:
+        """What depends on rows (an answer, the start of an allowed call) makes its own at once."""
+        results = self._ledger.record(entries)
+        for result in results:
+            for stored in result if isinstance(result, tuple) else ():
+                head = self._heads.setdefault(stored.session_id, _Head())
+                head.seq = stored.seq
+                head.admits(stored.event)
+        return results
+
+    def _append(self, entry: Entry) -> CommitResult:
+        head = self._heads.get(entry.session_id)
+        refused = refusal(entry, exists=head is not None)
+        if refused is not None:
+            return refused
+        if head is None:
+            head = self._heads[entry.session_id] = _Head()
+        kept: list[tuple[DurableEvent, bytes]] = []
+        stored: list[Stored] = []
+        for event, data in entry.events:
+            if head.admits(event):
+                head.seq += 1
+                stored.append(Stored(entry.session_id, head.seq, entry.at_ms, event))
+                kept.append((event, data))
+                self._bytes += len(data)
+        if kept:
+            self._entries.append(Entry(entry.session_id, entry.at_ms, kept))
+            self._stored.setdefault(entry.session_id, []).extend(stored)
+            self._events += len(kept)
+        return tuple(stored)
+
+
+_NAME = "the store in memory"
+
+
+def open_memory_store(*, now_ms: Callable[[], int] = wall_clock_ms) -> Store:
+    """Opens an empty store without a file or a thread: its methods return at once.
+
+    They are no checkpoints either, so a mock clock can jump as it likes.
+    """
+    return _MemoryStore(now_ms)
+
+
+@cache
+def _empty_store() -> bytes:
+    """An empty store as SQLite would write it: its tables are made once in a process."""
+    with closing(apsw.Connection(":memory:")) as connection:
+        migrate(connection, _NAME)
+        return connection.serialize("main")
+
+
+def _fill(connection: apsw.Connection) -> None:
+    # Copied page by page: a database that lives in the bytes themselves can't grow beyond a bound.
+    with closing(apsw.Connection(":memory:")) as source:
+        source.deserialize("main", _empty_store())
+        with connection.backup("main", source, "main") as copying:
+            copying.step(-1)
+    connection.execute(NEW_EPOCH)
+
+
+class _MemoryStore:
+    # The protocol is asynchronous because a disk blocks. Memory does not: nothing is awaited here.
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self.disk = DiskRoom(None)
+        connection = apsw.Connection(":memory:")
+        _fill(connection)
+        connection.pragma("foreign_keys", True)
+        # A rollback must work, but nobody reads this journal after a crash.
+        connection.pragma("journal_mode", "memory")
+        self._connection = connection
+        self._backlog = Backlog(Ledger(connection, _NAME, now_ms), now_ms)
+        self._queries: Queries | None = Queries(connection, _NAME)
+
+    async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
+        self._open()
+        return self._backlog.commit(appends)
+
+    async def events(
+        self, session_id: str, *, after_seq: int = 0, limit: int | None = None
+    ) -> list[Stored]:
+        # Every session reads its events when it begins: that makes no rows.
+        events = self._open().events(session_id, after_seq, limit)
+        events += [s for s in self._backlog.waiting(session_id) if s.seq > after_seq]
+        return events if limit is None else events[: max(limit, 0)]
+
+    async def epoch(self) -> str:
+        return self._open().epoch()
+
+    async def event_bytes(
+        self, session_id: str, *, after_seq: int = 0, limit: int | None = None
+    ) -> list[StoredBytes]:
+        return self._settled().event_bytes(session_id, after_seq, limit)
+
+    async def log(
+        self, *, after_seq: int = 0, topic: Topic | None = None, limit: int | None = None
+    ) -> list[LogEntry]:
+        return self._settled().log(after_seq, topic, limit)
+
+    async def log_head(self) -> int:
+        return self._settled().log_head()
+
+    async def request(self, request: RequestKey) -> DoneRequest | None:
+        return self._settled().request(request)
+
+    async def session(self, session_id: str) -> SessionRow | None:
+        return self._settled().session(session_id)
+
+    async def sessions(
+        self, *, limit: int = 100, include_deleted: bool = False, include_children: bool = True
+    ) -> list[SessionRow]:
+        return self._settled().sessions(limit, include_deleted, include_children)
+
+    async def children(
+        self,
+        parent_id: str | None = None,
+        *,
+        call_id: str | None = None,
+        is_detached: bool | None = None,
+    ) -> list[SessionRow]:
+        return self._settled().children(parent_id, call_id, is_detached)
+
+    async def messages(
+        self, session_id: str, *, after: int = 0, limit: int | None = None
+    ) -> list[MessageRow]:
+        return self._settled().messages(session_id, after, limit)
+
+    async def calls(
+        self,
+        *,
+        session_id: str | None = None,
+        name: str | None = None,
+        status: CallStatus | None = None,
+        limit: int = 100,
+    ) -> list[CallRow]:
+        return self._settled().calls(session_id, name, status, limit)
+
+    async def usage(
+        self,
+        session_id: str | None = None,
+        *,
+        since_ms: int = 0,
+        after: int = 0,
+        limit: int | None = None,
+    ) -> list[UsageRow]:
+        return self._settled().usage(session_id, since_ms, after, limit)
+
+    async def spending(self, session_id: str, turn_id: str | None = None) -> Spending | None:
+        return self._settled().spending(session_id, turn_id)
+
+    async def approvals(
+        self,
+        *,
+        session_id: str | None = None,
+        approval_id: str | None = None,
+        state: str | None = None,
+        before: str | None = None,
+        within: Limits = NO_LIMITS,
+        limit: int = 100,
+    ) -> list[ApprovalRow]:
+        return self._settled().approvals(session_id, approval_id, state, before, within, limit)
+
+    async def grants(
+        self, *, grant_id: str | None = None, include_ended: bool = False, limit: int | None = None
+    ) -> list[GrantRow]:
+        return self._settled().grants(grant_id, include_ended, limit)
+
+    async def full_output(self, session_id: str, call_id: str) -> str | None:
+        return self._settled().full_output(session_id, call_id)
+
+    async def open_turns(self) -> list[OpenTurn]:
+        return self._settled().open_turns()
+
+    async def open_inputs(self, session_id: str) -> list[InputRow]:
+        return self._settled().open_inputs(session_id)
+
+    async def waking_sessions(self) -> list[str]:
+        return self._settled().waking_sessions()
+
+    async def memories(
+        self,
+        *,
+        agent: str | None = None,
+        memory_id: str | None = None,
+        before: str | None = None,
+        within: Limits = NO_LIMITS,
+        limit: int = 100,
+    ) -> list[Memory]:
+        return self._settled().memories(agent, memory_id, before, within, limit)
+
+    async def found_memories(
+        self, agent: str, query: str, *, within: Limits = NO_LIMITS, limit: int
+    ) -> list[Memory]:
+        return self._settled().found_memories(agent, query, within, limit)
+
+    async def session_page(self, wanted: SessionFilter) -> SessionPage:
+        return self._settled().session_page(wanted)
+
+    async def call_page(self, wanted: CallFilter) -> CallPage:
+        return self._settled().call_page(wanted)
+
+    async def hits(self, search: Search) -> list[Hit]:
+        return self._settled().hits(search)
+
+    async def session_tree(self, session_ids: Sequence[str]) -> list[str]:
+        return self._settled().session_tree(session_ids)
+
+    async def expired_sessions(self, before_ms: int) -> list[str]:
+        return self._settled().expired_sessions(before_ms)
+
+    async def bring_in(self, events: Sequence[Stored]) -> list[Stored]:
+        self._open()
+        return self._backlog.bring_in(events)
+
+    async def index_words(self) -> bool:
+        self._open()
+        return self._backlog.keep_up(index_step)
+
+    async def purge(self, session_ids: Sequence[str]) -> list[Stored]:
+        self._open()
+        return self._backlog.purge(session_ids)
+
+    async def size(self) -> StoreSize:
+        return self._settled().size()
+
+    async def marked_files(self) -> list[str]:
+        return self._settled().marked_files()
+
+    async def aclose(self) -> None:
+        self._queries = None
+        self._connection.close()
+
+    def _settled(self) -> Queries:
+        queries = self._open()
+        self._backlog.settle()
+        return queries
+
+    def _open(self) -> Queries:
+        if self._queries is None:
+            raise StorageError(f"{_NAME} is closed.".capitalize())
+        return self._queries

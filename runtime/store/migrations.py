@@ -1,0 +1,307 @@
+"""The tables of a store file, as a numbered list of steps that only ever grows.
+
+`PRAGMA user_version` says how many steps a file has seen, `PRAGMA application_id` that it is ours.
+Steps are never edited once released: a file in the world has run the old text. An event type that
+older versions can't decode is a step too, even an empty one, so that they refuse the file by its
+number and not in the middle of a session.
+
+Every commit pays for an index, in CPU and in a page of the log, so there is none but for what the
+runtime itself asks: lists of sessions and of calls look through the table, the latest first.
+
+Large texts are stored once: the rows of `messages` for calls and results hold the call's id, and
+the arguments and the result come from `tool_calls`; a whole output that was cut is in its event, and
+so are the words of a question, of its answer, of a grant and of a memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import apsw
+
+from ..errors import StorageError
+
+APPLICATION_ID = 0x63616C6C
+"""`call` in ASCII: what `file` and others see in the header of a store file."""
+
+NEW_EPOCH = "update meta set value = lower(hex(randomblob(16))) where key = 'epoch'"
+"""For a copy of a store: clients that know the one it was copied from must not take it for that."""
+
+_FIRST = """
+create table sessions (
+  id integer primary key,
+  session_id text not null unique,
+  title text not null,
+  agent text not null,
+  kind text not null,
+  workspace text not null,
+  model text,
+  parent_id text,
+  message_count integer not null,
+  last_message_preview text not null,
+  is_active integer not null,
+  head_seq integer not null,
+  last_event integer not null,
+  created_at_ms integer not null,
+  updated_at_ms integer not null,
+  deleted_at_ms integer
+) strict;
+
+create table events (
+  id integer primary key,
+  session integer not null references sessions (id),
+  seq integer not null,
+  at_ms integer not null,
+  event blob not null,
+  unique (session, seq)
+) strict;
+
+create table turns (
+  id integer primary key,
+  session integer not null references sessions (id),
+  turn_id text not null,
+  started_at_ms integer not null,
+  ended_at_ms integer,
+  unique (session, turn_id)
+) strict;
+create index turns_open on turns (id) where ended_at_ms is null;
+
+create table messages (
+  id integer primary key,
+  session integer not null references sessions (id),
+  position integer not null,
+  message_id text not null,
+  type text not null,
+  content text not null,
+  created_at_ms integer not null,
+  turn_id text,
+  thinking text,
+  call_id text,
+  input_tokens integer,
+  output_tokens integer,
+  model text,
+  provider text,
+  duration_ms integer,
+  unique (session, position)
+) strict;
+
+create table tool_calls (
+  id integer primary key,
+  session integer not null references sessions (id),
+  call_id text not null,
+  turn_id text not null,
+  name text not null,
+  status text not null,
+  arguments text not null,
+  result text,
+  display text not null,
+  proposed_at_ms integer not null,
+  started_at_ms integer,
+  finished_at_ms integer,
+  duration_ms integer,
+  finished_seq integer,
+  unique (session, call_id)
+) strict;
+
+create table usage (
+  id integer primary key,
+  session integer not null references sessions (id),
+  turn_id text not null,
+  message_id text not null,
+  provider text not null,
+  model text not null,
+  input_tokens integer,
+  output_tokens integer,
+  cached_tokens integer,
+  reasoning_tokens integer,
+  created_at_ms integer not null
+) strict;
+create index usage_by_session on usage (session);
+"""
+
+_CACHE_WRITES = "alter table usage add column cache_write_tokens integer;"
+
+_PERMISSIONS = """
+alter table sessions add column is_tainted integer not null default 0;
+alter table turns add column is_suspended integer not null default 0;
+
+create table approvals (
+  id integer primary key,
+  session integer not null references sessions (id),
+  approval_id text not null,
+  turn_id text not null,
+  call_id text not null,
+  digest text not null,
+  state text not null,
+  asked_seq integer not null,
+  answered_seq integer,
+  asked_at_ms integer not null,
+  ends_at_ms integer,
+  unique (approval_id, session)
+) strict;
+create index approvals_open on approvals (session) where state in ('waiting', 'allowed');
+
+create table grants (
+  id integer primary key,
+  session integer not null references sessions (id),
+  grant_id text not null,
+  scope text not null,
+  turn_id text not null,
+  given_seq integer not null,
+  revoked_at_ms integer,
+  unique (grant_id, session)
+) strict;
+"""
+
+_TREE = """
+alter table sessions add column has_private integer not null default 0;
+alter table sessions add column parent_call_id text not null default '';
+alter table sessions add column is_detached integer not null default 0;
+alter table sessions add column runs_apart integer not null default 0;
+alter table approvals add column is_deferred integer not null default 0;
+alter table sessions add column budget text;
+alter table turns add column ran_ms integer not null default 0;
+alter table turns add column resumed_at_ms integer;
+alter table turns add column failed_calls integer not null default 0;
+alter table usage add column estimated_input integer;
+alter table usage add column estimated_output integer;
+create index sessions_by_parent on sessions (parent_id) where parent_id is not null;
+
+create table inputs (
+  id integer primary key,
+  session integer not null references sessions (id),
+  input_id text not null,
+  source text not null,
+  call_id text,
+  approval_id text,
+  turn_id text,
+  unique (session, input_id)
+) strict;
+
+create table marked_files (path text primary key) strict, without rowid;
+"""
+
+_MEMORY = """
+create table memories (
+  id integer primary key,
+  session integer not null references sessions (id),
+  memory_id text not null unique,
+  agent text not null,
+  stored_seq integer not null,
+  is_untrusted integer not null
+) strict;
+create index memories_by_agent on memories (agent);
+
+create virtual table memory_words using fts5 (
+  text, tags, content='', contentless_delete=1, tokenize='porter unicode61 remove_diacritics 2'
+);
+"""
+
+_WIRE = """
+create table meta (key text primary key, value text not null) strict, without rowid;
+insert into meta values ('epoch', lower(hex(randomblob(16))));
+
+create table topic_log (
+  id integer primary key autoincrement,
+  topic text not null,
+  session integer not null,
+  seq integer not null
+) strict;
+
+create table requests (
+  id integer primary key,
+  sender text not null,
+  method text not null,
+  key text not null,
+  digest text not null,
+  session integer not null,
+  seq integer not null,
+  unique (sender, key, method)
+) strict;
+"""
+
+_SEARCH = """
+alter table sessions add column is_named integer not null default 0;
+update sessions set is_named = 1 where exists (
+  select 1 from events e where e.session = sessions.id and e.seq = 1
+  and coalesce(json_extract(cast(e.event as text), '$.title'), '') <> '');
+
+create virtual table message_words using fts5 (
+  text, content='', contentless_delete=1, tokenize='porter unicode61 remove_diacritics 2'
+);
+"""
+
+_PURGED = """
+create table purged (
+  id integer primary key,
+  session_id text not null,
+  agent text not null,
+  seq integer not null,
+  at_ms integer not null,
+  event blob not null
+) strict;
+"""
+
+_SET_ASIDE = """
+alter table messages add column is_set_aside integer not null default 0;
+"""
+
+MIGRATIONS: tuple[str, ...] = (
+    _FIRST,
+    _CACHE_WRITES,
+    _PERMISSIONS,
+    _TREE,
+    _MEMORY,
+    _WIRE,
+    _SEARCH,
+    _PURGED,
+    _SET_ASIDE,
+)
+"""Step N brings a file from version N-1 to N."""
+
+
+def check_version(
+    connection: apsw.Connection, name: str, *, steps: Sequence[str] = MIGRATIONS
+) -> int:
+    """The version of an existing file; raises `StorageError` when it is not ours or newer."""
+    if connection.pragma("application_id") != APPLICATION_ID:
+        raise StorageError(
+            f"{name} is not a callboard store; it was left as it is. Move it away, or choose "
+            "another data directory."
+        )
+    version = connection.pragma("user_version")
+    if version > len(steps):
+        raise StorageError(
+            f"{name} was written by a newer callboard (format {version}, this one knows "
+            f"{len(steps)}); it was left as it is. Upgrade callboard to open it."
+        )
+    return int(version)
+
+
+def migrate(
+    connection: apsw.Connection, name: str, *, steps: Sequence[str] = MIGRATIONS
+) -> tuple[int, int]:
+    """Brings an empty or older database up to date, wholly or not at all.
+
+    Args:
+        connection: A writable connection outside a transaction.
+        name: How errors call the database.
+        steps: The whole list.
+
+    Returns:
+        The version before and after; equal when there was nothing to do.
+    """
+    connection.execute("begin immediate")
+    try:
+        is_empty = connection.execute("select count(*) from sqlite_schema").get == 0
+        before = 0 if is_empty else check_version(connection, name, steps=steps)
+        for step in steps[before:]:
+            connection.execute(step)
+        connection.pragma("application_id", APPLICATION_ID)
+        connection.pragma("user_version", len(steps))
+        connection.execute("commit")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("rollback")
+        raise
+    return before, len(steps)

@@ -1,0 +1,454 @@
+"""What an event changes in the tables: the rows that people query.
+
+A `Projection` lives for one append to one session: it loads the session's row, applies events one
+by one, and saves the row at the end. The events stay the truth; every row follows from them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+
+from ..definitions import InputSource
+from ..event_types.memories import MemoryForgotten, MemoryStored
+from ..events import (
+    AgentSwitched,
+    ApprovalAnswered,
+    ApprovalAsked,
+    AttemptCharged,
+    AttemptFailed,
+    CallDeferred,
+    CallFinished,
+    CallProposed,
+    CallStarted,
+    ChangesUndone,
+    ChildAsks,
+    DurableEvent,
+    FilesMarked,
+    GrantGiven,
+    GrantRevoked,
+    HistoryCompacted,
+    InputAccepted,
+    InputCancelled,
+    InputDelivered,
+    MessageCompleted,
+    MessageSent,
+    ModelSwitched,
+    PlanSet,
+    PrivateDataRead,
+    ProviderSetAside,
+    QuestionAnswered,
+    QuestionAsked,
+    SessionBudgetSet,
+    SessionCreated,
+    SessionDeleted,
+    SessionPurged,
+    SessionRestored,
+    SessionTainted,
+    TitleSet,
+    ToolGivenUp,
+    TurnEnded,
+    TurnResumed,
+    TurnSetAside,
+    TurnStarted,
+    TurnSuspended,
+)
+from ..history import Refusal, Text, Thinking
+from ..stream import Usage
+from ..text import excerpt
+from .feeds import TOPIC_OF
+from .tables.calls import defer_call, finish_call, mark_call_asked, propose_call, start_call
+from .tables.inputs import accept_input, begin_inputs, drop_input, end_inputs, part_with_call
+from .tables.memories import keep_memory
+from .tables.permissions import NEVER_RAN, PermissionEvent, PermissionRows
+from .tables.requests import keep_request
+from .tables.sessions import INSERT_MESSAGE, insert_session, is_delivered, mark_private, set_title
+from .tables.topics import log_event
+from .tables.usage import add_usage, count_attempt, count_run, set_budget
+
+Ignored = (
+    ChangesUndone
+    | ChildAsks
+    | MessageSent
+    | PlanSet
+    | ProviderSetAside
+    | QuestionAnswered
+    | QuestionAsked
+    | SessionCreated
+    | SessionPurged
+    | ToolGivenUp
+)
+"""What changes no row: `create` did the creation, and a purge leaves none."""
+
+Rare = (
+    AgentSwitched
+    | AttemptCharged
+    | AttemptFailed
+    | CallDeferred
+    | FilesMarked
+    | HistoryCompacted
+    | InputCancelled
+    | InputDelivered
+    | ModelSwitched
+    | PrivateDataRead
+    | SessionBudgetSet
+    | SessionDeleted
+    | SessionRestored
+    | TurnSetAside
+    | Ignored
+)
+"""What happens once in a while."""
+
+
+def set_aside(connection: apsw.Connection, session: int, event: TurnSetAside) -> None:
+    """Marks what the turn said and did; its inputs are open until the turn that follows is over.
+
+    They count as a person's, whoever they were of: it is a person who has them run again.
+    """
+    connection.execute(
+        "update messages set is_set_aside = 1 where session = ? and turn_id = ?",
+        (session, event.turn_id),
+    )
+    for input_id in event.input_ids:
+        connection.execute(
+            "insert into inputs (session, input_id, source) values (?, ?, ?) on conflict do nothing",
+            (session, input_id, InputSource.PERSON.value),
+        )
+
+
+def keep_mark(
+    connection: apsw.Connection, session: int, event: PrivateDataRead | FilesMarked
+) -> None:
+    """The session has read what is not for strangers, or written what others may read."""
+    if isinstance(event, PrivateDataRead):
+        mark_private(connection, session)
+        return
+    for path in (*event.cleared, *event.marked):
+        # From `path/` up to before `path0`, the next sign: all below, by the order of the keys.
+        connection.execute(
+            "delete from marked_files where path = ?1 or (path > ?1 || '/' and path < ?1 || '0')",
+            (path,),
+        )
+    connection.executemany(
+        "insert into marked_files (path) values (?) on conflict do nothing",
+        ((path,) for path in event.marked),
+    )
+
+
+MAX_TITLE_LENGTH = 60
+"""What a list of sessions shows on one line of a terminal."""
+
+MAX_PREVIEW_LENGTH = 120
+"""Two such lines."""
+
+
+class Projection:
+    """The row of one session, and through it all rows, while events are applied."""
+
+    __slots__ = (
+        "_connection",
+        "_last_event",
+        "agent",
+        "clock_ms",
+        "deleted_at_ms",
+        "head_seq",
+        "is_active",
+        "is_tainted",
+        "key",
+        "message_count",
+        "now_ms",
+        "preview",
+        "title",
+    )
+
+    def __init__(self, connection: apsw.Connection, now_ms: int, row: tuple[Any, ...]) -> None:
+        self._connection = connection
+        self.now_ms = now_ms
+        self.clock_ms = now_ms
+        self._last_event: int | None = None
+        self.key: int
+        self.head_seq: int
+        self.title: str
+        self.agent: str
+        self.message_count: int
+        self.preview: str
+        self.is_active: int
+        self.deleted_at_ms: int | None
+        self.is_tainted: int
+        (
+            self.key,
+            self.head_seq,
+            self.title,
+            self.agent,
+            self.message_count,
+            self.preview,
+            self.is_active,
+            self.deleted_at_ms,
+            self.is_tainted,
+        ) = row
+
+    @classmethod
+    def load(cls, connection: apsw.Connection, session_id: str, now_ms: int) -> Projection | None:
+        """The projection of an existing session."""
+        row = connection.execute(
+            "select id, head_seq, title, agent, message_count, last_message_preview, is_active,"
+            " deleted_at_ms, is_tainted from sessions where session_id = ?",
+            (session_id,),
+        ).fetchone()
+        return None if row is None else cls(connection, now_ms, row)
+
+    @classmethod
+    def create(
+        cls, connection: apsw.Connection, session_id: str, event: SessionCreated, now_ms: int
+    ) -> Projection:
+        """The projection of a session that begins."""
+        key = insert_session(connection, session_id, event, now_ms)
+        keep_request(connection, key, 1, event.request)
+        return cls(connection, now_ms, (key, 0, event.title, event.agent, 0, "", 0, None, 0))
+
+    @property
+    def _permissions(self) -> PermissionRows:
+        return PermissionRows(self._connection, self.key)
+
+    def keep(self, event: DurableEvent, data: bytes) -> bool:
+        """Stores the event that was just applied; always `True`."""
+        self.head_seq += 1
+        self._connection.execute(
+            "insert into events (session, seq, at_ms, event) values (?, ?, ?, ?)",
+            (self.key, self.head_seq, self.now_ms, data),
+        )
+        self._last_event = self._connection.last_insert_rowid()
+        if (topic := TOPIC_OF.get(type(event))) is not None:
+            log_event(self._connection, self.key, self.head_seq, topic)
+        return True
+
+    def save(self) -> None:
+        """Writes the session's row back, when an event was kept."""
+        if self._last_event is None:
+            return
+        self._connection.execute(
+            "update sessions set head_seq = ?, title = ?, agent = ?, message_count = ?,"
+            " last_message_preview = ?, is_active = ?, deleted_at_ms = ?, is_tainted = ?,"
+            " last_event = ?, updated_at_ms = ? where id = ?",
+            (
+                self.head_seq,
+                self.title,
+                self.agent,
+                self.message_count,
+                self.preview,
+                self.is_active,
+                self.deleted_at_ms,
+                self.is_tainted,
+                self._last_event,
+                self.now_ms,
+                self.key,
+            ),
+        )
+
+    def apply(self, event: DurableEvent) -> bool:
+        """Changes the rows; `False`, and no change, for what was told already.
+
+        That is a second end of a call or of a turn, or of a child's task, or a known memory.
+        """
+        # The most frequent ones first: each case is a test.
+        match event:
+            case CallFinished():
+                return self._finished(event)
+            case CallProposed():
+                self._proposed(event)
+            case CallStarted():
+                self._started(event)
+            case MessageCompleted():
+                self._answer(event)
+            case InputAccepted():
+                return self._input(event)
+            case TurnStarted():
+                self._turn_started(event)
+            case TurnEnded():
+                return self._turn_ended(event)
+            case ApprovalAsked() | ApprovalAnswered():
+                mark_call_asked(self._connection, self.key, event)
+                return self._permission(event)
+            case TitleSet():
+                if not set_title(self._connection, self.key, event):
+                    return False
+                self.title = event.title
+            case GrantGiven() | GrantRevoked() | SessionTainted() | TurnSuspended() | TurnResumed():
+                return self._permission(event)
+            case MemoryStored() | MemoryForgotten():
+                at, mark = self.head_seq + 1, bool(self.is_tainted)
+                return keep_memory(self._connection, self.key, event, at, is_untrusted=mark)
+            case _:
+                self._apply_rare(event)
+        return True
+
+    def _apply_rare(self, event: Rare) -> None:
+        match event:
+            case PrivateDataRead() | FilesMarked():
+                keep_mark(self._connection, self.key, event)
+            case CallDeferred():
+                defer_call(self._connection, self.key, event)
+                part_with_call(self._connection, self.key, event.call_id)
+            case InputDelivered():
+                begin_inputs(self._connection, self.key, event.turn_id, (event.input_id,))
+            case InputCancelled():  # what it said stays
+                drop_input(self._connection, self.key, event.input_id)
+            case AttemptFailed() | AttemptCharged():
+                count_attempt(self._connection, self.key, self.head_seq + 1, event, self.now_ms)
+            case SessionBudgetSet():
+                set_budget(self._connection, self.key, event.budget)
+            case ModelSwitched():
+                text = f"Model: {event.provider}/{event.model}, because: {event.reason}"
+                self._message(f"model:{self.head_seq + 1}", "system", text)
+            case HistoryCompacted():
+                name = f"summary:{self.head_seq + 1}"
+                self._message(name, "system", f"Summary: {event.summary}")
+                add_usage(self._connection, self.key, name, event, self.now_ms)
+            case AgentSwitched():
+                self.agent = event.agent
+                self._message(f"agent:{self.head_seq + 1}", "system", f"Agent: {event.agent}")
+            case TurnSetAside():
+                set_aside(self._connection, self.key, event)
+                keep_request(self._connection, self.key, self.head_seq + 1, event.request)
+            case SessionDeleted() | SessionRestored():
+                self.deleted_at_ms = self.now_ms if type(event) is SessionDeleted else None
+            case _:
+                _ignored(event)
+
+    def _permission(self, event: PermissionEvent) -> bool:
+        kept = self._permissions.apply(event, self.head_seq + 1, self.now_ms, self.clock_ms)
+        if isinstance(event, SessionTainted):
+            self.is_tainted = 1
+        elif kept and isinstance(event, TurnSuspended | TurnResumed):
+            count_run(self._connection, self.key, event, self.now_ms)
+            self.is_active = int(isinstance(event, TurnResumed))
+        return kept
+
+    def _input(self, event: InputAccepted) -> bool:
+        if is_delivered(self._connection, event):
+            return False
+        accept_input(self._connection, self.key, event)
+        keep_request(self._connection, self.key, self.head_seq + 1, event.request)
+        is_said = event.source is InputSource.PERSON
+        self._message(event.input_id, "user" if is_said else "system", event.text)
+        if is_said:
+            self.title = self.title or excerpt(event.text, MAX_TITLE_LENGTH)
+        return True
+
+    def _answer(self, event: MessageCompleted) -> None:
+        usage = event.usage or Usage()
+        thinking = [part.text for part in event.parts if isinstance(part, Thinking)]
+        self._message(
+            event.message_id,
+            "assistant",
+            "".join(part.text for part in event.parts if isinstance(part, Text | Refusal)),
+            turn_id=event.turn_id,
+            thinking="\n\n".join(thinking) if thinking else None,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            model=event.model,
+            provider=event.provider,
+            duration_ms=event.duration_ms,
+        )
+        add_usage(self._connection, self.key, event.message_id, event, self.now_ms)
+
+    def _proposed(self, event: CallProposed) -> None:
+        if propose_call(self._connection, self.key, event, self.now_ms):
+            self._call_message("call", event)
+
+    def _started(self, event: CallStarted) -> None:
+        start_call(self._connection, self.key, event, self.now_ms)
+        if event.approval_id:
+            self._permissions.use(event.approval_id)
+
+    def _finished(self, event: CallFinished) -> bool:
+        if not finish_call(self._connection, self.key, event, self.now_ms, self.head_seq + 1):
+            return False
+        self._call_message("result", event)
+        if event.status in NEVER_RAN:
+            self._permissions.end_call(event.call_id)
+        return True
+
+    def _turn_started(self, event: TurnStarted) -> None:
+        self._connection.execute(
+            "insert into turns (session, turn_id, started_at_ms) values (?, ?, ?)"
+            " on conflict do nothing",
+            (self.key, event.turn_id, self.now_ms),
+        )
+        if self._connection.changes():
+            self.is_active = 1
+        begin_inputs(self._connection, self.key, event.turn_id, event.input_ids)
+
+    def _turn_ended(self, event: TurnEnded) -> bool:
+        self._connection.execute(
+            "insert into turns (session, turn_id, started_at_ms, ended_at_ms)"
+            " values (?1, ?2, ?3, ?3) on conflict do update set ended_at_ms = ?3"
+            " where ended_at_ms is null",
+            (self.key, event.turn_id, self.now_ms),
+        )
+        if not self._connection.changes():
+            return False
+        count_run(self._connection, self.key, event, self.now_ms)
+        self._permissions.end_turn(event.turn_id)
+        for late in end_inputs(self._connection, self.key, event.turn_id):
+            self._permissions.end_late(late.approval_id)
+        self.is_active = self._connection.execute(
+            "select exists (select 1 from turns where session = ? and ended_at_ms is null)",
+            (self.key,),
+        ).get
+        if event.outcome == "failed":
+            text = event.message or event.error_type or event.outcome
+            self._message(f"error:{event.turn_id}", "error", text, turn_id=event.turn_id)
+        return True
+
+    def _call_message(self, side: str, event: CallProposed | CallFinished) -> None:
+        self._message(
+            f"{side}:{event.call_id}",
+            f"tool_{side}",
+            "",
+            turn_id=event.turn_id,
+            call_id=event.call_id,
+        )
+
+    def _message(
+        self,
+        message_id: str,
+        kind: str,
+        content: str,
+        *,
+        turn_id: str | None = None,
+        thinking: str | None = None,
+        call_id: str | None = None,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+        model: str | None = None,
+        provider: str | None = None,
+        duration_ms: int | None = None,
+    ) -> None:
+        self.message_count += 1
+        if content:
+            self.preview = excerpt(content, MAX_PREVIEW_LENGTH) or self.preview
+        self._connection.execute(
+            INSERT_MESSAGE,
+            (
+                self.key,
+                self.message_count,
+                message_id,
+                kind,
+                content,
+                self.now_ms,
+                turn_id,
+                thinking,
+                call_id,
+                input_tokens,
+                output_tokens,
+                model,
+                provider,
+                duration_ms,
+            ),
+        )
+
+
+def _ignored(event: Ignored) -> None:
+    """What this takes changes no row; the type says which events those are."""

@@ -1,0 +1,387 @@
+"""A store in a file: one writer in a worker thread, readers beside it that never wait for it.
+
+Threads are Trio's own, borrowed for one call at a time, so that a store that nobody closed can't
+keep a process alive; docs/decisions/0002-one-sql-layer.md has the figures. A commit borrows its
+thread by the short way: `to_thread` also names the thread and carries context variables and
+cancellation there, which costs as much as the SQL of a commit, and a commit needs none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import apsw
+import trio
+
+from ..definitions import CallStatus
+from ..disk.data_lock import DataLock
+from ..errors import StorageError
+from ..events import Stored
+from ..identity import RequestKey
+from ..memory.memories import Memory
+from .disk_room import DiskRoom
+from .feeds import DoneRequest, LogEntry, StoredBytes, Topic
+from .file import DATABASE_NAME, check_local, make_folder, open_reading, open_writer
+from .interface import (
+    ApprovalRow,
+    CallRow,
+    GrantRow,
+    InputRow,
+    MessageRow,
+    OpenTurn,
+    SessionRow,
+    Store,
+    StoreReader,
+    UsageRow,
+)
+from .ledger import Ledger, storage_error, wall_clock_ms
+from .lists import (
+    NO_LIMITS,
+    CallFilter,
+    CallPage,
+    Hit,
+    Limits,
+    Search,
+    SessionFilter,
+    SessionPage,
+    StoreSize,
+)
+from .queries import Queries
+from .rows import Append, CommitResult, Spending
+from .tables.search import index_step
+
+if TYPE_CHECKING:
+    from outcome import Outcome
+
+MAX_READERS = 2
+"""A long read (a session of years) leaves a connection for the short ones; each costs memory."""
+
+_CANCEL_STEPS = 20_000
+"""SQLite's own steps between two looks for a cancellation: about a millisecond."""
+
+_Answer = TypeVar("_Answer")
+
+
+async def open_disk_store(
+    folder: Path, *, now_ms: Callable[[], int] = wall_clock_ms, disk: DiskRoom | None = None
+) -> Store:
+    """Opens the store of a data directory for writing, making both if they are missing.
+
+    The caller closes it. Raises `ConflictError` when another process writes there, and
+    `StorageError` when the directory can't be used or lies on a network's file system, or its file
+    is damaged, foreign or newer; that file is left untouched.
+    """
+    disk = disk or DiskRoom(folder)
+    return await trio.to_thread.run_sync(_open_disk_store, folder, now_ms, disk)
+
+
+async def open_reader(folder: Path) -> StoreReader:
+    """Opens the store of a data directory for reading only, whether or not somebody writes.
+
+    The caller closes it. Raises `NotFoundError` when there is no store yet, and `StorageError`
+    when its file can't be read.
+    """
+    return await trio.to_thread.run_sync(_DiskReader, folder)
+
+
+def _open_disk_store(folder: Path, now_ms: Callable[[], int], disk: DiskRoom) -> _DiskStore:
+    make_folder(folder)
+    check_local(folder)
+    lock = DataLock(folder)
+    try:
+        connection = open_writer(folder)
+        try:
+            return _DiskStore(folder, lock, connection, now_ms, disk)
+        except BaseException:
+            connection.close()
+            raise
+    except BaseException:
+        lock.release()
+        raise
+
+
+class _DiskReader:
+    """Read-only connections, lent to one read at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._name = str(folder / DATABASE_NAME)
+        self._is_closed = False
+        self._limiter = trio.CapacityLimiter(MAX_READERS)
+        # A stack: the second connection is opened when two reads overlap for the first time.
+        self._idle = [self._open()]
+
+    def _open(self) -> apsw.Connection:
+        connection = open_reading(self._folder)
+        connection.set_progress_handler(_check_cancelled, _CANCEL_STEPS)
+        return connection
+
+    async def _read(self, query: Callable[[Queries], _Answer]) -> _Answer:
+        self._check_open()
+        return await trio.to_thread.run_sync(self._read_sync, query, limiter=self._limiter)
+
+    def _read_sync(self, query: Callable[[Queries], _Answer]) -> _Answer:
+        self._check_open()
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._open()
+        try:
+            return query(Queries(connection, self._name))
+        finally:
+            self._idle.append(connection)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise StorageError(f"The store {self._name} is closed.")
+
+    async def events(
+        self, session_id: str, *, after_seq: int = 0, limit: int | None = None
+    ) -> list[Stored]:
+        return await self._read(lambda queries: queries.events(session_id, after_seq, limit))
+
+    async def epoch(self) -> str:
+        return await self._read(Queries.epoch)
+
+    async def event_bytes(
+        self, session_id: str, *, after_seq: int = 0, limit: int | None = None
+    ) -> list[StoredBytes]:
+        return await self._read(lambda queries: queries.event_bytes(session_id, after_seq, limit))
+
+    async def log(
+        self, *, after_seq: int = 0, topic: Topic | None = None, limit: int | None = None
+    ) -> list[LogEntry]:
+        return await self._read(lambda queries: queries.log(after_seq, topic, limit))
+
+    async def log_head(self) -> int:
+        return await self._read(Queries.log_head)
+
+    async def request(self, request: RequestKey) -> DoneRequest | None:
+        return await self._read(lambda queries: queries.request(request))
+
+    async def session(self, session_id: str) -> SessionRow | None:
+        return await self._read(lambda queries: queries.session(session_id))
+
+    async def sessions(
+        self, *, limit: int = 100, include_deleted: bool = False, include_children: bool = True
+    ) -> list[SessionRow]:
+        return await self._read(
+            lambda queries: queries.sessions(limit, include_deleted, include_children)
+        )
+
+    async def children(
+        self,
+        parent_id: str | None = None,
+        *,
+        call_id: str | None = None,
+        is_detached: bool | None = None,
+    ) -> list[SessionRow]:
+        return await self._read(lambda queries: queries.children(parent_id, call_id, is_detached))
+
+    async def messages(
+        self, session_id: str, *, after: int = 0, limit: int | None = None
+    ) -> list[MessageRow]:
+        return await self._read(lambda queries: queries.messages(session_id, after, limit))
+
+    async def calls(
+        self,
+        *,
+        session_id: str | None = None,
+        name: str | None = None,
+        status: CallStatus | None = None,
+        limit: int = 100,
+    ) -> list[CallRow]:
+        return await self._read(lambda queries: queries.calls(session_id, name, status, limit))
+
+    async def usage(
+        self,
+        session_id: str | None = None,
+        *,
+        since_ms: int = 0,
+        after: int = 0,
+        limit: int | None = None,
+    ) -> list[UsageRow]:
+        return await self._read(lambda queries: queries.usage(session_id, since_ms, after, limit))
+
+    async def spending(self, session_id: str, turn_id: str | None = None) -> Spending | None:
+        return await self._read(lambda queries: queries.spending(session_id, turn_id))
+
+    async def approvals(
+        self,
+        *,
+        session_id: str | None = None,
+        approval_id: str | None = None,
+        state: str | None = None,
+        before: str | None = None,
+        within: Limits = NO_LIMITS,
+        limit: int = 100,
+    ) -> list[ApprovalRow]:
+        return await self._read(
+            lambda queries: queries.approvals(session_id, approval_id, state, before, within, limit)
+        )
+
+    async def grants(
+        self, *, grant_id: str | None = None, include_ended: bool = False, limit: int | None = None
+    ) -> list[GrantRow]:
+        return await self._read(lambda queries: queries.grants(grant_id, include_ended, limit))
+
+    async def full_output(self, session_id: str, call_id: str) -> str | None:
+        return await self._read(lambda queries: queries.full_output(session_id, call_id))
+
+    async def open_turns(self) -> list[OpenTurn]:
+        return await self._read(Queries.open_turns)
+
+    async def open_inputs(self, session_id: str) -> list[InputRow]:
+        return await self._read(lambda queries: queries.open_inputs(session_id))
+
+    async def waking_sessions(self) -> list[str]:
+        return await self._read(Queries.waking_sessions)
+
+    async def memories(
+        self,
+        *,
+        agent: str | None = None,
+        memory_id: str | None = None,
+        before: str | None = None,
+        within: Limits = NO_LIMITS,
+        limit: int = 100,
+    ) -> list[Memory]:
+        return await self._read(
+            lambda queries: queries.memories(agent, memory_id, before, within, limit)
+        )
+
+    async def found_memories(
+        self, agent: str, query: str, *, within: Limits = NO_LIMITS, limit: int
+    ) -> list[Memory]:
+        return await self._read(lambda queries: queries.found_memories(agent, query, within, limit))
+
+    async def session_page(self, wanted: SessionFilter) -> SessionPage:
+        return await self._read(lambda queries: queries.session_page(wanted))
+
+    async def call_page(self, wanted: CallFilter) -> CallPage:
+        return await self._read(lambda queries: queries.call_page(wanted))
+
+    async def hits(self, search: Search) -> list[Hit]:
+        return await self._read(lambda queries: queries.hits(search))
+
+    async def session_tree(self, session_ids: Sequence[str]) -> list[str]:
+        return await self._read(lambda queries: queries.session_tree(session_ids))
+
+    async def expired_sessions(self, before_ms: int) -> list[str]:
+        return await self._read(lambda queries: queries.expired_sessions(before_ms))
+
+    async def size(self) -> StoreSize:
+        return await self._read(Queries.size)
+
+    async def marked_files(self) -> list[str]:
+        return await self._read(Queries.marked_files)
+
+    async def aclose(self) -> None:
+        """Waits for the reads that have begun; later ones are refused. Again is harmless."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        with trio.CancelScope(shield=True):
+            for _ in range(MAX_READERS):
+                await self._limiter.acquire_on_behalf_of(object())
+            # Not Trio's shared limiter, here and elsewhere: tools that hang may hold all of it.
+            await trio.to_thread.run_sync(self._close_idle, limiter=trio.CapacityLimiter(1))
+
+    def _close_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+
+class _DiskStore(_DiskReader):
+    """The readers, and beside them the one connection that writes."""
+
+    def __init__(
+        self,
+        folder: Path,
+        lock: DataLock,
+        connection: apsw.Connection,
+        now_ms: Callable[[], int],
+        disk: DiskRoom,
+    ) -> None:
+        super().__init__(folder)
+        self.disk = disk
+        self._lock = lock
+        self._connection = connection
+        self._ledger = Ledger(connection, self._name, now_ms)
+        self._writing = trio.CapacityLimiter(1)
+
+    async def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
+        ledger = self._ledger
+        return await self._write(partial(self.disk.commit, ledger.commit, appends, ledger.touch))
+
+    async def bring_in(self, events: Sequence[Stored]) -> list[Stored]:
+        self.disk.check()
+        return await self._write(partial(self._ledger.bring_in, events))
+
+    async def index_words(self) -> bool:
+        return await self._write(partial(self._ledger.keep_up, index_step))
+
+    async def purge(self, session_ids: Sequence[str]) -> list[Stored]:
+        return await self._write(
+            partial(self.disk.removing, partial(self._ledger.purge, session_ids))
+        )
+
+    async def _write(self, work: Callable[[], _Answer]) -> _Answer:
+        self._check_open()
+        try:
+            self._writing.acquire_nowait()
+        except trio.WouldBlock:
+            with trio.CancelScope(shield=True):
+                await self._writing.acquire()
+        try:
+            return await _uninterrupted(work)
+        finally:
+            self._writing.release()
+
+    async def aclose(self) -> None:
+        if self._is_closed:
+            return
+        try:
+            # The writer goes last: closing the last connection writes the log into the file.
+            await super().aclose()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(self._close_writer, limiter=self._writing)
+
+    def _close_writer(self) -> None:
+        try:
+            self._connection.close()
+        except apsw.Error as error:
+            raise storage_error(self._name, error) from error
+        finally:
+            self._lock.release()
+
+
+def _check_cancelled() -> bool:
+    """Ends a read whose asker was cancelled: the exception passes through SQLite."""
+    trio.from_thread.check_cancelled()
+    return False
+
+
+async def _uninterrupted(work: Callable[[], _Answer]) -> _Answer:
+    """What `work` answers in a worker thread; neither cancellable nor a point of cancellation.
+
+    Bounded by the disk: a cancelled turn's last events are stored too, and whoever asked learns
+    whether they were.
+    """
+    token = trio.lowlevel.current_trio_token()
+    task = trio.lowlevel.current_task()
+
+    def deliver(outcome: Outcome[_Answer]) -> None:
+        token.run_sync_soon(trio.lowlevel.reschedule, task, outcome)
+
+    trio.lowlevel.start_thread_soon(work, deliver)
+    answer: _Answer = await trio.lowlevel.wait_task_rescheduled(_go_on)
+    return answer
+
+
+def _go_on(_: object) -> trio.lowlevel.Abort:
+    return trio.lowlevel.Abort.FAILED

@@ -1,0 +1,102 @@
+"""The table `tool_calls`: what an event changes in the row of its call."""
+
+from __future__ import annotations
+
+import apsw
+
+from ...definitions import CallStatus
+from ...events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    CallDeferred,
+    CallFinished,
+    CallProposed,
+    CallStarted,
+)
+
+
+def propose_call(
+    connection: apsw.Connection, session: int, event: CallProposed, now_ms: int
+) -> bool:
+    """Adds a call; whether it is new."""
+    connection.execute(
+        "insert into tool_calls (session, call_id, turn_id, name, status, arguments, display,"
+        " proposed_at_ms) values (?, ?, ?, ?, ?, ?, '', ?) on conflict do nothing",
+        (
+            session,
+            event.call_id,
+            event.turn_id,
+            event.name,
+            CallStatus.PENDING.value,
+            event.arguments,
+            now_ms,
+        ),
+    )
+    return connection.changes() > 0
+
+
+def mark_call_asked(
+    connection: apsw.Connection, session: int, event: ApprovalAsked | ApprovalAnswered
+) -> None:
+    """A call waits for a person, or no longer; a deferred one stays so until it starts or ends."""
+    status = CallStatus.WAITING if isinstance(event, ApprovalAsked) else CallStatus.PENDING
+    # Those of a denial were the person's wish, and are nobody's call.
+    counts = isinstance(event, ApprovalAsked) or event.decision != "deny"
+    connection.execute(
+        "update tool_calls set status = iif(status = 'deferred', status, ?),"
+        " arguments = coalesce(?, arguments)"
+        " where session = ? and call_id = ? and started_at_ms is null"
+        " and finished_at_ms is null",
+        (status.value, event.arguments if counts else None, session, event.call_id),
+    )
+
+
+def defer_call(connection: apsw.Connection, session: int, event: CallDeferred) -> None:
+    """A call waits for a person, and its turn goes on."""
+    connection.execute(
+        "update tool_calls set status = ? where session = ? and call_id = ?"
+        " and started_at_ms is null and finished_at_ms is null",
+        (CallStatus.DEFERRED.value, session, event.call_id),
+    )
+
+
+def start_call(connection: apsw.Connection, session: int, event: CallStarted, now_ms: int) -> None:
+    """A call is about to have its effect."""
+    connection.execute(
+        "update tool_calls set status = ?, started_at_ms = ?"
+        " where session = ? and call_id = ? and started_at_ms is null"
+        " and finished_at_ms is null",
+        (CallStatus.RUNNING.value, now_ms, session, event.call_id),
+    )
+
+
+def finish_call(
+    connection: apsw.Connection, session: int, event: CallFinished, now_ms: int, seq: int
+) -> bool:
+    """A call has its result; `False` when it had one.
+
+    A call that nobody proposed is kept too: the event is stored, so its row must be.
+    """
+    connection.execute(
+        "insert into tool_calls (session, call_id, turn_id, name, status, arguments, result,"
+        " display, proposed_at_ms, finished_at_ms, duration_ms, finished_seq)"
+        " values (?1, ?2, ?3, ?4, ?5, coalesce(?6, ''), ?7, ?8, ?9, ?9, ?10, ?11)"
+        " on conflict do update set status = ?5, arguments = coalesce(?6, arguments),"
+        " result = ?7, display = ?8, finished_at_ms = ?9, duration_ms = ?10,"
+        " finished_seq = ?11"
+        " where finished_at_ms is null",
+        (
+            session,
+            event.call_id,
+            event.turn_id,
+            event.name,
+            event.status.value,
+            event.arguments,
+            event.result,
+            event.display,
+            now_ms,
+            event.duration_ms,
+            seq,
+        ),
+    )
+    return connection.changes() > 0

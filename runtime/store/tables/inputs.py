@@ -1,0 +1,96 @@
+"""The table `inputs`: those whose turn is not over yet, and which deferred call one is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import apsw
+
+from ...events import InputAccepted
+
+
+class Late(NamedTuple):
+    """The deferred call that an input was about, and the question that the call waited for."""
+
+    call_id: str
+    approval_id: str
+
+
+LATE_CALLS = (
+    "select i.call_id from inputs i"
+    " where i.session = ? and i.turn_id = ? and i.approval_id is not null"
+)
+"""The deferred calls that a turn is about to run, or runs."""
+
+LATE_QUESTIONS = (
+    "select i.approval_id from inputs i"
+    " where i.session = ? and i.turn_id = ? and i.approval_id is not null"
+)
+
+WAKING = """
+select distinct s.session_id from inputs i join sessions s on s.id = i.session
+where (i.source <> 'person' or i.turn_id is null) and s.deleted_at_ms is null and not exists (
+  select 1 from turns t where t.session = i.session and t.ended_at_ms is null and not exists (
+    select 1 from inputs b where b.session = t.session and b.turn_id = t.turn_id
+    and b.source <> 'person'))
+order by s.id
+"""
+"""Sessions whose next turn begins by itself: an input waits that was acknowledged, or a turn of the
+runtime's own is suspended. Not those in which another turn goes on, since the input follows behind
+that, or is suspended, since a person goes on with that; nor deleted ones, until they are restored."""
+
+SELECT_INPUTS = (
+    "select s.session_id, i.input_id, i.source, coalesce(i.call_id, ''),"
+    " coalesce(i.approval_id, ''), i.turn_id"
+    " from inputs i join sessions s on s.id = i.session"
+)
+
+
+def accept_input(connection: apsw.Connection, session: int, event: InputAccepted) -> None:
+    """An input waits for its turn."""
+    connection.execute(
+        "insert into inputs (session, input_id, source, call_id, approval_id)"
+        " values (?, ?, ?, ?, ?) on conflict do nothing",
+        (
+            session,
+            event.input_id,
+            event.source.value,
+            event.call_id or None,
+            event.approval_id or None,
+        ),
+    )
+
+
+def begin_inputs(
+    connection: apsw.Connection, session: int, turn_id: str, input_ids: Iterable[str]
+) -> None:
+    """A turn begins for these inputs, or is told them."""
+    for input_id in input_ids:
+        connection.execute(
+            "update inputs set turn_id = ? where session = ? and input_id = ?",
+            (turn_id, session, input_id),
+        )
+
+
+def part_with_call(connection: apsw.Connection, session: int, call_id: str) -> None:
+    """A deferred call waits once more: no input is about it until it has its answer."""
+    connection.execute(
+        "update inputs set call_id = null, approval_id = null"
+        " where session = ? and call_id = ? and approval_id is not null",
+        (session, call_id),
+    )
+
+
+def end_inputs(connection: apsw.Connection, session: int, turn_id: str) -> list[Late]:
+    """The turn is over; gives the deferred calls that it was about."""
+    rows = connection.execute(
+        "delete from inputs where session = ? and turn_id = ? returning call_id, approval_id",
+        (session, turn_id),
+    ).fetchall()
+    return [Late(str(row[0]), str(row[1])) for row in rows if row[1] is not None]
+
+
+def drop_input(connection: apsw.Connection, session: int, input_id: str) -> None:
+    """An input will have no turn."""
+    connection.execute("delete from inputs where session = ? and input_id = ?", (session, input_id))

@@ -1,0 +1,107 @@
+"""The tables of memories: who stored which, and the index of their words; the words are in the events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import apsw
+
+from ...events import DurableEvent, MemoryForgotten, MemoryStored
+from ...memory.memories import MAX_MEMORIES, Memory, indexed
+from ..codec import decode_event
+from .lists import LIMITS
+
+MemoryEvent = MemoryStored | MemoryForgotten
+
+_SELECT = """
+select s.session_id, e.at_ms, e.event, m.is_untrusted
+from memories m
+join sessions s on s.id = m.session
+join events e on e.session = m.session and e.seq = m.stored_seq
+"""
+
+SELECT_MEMORIES = (
+    f"{_SELECT} where (?1 is null or m.agent = ?1) and (?2 is null or m.memory_id = ?2)"
+    " and (?3 is null or m.id < (select id from memories where memory_id = ?3))"
+    f"{LIMITS} order by m.id desc limit ?"
+)
+"""By agent, by id, stored before that one, within limits, as many."""
+
+# A tag is said on purpose: it counts as much as two words of the text.
+SEARCH_MEMORIES = (
+    f"{_SELECT} join memory_words w on w.rowid = m.id"
+    f" where memory_words match ?1 and m.agent = ?2{LIMITS}"
+    " order by bm25(memory_words, 1.0, 2.0), m.id desc limit ?"
+)
+"""By words, agent, within limits, as many."""
+
+
+def keep_memory(
+    connection: apsw.Connection, session: int, event: MemoryEvent, seq: int, *, is_untrusted: bool
+) -> bool:
+    """Changes the rows; `False`, and no change, for what is known, or forgotten, already."""
+    if isinstance(event, MemoryForgotten):
+        return _forget(connection, session, event.memory_id)
+    connection.execute(
+        "insert into memories (session, memory_id, agent, stored_seq, is_untrusted)"
+        " values (?, ?, ?, ?, ?) on conflict do nothing",
+        (session, event.memory_id, event.agent, seq, is_untrusted or event.is_untrusted),
+    )
+    if not connection.changes():
+        return False
+    connection.execute(
+        "insert into memory_words (rowid, text, tags) values (?, ?, ?)",
+        (connection.last_insert_rowid(), indexed(event.text), indexed(" ".join(event.tags))),
+    )
+    return True
+
+
+def memory_problem(connection: apsw.Connection, events: Iterable[DurableEvent]) -> str | None:
+    """Why a memory can't be stored any more, if it can't."""
+    for event in events:
+        if isinstance(event, MemoryStored) and not _is_there(connection, event):
+            count = connection.execute(
+                "select count(*) from memories where agent = ?", (event.agent,)
+            ).get
+            if count >= MAX_MEMORIES:
+                return (
+                    f"The agent {event.agent} has {count} memories, which is as many as there may "
+                    "be. `callboard memory forget ID` makes room."
+                )
+    return None
+
+
+def memory_of(row: tuple[Any, ...]) -> Memory:
+    """The columns of a selection as one memory."""
+    session_id, at_ms, data, is_untrusted = row
+    event = decode_event(data)
+    assert isinstance(event, MemoryStored)
+    return Memory(
+        memory_id=event.memory_id,
+        agent=event.agent,
+        text=event.text,
+        tags=event.tags,
+        session_id=session_id,
+        call_id=event.call_id,
+        is_untrusted=bool(is_untrusted),
+        stored_at_ms=at_ms,
+    )
+
+
+def _is_there(connection: apsw.Connection, event: MemoryStored) -> bool:
+    row = connection.execute(
+        "select 1 from memories where memory_id = ?", (event.memory_id,)
+    ).fetchone()
+    return row is not None
+
+
+def _forget(connection: apsw.Connection, session: int, memory_id: str) -> bool:
+    key = connection.execute(
+        "delete from memories where memory_id = ? and session = ? returning id",
+        (memory_id, session),
+    ).get
+    if key is None:
+        return False
+    connection.execute("delete from memory_words where rowid = ?", (key,))
+    return True

@@ -1,0 +1,390 @@
+"""The tables `approvals` and `grants`: their rows, and what the store refuses about them.
+
+Here it is decided who answered first: an answer changes a row only while it waits, a start only
+while it is allowed. Both happen inside the store's transaction, so they hold for all processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, assert_never
+
+import apsw
+
+from ...definitions import CallStatus
+from ...errors import ConflictError, ConflictKind
+from ...events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    CallDeferred,
+    CallStarted,
+    DurableEvent,
+    GrantGiven,
+    GrantRevoked,
+    InputAccepted,
+    SessionTainted,
+    TurnResumed,
+    TurnSuspended,
+)
+from ..codec import decode_event
+
+LASTING_SCOPES = frozenset({"agent", "always"})
+"""What outlives its session; a tainted one can neither give nor use it."""
+
+
+def is_suspended_in_tainted(verdict: str, scope: str, *, is_tainted: bool) -> bool:
+    """Whether a grant does not hold in a session that has read untrusted content.
+
+    There, only a person who knew that (`is_tainted`) may allow more than one call, and only in the
+    session.
+    """
+    return verdict == "allow" and (scope in LASTING_SCOPES or not is_tainted)
+
+
+REFUSED = frozenset({"denied", "expired"})
+"""States of a question in which the call may not run, whatever has changed since."""
+
+NEVER_RAN = frozenset({CallStatus.DENIED, CallStatus.CANCELLED, CallStatus.INTERRUPTED})
+"""How calls end whose question may still be open."""
+
+GUARDED = frozenset(
+    {
+        ApprovalAnswered,
+        ApprovalAsked,
+        CallDeferred,
+        GrantGiven,
+        GrantRevoked,
+        TurnResumed,
+        TurnSuspended,
+    }
+)
+"""An append with one of these, or with what names an approval (the start of an allowed call, the
+input with a late answer), needs a `PermissionCheck`, and rows that are up to date."""
+
+_STATES = {
+    "allow": ("waiting", "allowed"),
+    "deny": ("waiting", "denied"),
+    "revised": ("waiting", "revised"),
+    "expired": ("waiting", "expired"),
+    "withdrawn": ("waiting", "withdrawn"),
+    "void": ("allowed", "void"),
+}
+"""By decision: the state that it needs, and the state that it makes."""
+
+_BY_A_PERSON = frozenset({"allow", "deny", "revised"})
+
+_DELIVERED = frozenset({"allow", "deny", "expired"})
+"""Answers to a deferred question that its session must hear of: by an input in the same append."""
+
+_OPEN = "state in ('waiting', 'allowed')"
+
+
+class _Approval(NamedTuple):
+    state: str
+    call_id: str
+    digest: str
+    ends_at_ms: int | None
+    is_deferred: bool
+
+
+class PermissionCheck:
+    """Whether an append may be stored, looked at before it writes anything.
+
+    Args:
+        connection: In the transaction that stores it.
+        session: The key of the session's row; `None` for one that the append begins.
+        now_ms: The ledger's clock.
+        is_tainted: Whether the session is.
+    """
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        session: int | None,
+        now_ms: int,
+        *,
+        is_tainted: bool = False,
+    ) -> None:
+        self._connection = connection
+        self._session = session
+        self._now_ms = now_ms
+        self._known: dict[str, _Approval | None] = {}
+        self._is_tainted = is_tainted
+        self._delivering: set[str] = set()
+
+    def problem(self, events: Iterable[DurableEvent]) -> ConflictError | None:
+        """Why these can't be stored, one behind the other; `None` when they can."""
+        events = tuple(events)
+        inputs = (event for event in events if isinstance(event, InputAccepted))
+        self._delivering = {each.approval_id for each in inputs if each.approval_id}
+        if (found := self._each(events)) is not None:
+            return found
+        for approval_id in self._delivering:
+            return _refused(f"An input brings an answer to {approval_id} not stored with it.")
+        return None
+
+    def _each(self, events: Iterable[DurableEvent]) -> ConflictError | None:
+        for event in events:
+            match event:
+                case ApprovalAsked():
+                    found = self._asked(event)
+                case ApprovalAnswered():
+                    found = self._answered(event)
+                case CallStarted(approval_id=approval_id) if approval_id:
+                    found = self._started(event)
+                case CallDeferred():
+                    found = self._deferred(event)
+                case GrantGiven():
+                    found = self._given(event)
+                case GrantRevoked():
+                    found = self._revoked(event)
+                case SessionTainted():
+                    self._is_tainted = True
+                    continue
+                case _:
+                    continue
+            if found is not None:
+                return found
+        return None
+
+    def _asked(self, event: ApprovalAsked) -> ConflictError | None:
+        if self._find(event.approval_id) is not None:
+            return _refused(f"The question {event.approval_id} was asked already.")
+        # Nothing is answered behind its end within one append.
+        self._known[event.approval_id] = _Approval(
+            "waiting", event.call_id, event.digest, None, event.is_deferred
+        )
+        return None
+
+    def _deferred(self, event: CallDeferred) -> ConflictError | None:
+        approval = self._find(event.approval_id)
+        if approval is None or approval[:2] != ("waiting", event.call_id) or not approval[4]:
+            return _refused(f"The call {event.call_id} does not wait for {event.approval_id}.")
+        if self._is_over(event.call_id):
+            return _refused(f"The call {event.call_id} has started or ended already.")
+        return None
+
+    def _answered(self, event: ApprovalAnswered) -> ConflictError | None:
+        approval = self._find(event.approval_id)
+        if approval is None or approval.call_id != event.call_id:
+            return _refused(f"The call {event.call_id} has no question {event.approval_id}.")
+        needed, made = _STATES.get(event.decision, ("", ""))
+        if not made:
+            return _refused(f"{event.decision!r} is no answer to a question.")
+        if approval.state != needed:
+            text = f"The question {event.approval_id} is not open: it is {approval.state}."
+            return _refused(text, "answered")
+        ends = approval.ends_at_ms
+        if event.decision in _BY_A_PERSON and ends is not None and self._now_ms >= ends:
+            return _refused(f"The question {event.approval_id} has expired.", "expired")
+        if event.grant_id and event.decision == "allow" and (found := self._by_grant(event)):
+            return found
+        if approval.is_deferred and event.decision in _DELIVERED:
+            if event.approval_id not in self._delivering:
+                return _refused(
+                    f"The answer to {event.approval_id} is stored with the input that brings it."
+                )
+            self._delivering.remove(event.approval_id)
+        digest = event.digest or approval.digest
+        self._known[event.approval_id] = approval._replace(state=made, digest=digest)
+        return None
+
+    def _started(self, event: CallStarted) -> ConflictError | None:
+        approval = self._find(event.approval_id)
+        if approval is None or approval.call_id != event.call_id:
+            return _refused(f"The call {event.call_id} was not asked about as {event.approval_id}.")
+        if approval.state != "allowed":
+            return _refused(
+                f"The question {event.approval_id} is {approval.state}, and allows nothing."
+            )
+        if approval.digest != event.digest:
+            return _refused(
+                "What would run is not what was allowed: its arguments, the policy, the sandbox or a "
+                "program of the workspace that it names is another by now. Ask again."
+            )
+        if self._is_over(event.call_id):
+            return _refused(f"The call {event.call_id} has started or ended already.")
+        self._known[event.approval_id] = approval._replace(state="used")
+        return None
+
+    def _given(self, event: GrantGiven) -> ConflictError | None:
+        if event.verdict == "allow" and event.scope in LASTING_SCOPES and self._is_tainted:
+            text = f"A session that has read untrusted content can't allow for {event.scope!r}."
+            return _refused(text, "scope")
+        return None
+
+    def _revoked(self, event: GrantRevoked) -> ConflictError | None:
+        row = self._connection.execute(
+            "select revoked_at_ms from grants where grant_id = ? and session = ?",
+            (event.grant_id, self._session),
+        ).fetchone()
+        if row is None:
+            return _refused(f"There is no grant {event.grant_id}.")
+        if row[0] is not None:
+            return _refused(f"The grant {event.grant_id} is revoked already.")
+        return None
+
+    def _by_grant(self, event: ApprovalAnswered) -> ConflictError | None:
+        """Why a remembered answer can't be this one; what a person says now always can."""
+        row = self._connection.execute(
+            "select e.event, g.revoked_at_ms from grants g"
+            " join events e on e.session = g.session and e.seq = g.given_seq where g.grant_id = ?",
+            (event.grant_id,),
+        ).fetchone()
+        if row is None or row[1] is not None:
+            return _refused(f"The grant {event.grant_id} does not hold.", "grant")
+        grant = decode_event(row[0])
+        assert isinstance(grant, GrantGiven)
+        if self._is_tainted and is_suspended_in_tainted(
+            grant.verdict, grant.scope, is_tainted=grant.is_tainted
+        ):
+            text = f"{event.grant_id} does not hold where untrusted content was read."
+            return _refused(f"The grant {text}", "grant")
+        return None
+
+    def _find(self, approval_id: str) -> _Approval | None:
+        if approval_id not in self._known:
+            row = self._connection.execute(
+                "select state, call_id, digest, ends_at_ms, is_deferred from approvals"
+                " where approval_id = ? and session = ?",
+                (approval_id, self._session),
+            ).fetchone()
+            self._known[approval_id] = None if row is None else _Approval(*row)
+        return self._known[approval_id]
+
+    def _is_over(self, call_id: str) -> bool:
+        return bool(
+            self._connection.execute(
+                "select exists (select 1 from tool_calls where session = ? and call_id = ?"
+                " and (started_at_ms is not null or finished_at_ms is not null))",
+                (self._session, call_id),
+            ).get
+        )
+
+
+def _refused(text: str, kind: ConflictKind | None = None) -> ConflictError:
+    return ConflictError(text, kind=kind)
+
+
+PermissionEvent = (
+    ApprovalAnswered
+    | ApprovalAsked
+    | GrantGiven
+    | GrantRevoked
+    | SessionTainted
+    | TurnResumed
+    | TurnSuspended
+)
+
+
+class PermissionRows:
+    """Writes the rows of one session; what `PermissionCheck` refuses never comes here."""
+
+    __slots__ = ("_connection", "_session")
+
+    def __init__(self, connection: apsw.Connection, session: int) -> None:
+        self._connection = connection
+        self._session = session
+
+    def apply(self, event: PermissionEvent, seq: int, at_ms: int, clock_ms: int) -> bool:
+        """Changes the rows; `False` for a turn that is suspended or resumed already."""
+        match event:
+            case ApprovalAsked():
+                self._ask(event, seq, at_ms, clock_ms)
+            case ApprovalAnswered():
+                self._answer(event, seq)
+            case GrantGiven():
+                self._give(event, seq)
+            case GrantRevoked():
+                self._revoke(event, at_ms)
+            case TurnSuspended() | TurnResumed():
+                return self._pause(event.turn_id, pauses=isinstance(event, TurnSuspended))
+            case SessionTainted():
+                pass
+            case _:
+                assert_never(event)
+        return True
+
+    def _ask(self, event: ApprovalAsked, seq: int, at_ms: int, clock_ms: int) -> None:
+        """A question begins to wait; its time runs by the ledger's clock."""
+        lasts_ms = event.expires_at_ms - at_ms
+        self._connection.execute(
+            "insert into approvals (session, approval_id, turn_id, call_id, digest, state,"
+            " asked_seq, asked_at_ms, ends_at_ms, is_deferred)"
+            " values (?, ?, ?, ?, ?, 'waiting', ?, ?, ?, ?)",
+            (
+                self._session,
+                event.approval_id,
+                event.turn_id,
+                event.call_id,
+                event.digest,
+                seq,
+                clock_ms,
+                clock_ms + lasts_ms if event.expires_at_ms else None,
+                event.is_deferred,
+            ),
+        )
+
+    def _answer(self, event: ApprovalAnswered, seq: int) -> None:
+        """A question has its answer."""
+        needed, made = _STATES[event.decision]
+        self._connection.execute(
+            "update approvals set state = ?, digest = coalesce(?, digest),"
+            " answered_seq = coalesce(answered_seq, ?)"
+            " where approval_id = ? and session = ? and state = ?",
+            (made, event.digest, seq, event.approval_id, self._session, needed),
+        )
+
+    def use(self, approval_id: str) -> None:
+        """An allowed call starts: once."""
+        self._connection.execute(
+            "update approvals set state = 'used' where approval_id = ? and session = ?",
+            (approval_id, self._session),
+        )
+
+    def end_call(self, call_id: str) -> None:
+        """A call ended without running: its question is no longer asked."""
+        self._end("call_id", call_id)
+
+    def end_turn(self, turn_id: str) -> None:
+        """A turn is over: nothing of it is asked or allowed any more, but for what is deferred."""
+        self._end("turn_id", turn_id, "and not is_deferred")
+
+    def end_late(self, approval_id: str) -> None:
+        """The turn that was to run a deferred call is over: what was allowed has had its chance."""
+        self._connection.execute(
+            "update approvals set state = 'void'"
+            " where session = ? and approval_id = ? and state = 'allowed'",
+            (self._session, approval_id),
+        )
+
+    def _pause(self, turn_id: str, *, pauses: bool) -> bool:
+        """A turn is suspended or resumed; `False` when it is so already, or over."""
+        self._connection.execute(
+            "update turns set is_suspended = ?1 where session = ?2 and turn_id = ?3"
+            " and is_suspended <> ?1 and ended_at_ms is null",
+            (pauses, self._session, turn_id),
+        )
+        return self._connection.changes() > 0
+
+    def _give(self, event: GrantGiven, seq: int) -> None:
+        """An answer is remembered."""
+        self._connection.execute(
+            "insert into grants (session, grant_id, scope, turn_id, given_seq)"
+            " values (?, ?, ?, ?, ?)",
+            (self._session, event.grant_id, event.scope, event.turn_id, seq),
+        )
+
+    def _revoke(self, event: GrantRevoked, at_ms: int) -> None:
+        """A grant holds no longer."""
+        self._connection.execute(
+            "update grants set revoked_at_ms = ? where grant_id = ? and session = ?",
+            (at_ms, event.grant_id, self._session),
+        )
+
+    def _end(self, column: str, name: str, which: str = "") -> None:
+        self._connection.execute(
+            "update approvals set state = iif(state = 'waiting', 'withdrawn', 'void')"
+            f" where session = ? and {_OPEN} and {column} = ? {which}",
+            (self._session, name),
+        )

@@ -1,0 +1,81 @@
+"""What is removed for good: a deleted session, and every row that is its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import apsw
+
+from ...errors import ConflictError
+from ...events import SessionPurged, Stored
+from ..codec import encode_event
+from .search import forget_words, keep_position
+from .topics import log_purge
+
+TABLES = (
+    "requests",
+    "topic_log",
+    "memories",
+    "inputs",
+    "grants",
+    "approvals",
+    "usage",
+    "tool_calls",
+    "messages",
+    "turns",
+    "events",
+)
+"""All that refer to a session, in an order in which they can go."""
+
+
+def purge_sessions(
+    connection: apsw.Connection, session_ids: Sequence[str], at_ms: int
+) -> list[Stored]:
+    """Removes them in one transaction; raises `ConflictError`, having removed nothing.
+
+    Gives what clients are told of each; that they are gone is all that stays of them.
+
+    What is freed is overwritten in the file, so that no page of it keeps what was said; the index
+    keeps single words until its next merge.
+    """
+    connection.pragma("secure_delete", True)
+    connection.execute("begin immediate")
+    try:
+        purged = [
+            stored
+            for session_id in session_ids
+            if (stored := _purge(connection, session_id, at_ms)) is not None
+        ]
+        keep_position(connection)
+        connection.execute("commit")
+    finally:
+        if connection.in_transaction:
+            connection.execute("rollback")
+    return purged
+
+
+def _purge(connection: apsw.Connection, session_id: str, at_ms: int) -> Stored | None:
+    row = connection.execute(
+        "select id, deleted_at_ms is not null, agent, head_seq from sessions where session_id = ?",
+        (session_id,),
+    ).fetchone()
+    if row is None:
+        return None
+    key, is_deleted, agent, head_seq = row
+    if not is_deleted:
+        raise ConflictError(
+            f"{session_id} is not deleted, so it is not purged: delete it first "
+            "(callboard session delete)"
+        )
+    forget_words(connection, key)
+    connection.execute(
+        "delete from memory_words where rowid in (select id from memories where session = ?)",
+        (key,),
+    )
+    for table in TABLES:
+        connection.execute(f"delete from {table} where session = ?", (key,))
+    connection.execute("delete from sessions where id = ?", (key,))
+    event, data = encode_event(SessionPurged())
+    stored = Stored(session_id, head_seq + 1, at_ms, event)
+    log_purge(connection, agent, stored, data)
+    return stored

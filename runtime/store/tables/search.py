@@ -1,0 +1,137 @@
+"""The index of words of all sessions: which messages hold them; what they say stays in its table.
+
+It is filled when somebody searches, a step at a time, and never by a commit: a conversation would
+pay for each message what few sessions ever use. `meta` says how far it has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import apsw
+
+from ...memory.memories import indexed, word_query, words_of
+from ..lists import Search
+from .lists import LIMITS, limits
+
+STEP_MESSAGES = 200
+"""Messages that are indexed in one transaction: some milliseconds, for which commits wait."""
+MAX_INDEXED_CHARS = 16_000
+"""Of one message: a result of megabytes is found by its beginning."""
+MAX_MATCHES = 1_000
+"""Messages that are looked at, the best first, for the sessions that they are of."""
+SNIPPET_CHARS = 160
+"""Two lines of a terminal."""
+
+_TEXT = (
+    "case m.type when 'tool_call' then c.name || ' ' || c.arguments"
+    " when 'tool_result' then coalesce(c.result, '') else m.content end"
+)
+_CALLS = "left join tool_calls c on c.session = m.session and c.call_id = m.call_id"
+_POSITION = "select cast(value as integer) from meta where key = 'indexed_message'"
+
+_NEXT = (
+    f"select m.id, substr({_TEXT}, 1, {MAX_INDEXED_CHARS}) from messages m {_CALLS}"
+    f" where m.id > coalesce(({_POSITION}), 0) order by m.id limit {STEP_MESSAGES}"
+)
+
+_FOUND = (
+    f"select s.session_id, m.message_id, m.type, substr({_TEXT}, 1, {MAX_INDEXED_CHARS}),"
+    " m.created_at_ms from message_words w join messages m on m.id = w.rowid"
+    f" join sessions s on s.id = m.session {_CALLS}"
+    " where message_words match ? and s.deleted_at_ms is null"
+    f"{LIMITS} order by bm25(message_words), m.id desc limit {MAX_MATCHES}"
+)
+
+
+class Match(NamedTuple):
+    """The best message of a session, and how many hold the words."""
+
+    session_id: str
+    message_id: str
+    type: str
+    snippet: str
+    created_at_ms: int
+    matches: int
+
+    def of_message(self) -> dict[str, Any]:
+        """What a `Hit` says beside its session."""
+        fields = self._asdict()
+        del fields["session_id"]
+        return fields
+
+
+def index_step(connection: apsw.Connection) -> bool:
+    """Takes the next messages into the index; whether there may be more."""
+    connection.execute("begin immediate")
+    try:
+        rows: list[tuple[Any, ...]] = connection.execute(_NEXT).fetchall()
+        for key, text in rows:
+            connection.execute(
+                "insert into message_words (rowid, text) values (?, ?)", (key, indexed(text))
+            )
+        if rows:
+            _set_position(connection, rows[-1][0])
+        connection.execute("commit")
+    finally:
+        if connection.in_transaction:
+            connection.execute("rollback")
+    return len(rows) == STEP_MESSAGES
+
+
+def find_matches(
+    rows: Callable[[str, tuple[object, ...]], list[tuple[Any, ...]]], search: Search
+) -> list[Match]:
+    """The best sessions; their messages in the order of how well they match."""
+    words = words_of(search.query)
+    if not words:
+        return []
+    query = " AND ".join(map(word_query, words))
+    best: dict[str, Match] = {}
+    for session_id, message_id, kind, text, at_ms in rows(
+        _FOUND, (query, *limits(search.agents, search.session_ids))
+    ):
+        known = best.get(session_id)
+        if known is not None:
+            best[session_id] = known._replace(matches=known.matches + 1)
+        elif len(best) < search.limit:
+            snippet = snippet_of(text, words)
+            best[session_id] = Match(session_id, message_id, kind, snippet, at_ms, 1)
+    return list(best.values())
+
+
+def forget_words(connection: apsw.Connection, session: int) -> None:
+    """Takes the messages of a session that is purged out of the index, ahead of themselves."""
+    connection.execute(
+        "delete from message_words where rowid in (select id from messages"
+        f" where session = ? and id <= coalesce(({_POSITION}), 0))",
+        (session,),
+    )
+
+
+def keep_position(connection: apsw.Connection) -> None:
+    """Behind a purge: ids of messages that are gone may be given anew, and are not indexed then."""
+    last = connection.execute("select coalesce(max(id), 0) from messages").get
+    known = connection.execute(_POSITION).get
+    if known is not None and known > last:
+        _set_position(connection, last)
+
+
+def snippet_of(text: str, words: Sequence[str]) -> str:
+    """What stands around the first of these words that is found, on one line."""
+    folded = text.casefold()
+    found = (folded.find(word.casefold()) for word in words)
+    places = [place for place in found if place >= 0]
+    first = max(0, min(places, default=0) - SNIPPET_CHARS // 3)
+    cut = " ".join(text[first : first + SNIPPET_CHARS].split())
+    before, after = "…" if first else "", "…" if first + SNIPPET_CHARS < len(text) else ""
+    return f"{before}{cut}{after}"
+
+
+def _set_position(connection: apsw.Connection, position: int) -> None:
+    connection.execute(
+        "insert into meta values ('indexed_message', ?) on conflict do update set"
+        " value = excluded.value",
+        (str(position),),
+    )

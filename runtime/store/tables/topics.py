@@ -1,0 +1,64 @@
+"""The table `topic_log`: where the events of topics are, in the order of all sessions.
+
+Its numbers are never used twice, also when what they stood for is gone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+import msgspec
+
+from ...events import Stored
+from ..feeds import TOPIC_OF, LogEntry, StoredBytes, Topic
+
+LOG_HEAD = "select coalesce((select seq from sqlite_sequence where name = 'topic_log'), 0)"
+"""The last number that was given."""
+
+SELECT_LOG = (
+    "select l.id, l.topic, coalesce(s.agent, p.agent), coalesce(s.session_id, p.session_id),"
+    " coalesce(e.seq, p.seq), coalesce(e.at_ms, p.at_ms), coalesce(e.event, p.event)"
+    " from topic_log l left join sessions s on s.id = l.session"
+    " left join events e on e.session = l.session and e.seq = l.seq left join purged p on p.id = l.id"
+    " where l.id > ?1 and (?2 is null or l.topic = ?2) order by l.id limit ?3"
+)
+
+NO_SESSION = 0
+"""In the place of a session that was purged: its key may be given anew."""
+
+SELECT_BYTES = (
+    "select e.seq, e.at_ms, e.event from events e join sessions s on s.id = e.session"
+    " where s.session_id = ? and e.seq > ? order by e.seq limit ?"
+)
+
+
+def log_event(connection: apsw.Connection, session: int, seq: int, topic: Topic) -> None:
+    """Notes that an event is of a topic."""
+    connection.execute(
+        "insert into topic_log (topic, session, seq) values (?, ?, ?)", (topic.value, session, seq)
+    )
+
+
+def log_purge(connection: apsw.Connection, agent: str, stored: Stored, event: bytes) -> None:
+    """Notes that a session is gone, for clients that are away: its id stays, and nothing said."""
+    log_event(connection, NO_SESSION, stored.seq, TOPIC_OF[type(stored.event)])
+    connection.execute(
+        "insert into purged (id, session_id, agent, seq, at_ms, event) values (?, ?, ?, ?, ?, ?)",
+        (
+            connection.last_insert_rowid(),
+            stored.session_id,
+            agent,
+            stored.seq,
+            stored.at_ms,
+            event,
+        ),
+    )
+
+
+def log_entry(row: tuple[Any, ...]) -> LogEntry:
+    """An entry of `SELECT_LOG`."""
+    seq, topic, agent, session_id, session_seq, at_ms, data = row
+    return LogEntry(
+        seq, Topic(topic), agent, StoredBytes(session_id, session_seq, at_ms, msgspec.Raw(data))
+    )

@@ -1,0 +1,1 @@
+"""runtime/taint: its contract stands here."""

@@ -1,0 +1,310 @@
+"""One call's files: what it reads of tainted sessions is noted, and what it writes in one is marked.
+
+A file is marked before the first byte of it changes and looked up when its bytes are there, so that
+no call reads it in between unnoticed. Names and facts alone (`find`, `entries`) say nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from functools import cached_property
+from threading import Lock
+
+from ..changes.file_versions import KeepsVersions
+from ..definitions import ErrorType, ToolFailure
+from ..handles import FileContent, FileInfo, Listing, ReadableFiles, WritableFiles
+from .marked_files import MarkedFiles
+
+
+class FileWatch:
+    """What one call has read and changed; its handles share it.
+
+    Args:
+        marks: The marked files of the runtime.
+        workspace: Where the paths of the handles begin.
+
+    Attributes:
+        read: Marked files that it has read since `begin`, relative to the workspace.
+    """
+
+    def __init__(self, marks: MarkedFiles, workspace: str) -> None:
+        self.read: dict[str, None] = {}
+        self._marks = marks
+        self._workspace = workspace
+        self._lock = Lock()
+        self._is_over = False
+        self._session_is_tainted: Callable[[], bool] = lambda: True
+        self._marked: dict[str, None] = {}
+        self._cleared: dict[str, None] = {}
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is any mark to look for."""
+        return bool(self._marks) and self._marks.concern(self._root)
+
+    @property
+    def is_tainted(self) -> bool:
+        """Whether what the call writes may be the words of strangers."""
+        return bool(self.read) or self._session_is_tainted()
+
+    def begin(self, is_tainted: Callable[[], bool]) -> None:
+        """The call runs from here on; what was read before, for a preview, the model never sees."""
+        self.read.clear()
+        self._session_is_tainted = is_tainted
+
+    def end(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What is marked by the call, and what is no longer; later changes are refused.
+
+        A thread that nobody waits for may still be at work: nothing would go on record of that.
+        """
+        with self._lock:
+            self._is_over = True
+            # What other calls have marked, or cleared, meanwhile is so on record too.
+            marked = [path for path in self._marked if self._marks.covers(path)]
+            cleared = [path for path in self._cleared if not self._marks.below(path)]
+            return tuple(marked), tuple(cleared)
+
+    def note_read(self, path: str, *, was_marked: bool) -> None:
+        """A file's bytes have been read."""
+        if was_marked or self.is_marked(path):
+            self.read[path] = None
+
+    def note_all_read(self) -> None:
+        """A program may read every marked file of the workspace from here on."""
+        if self.is_needed:
+            inside = self._marks.below(self._root)
+            first = min(inside, default=self._root)
+            self.read[os.path.relpath(first, self._root)] = None
+
+    def folders_above_marks(self) -> list[str]:
+        """The folders, below the workspace's own, in which marked files lie; absolute."""
+        if not self.is_needed:
+            return []
+        found: set[str] = set()
+        for path in self._marks.below(self._root):
+            while (path := os.path.dirname(path)) not in found and len(path) > len(self._root):
+                found.add(path)
+        return sorted(found)
+
+    def is_marked(self, path: str) -> bool:
+        """Whether a path relative to the workspace is."""
+        return self._marks.covers(self._absolute(path))
+
+    def mark(self, path: str) -> None:
+        """A file is about to be written with what may be the words of strangers."""
+        with self._lock:
+            self._check()
+            self._mark(path, is_being_written=True)
+
+    def written(self, path: str) -> None:
+        """The words of strangers are there, perhaps under another name than they were marked as."""
+        with self._lock:
+            self._mark(path, is_being_written=False)
+
+    def clear(self, path: str, before: float) -> None:
+        """A path, and what lies below it, is gone or holds something else since."""
+        absolute = self._absolute(path)
+        with self._lock:
+            if self._is_over or not self._marks.below(absolute):
+                return
+            self._marks.clear(absolute, before)
+            self._cleared[absolute] = None
+            inside = f"{absolute}/"
+            for marked in [p for p in self._marked if p == absolute or p.startswith(inside)]:
+                del self._marked[marked]
+
+    def carried(self, source: str) -> list[str]:
+        """The marks that move with a path, as what is to be put behind its new one."""
+        absolute = self._absolute(source)
+        if self._marks.covers(absolute):
+            carried = [""]
+        else:
+            carried = [marked[len(absolute) :] for marked in self._marks.below(absolute)]
+        if carried:
+            with self._lock:
+                self._check()
+        return carried
+
+    def now(self) -> int:
+        """A time, for `clear`."""
+        return self._marks.now()
+
+    def _check(self) -> None:
+        if self._is_over:
+            raise ToolFailure(
+                ErrorType.EXECUTION_ERROR,
+                "the call is over, and its session has read untrusted content: what it writes now "
+                "would go unnoticed. Nothing was changed.",
+            )
+
+    def _mark(self, path: str, *, is_being_written: bool) -> None:
+        absolute = self._absolute(path)
+        marked = self._marks.mark(absolute, self._root, is_being_written=is_being_written)
+        self._marked[marked] = None
+
+    def _absolute(self, path: str) -> str:
+        return self._root if path == "." else f"{self._root}/{_on_record(path)}"
+
+    @cached_property
+    def _root(self) -> str:
+        return _on_record(os.path.realpath(self._workspace))
+
+
+class WatchedReader:
+    """A `ReadableFiles` for one call."""
+
+    def __init__(self, files: ReadableFiles, watch: FileWatch) -> None:
+        self._files = files
+        self.watch = watch
+
+    def normalize(self, path: str) -> str:
+        """See `ReadableFiles`."""
+        return self._files.normalize(path)
+
+    def find(self, path: str, *, follow: bool = True) -> FileInfo | None:
+        """See `ReadableFiles`."""
+        return self._files.find(path, follow=follow)
+
+    def read(self, path: str, *, offset: int = 0, limit: int) -> FileContent:
+        """See `ReadableFiles`."""
+        watch = self.watch
+        real = _real(self._files, path) if watch.is_needed else None
+        was_marked = real is not None and watch.is_marked(real)
+        content = self._files.read(path, offset=offset, limit=limit)
+        if watch.is_needed:
+            watch.note_read(real or _real(self._files, path), was_marked=was_marked)
+        return content
+
+    def entries(
+        self, path: str, *, recursive: bool, include_hidden: bool, max_entries: int
+    ) -> Listing:
+        """See `ReadableFiles`."""
+        return self._files.entries(
+            path, recursive=recursive, include_hidden=include_hidden, max_entries=max_entries
+        )
+
+
+class WatchedWriter(WatchedReader):
+    """A `WritableFiles` for one call."""
+
+    def __init__(self, files: WritableFiles, watch: FileWatch) -> None:
+        super().__init__(files, watch)
+        self._writable = files
+
+    @property
+    def unkept(self) -> tuple[str, ...]:
+        """See `KeepsVersions`."""
+        return self._writable.unkept if isinstance(self._writable, KeepsVersions) else ()
+
+    def why_unkept(self, path: str) -> tuple[str, ...]:
+        """See `KeepsVersions`."""
+        files = self._writable
+        return files.why_unkept(path) if isinstance(files, KeepsVersions) else ()
+
+    def write(self, path: str, data: bytes, *, replace: bool, create_dirs: bool) -> FileInfo:
+        """See `WritableFiles`; in a session that is not tainted, it takes a mark away."""
+        watch, files = self.watch, self._writable
+        is_tainted, before = watch.is_tainted, watch.now()
+
+        def write() -> FileInfo:
+            return files.write(path, data, replace=replace, create_dirs=create_dirs)
+
+        info = self._put(path, write) if is_tainted else write()
+        if not is_tainted and watch.is_needed:
+            watch.clear(info.path, before)
+        return info
+
+    def append(self, path: str, data: bytes, *, create_dirs: bool) -> FileInfo:
+        """See `WritableFiles`."""
+        files = self._writable
+        return self._put(path, lambda: files.append(path, data, create_dirs=create_dirs))
+
+    def replace_unchanged(self, path: str, data: bytes, *, digest: bytes) -> FileInfo:
+        """See `WritableFiles`."""
+        files = self._writable
+        return self._put(path, lambda: files.replace_unchanged(path, data, digest=digest))
+
+    def move(self, source: str, destination: str, *, overwrite: bool) -> None:
+        """See `WritableFiles`; marks go along, and those of what is lost there go."""
+        watch = self.watch
+        if not watch.is_needed:
+            self._writable.move(source, destination, overwrite=overwrite)
+            return
+        origin, before = _place(self._files, source), watch.now()
+        carried = watch.carried(origin)
+        try:
+            self._writable.move(source, destination, overwrite=overwrite)
+        finally:
+            # Whatever failed behind the renaming: what lies where is what counts.
+            if self._files.find(source, follow=False) is None:
+                target = _place(self._files, destination)
+                watch.clear(target, before)
+                for inner in carried:
+                    watch.written(target + inner)
+                watch.clear(origin, before)
+
+    def delete(self, path: str, *, recursive: bool) -> tuple[str, ...]:
+        """See `WritableFiles`; marks go with their files."""
+        before = self.watch.now()
+        gone = self._writable.delete(path, recursive=recursive)
+        if self.watch.is_needed:
+            self.watch.clear(gone[-1], before)
+        return gone
+
+    def _put(self, path: str, write: Callable[[], FileInfo]) -> FileInfo:
+        """Writes, and marks the file if need be; a failure that changed nothing leaves no mark."""
+        watch = self.watch
+        if not watch.is_tainted:
+            return write()
+        found = self._files.find(path)
+        target = _place(self._files, path) if found is None else found.path
+        was_marked = watch.is_marked(target)
+        watch.mark(target)
+        try:
+            info = write()
+        except BaseException:
+            watch.written(target)
+            if not was_marked and self._files.find(path) == found:
+                watch.clear(target, math.inf)
+            raise
+        if info.path != target:
+            watch.written(target)
+            watch.clear(target, math.inf)
+        watch.written(info.path)
+        return info
+
+
+def disregard(files: ReadableFiles, path: str) -> None:
+    """Nothing of a file that was read comes into the call's result.
+
+    Args:
+        files: What it was read through.
+        path: As on disk, relative to the workspace.
+    """
+    if isinstance(files, WatchedReader):
+        files.watch.read.pop(path, None)
+
+
+def _on_record(path: str) -> str:
+    """A path as it may be stored: a byte of a name that is no UTF-8 is spelt out."""
+    return path.encode(errors="backslashreplace").decode()
+
+
+def _real(files: ReadableFiles, path: str) -> str:
+    """Where the file of a path lies, links followed."""
+    found = files.find(path)
+    return files.normalize(path) if found is None else found.path
+
+
+def _place(files: ReadableFiles, path: str) -> str:
+    """Where the entry of a path lies, or would: a link at its end stands for itself."""
+    found = files.find(path, follow=False)
+    if found is not None:
+        return found.path
+    above, _, name = files.normalize(path).rpartition("/")
+    parent = files.find(above or ".")
+    if parent is None:
+        return files.normalize(path)
+    return name if parent.path == "." else f"{parent.path}/{name}"

@@ -1,0 +1,105 @@
+"""One call's way out: it notes where the call connects, and is asked before a call goes elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+
+import msgspec
+import trio
+
+from ..definitions import ErrorType, ToolFailure
+from ..handles import Network, WebAnswer, WebRequest
+from ..http.address_guard import AddressRefused
+from ..http.url import HttpUrl, NotSent, not_allowed, parse_url
+
+MayVisit = Callable[[WebRequest], Awaitable[str | None]]
+"""Why a request must not be sent, or `None` when it may."""
+
+Connect = Callable[[str, int], Awaitable[trio.SocketStream]]
+"""Connects to a checked address of a host, or raises `AddressRefused` or `OSError`."""
+
+
+class WatchedNetwork:
+    """A `Network` handle for one call.
+
+    Args:
+        network: Sends the requests.
+        connect: Makes the connections of programs; without it they get none.
+
+    Attributes:
+        is_let_out: Whether a person allowed this very call, whose arguments name no host.
+        may_have_heard: Whether anything of strangers may have come in: a request was sent, and be
+            it that only a redirect or a fault came back.
+        hosts: Where the call has connected, in order.
+    """
+
+    def __init__(self, network: Network, connect: Connect | None = None) -> None:
+        self.is_let_out = False
+        self.may_have_heard = False
+        self._network = network
+        self._connect = connect
+        self._hosts: dict[str, None] = {}
+        self._decided: frozenset[str] = frozenset()
+        self._may_visit: MayVisit | None = None
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Where the call has connected, in order."""
+        return tuple(self._hosts)
+
+    def limit(self, decided: Iterable[str], may_visit: MayVisit) -> None:
+        """From here on, `may_visit` is asked about redirects, and hosts that are not `decided`."""
+        self._decided = frozenset(decided)
+        self._may_visit = may_visit
+
+    async def request(self, request: WebRequest, *, max_bytes: int) -> WebAnswer:
+        """See `Network`; raises `url_not_allowed` for where the call may not go."""
+        if parse_url(request.url).host not in self._decided:
+            await self._check(parse_url(request.url), request)
+
+        async def follow(from_url: HttpUrl, to: HttpUrl, redirected: WebRequest) -> None:
+            self._hosts[from_url.host] = None
+            self.may_have_heard = True
+            await self._check(to, redirected)
+
+        watched = msgspec.structs.replace(request, on_redirect=follow)
+        try:
+            answer = await self._network.request(watched, max_bytes=max_bytes)
+        except NotSent:
+            raise  # a redirect ahead of it was heard
+        except BaseException:
+            self.may_have_heard = True
+            raise
+        self.may_have_heard = True
+        self._hosts[parse_url(answer.url).host] = None
+        return answer
+
+    async def connect(self, url: HttpUrl) -> trio.SocketStream:
+        """A connection for a program of the call.
+
+        Raises:
+            ToolFailure: `url_not_allowed` for where the call may not go.
+            OSError: There is nobody.
+        """
+        if url.host not in self._decided:
+            await self._check(url, WebRequest(method="GET", url=url.text, headers={}))
+        try:
+            if self._connect is None:
+                raise AddressRefused("there is no way out")
+            stream = await self._connect(url.host, url.port)
+        except AddressRefused:
+            raise not_allowed(url.authority) from None
+        self._hosts[url.host] = None
+        self.may_have_heard = True
+        return stream
+
+    async def _check(self, url: HttpUrl, request: WebRequest) -> None:
+        if self._may_visit is None:
+            return
+        if (problem := await self._may_visit(request)) is not None:
+            raise ToolFailure(
+                ErrorType.URL_NOT_ALLOWED,
+                f"Not sent to {url.shown}: {problem}. If it is wanted, ask for that URL itself, so "
+                "that the request can be decided about.",
+                reason=problem,
+            )

@@ -1,0 +1,1 @@
+"""runtime/turns: its contract stands here."""

@@ -1,0 +1,186 @@
+"""What is under way in a session: the answer so far, and the output of its running calls.
+
+Nobody keeps live events, so whoever joins in the middle is told what they came to by now. What
+follows continues exactly there: no character is missing, and none comes twice.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..events import (
+    CallFinished,
+    CallProgress,
+    DurableEvent,
+    LiveEvent,
+    MessageCompleted,
+    StreamBatch,
+    TurnEnded,
+)
+from ..store.codec import with_texts
+from ..stream import (
+    AnyStreamEvent,
+    RefusalDelta,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
+from ..text import without_surrogates
+
+MIN_EVENTS = 256
+"""Events of an answer before neighbours are joined, and then twice as many as that left: a join costs
+as much as the answer is long."""
+MAX_OUTPUT = 64 * 1024
+"""Characters of a running call's output that who joins late is shown: its end, as on a terminal."""
+
+
+class RunningOutput(msgspec.Struct, frozen=True):
+    """What a running call has put out so far; `left_out` characters came before `text`."""
+
+    call_id: str
+    text: str
+    left_out: int = 0
+
+
+class UnderWay(msgspec.Struct, frozen=True):
+    """A snapshot of what is live only.
+
+    Attributes:
+        answer: The answer so far as one batch from its beginning; `None` when none is streaming.
+        outputs: Of the calls that run.
+    """
+
+    answer: StreamBatch | None = None
+    outputs: tuple[RunningOutput, ...] = ()
+
+
+class LiveState:
+    """The fold of what a session publishes, in the order in which it does."""
+
+    __slots__ = ("_events", "_join_at", "_outputs", "_stream_id")
+
+    def __init__(self, start: UnderWay | None = None) -> None:
+        self._stream_id = ""
+        self._events: list[AnyStreamEvent] = []
+        self._join_at = MIN_EVENTS
+        self._outputs: dict[str, _Output] = {}
+        if start is not None:
+            if start.answer is not None:
+                self.fold(start.answer)
+            self._outputs = {each.call_id: _Output(each) for each in start.outputs}
+
+    def fold(self, update: LiveEvent) -> None:
+        """Takes a live event; a batch costs the length of its list."""
+        if isinstance(update, StreamBatch):
+            if update.stream_id != self._stream_id:
+                self._stream_id, self._events, self._join_at = update.stream_id, [], MIN_EVENTS
+            self._events.extend(update.events)
+            if len(self._events) > self._join_at:
+                self._events = joined(self._events)
+                self._join_at = max(MIN_EVENTS, 2 * len(self._events))
+        elif isinstance(update, CallProgress):
+            output = self._outputs.get(update.call_id)
+            if output is None:
+                output = self._outputs[update.call_id] = _Output(RunningOutput(update.call_id, ""))
+            output.add(update.text)
+        else:
+            self._forget_answer()
+
+    def fold_stored(self, event: DurableEvent) -> None:
+        """Takes an event on record: what is whole there is under way no longer."""
+        kind = type(event)
+        if kind is CallFinished:
+            self._outputs.pop(event.call_id, None)  # type: ignore[union-attr]
+        elif kind is MessageCompleted:
+            self._forget_answer()
+        elif kind is TurnEnded:
+            self._forget_answer()
+            self._outputs.clear()
+
+    def snapshot(self) -> UnderWay:
+        """What it came to by now."""
+        answer = None
+        if self._stream_id:
+            self._events = joined(self._events)
+            answer = StreamBatch(self._stream_id, 0, list(self._events))
+        return UnderWay(answer, tuple(output.shown() for output in self._outputs.values()))
+
+    def _forget_answer(self) -> None:
+        self._stream_id, self._events = "", []
+
+
+class _Output:
+    """The end of what a call puts out; the beginning goes when twice as much is there."""
+
+    __slots__ = ("_call_id", "_left_out", "_size", "_texts")
+
+    def __init__(self, start: RunningOutput) -> None:
+        self._call_id = start.call_id
+        self._texts = [start.text]
+        self._size = len(start.text)
+        self._left_out = start.left_out
+
+    def add(self, text: str) -> None:
+        self._texts.append(text)
+        self._size += len(text)
+        if self._size > 2 * MAX_OUTPUT:
+            self.shown()
+
+    def shown(self) -> RunningOutput:
+        text = "".join(self._texts)
+        over = max(0, len(text) - MAX_OUTPUT)
+        text = text[over:]
+        self._left_out += over
+        self._texts, self._size = [text], len(text)
+        return RunningOutput(self._call_id, text, self._left_out)
+
+
+def joined(events: list[AnyStreamEvent]) -> list[AnyStreamEvent]:
+    """The same events with neighbours of one kind in one piece."""
+    pieces: list[tuple[AnyStreamEvent, list[str]]] = []
+    for event in events:
+        text = _text_of(event)
+        if text is not None and pieces and _continues(pieces[-1][0], event):
+            pieces[-1][1].append(text)
+        else:
+            pieces.append((event, [] if text is None else [text]))
+    return [
+        first if len(texts) < 2 else _with_text(first, "".join(texts)) for first, texts in pieces
+    ]
+
+
+def _text_of(event: AnyStreamEvent) -> str | None:
+    if isinstance(event, TextDelta | ThinkingDelta | RefusalDelta):
+        return event.text
+    return event.arguments if isinstance(event, ToolCallDelta) else None
+
+
+def _continues(first: AnyStreamEvent, event: AnyStreamEvent) -> bool:
+    if isinstance(first, ToolCallDelta) and isinstance(event, ToolCallDelta):
+        return first.index == event.index
+    return type(first) is type(event)
+
+
+def _with_text(event: AnyStreamEvent, text: str) -> AnyStreamEvent:
+    field = "arguments" if isinstance(event, ToolCallDelta) else "text"
+    return msgspec.structs.replace(event, **{field: text})
+
+
+_ENCODER = msgspec.json.Encoder()
+
+
+def whole_events(events: list[AnyStreamEvent]) -> list[AnyStreamEvent]:
+    """These events, with U+FFFD for each half of a surrogate pair; nearly always the very list."""
+    if all(map(_is_whole, events)):
+        return events
+    return [with_texts(event, without_surrogates) for event in events]
+
+
+def _is_whole(event: AnyStreamEvent) -> bool:
+    if type(event) is TextDelta and event.text.isascii():
+        return True
+    try:
+        _ENCODER.encode(event)
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""src/callboard/client: its contract stands here."""

@@ -1,0 +1,175 @@
+"""Where a daemon is and what lets one in, read before anything is sent: what is wrong is said at once."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import h11
+import msgspec
+import trio_websocket
+from wsproto.utilities import ProtocolError
+
+from ..config.daemon_file import find_daemon
+from ..config.files import data_folder
+from ..runtime.errors import (
+    AuthError,
+    CallboardError,
+    NetworkError,
+    NotFoundError,
+    OverloadedError,
+    ValidationError,
+)
+from ..runtime.redaction import Secret
+
+EXAMPLE = "ws://127.0.0.1:8790/ws"
+MAX_PORT = 65535
+MAX_SHOWN_CHARS = 200
+"""Of a wrong URL in a message."""
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Of a websocket.
+
+    Attributes:
+        host: In ASCII, without brackets.
+        path: With its slash.
+    """
+
+    host: str
+    port: int
+    path: str
+    is_tls: bool
+
+    @property
+    def host_header(self) -> str:
+        """What the server is called by."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == (443 if self.is_tls else 80) else f"{host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """As it is shown; there is no secret in it."""
+        return f"{'wss' if self.is_tls else 'ws'}://{self.host_header}{self.path}"
+
+
+def find_address(url: str | None, token: str) -> tuple[str, Secret]:
+    """A URL and a token; those of this user's own daemon in the place of what is not given.
+
+    Raises:
+        NotFoundError: No URL is given, and none of this user's daemons runs.
+        StorageError: What a daemon left can't be read.
+    """
+    if url is not None:
+        return url, Secret(token)
+    folder = data_folder()
+    if (daemon := find_daemon(folder)) is None:
+        raise NotFoundError(
+            f"no daemon runs on {folder}: `callboard serve` starts one. Another one needs its URL and "
+            f"a token of it: connect({EXAMPLE!r}, token)."
+        )
+    return daemon.url, Secret(token) if token else daemon.token
+
+
+def read_address(url: str) -> Address:
+    """The address that a URL names; raises `ValidationError`.
+
+    A message shows no more of a URL than its scheme, host and path: tokens are pasted into the rest,
+    and in the place of all of it.
+    """
+    if any(char.isspace() or not char.isprintable() for char in url):
+        raise _wrong("the URL of the daemon has blanks or signs that can't be seen")
+    scheme, sign, _ = url.partition("://")
+    if not sign or scheme.lower() not in ("ws", "wss"):
+        known = f", but with {scheme}://" if sign and scheme.lower() in ("http", "https") else ""
+        raise _wrong(f"the URL of the daemon does not begin with ws:// or wss://{known}")
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise _wrong(f"the URL of the daemon can't be read ({error})") from None
+    if parts.username is not None or parts.query or parts.fragment:
+        raise _wrong(
+            "the URL of the daemon has a user, a query or a fragment, where a token would be seen: "
+            "give the token by itself"
+        )
+    is_tls = scheme.lower() == "wss"
+    path = parts.path or "/"
+    shown = f"{host}{path}"[:MAX_SHOWN_CHARS]
+    if not path.isascii():
+        raise _wrong(f"the path of the daemon's URL is not ASCII: {shown!r}")
+    if port == 0:
+        raise _wrong(f"the daemon can't be at port 0 of {shown!r}: ports are from 1 to {MAX_PORT}")
+    return Address(_ascii(host, shown), port or (443 if is_tls else 80), path, is_tls)
+
+
+def _ascii(host: str, shown: str) -> str:
+    try:
+        name = host if ":" in host else host.encode("idna").decode()
+    except UnicodeError:
+        name = ""
+    if not name or not name.isascii():
+        raise _wrong(f"the URL of the daemon names no host that there can be: {shown!r}")
+    return name
+
+
+def authorization(token: Secret) -> list[tuple[bytes, bytes]]:
+    """The headers of a token, none without one; raises `AuthError`, which does not show it."""
+    text = token.reveal()
+    if not text:
+        return []
+    if not (text.isascii() and text.isprintable()) or " " in text:
+        raise AuthError(
+            "the token has blanks, ends of lines or other signs that are in no token: copy it whole, "
+            "as `callboard token create` printed it, and nothing around it"
+        )
+    return [(b"authorization", f"Bearer {text}".encode())]
+
+
+def _wrong(what: str) -> ValidationError:
+    return ValidationError(f"{what}. It is like {EXAMPLE}; `callboard serve` prints it.")
+
+
+HANDSHAKE_FAILURES = (
+    trio_websocket.HandshakeError,
+    ProtocolError,
+    h11.ProtocolError,
+    UnicodeDecodeError,
+)
+"""What the websocket library raises in its own task for what it can't take."""
+MAX_SAID_CHARS = 300
+"""Of what was answered: a daemon says a line, another program a page."""
+
+
+def refusal(url: str, group: BaseExceptionGroup[BaseException]) -> CallboardError:
+    """The error of ours for what the library's task raised."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if not isinstance(error, trio_websocket.ConnectionRejected):
+        return NetworkError(
+            f"what is at {url} answers, but not as a websocket does: look at the address; a daemon "
+            "behind TLS has a URL with wss://",
+            stage="http",
+        )
+    said = _said(error.body or b"") or f"status {error.status_code}"
+    if error.status_code == 401:
+        return AuthError(f"{url}: {said}")
+    if error.status_code in (429, 503):
+        return OverloadedError(f"{url}: {said}")
+    return NetworkError(
+        f"{url} refuses this client with status {error.status_code}: {said}", stage="http"
+    )
+
+
+def farewell(url: str, closed: trio_websocket.ConnectionClosed) -> NetworkError:
+    """The error for a connection that was closed before it began."""
+    why = "without a word"
+    if (reason := closed.reason) is not None:
+        why = f"with {reason.code} {_said((reason.reason or '').encode())}".rstrip()
+    return NetworkError(f"what is at {url} closes the connection {why}", stage="http")
+
+
+def _said(body: bytes) -> str:
+    """One line of it, with nothing in it that moves a terminal's cursor."""
+    text = " ".join(body[: 4 * MAX_SAID_CHARS].decode(errors="replace").split())
+    return "".join(char for char in text if char.isprintable())[:MAX_SAID_CHARS]

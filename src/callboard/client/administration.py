@@ -1,0 +1,140 @@
+"""The upkeep of a daemon, as a client does it: configuration, roots, tokens, backups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from ..runtime.memory.memories import Memory
+from ..runtime.wire.daemon import (
+    BackupMade,
+    NamedToken,
+    NewToken,
+    Reloaded,
+    Root,
+    Roots,
+    TokenRow,
+    Tokens,
+    TokenText,
+)
+from ..runtime.wire.fields import Nothing, Role
+from ..runtime.wire.memories import (
+    ListMemories,
+    Memories,
+    OneMemory,
+    SearchMemories,
+    StoreMemory,
+)
+from .files import Asking
+
+if TYPE_CHECKING:  # what a request needs of these is imported when it is made
+    from ..config.prices import PriceRow
+    from ..config.setting_rows import SettingRow
+
+
+class ClientTokens:
+    """`Client.tokens`: who may connect; takes an administrator."""
+
+    def __init__(self, client: Asking) -> None:
+        self._client = client
+
+    async def list(self) -> Sequence[TokenRow]:
+        """The tokens there are, the oldest first; not what they are."""
+        return (await self._client.request("token/list", Nothing(), Tokens)).tokens
+
+    async def create(
+        self,
+        name: str,
+        role: Role | Literal["observer", "operator", "approver", "admin"],
+        *,
+        agents: Iterable[str] | None = None,
+        sessions: Iterable[str] | None = None,
+    ) -> str:
+        """Makes a token and gives it, this once.
+
+        Args:
+            name: What it is called from then on.
+            role: What it may do.
+            agents: The agents whose sessions it knows of; all by default.
+            sessions: The sessions that it knows of, by id; all by default.
+        """
+        params = NewToken(
+            name=name,
+            role=Role(role),
+            agents=None if agents is None else tuple(agents),
+            sessions=None if sessions is None else tuple(sessions),
+        )
+        return (await self._client.request("token/create", params, TokenText)).token
+
+    async def rotate(self, name: str) -> str:
+        """Another token in the place of one, whose connections end."""
+        return (await self._client.request("token/rotate", NamedToken(name), TokenText)).token
+
+    async def revoke(self, name: str) -> None:
+        """Ends a token, and its connections."""
+        await self._client.request("token/revoke", NamedToken(name), Nothing)
+
+
+class ClientUpkeep:
+    """`Client.upkeep`: what an administrator does for a daemon that runs."""
+
+    def __init__(self, client: Asking) -> None:
+        self._client = client
+
+    async def reload(self) -> Reloaded:
+        """Has the configuration read again, whole or not at all."""
+        return await self._client.request("config/reload", Nothing(), Reloaded)
+
+    async def settings(self) -> Sequence[SettingRow]:
+        """Every setting as it holds, without what is secret."""
+        from ..config.setting_rows import SettingRows
+
+        return (await self._client.request("settings/get", Nothing(), SettingRows)).settings
+
+    async def prices(self) -> Sequence[PriceRow]:
+        """What models cost, in US dollars for a million tokens."""
+        from ..config.prices import Prices
+
+        return (await self._client.request("price/list", Nothing(), Prices)).prices
+
+    async def roots(self) -> Sequence[str]:
+        """The folders below which sessions may work."""
+        return (await self._client.request("root/list", Nothing(), Roots)).roots
+
+    async def add_root(self, path: str) -> Sequence[str]:
+        """Lets sessions work below one more folder, until the daemon ends."""
+        return (await self._client.request("root/add", Root(path), Roots)).roots
+
+    async def backup(self) -> BackupMade:
+        """Copies the store into a new file of the daemon's data folder, while work goes on."""
+        return await self._client.request("store/backup", Nothing(), BackupMade)
+
+
+class ClientMemories:
+    """`Client.memories`: what sessions leave to later ones."""
+
+    def __init__(self, client: Asking) -> None:
+        self._client = client
+
+    async def list(
+        self, *, agent: str | None = None, before: str | None = None, limit: int = 100
+    ) -> Sequence[Memory]:
+        """Memories of an agent, or of all, the latest first; those stored before `before`."""
+        params = ListMemories(agent=agent, before=before, limit=limit)
+        return (await self._client.request("memory/list", params, Memories)).memories
+
+    async def search(
+        self, query: str, *, agent: str = "general", limit: int = 20
+    ) -> Sequence[Memory]:
+        """Memories of an agent that hold a word of the query, the best first."""
+        params = SearchMemories(query=query, agent=agent, limit=limit)
+        return (await self._client.request("memory/search", params, Memories)).memories
+
+    async def store(self, session_id: str, text: str, *, tags: Iterable[str] = ()) -> Memory:
+        """Tells later sessions of a session's agent something; once, however often it is said."""
+        params = StoreMemory(session_id=session_id, text=text, tags=tuple(tags))
+        return await self._client.request("memory/store", params, Memory)
+
+    async def forget(self, memory_id: str) -> None:
+        """Takes a memory back: no session finds it from then on."""
+        await self._client.request("memory/delete", OneMemory(memory_id), Nothing)

@@ -1,0 +1,476 @@
+"""A client's connection to a daemon, which is made again when it breaks."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol, TypeVar
+
+import msgspec
+import trio
+import trio_websocket
+from wsproto.utilities import LocalProtocolError
+
+from ..runtime.errors import (
+    AuthError,
+    CallboardError,
+    ConflictError,
+    DeadlineError,
+    NetworkError,
+    OverloadedError,
+    ValidationError,
+)
+from ..runtime.redaction import Secret
+from ..runtime.wire.hello import Client, Hello, Versions, Welcome
+from ..runtime.wire.rpc import PROTOCOL, error_from
+from .address import HANDSHAKE_FAILURES, authorization, farewell, read_address, refusal
+from .reading import read_frame, read_params, read_result
+from .stream import WatchedStream, open_stream
+
+QUIET_SECONDS = 15.0
+"""Without a byte, before it is asked for one; a daemon pings about as often by itself."""
+SILENT_SECONDS = 10.0
+"""For anything at all to come then: far longer than any line is slow."""
+LOOKS = 4
+"""In that time: one of them may be late because this process was, but not all."""
+
+
+async def wait_silent(socket: trio_websocket.WebSocketConnection, stream: WatchedStream) -> None:
+    """Returns when nothing comes over the connection, though a ping asked for it."""
+    async with trio.open_nursery() as nursery:
+        answered = trio.Event()
+        answered.set()
+        is_silent = False
+        while not is_silent:
+            quiet = trio.current_time() - stream.heard_at
+            if quiet < QUIET_SECONDS:
+                await trio.sleep(QUIET_SECONDS - quiet)
+                continue
+            if answered.is_set():
+                answered = trio.Event()
+                nursery.start_soon(_ping, socket, answered, name="client ping")
+            is_silent = not await _hears(stream)
+        nursery.cancel_scope.cancel(reason="the connection is silent")
+
+
+async def _hears(stream: WatchedStream) -> bool:
+    """Whether anything comes within the time that it has."""
+    heard_at = stream.heard_at
+    for _ in range(LOOKS):
+        await trio.sleep(SILENT_SECONDS / LOOKS)
+        if stream.heard_at > heard_at:
+            return True
+    return False
+
+
+async def _ping(socket: trio_websocket.WebSocketConnection, answered: trio.Event) -> None:
+    # What ends, its reader finds out, too.
+    with suppress(trio_websocket.ConnectionClosed, LocalProtocolError):
+        await socket.ping()
+    answered.set()
+
+
+CALLED_OFF_SECONDS = 2.0
+"""For the rest of a frame whose sender is cancelled: most lines take it in that time."""
+
+
+async def send_whole(
+    socket: trio_websocket.WebSocketConnection,
+    text: bytes,
+    turn: trio.Lock,
+    cut: Callable[[], object],
+) -> None:
+    """Sends a frame when it is its `turn`; after half of one nobody would understand the rest.
+
+    Whoever is cancelled before that has sent nothing. Afterwards the frame has `CALLED_OFF_SECONDS` for
+    its rest, and then the connection is `cut`: half of a frame does no harm at its end.
+
+    Raises:
+        ConnectionClosed: The connection is gone, or did not take the frame in its time.
+        LocalProtocolError: The daemon has closed, and the library is about to see it.
+    """
+    async with turn:
+        whole = trio.CancelScope(shield=True)
+        failure: Exception | None = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_end_when_cancelled, whole, name="a frame's end")
+            with whole:
+                try:
+                    await socket.send_message(text.decode())
+                except (trio_websocket.ConnectionClosed, LocalProtocolError) as error:
+                    failure = error
+            if whole.cancelled_caught:
+                cut()
+            nursery.cancel_scope.cancel(reason="the frame is sent, or never will be")
+        if failure is not None:
+            raise failure
+
+
+async def _end_when_cancelled(whole: trio.CancelScope) -> None:
+    try:
+        await trio.sleep_forever()
+    finally:
+        whole.deadline = trio.current_time() + CALLED_OFF_SECONDS
+
+
+CONNECT_SECONDS = 10.0
+"""For TCP, TLS, the handshake and the first request together."""
+FIRST_PAUSE_SECONDS = 0.05
+LAST_PAUSE_SECONDS = 5.0
+"""Between attempts to connect again: doubled from the first to the last."""
+ANSWER_SECONDS = 60.0
+"""For the answer to a request, over a connection that is there."""
+LONG_ANSWER_SECONDS = 900.0
+"""For those that may take long: a backup, the end of a turn, the models of a provider."""
+LONG_METHODS = frozenset(
+    {
+        "approval/get",
+        "call/cancel",
+        "config/reload",
+        "model/list",
+        "model/refresh",
+        "policy/check",
+        "provider/test",
+        "session/cancel",
+        "session/delete",
+        "session/import",
+        "session/purge",
+        "session/search",
+        "session/undo",
+        "store/backup",
+        "usage/get",
+    }
+)
+AWAY_SECONDS = 120.0
+"""That a request waits for a daemon that is away: it may end turns, and begin anew, meanwhile."""
+MAX_MESSAGE_BYTES = 256 * 1024 * 1024
+"""Of one message of the daemon: what it may be set to send at most."""
+
+BROKE = "the connection to the daemon broke; whether the request was done is not known"
+CLOSED = "this client has ended: ask inside of its `async with callboard.connect(…)`"
+
+Result = TypeVar("Result")
+
+
+class ConnectionBroke(NetworkError):
+    """The connection to the daemon broke before an answer came."""
+
+
+class Listener(Protocol):
+    """What hears the daemon's own messages, and is told when the connection is another one."""
+
+    def hear(self, method: str, params: msgspec.Raw) -> None:
+        """Takes a message; never waits."""
+        ...
+
+    def connected(self) -> None:
+        """A new connection is there, which has no subscriptions; never waits."""
+        ...
+
+    def ended(self, error: CallboardError) -> None:
+        """There will be no other connection; never waits."""
+        ...
+
+
+class _Asked:
+    """A request that waits for its answer."""
+
+    __slots__ = ("done", "error", "result")
+
+    def __init__(self) -> None:
+        self.done = trio.Event()
+        self.result = msgspec.Raw(b"null")
+        self.error: CallboardError | None = None
+
+    def fail(self, error: CallboardError) -> None:
+        self.error = error
+        self.done.set()
+
+
+class Link:
+    """One connection at a time.
+
+    Args:
+        url: Of the websocket.
+        token: The credential.
+        listener: Hears what the daemon says by itself.
+
+    Attributes:
+        url: As it is shown.
+        welcome: What the daemon said of itself, by the latest connection.
+
+    Raises:
+        ValidationError: The URL is none of a daemon.
+        AuthError: The token can't be one.
+    """
+
+    def __init__(self, url: str, token: Secret, listener: Listener) -> None:
+        self._address = read_address(url)
+        self._authorization = authorization(token)
+        self._listener = listener
+        self._connection = trio.CancelScope()
+        self._gone = trio.Event()
+        self._socket: trio_websocket.WebSocketConnection | None = None
+        self._there = trio.Event()
+        self._turn = trio.Lock()
+        self._asked: dict[int, _Asked] = {}
+        self._last_id = 0
+        self._failure: CallboardError | None = None
+        self.url = self._address.url
+        self.welcome: Welcome | None = None
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:  # noqa: ASYNC128
+        """Keeps connected until cancelled; raises why the first attempt failed."""
+        pause = FIRST_PAUSE_SECONDS
+        try:
+            while True:
+                failure = await self._serve_once(task_status)
+                if failure is None:
+                    pause = FIRST_PAUSE_SECONDS
+                elif self.welcome is None:
+                    raise failure
+                elif isinstance(failure, AuthError | ConflictError):
+                    self._end(failure)
+                    return
+                await trio.sleep(pause * random.uniform(0.5, 1.0))  # not all clients at once
+                pause = min(2 * pause, LAST_PAUSE_SECONDS)
+        finally:
+            if self._failure is None:
+                self._end(ConflictError(CLOSED))
+
+    async def _serve_once(self, task_status: trio.TaskStatus[None]) -> CallboardError | None:
+        """One connection from its beginning to its end; gives what was wrong with it."""
+        failure: CallboardError | None = NetworkError(
+            f"the daemon at {self.url} says nothing, or hangs up"
+        )
+        try:
+            with trio.fail_after(CONNECT_SECONDS):
+                stream = await open_stream(self._address)
+        except trio.TooSlowError:
+            return failure
+        except NetworkError as error:
+            return error
+        patience = trio.CancelScope(deadline=trio.current_time() + CONNECT_SECONDS)
+        watched = WatchedStream(stream, patience.cancel)
+        try:
+            async with trio.open_nursery() as nursery:
+                self._connection = nursery.cancel_scope
+                is_first = self.welcome is None
+                with patience:
+                    failure = await self._connect(watched, nursery)
+                if failure is None:
+                    watched.allow_all()
+                    self._listener.connected()
+                    if is_first:
+                        task_status.started()
+                    nursery.start_soon(self._cut_when_silent, watched, name="client silence")
+                    failure = await self._read()
+                nursery.cancel_scope.cancel(reason="the connection has ended")
+        except* HANDSHAKE_FAILURES as group:  # raised by the library's own task
+            failure = refusal(self.url, group)
+        finally:
+            self._lose()
+            await trio.aclose_forcefully(stream)
+        return failure
+
+    def _end(self, failure: CallboardError) -> None:
+        self._failure = failure
+        self._there.set()
+        self._listener.ended(failure)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection now."""
+        return self._socket is not None and self._there.is_set()
+
+    async def request(
+        self,
+        method: str,
+        params: msgspec.Struct,
+        result: type[Result],
+        *,
+        key: str | None = None,
+    ) -> Result:
+        """Asks, and waits for the answer; with a key, over the next connection if one breaks.
+
+        Raises:
+            CallboardError: What the daemon says is wrong, by its type.
+            NetworkError: The connection broke before the answer came, or the daemon is away.
+            DeadlineError: The daemon is there, and does not answer.
+        """
+        text = _params_text(params, key)
+        deadline = trio.current_time() + AWAY_SECONDS
+        refused: OverloadedError | None = None
+        while True:
+            await self._wait_there(method, deadline, refused)
+            gone = self._gone
+            try:
+                return read_result(await self._ask(method, text), result, method, self.url)
+            except ConnectionBroke:
+                if key is None or trio.current_time() > deadline:
+                    raise
+            except OverloadedError as error:
+                if key is None or error.kind != "stopping":
+                    raise
+                refused = error
+            if refused is not None:
+                with trio.move_on_at(deadline):
+                    await gone.wait()
+                if not gone.is_set():
+                    raise refused
+
+    async def _wait_there(
+        self, method: str, deadline: float, refused: OverloadedError | None
+    ) -> None:
+        """Waits for a connection; raises why there is none, and will be none.
+
+        Of what was `refused` for a while that is the reason: it was not done, and can be asked again.
+        """
+        with trio.move_on_at(deadline):
+            await self._there.wait()
+            while self._failure is None and not self.is_connected:  # lost again meanwhile
+                await self._there.wait()
+        if self._failure is None and self.is_connected:
+            return
+        raise (
+            refused
+            or self._failure
+            or NetworkError(
+                f"{method}: the daemon at {self.url} is away, for {AWAY_SECONDS:g} seconds by now. Ask "
+                "again when it is back."
+            )
+        )
+
+    # ── the connection ───────────────────────────────────────────────────────────────────────────
+
+    async def _connect(self, stream: WatchedStream, nursery: trio.Nursery) -> CallboardError | None:
+        """Shakes hands and says hello; gives why that failed."""
+        try:
+            self._socket = await trio_websocket.wrap_client_stream(
+                nursery,
+                stream,  # type: ignore[arg-type]  # any stream will do
+                self._address.host_header,
+                self._address.path,
+                extra_headers=self._authorization,
+                max_message_size=MAX_MESSAGE_BYTES,
+            )
+            self.welcome = await self._hello(self._socket)
+        except trio_websocket.ConnectionClosed as error:
+            return farewell(self.url, error)
+        except CallboardError as error:
+            return error
+        self._gone = trio.Event()
+        self._there.set()
+        return None
+
+    async def _hello(self, socket: trio_websocket.WebSocketConnection) -> Welcome:
+        hello = Hello(
+            Versions(PROTOCOL, PROTOCOL),
+            Client("callboard", importlib.metadata.version("callboard")),
+        )
+        await self._send(socket, _request_text("hello", "initialize", _params_text(hello)))
+        answer = read_frame(await socket.get_message(), self.url)
+        if answer.error is not None:
+            raise error_from(answer.error)
+        return read_params(answer.result, Welcome, self.url)
+
+    async def _read(self) -> CallboardError | None:
+        """Takes what comes until it ends; gives what was wrong when it is what no daemon says."""
+        assert self._socket is not None
+        try:
+            while True:
+                self._take(await self._socket.get_message())
+        except trio_websocket.ConnectionClosed:
+            return None
+        except NetworkError as error:
+            return error
+
+    async def _cut_when_silent(self, stream: WatchedStream) -> None:
+        assert self._socket is not None
+        await wait_silent(self._socket, stream)
+        self._connection.cancel(reason="the connection is silent")
+
+    def _take(self, message: str | bytes) -> None:
+        frame = read_frame(message, self.url)
+        if frame.method is not None:
+            self._listener.hear(frame.method, frame.params)
+        elif isinstance(frame.id, int) and (asked := self._asked.pop(frame.id, None)) is not None:
+            if frame.error is not None:
+                asked.fail(error_from(frame.error))
+            else:
+                asked.result = frame.result
+                asked.done.set()
+
+    def _lose(self) -> None:
+        self._socket = None
+        self._gone.set()
+        if self._there.is_set():  # or others wait for it still
+            self._there = trio.Event()
+        waiting, self._asked = self._asked, {}
+        for asked in waiting.values():
+            asked.fail(ConnectionBroke(BROKE))
+
+    async def _ask(self, method: str, params: msgspec.Raw) -> msgspec.Raw:
+        socket = self._socket
+        if socket is None:
+            raise ConnectionBroke(BROKE)
+        self._last_id += 1
+        number = self._last_id
+        text = _request_text(number, method, params)
+        self._check_size(method, len(text))
+        asked = self._asked[number] = _Asked()
+        seconds = LONG_ANSWER_SECONDS if method in LONG_METHODS else ANSWER_SECONDS
+        try:
+            await self._send(socket, text)
+            with trio.fail_after(seconds):
+                await asked.done.wait()
+        except trio_websocket.ConnectionClosed:
+            raise ConnectionBroke(BROKE) from None
+        except trio.TooSlowError:
+            raise DeadlineError(
+                f"{method}: the daemon at {self.url} is there, and has not answered for {seconds:g} "
+                "seconds. Whether it was done is not known: look before asking again."
+            ) from None
+        finally:
+            self._asked.pop(number, None)
+        if asked.error is not None:
+            raise asked.error
+        return asked.result
+
+    async def _send(self, socket: trio_websocket.WebSocketConnection, text: bytes) -> None:
+        connection = self._connection
+
+        def cut() -> None:
+            connection.cancel(reason="half of a frame was sent")
+            if self._socket is socket:
+                self._lose()  # at once: whoever asks next waits for another connection
+
+        try:
+            await send_whole(socket, text, self._turn, cut)
+        except LocalProtocolError:
+            raise ConnectionBroke(BROKE) from None
+
+    def _check_size(self, method: str, size: int) -> None:
+        """Raises `ValidationError` for what the daemon would close the connection for."""
+        assert self.welcome is not None
+        most = self.welcome.limits.max_frame_bytes
+        if size > most:
+            raise ValidationError(
+                f"{method}: the request has {size} bytes, and the daemon at {self.url} takes {most} at "
+                "most: send less at a time, or raise [server] max_frame_bytes there"
+            )
+
+
+def _params_text(params: msgspec.Struct, key: str | None = None) -> msgspec.Raw:
+    data = msgspec.json.encode(params)
+    if key is not None:
+        comma = b"," if len(data) > len(b"{}") else b""
+        data = data[:-1] + comma + b'"idempotency_key":' + msgspec.json.encode(key) + b"}"
+    return msgspec.Raw(data)
+
+
+def _request_text(number: int | str, method: str, params: msgspec.Raw) -> bytes:
+    request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+    return msgspec.json.encode(request)

@@ -1,0 +1,193 @@
+"""What a daemon says, read by a client that may be older than it, or may have come to another program.
+
+What is new in a later version is passed over: events and topics that this one does not know, and what it
+does not know inside a live event. An event that it knows in another form is no such thing: to pass over
+the end of a turn is to wait for it for ever.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, get_args
+
+import msgspec
+
+from ..runtime.errors import ConflictError, NetworkError
+from ..runtime.events import DurableEvent, LiveEvent
+from ..runtime.store.feeds import Topic
+from ..runtime.stream import AnyStreamEvent
+from ..runtime.wire.rpc import ServerFrame
+from ..runtime.wire.topics import Snapshot, TopicUpdate, Update
+
+Known = TypeVar("Known")
+
+
+class UnknownUpdate(msgspec.Struct, frozen=True):
+    """An event of a session that only a later version knows; with a `seq` it is on record."""
+
+    session_id: str
+    seq: int | None = None
+
+
+class OtherForm(msgspec.Struct, frozen=True):
+    """What this version knows of a session or a topic, in a form that it does not.
+
+    Attributes:
+        name: The session's id, or the topic.
+        error: What whoever reads it is told.
+    """
+
+    name: str
+    error: ConflictError
+
+
+_TAGS = frozenset(
+    kind.__struct_config__.tag for kind in (*get_args(DurableEvent), *get_args(LiveEvent))
+)
+
+
+class _Tagged(msgspec.Struct, frozen=True):
+    type: str
+
+
+class _AnyUpdate(msgspec.Struct, frozen=True):
+    session_id: str
+    event: _Tagged
+
+
+class _AnySnapshot(msgspec.Struct, frozen=True):
+    session_id: str
+    seq: int
+
+
+class _AnyTopicUpdate(msgspec.Struct, frozen=True):
+    topic: Topic
+    update: _AnyUpdate
+
+
+class _Garbage(Exception):
+    """No JSON, or none of this form."""
+
+
+def read_frame(message: str | bytes, url: str) -> ServerFrame:
+    """A frame of a daemon; raises `NetworkError` for what is none."""
+    try:
+        return _decode(message, ServerFrame)
+    except _Garbage as error:
+        raise _no_callboard(url, error) from None
+
+
+def read_params(params: msgspec.Raw, known: type[Known], url: str) -> Known:
+    """What a daemon says by itself; raises `NetworkError` for what no version says."""
+    try:
+        return _decode(params, known)
+    except _Garbage as error:
+        raise _no_callboard(url, error) from None
+
+
+def read_result(raw: msgspec.Raw, result: type[Known], method: str, url: str) -> Known:
+    """An answer; raises `ConflictError` when it has another form than this version knows."""
+    try:
+        return _decode(raw, result)
+    except _Garbage as error:
+        raise ConflictError(
+            f"the daemon at {url} answers {method} in a form that this client does not know ({error}):"
+            " upgrade the older of the two"
+        ) from None
+
+
+def read_update(params: msgspec.Raw, url: str) -> Update | UnknownUpdate | OtherForm:
+    """`session/update`; raises `NetworkError`."""
+    try:
+        return _decode(params, Update)
+    except _Garbage:
+        pass
+    try:
+        return _decode(_with_known_pieces(params, "event"), Update)
+    except _Garbage as error:
+        why = error
+    try:
+        update = _decode(params, _AnyUpdate)
+    except _Garbage:
+        return read_params(params, UnknownUpdate, url)
+    if update.event.type in _TAGS:
+        return _other_form(update.session_id, f"the event {update.event.type}", url, why)
+    return read_params(params, UnknownUpdate, url)
+
+
+def read_snapshot(params: msgspec.Raw, url: str) -> Snapshot | OtherForm:
+    """`session/snapshot`; raises `NetworkError`."""
+    try:
+        return _decode(params, Snapshot)
+    except _Garbage:
+        pass
+    try:
+        return _decode(_with_known_pieces(params, "answer"), Snapshot)
+    except _Garbage as error:
+        known = read_params(params, _AnySnapshot, url)
+        return _other_form(known.session_id, "session/snapshot", url, error)
+
+
+def read_topic_update(params: msgspec.Raw, url: str) -> TopicUpdate | OtherForm | None:
+    """`topic/update`; `None` for what only a later version knows: their numbers have gaps."""
+    try:
+        return _decode(params, TopicUpdate)
+    except _Garbage as error:
+        why = error
+    try:
+        told = _decode(params, _AnyTopicUpdate)
+    except _Garbage:
+        return None
+    kind = told.update.event.type
+    return _other_form(told.topic, f"the event {kind}", url, why) if kind in _TAGS else None
+
+
+def _other_form(name: str, what: str, url: str, why: _Garbage) -> OtherForm:
+    return OtherForm(
+        name,
+        ConflictError(
+            f"the daemon at {url} tells {what} of {name} in a form that this client does not know "
+            f"({why}): upgrade the older of the two"
+        ),
+    )
+
+
+def _decode(data: msgspec.Raw | str | bytes, known: type[Known]) -> Known:
+    try:
+        decoded: Any = msgspec.json.decode(data, type=known)
+    except RecursionError:
+        raise _Garbage("it is nested too deeply") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise _Garbage(str(error)) from None
+    return decoded  # type: ignore[no-any-return]
+
+
+def _with_known_pieces(params: msgspec.Raw, name: str) -> msgspec.Raw:
+    """The same without the pieces of an answer that nobody here knows: they are no text.
+
+    So the offsets of the text go on without a hole.
+    """
+    try:
+        whole = _decode(params, dict[str, Any])
+    except _Garbage:
+        return params
+    batch = whole.get(name)
+    if not isinstance(batch, dict) or not isinstance(batch.get("events"), list):
+        return params
+    batch["events"] = [piece for piece in batch["events"] if _is_known(piece)]
+    return msgspec.Raw(msgspec.json.encode(whole))
+
+
+def _is_known(piece: object) -> bool:
+    try:
+        msgspec.convert(piece, AnyStreamEvent)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _no_callboard(url: str, error: _Garbage) -> NetworkError:
+    return NetworkError(
+        f"what is at {url} does not speak as callboard does ({error}): look at the address, and at "
+        "what stands between",
+        stage="http",
+    )

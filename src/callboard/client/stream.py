@@ -1,0 +1,123 @@
+"""The bytes below a client's websocket: TCP or TLS, when they came last, and a word when they end."""
+
+from __future__ import annotations
+
+import math
+import socket
+import ssl
+from collections.abc import Callable
+
+import trio
+
+from ..runtime.errors import NetworkError
+from .address import Address
+
+HANDSHAKE_BYTES = 256 * 1024
+"""Of an answer to the handshake and to the first request: it may be a page of another program."""
+PIECE_BYTES = 64 * 1024
+SEND_SECONDS = 10.0
+"""For the daemon to take a piece of what is sent, as long as it waits for a client by itself."""
+LEAST_BYTES_PER_SECOND = 64 * 1024
+"""For a large frame the time of its size at this rate is added: the largest has some minutes."""
+
+
+class WatchedStream(trio.abc.Stream):
+    """A stream that tells of its end.
+
+    The websocket library waits for ever for a handshake whose connection has ended.
+
+    Args:
+        stream: Where the bytes come from and go to.
+        tell_end: Called when nothing more will come.
+
+    Attributes:
+        heard_at: When something came last, or one more piece of a large frame was taken, by trio's
+            clock: what else would tell of the other side may wait behind that frame.
+        allowance: How many bytes may come yet; then it has ended.
+    """
+
+    def __init__(self, stream: trio.abc.Stream, tell_end: Callable[[], None]) -> None:
+        self._stream = stream
+        self._tell_end = tell_end
+        self.heard_at = trio.current_time()
+        self.allowance: float = HANDSHAKE_BYTES
+
+    def allow_all(self) -> None:
+        """Whoever speaks there is known: what comes is bounded by message from now on."""
+        self.allowance = math.inf
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """See `trio.abc.ReceiveStream`."""
+        try:
+            data = bytes(await self._stream.receive_some(max_bytes))
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            self._tell_end()
+            raise
+        self.heard_at = trio.current_time()
+        self.allowance -= len(data)
+        if not data or self.allowance < 0:
+            self._tell_end()
+            return b""
+        return data
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """See `trio.abc.SendStream`; who takes no piece of it for `SEND_SECONDS` is gone.
+
+        So is who takes all of it more slowly than `LEAST_BYTES_PER_SECOND`.
+        """
+        try:
+            with trio.fail_after(SEND_SECONDS + len(data) / LEAST_BYTES_PER_SECOND):
+                await self._send_pieces(memoryview(data))
+        except trio.TooSlowError:
+            raise trio.BrokenResourceError("nobody takes what is sent") from None
+
+    async def _send_pieces(self, data: memoryview) -> None:
+        for begin in range(0, len(data), PIECE_BYTES):
+            with trio.fail_after(SEND_SECONDS):
+                await self._stream.send_all(data[begin : begin + PIECE_BYTES])
+            if len(data) > PIECE_BYTES:
+                self.heard_at = trio.current_time()
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """See `trio.abc.SendStream`."""
+        await self._stream.wait_send_all_might_not_block()
+
+    async def aclose(self) -> None:
+        """Closes the stream below."""
+        await self._stream.aclose()
+
+
+async def open_stream(address: Address) -> trio.abc.Stream:
+    """TCP, or TLS over it; raises `NetworkError`."""
+    try:
+        stream = await trio.open_tcp_stream(address.host, address.port)
+    except socket.gaierror as error:
+        raise NetworkError(
+            f"there is no daemon at {address.url}: nobody knows the host {address.host} "
+            f"({error.strerror})",
+            stage="name",
+        ) from error
+    except OSError as error:
+        raise NetworkError(
+            f"there is no daemon at {address.url}: {error}. Start it with `callboard serve`, or look "
+            "where it is with `callboard status`.",
+            stage="connect",
+        ) from error
+    if not address.is_tls:
+        return stream
+    secured = trio.SSLStream(
+        stream, ssl.create_default_context(), server_hostname=address.host, https_compatible=True
+    )
+    try:
+        await secured.do_handshake()
+    except trio.BrokenResourceError as error:
+        await trio.aclose_forcefully(secured)
+        raise NetworkError(
+            f"no TLS connection to {address.url}: {error.__cause__ or 'it hangs up'}. A daemon "
+            "without TLS has a URL with ws://.",
+            stage="tls",
+        ) from error
+    except BaseException:
+        await trio.aclose_forcefully(secured)
+        raise
+    return secured

@@ -1,0 +1,1 @@
+"""src/callboard/embedding: its contract stands here."""

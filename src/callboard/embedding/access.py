@@ -1,0 +1,186 @@
+"""Where a runtime's searches are made, and with which key."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from ..config.base_url import checked_base_url
+from ..config.search_engines import KnownEngine, engine_of
+from ..config.sections import GIT_KEYS, MemoryPlace, MemorySearch, MemorySettings, is_name
+from ..config.settings import Settings
+from ..providers.catalog.catalog import Wish
+from ..providers.catalog.keys import find_key
+from ..runtime.errors import ValidationError
+from ..runtime.memory.index import MemoryIndex
+from ..runtime.redaction import Secret
+from ..tools.processes.system_programs import find_system_program
+from ..tools.web.search import SearchPlace
+from ..tools.workshop import Author, Workshop
+
+
+def search_place(settings: Settings, wish: Wish) -> SearchPlace | None:
+    """The configured engine with its key; `None` when none is configured.
+
+    Args:
+        settings: Names the engine.
+        wish: Knows the environment and the stored keys.
+    """
+    engine = engine_of(settings.search)
+    if engine is None:
+        return None
+
+    def key() -> Secret | None:
+        return find_key(engine.name, engine.base_url, engine.key_env, wish.environ, wish.stored)
+
+    return SearchPlace(
+        engine=engine.name,
+        base_url=engine.base_url,
+        key=key,
+        needs_key=engine.needs_key,
+        missing=_missing(engine),
+    )
+
+
+def _missing(engine: KnownEngine) -> str:
+    return (
+        f"{engine.name} wants a key, and none is there for {engine.base_url}. The operator stores "
+        f"one with `callboard keys set {engine.name}`, or sets {engine.key_env}."
+    )
+
+
+NEEDED = {
+    MemoryPlace.SQLITE: ("vectors", ("sqlite_vec", "wordllama", "tokenizers", "numpy")),
+    MemoryPlace.LANCEDB: ("lancedb", ("lancedb", "wordllama", "tokenizers", "numpy")),
+}
+"""For each place, its extra and what that installs."""
+
+
+def memory_index(
+    settings: MemorySettings, folder: Path | None, *, is_read_only: bool = False
+) -> MemoryIndex | None:
+    """The configured index, which opens nothing yet; `None` when words are enough.
+
+    Args:
+        settings: Name it.
+        folder: The data folder, or `None` to keep it in memory.
+        is_read_only: For whoever only searches beside a runtime that may be running.
+
+    Raises:
+        ValidationError: What it needs is not installed; says how to install it.
+    """
+    if settings.search is MemorySearch.WORDS:
+        return None
+    extra, packages = NEEDED[settings.store]
+    missing = [name for name in packages if find_spec(name) is None]
+    if missing:
+        raise ValidationError(
+            f'[memory] search = "{settings.search}", store = "{settings.store}" needs '
+            f"{', '.join(missing)}: pip install 'callboard[{extra}]', or take that out of "
+            "callboard.toml to search by words.",
+            field="memory.search",
+        )
+    from ..runtime.memory.static_embedding import (
+        StaticEmbedding,  # here: most runtimes need none of it
+    )
+
+    if settings.store is MemoryPlace.LANCEDB:
+        from ..runtime.memory.lance_table import LanceTable
+
+        return LanceTable(folder, StaticEmbedding(), is_read_only=is_read_only)
+    from ..runtime.memory.vector_file import VectorFile
+
+    return VectorFile(folder, StaticEmbedding(), is_read_only=is_read_only)
+
+
+GIT_SECONDS = 5.0
+"""To read a configuration file; a home folder on a broken network takes forever."""
+
+MAX_CERTIFICATE_BYTES = 4 * 1024 * 1024
+"""All authorities that there are take a quarter of it."""
+
+_INDEXES = {
+    "PIP_INDEX_URL": "PIP_INDEX_URL",
+    "NPM_CONFIG_REGISTRY": "NPM_CONFIG_REGISTRY",
+    "npm_config_registry": "NPM_CONFIG_REGISTRY",
+}
+"""By variable of the operator the one that the package manager gets."""
+
+
+def workshop_of(settings: Settings, wish: Wish) -> Workshop:
+    """What development tools are given.
+
+    Args:
+        settings: Say who commits and how tests run.
+        wish: Knows the environment and the stored keys.
+    """
+
+    def author() -> Author | None:
+        return _author(settings, wish.environ)
+
+    def credential(origin: str) -> Secret | None:
+        return wish.stored(GIT_KEYS, origin)
+
+    def certificates() -> bytes | None:
+        return _certificates(wish.environ)
+
+    return Workshop(
+        author=author,
+        credential=credential,
+        certificates=certificates,
+        test_command=settings.tests.command,
+        indexes=_indexes(wish.environ),
+    )
+
+
+def _author(settings: Settings, environ: Mapping[str, str]) -> Author | None:
+    if settings.git.name is not None and settings.git.email is not None:
+        return Author(settings.git.name, settings.git.email)
+    git = find_system_program("git")
+    if git is None or "HOME" not in environ:
+        return None
+    name, email = (_configured(git, field, environ) for field in ("user.name", "user.email"))
+    return Author(name, email) if is_name(name) and is_name(email) else None
+
+
+def _configured(git: str, field: str, environ: Mapping[str, str]) -> str:
+    """What the user's own configuration says; no repository's counts."""
+    kept = {name: environ[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in environ}
+    try:
+        ran = subprocess.run(
+            [git, "config", "--global", "--includes", "--get", field],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=GIT_SECONDS,
+            check=False,
+            cwd="/",
+            env=kept,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return ran.stdout.decode(errors="replace").strip()
+
+
+def _certificates(environ: Mapping[str, str]) -> bytes | None:
+    path = environ.get("SSL_CERT_FILE")
+    if not path:
+        return None
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(MAX_CERTIFICATE_BYTES + 1)
+    except OSError:
+        return None
+    return data if len(data) <= MAX_CERTIFICATE_BYTES else None
+
+
+def _indexes(environ: Mapping[str, str]) -> dict[str, str]:
+    """The operator's package indexes; one that holds a password stays here."""
+    found: dict[str, str] = {}
+    for name, variable in _INDEXES.items():
+        try:
+            found[variable] = checked_base_url(environ.get(name, ""))
+        except ValueError:
+            continue
+    return found

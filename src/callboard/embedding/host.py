@@ -1,0 +1,400 @@
+"""Builds a runtime and nests its parts so that leaving a block is the shutdown order.
+
+HTTP and store          outermost: closed last
+  journal               vital
+    broker, dispatcher
+      directory, sessions
+        the program that embeds it
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import trio
+
+from ..actors.budget.budgets import BudgetBook
+from ..actors.calls.dispatcher import MAILBOX_CAPACITY as DISPATCHER_CAPACITY
+from ..actors.calls.dispatcher import ToolDispatcher
+from ..actors.calls.preparation import CallPreparation
+from ..actors.delegation.tree import SessionTree
+from ..actors.directory import MAILBOX_CAPACITY as DIRECTORY_CAPACITY
+from ..actors.directory import Directory, LiveSessions
+from ..actors.handles.memories import JournaledMemories
+from ..actors.handles.memory_search import IndexedMemories
+from ..actors.handles.open_handles import OpenHandles
+from ..actors.handles.speech import Speech
+from ..actors.journal import MAILBOX_CAPACITY as JOURNAL_CAPACITY
+from ..actors.journal import Journal
+from ..actors.people.channels import Channels
+from ..actors.people.user_questions import UserQuestions
+from ..actors.permissions.broker import MAILBOX_CAPACITY as BROKER_CAPACITY
+from ..actors.permissions.broker import PermissionBroker
+from ..actors.permissions.record import BrokerServices
+from ..actors.services import Models, NoPrograms, SessionServices
+from ..actors.session.recovery import close_all_left_open
+from ..actors.upkeep.keeping import SessionKeeping
+from ..actors.upkeep.pruning import SessionPruning
+from ..actors.upkeep.titles import Titles
+from ..actors.upkeep.undo import Undoing
+from ..config.live_limits import LiveLimits
+from ..config.policy.policy import PolicyBook
+from ..config.prices import PriceTable
+from ..config.sections import TitleSource
+from ..config.settings import Limits, NetworkSettings, Settings
+from ..providers.recording import Recorder
+from ..runtime.changes.version_log import VersionStore
+from ..runtime.channel import Channel
+from ..runtime.definitions import Agent
+from ..runtime.disk.own_folders import OwnFolders
+from ..runtime.http.address_guard import AddressGuard
+from ..runtime.http.client import HttpClient, open_http_client
+from ..runtime.kernel.activity import Activity
+from ..runtime.kernel.inbox import EventInboxes
+from ..runtime.kernel.locks import WorkspaceLocks
+from ..runtime.kernel.mailbox import Mailbox
+from ..runtime.kernel.supervisor import Supervisor
+from ..runtime.memory.index import MemoryIndex
+from ..runtime.messages import (
+    BrokerMessage,
+    DirectoryMessage,
+    DispatcherMessage,
+    JournalMessage,
+    StopSessions,
+)
+from ..runtime.store.interface import Store
+from ..runtime.taint.marked_files import MarkedFiles
+from ..runtime.taint.tracked_network import Connect
+from ..tools.plugins import Plugin
+from ..tools.registry import ToolRegistry
+from ..tools.sandbox.sandbox import Sandbox
+from ..tools.skills.shelf import SkillShelf
+from ..tools.web.client import WebClient
+from ..tools.web.search import SearchPlace
+from ..tools.workshop import Workshop
+
+STOP_SECONDS = 15.0
+"""How long sessions may take to end their turns when the runtime closes; then they are cut off."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a host is built from.
+
+    Attributes:
+        store: Opened by the caller; closed by the host.
+        models: Finds the model of a turn.
+        registry: The tools.
+        plugins: What became of those that bring some of them.
+        agents: By name.
+        policies: The rules of who may do what.
+        channel: Where people are, or `None` when there is nobody to ask.
+        forbidden: Folders that no workspace may hold.
+        limits: Bounds and deadlines.
+        network: Where tools may connect.
+        recorder: Keeps the raw answers of providers, or `None`.
+        prices: What models cost.
+        strict: Turns the isolation of actors off: a crash ends the runtime.
+        wakes: Whether sessions that nobody uses begin the turns of inputs that wait.
+        skills: Where skills are.
+        search: Where searches are made, or `None` when no engine is configured.
+        sandbox: Where programs run, or `None` where none may.
+        workshop: What development tools are given, or `None` for nothing.
+        versions: Where what calls change in files is kept.
+        folders: Those that are made for sessions, and go with them.
+        memory_index: What finds memories by their meaning, or `None` where words are enough; closed
+            by the host.
+        settings: What all this follows from, for who changes it later; see `reconfiguring`.
+        remake_agents: All agents by name, by other settings; `None` leaves them as they are.
+    """
+
+    store: Store
+    models: Models
+    registry: ToolRegistry
+    agents: Mapping[str, Agent]
+    plugins: tuple[Plugin, ...] = ()
+    policies: PolicyBook = msgspec.field(default_factory=PolicyBook)
+    channel: Channel | None = None
+    forbidden: Sequence[Path] = ()
+    limits: Limits = Limits()
+    network: NetworkSettings = NetworkSettings()
+    recorder: Recorder | None = None
+    prices: PriceTable = PriceTable()
+    strict: bool = False
+    wakes: bool = True
+    skills: SkillShelf = msgspec.field(default_factory=lambda: SkillShelf(None))
+    search: SearchPlace | None = None
+    sandbox: Sandbox | None = None
+    workshop: Workshop | None = None
+    versions: VersionStore = msgspec.field(default_factory=lambda: VersionStore(None))
+    folders: OwnFolders = msgspec.field(default_factory=lambda: OwnFolders(None))
+    memory_index: MemoryIndex | None = None
+    settings: Settings = Settings()
+    remake_agents: Callable[[Settings], Mapping[str, Agent]] | None = None
+
+
+class Host:
+    """A running runtime: the addresses of its actors.
+
+    Models are reached over `http`, which connects anywhere; tools over `web`, which is guarded, and
+    programs over `connect`, which is the same guard.
+
+    Attributes:
+        settings, limits, agents: As they are by now: `reconfiguring` changes them.
+    """
+
+    guard: AddressGuard | None = None
+    broker_services: BrokerServices | None = None
+
+    def __init__(
+        self, plan: Plan, http: HttpClient, web: HttpClient, connect: Connect | None = None
+    ) -> None:
+        self.plan = plan
+        self.settings = plan.settings
+        self.limits = LiveLimits(plan.limits)
+        self.agents = dict(plan.agents)
+        self.http = http
+        self.web = web
+        self._connect = connect
+        self.inboxes = EventInboxes()
+        self.marked_files = MarkedFiles()
+        self.locks = WorkspaceLocks()
+        self.activity = Activity()
+        self.live: LiveSessions = {}
+        self.budgets = BudgetBook(plan.store, plan.prices, self.agents)
+        self.channels = Channels(plan.channel)
+        self._supervisors: list[Supervisor] = []
+        self.journal: Mailbox[JournalMessage] = Mailbox("journal", JOURNAL_CAPACITY)
+        self.broker: Mailbox[BrokerMessage] = Mailbox("permission broker", BROKER_CAPACITY)
+        self.dispatcher: Mailbox[DispatcherMessage] = Mailbox(
+            "tool dispatcher", DISPATCHER_CAPACITY
+        )
+        self.directory: Mailbox[DirectoryMessage] = Mailbox("directory", DIRECTORY_CAPACITY)
+        self.tree = SessionTree(
+            self.directory,
+            self.journal,
+            plan.store,
+            plan.registry,
+            self.limits,
+            clip=self.budgets.clip,
+        )
+        self.questions = UserQuestions(self.journal, plan.limits.approval_seconds)
+        end = (plan.sandbox or NoPrograms()).end_session
+        self.keeping = SessionKeeping(
+            self.journal, self.directory, plan.store, plan.versions, plan.folders, plan.agents, end
+        )
+        self.pruning = SessionPruning(self.keeping, plan.store, lambda: self.settings.sessions)
+        self.undoing = self._undoing()
+        self.titles = Titles(self._session_services())
+
+    def _undoing(self) -> Undoing:
+        plan = self.plan
+        return Undoing(
+            self.journal,
+            plan.store,
+            plan.versions,
+            plan.forbidden,
+            locks=self.locks,
+            marked_files=self.marked_files,
+            running=plan.sandbox.background.named if plan.sandbox else lambda session_id: (),
+        )
+
+    @property
+    def restarts(self) -> dict[str, int]:
+        """How often actors that crashed were started anew, by name."""
+        return {name: count for each in self._supervisors for name, count in each.restarts.items()}
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What ends it, once that is certain; its parts may still be about to end."""
+        failures = (supervisor.failure for supervisor in self._supervisors)
+        return next((_innermost(failure) for failure in failures if failure is not None), None)
+
+    async def serve(self, stop: trio.Event, *, task_status: trio.TaskStatus[None]) -> None:
+        """Runs all actors until `stop` is set; then sessions end first and the journal last."""
+        plan = self.plan
+        indexed = self._indexed_memories()
+        handles = self._handles(indexed)
+        try:
+            async with trio.open_nursery() as outer:
+                journals = self._supervisor(outer)
+                await journals.start(
+                    "journal",
+                    lambda: Journal(self.journal, plan.store, self.inboxes),
+                    self.journal,
+                )
+                self.marked_files.load(await plan.store.marked_files())
+                await close_all_left_open(plan.store, self.journal)
+                if plan.sandbox is not None:
+                    await outer.start(plan.sandbox.background.serve, name="background programs")
+                    await outer.start(plan.sandbox.serve, name="tests of the sandbox")
+                if indexed is not None:
+                    await outer.start(indexed.serve, name="index of memories")
+                async with trio.open_nursery() as inner:
+                    await self._start_actors(self._supervisor(inner), handles)
+                    self._start_upkeep(inner)
+                    task_status.started()
+                    await stop.wait()
+                    with trio.move_on_after(STOP_SECONDS):
+                        await self.directory.ask(StopSessions(reason="the runtime closed"))
+                    inner.cancel_scope.cancel(reason="the runtime closed")
+                outer.cancel_scope.cancel(reason="the runtime closed")
+        finally:
+            handles.close()
+            # The supervisor has closed them, but for those whose actor was never started.
+            for mailbox in (self.directory, self.dispatcher, self.broker, self.journal):
+                mailbox.close()
+
+    def _start_upkeep(self, nursery: trio.Nursery) -> None:
+        nursery.start_soon(self.pruning.serve, name="pruning of sessions")
+        if self.settings.sessions.titles is TitleSource.MODEL:
+            nursery.start_soon(partial(self.titles.serve, asks_local=True), name="titles")
+
+    def _handles(self, indexed: IndexedMemories | None) -> OpenHandles:
+        plan = self.plan
+        speech = Speech(self.channels, self.questions, self.journal)
+        return OpenHandles(
+            plan.store,
+            plan.forbidden,
+            WebClient(self.web),
+            speech,
+            self.tree,
+            journal=self.journal,
+            shelf=plan.skills,
+            engine=plan.search,
+            sandbox=plan.sandbox,
+            workshop=plan.workshop,
+            connect=self._connect,
+            memories=indexed,
+            versions=plan.versions,
+            marked_files=self.marked_files,
+        )
+
+    def _indexed_memories(self) -> IndexedMemories | None:
+        plan = self.plan
+        if plan.memory_index is None:
+            return None
+        journaled = JournaledMemories(self.journal, plan.store)
+        return IndexedMemories(journaled, plan.store, plan.memory_index)
+
+    def _supervisor(self, nursery: trio.Nursery) -> Supervisor:
+        supervisor = Supervisor(nursery, strict=self.plan.strict)
+        self._supervisors.append(supervisor)
+        return supervisor
+
+    async def _start_actors(self, supervisor: Supervisor, handles: OpenHandles) -> None:
+        plan = self.plan
+        preparation = CallPreparation(
+            plan.registry, handles, self.limits, self.marked_files, plan.versions
+        )
+        broker_services = self.broker_services = BrokerServices(
+            store=plan.store,
+            preparation=preparation,
+            agents=self.agents,
+            policies=plan.policies,
+            channels=self.channels,
+            approval_seconds=self.limits.approval_seconds,
+            deferred_seconds=self.limits.deferred_seconds,
+            sessions=self.directory,
+        )
+        await supervisor.start(
+            "permission broker",
+            lambda: PermissionBroker(self.broker, self.journal, broker_services),
+            self.broker,
+        )
+        await supervisor.start(
+            "tool dispatcher",
+            lambda: ToolDispatcher(
+                self.dispatcher,
+                self.journal,
+                self.broker,
+                preparation,
+                self.limits,
+                self.activity,
+                self.locks,
+            ),
+            self.dispatcher,
+        )
+        services = self._session_services()
+        await supervisor.start(
+            "directory",
+            lambda: Directory(self.directory, services, supervisor, self.live),
+            self.directory,
+        )
+
+    def _session_services(self) -> SessionServices:
+        plan = self.plan
+        return SessionServices(
+            journal=self.journal,
+            dispatcher=self.dispatcher,
+            store=plan.store,
+            inboxes=self.inboxes,
+            http=self.http,
+            limits=self.limits,
+            models=plan.models,
+            tools=plan.registry,
+            agents=self.agents,
+            budgets=self.budgets,
+            channels=self.channels,
+            tree=self.tree,
+            recorder=plan.recorder,
+            strict=plan.strict,
+            wakes=plan.wakes,
+            skills=plan.skills,
+            activity=self.activity,
+            programs=plan.sandbox or NoPrograms(),
+        )
+
+
+@asynccontextmanager
+async def open_host(plan: Plan) -> AsyncGenerator[Host, None]:
+    """Runs a host around the block; closes the plan's store at the end.
+
+    Cancelling the block does not cut the actors off: they end in order, within `STOP_SECONDS`.
+    An exception of the block comes out as it is.
+    """
+    stop = trio.Event()
+    raised: BaseException | None = None
+    try:
+        guard = AddressGuard(plan.network.endpoints)
+        async with (
+            open_http_client(connect_seconds=plan.limits.connect_seconds) as http,
+            open_http_client(connect=guard.connect) as web,
+        ):
+            host = Host(plan, http, web, guard.connect)
+            host.guard = guard
+
+            shield = trio.CancelScope()
+
+            async def serve(task_status: trio.TaskStatus[None]) -> None:  # noqa: ASYNC128  inside
+                with shield:
+                    await host.serve(stop, task_status=task_status)
+
+            async with trio.open_nursery() as nursery:
+                await nursery.start(serve, name="callboard")
+                # From here on they end in order. A start that is cancelled has promised nothing,
+                # and nobody would tell it to stop.
+                shield.shield = True
+                try:
+                    yield host
+                except BaseException as error:  # noqa: ASYNC103  raised again below
+                    raised = error
+                finally:
+                    stop.set()
+    except BaseExceptionGroup as group:
+        raise _innermost(group) from None
+    finally:
+        with trio.CancelScope(shield=True):
+            await plan.store.aclose()
+    if raised is not None:
+        raise raised
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """What a group of one holds: callers catch our errors, not groups around them."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,259 @@
+"""Finds the model of a turn: what was asked for, configured, or answers on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import trio
+
+from ..config.settings import Settings
+from ..providers.catalog.catalog import ResolvedModel, Wish, resolve_model, servers_to_ask
+from ..providers.catalog.lists import fetch_models
+from ..providers.catalog.table import mask_environment_keys
+from ..providers.provider import Endpoint, LocalModel, ModelTarget
+from ..runtime.errors import CallboardError, DeadlineError, NetworkError
+from ..runtime.http.client import HttpClient
+
+PROBE_SECONDS = 2.0
+"""How long a server on this machine may take to list its models before it counts as absent."""
+
+
+def open_finder(wish: Wish, model: str | LocalModel | None, data: Path | None) -> ModelFinder:
+    """Finds models for a runtime with this data folder, whose stored keys it uses.
+
+    Args:
+        wish: What else was asked for, and the surroundings.
+        model: What the program wants: a `PROVIDER/MODEL`, or a model object.
+        data: The data folder; `None` is for a runtime that keeps everything in memory.
+    """
+    wish = with_keys(wish, data)
+    if isinstance(model, LocalModel):
+        return ModelFinder(wish, local=model)
+    return ModelFinder(msgspec.structs.replace(wish, choice=model))
+
+
+def with_keys(wish: Wish, data: Path | None) -> Wish:
+    """The wish with the keys that are stored under a data folder; all it has are masked from now on."""
+    mask_environment_keys(wish.settings, wish.environ)
+    if data is None:
+        return wish
+    from ..config.keys.store import open_key_store  # here: an app in memory needs it not
+
+    store = open_key_store(data, wish.settings.keys, wish.environ)
+    return msgspec.structs.replace(wish, stored=store.get, stored_places=store.places)
+
+
+class ModelFinder:
+    """Resolves `PROVIDER/MODEL` to what a turn calls; remembers what it found.
+
+    Args:
+        wish: What decides when a session names no model itself.
+        local: A model object of the embedding program, which then answers every session.
+
+    Attributes:
+        reason: Why the default is that one, for a person.
+    """
+
+    def __init__(self, wish: Wish, local: LocalModel | None = None) -> None:
+        self.wish = wish
+        self._listed: dict[str, tuple[str, ...] | None] = {}
+        self._found: dict[str | None, ModelTarget] = {}
+        self._fallbacks: dict[str, ModelTarget] = {}
+        self._is_decided = local is not None or bool(wish.choice or wish.base_url)
+        self._is_local = local is not None
+        self.reason = "because the program passed it"
+        if local is not None:
+            self._found[None] = ModelTarget(
+                provider="local", model=type(local).__name__, local=local
+            )
+
+    def target(self, choice: str | None, preferred: str | None = None) -> ModelTarget:
+        """The model for `PROVIDER/MODEL`, or the default's.
+
+        Args:
+            choice: What the session was created with; wins over all.
+            preferred: What the agent prefers; the program's own choice wins over it.
+
+        Raises:
+            NotFoundError: It does not exist; says which do.
+            AuthError: Its key is missing.
+        """
+        if choice is None and not self._is_decided:
+            choice = preferred
+        if (found := self._found.get(choice)) is None:
+            found = self._found[choice] = self._resolve(choice)
+        return found
+
+    def fallback(self, name: str) -> ModelTarget:
+        """The model of this `PROVIDER/MODEL`, for when another one fails.
+
+        It is at its own provider, also where the program's choice is a base URL.
+
+        Raises:
+            CallboardError: As `target`.
+        """
+        is_elsewhere = self.wish.base_url is not None
+        if not is_elsewhere or name.partition("/")[0] == self.target(None).provider:
+            return self.target(name)
+        if (found := self._fallbacks.get(name)) is None:
+            wish = msgspec.structs.replace(self.wish, base_url=None, dialect=None, choice=name)
+            found = self._fallbacks[name] = _target_of(resolve_model(wish))
+        return found
+
+    async def look_around(self, http: HttpClient) -> None:
+        """Asks the servers whose lists of models the default depends on; usually none."""
+        if None in self._found:
+            return
+        endpoints = servers_to_ask(self.wish)  # ahead of the nursery: it may refuse the wish
+        async with trio.open_nursery() as nursery:
+            for endpoint in endpoints:
+                nursery.start_soon(self._ask, http, endpoint, name=f"models of {endpoint.name}")
+
+    async def _ask(self, http: HttpClient, endpoint: Endpoint) -> None:
+        try:
+            with trio.fail_after(PROBE_SECONDS):
+                models = await fetch_models(http, endpoint)
+        except (NetworkError, DeadlineError, trio.TooSlowError):
+            self._listed[endpoint.base_url] = None
+            return
+        except CallboardError:
+            return  # absent, or not what it seems: then it isn't offered
+        self._listed[endpoint.base_url] = tuple(listed.model for listed in models)
+
+    def anew(self, settings: Settings) -> ModelFinder:
+        """One by other settings, which has found nothing yet; a model object stays what it is."""
+        mask_environment_keys(settings, self.wish.environ)
+        found = self._found.get(None)
+        local = found.local if self._is_local and found is not None else None
+        return ModelFinder(msgspec.structs.replace(self.wish, settings=settings), local)
+
+    def replace(self, other: ModelFinder) -> None:
+        """Finds what another one finds from now on."""
+        self.wish, self.reason = other.wish, other.reason
+        self._listed, self._found = other._listed, other._found
+        self._fallbacks.clear()
+
+    def forget_keys(self) -> None:
+        """Resolves every model anew from now on, with the key that there is by then.
+
+        A model object stays, and which model is the default: what was listed is remembered.
+        """
+        local = self._found.get(None) if self._is_local else None
+        self._found = {} if local is None else {None: local}
+        self._fallbacks.clear()
+
+    def _resolve(self, choice: str | None) -> ModelTarget:
+        wish = self.wish
+        if choice is not None:
+            wish = msgspec.structs.replace(wish, choice=choice)
+        resolved = resolve_model(wish, self._listed)
+        if choice is None or choice == self.wish.choice:
+            self.reason = resolved.reason
+        return _target_of(resolved)
+
+
+def _target_of(resolved: ResolvedModel) -> ModelTarget:
+    local = None
+    if resolved.endpoint is None:
+        from ..providers.rehearsal.model import RehearsalModel  # here: a real model needs it not
+
+        local = RehearsalModel()
+    return ModelTarget(
+        provider=resolved.provider,
+        model=resolved.model,
+        endpoint=resolved.endpoint,
+        local=local,
+    )
+
+
+if TYPE_CHECKING:
+    from ..providers.catalog.connection_test import ConnectionReport
+    from ..providers.catalog.services import ModelList, ModelServices
+
+
+class ModelAccess:
+    """The part of a runtime that needs no session.
+
+    Args:
+        models: Finds the models.
+        http: Reaches the providers.
+        data: The data folder, where lists of models are kept; `None` keeps them in memory.
+    """
+
+    def __init__(self, models: ModelFinder, http: HttpClient, data: Path | None) -> None:
+        self._models = models
+        self._http = http
+        self._data = data
+        self._services: ModelServices | None = None
+        self._services_wish = models.wish
+
+    async def list_models(self, provider: str, *, refresh: bool = False) -> ModelList:
+        """The models of a provider: those that it listed last, or lists now to `refresh`.
+
+        When it can't be asked, those that callboard knows of; `problem` says why.
+
+        Raises:
+            NotFoundError: There is no such provider.
+            CallboardError: It can't be asked, and none of its models are known.
+        """
+        return await self._model_services().list_models(provider, refresh=refresh)
+
+    async def test_provider(self, provider: str, *, model: str | None = None) -> ConnectionReport:
+        """Whether a provider answers, and when not, what of it fails; ten seconds at most.
+
+        A model is asked for a word, which costs some tokens.
+
+        Args:
+            provider: Its name.
+            model: The model that is asked; its default, else the first that it lists.
+
+        Raises:
+            NotFoundError: There is no such provider.
+        """
+        return await self._model_services().test_provider(provider, model)
+
+    async def complete(
+        self, prompt: str, *, model: str | None = None, system: str = "", seconds: float = 30.0
+    ) -> str:
+        """A short text outside every session: a title, a summary. Nothing of it is recorded.
+
+        Args:
+            prompt: What to write.
+            model: `PROVIDER/MODEL`; the runtime's by default. It reasons as little as it can.
+            system: The system prompt.
+            seconds: How long it may take: a model that needs more is the wrong one for this.
+
+        Raises:
+            DeadlineError: It took longer.
+            CallboardError: The call failed, or the model refused or wrote nothing.
+        """
+        target = self._models.target(model)
+        services = self._model_services()
+        return (await services.complete(target, prompt, system=system, seconds=seconds)).text
+
+    def _model_services(self) -> ModelServices:
+        from ..providers.catalog.cache import ModelCache  # here: most programs ask for none of it
+        from ..providers.catalog.services import ModelServices
+
+        if self._services is None or self._services_wish is not self._models.wish:
+            self._services_wish = self._models.wish
+            cache = ModelCache(self._data)
+            self._services = ModelServices(self._models.wish, self._http, cache)
+        return self._services
+
+
+def wish_of(access: ModelAccess) -> Wish:
+    """The settings of a runtime, and where it looks up keys, for what serves it to others."""
+    return access._models.wish
+
+
+def data_of(access: ModelAccess) -> Path | None:
+    """The data folder of a runtime, for what serves it to others; `None` when all is in memory."""
+    return access._data
+
+
+def forget_keys(access: ModelAccess) -> None:
+    """Looks keys up anew from the next request on: one was stored or removed."""
+    access._models.forget_keys()

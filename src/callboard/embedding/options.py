@@ -1,0 +1,163 @@
+"""What a program opens a runtime with, checked: what is wrong is told ahead of anything it opens."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import trio
+
+from ..actors.people.approver import Approver, ApproverChannel
+from ..config.settings import Settings
+from ..providers.catalog.table import check_provider
+from ..providers.provider import LocalModel
+from ..runtime.channel import Channel
+from ..runtime.definitions import Agent, Preset
+from ..runtime.errors import NotFoundError, ValidationError
+from ..runtime.messages import ApprovalAnswer, ApprovalRequest
+from ..tools.tool import Tool
+
+_PATH = "the path of a folder, as a text or a Path"
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "model": (
+        (str, LocalModel),
+        "PROVIDER/MODEL as a text, or a model object such as ScriptedModel([…])",
+    ),
+    "base_url": ((str,), "a URL as a text"),
+    "dialect": ((str,), "the name of a wire format"),
+    "workspace": ((str, Path), _PATH),
+    "data": ((str, Path), _PATH),
+    "record": ((str, Path), _PATH),
+    "settings": ((Settings,), "a Settings object"),
+    "environ": ((Mapping,), "a mapping of names to texts"),
+}
+"""What an option may be, beside `None`, and how to say so."""
+
+
+def check_options(**given: object) -> None:
+    """Raises `ValidationError` for one that is of another kind than it may be."""
+    for field, value in given.items():
+        kinds, wanted = _KINDS[field]
+        # A class has the methods of its objects, and would pass for a model.
+        if value is not None and (isinstance(value, type) or not isinstance(value, kinds)):
+            raise ValidationError(f"{field} is {value!r:.80}: pass {wanted}", field=field)
+
+
+def folder_of(**given: str | Path) -> Path:
+    """The absolute path of the one option that is given; raises `ValidationError` for no path."""
+    check_options(**given)
+    [path] = given.values()
+    return Path(path).expanduser().absolute()
+
+
+def settings_of(settings: Settings | None) -> Settings:
+    """The settings, or the defaults; raises `ValidationError` for what are none."""
+    check_options(settings=settings)
+    return Settings() if settings is None else settings
+
+
+def environ_of(environ: Mapping[str, str] | None) -> Mapping[str, str]:
+    """Where keys are looked up: the process's own environment by default."""
+    check_options(environ=environ)
+    return os.environ if environ is None else environ
+
+
+def checked_tools(tools: object) -> list[Tool]:
+    """The tools; raises `ValidationError` for what is none."""
+    advice = "is no tool: decorate it with @callboard.tool"
+    return _checked_items("tools", tools, lambda item: isinstance(item, Tool), advice)
+
+
+def channel_of(
+    channel: Channel | None, on_approval: Approver | Literal["allow", "deny", "wait"] | None
+) -> Channel | None:
+    """Where people are; raises `ValidationError` for what can't be."""
+    if channel is None:
+        return _approver_channel(on_approval)
+    if on_approval is not None:
+        raise ValidationError(
+            "channel and on_approval are given both: what on_approval does is `approve` of a "
+            "channel; pass one of them",
+            field="on_approval",
+        )
+    if not isinstance(channel, Channel):
+        raise ValidationError(
+            f"channel is {channel!r:.80}: pass an object of a subclass of callboard.Channel",
+            field="channel",
+        )
+    if not isinstance(channel.name, str) or not channel.name.strip():
+        raise ValidationError(f"the channel's name is {channel.name!r:.80}: give it a text")
+    return channel
+
+
+class _Unattended(Channel):
+    """Nobody is there: questions wait for whoever answers them by id."""
+
+    is_connected = False
+
+
+def _approver_channel(
+    choice: Approver | Literal["allow", "deny", "wait"] | None,
+) -> Channel | None:
+    if choice is None:
+        return None
+    if callable(choice):
+        return ApproverChannel(choice)
+    if (given := str(choice)) not in {"allow", "deny", "wait"}:
+        raise ValidationError(
+            f'on_approval is {given!r}: pass a function of the request, "allow", "deny" or "wait"',
+            field="on_approval",
+        )
+    if choice == "wait":
+        return _Unattended()
+
+    async def same_for_all(request: ApprovalRequest) -> ApprovalAnswer:
+        await trio.lowlevel.checkpoint()
+        return ApprovalAnswer(decision=choice, reason="on_approval says so for all calls")
+
+    return ApproverChannel(same_for_all)
+
+
+def agents_of(
+    settings: Settings, own: Sequence[Agent], policy: Preset | str | None
+) -> dict[str, Agent]:
+    """All agents by name; raises `ValidationError` for what is none."""
+    agents = {"general": settings.agent("general"), **settings.agents}
+    advice = "is no agent: pass callboard.Agent(…)"
+    own = _checked_items("agents", own, lambda item: isinstance(item, Agent), advice)
+    agents.update((agent.name, agent) for agent in own)
+    _check_fallbacks(agents, settings)
+    if policy is None:
+        return agents
+    try:
+        preset = Preset(policy)
+    except ValueError:
+        known = ", ".join(Preset)
+        raise ValidationError(f"there is no policy {policy!r}; there are: {known}") from None
+    return {name: msgspec.structs.replace(a, policy=preset) for name, a in agents.items()}
+
+
+def _check_fallbacks(agents: Mapping[str, Agent], settings: Settings) -> None:
+    """An unknown provider is told now, and not when it is needed most; its key may come later."""
+    for agent in agents.values():
+        for choice in agent.fallbacks:
+            try:
+                check_provider(settings, choice)
+            except NotFoundError as error:
+                raise NotFoundError(f"A fallback of agent {agent.name!r}: {error}") from error
+
+
+def _checked_items(
+    field: str, items: object, is_one: Callable[[object], bool], advice: str
+) -> list[Any]:
+    if not isinstance(items, Iterable):
+        raise ValidationError(f"{field} is {items!r:.80}: pass a list", field=field)
+    checked = list(items)
+    for item in checked:
+        if not is_one(item):
+            name = getattr(item, "__name__", f"{item!r:.80}")
+            raise ValidationError(f"{name} {advice}", field=field)
+    return checked

@@ -1,0 +1,52 @@
+"""A runtime takes other settings while it goes on: all that can be taken, or nothing.
+
+What begins after that, a turn, a call, a question, follows the new ones; what runs goes on as it began.
+"""
+
+from __future__ import annotations
+
+from ..config.policy.policy import PolicyBook
+from ..config.prices import PriceTable
+from ..config.search_engines import search_places
+from ..config.setting_rows import Effect, effect_of
+from ..config.settings import Settings
+from .host import Host
+from .models import ModelFinder
+
+
+async def reconfigure(host: Host, settings: Settings) -> Effect:
+    """Takes what of the settings needs no restart; says what changed, and what waits for one.
+
+    Raises:
+        CallboardError: They can't hold, and nothing of them does: the default model does not exist,
+            or has no key; a fallback, or an example of a rule, is wrong.
+    """
+    effect = effect_of(host.settings, settings)
+    new = effect.settings
+    plan = host.plan
+    agents = dict(host.agents if plan.remake_agents is None else plan.remake_agents(new))
+    policies = PolicyBook(new.rules, search_places(new.search))
+    finder = plan.models.anew(new) if isinstance(plan.models, ModelFinder) else None
+    if finder is not None:
+        await finder.look_around(host.http)
+        finder.target(None)
+    # From here on nothing waits and nothing fails.
+    if isinstance(plan.models, ModelFinder) and finder is not None:
+        plan.models.replace(finder)
+    host.agents.clear()
+    host.agents.update(agents)
+    plan.policies.replace(policies)
+    plan.prices.replace(PriceTable(new.prices))
+    if host.guard is not None:
+        host.guard.allow_only(new.network.endpoints)
+    _take_limits(host, new)
+    host.settings = new
+    return effect
+
+
+def _take_limits(host: Host, settings: Settings) -> None:
+    limits = host.limits.now = settings.limits
+    host.questions.seconds = limits.approval_seconds
+    if (broker := host.broker_services) is not None:
+        broker.approval_seconds = limits.approval_seconds
+        broker.deferred_seconds = limits.deferred_seconds

@@ -1,0 +1,351 @@
+"""The runtime inside a Trio program: open it, make a session, prompt it, read the events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import trio
+
+from ..actors.people.approver import Approver
+from ..actors.upkeep.keeping import checked_title
+from ..config.files import config_folder
+from ..config.policy.policy import PolicyBook
+from ..config.prices import PriceTable
+from ..config.search_engines import search_places
+from ..config.settings import Settings
+from ..config.usage_sums import UsageBy, UsageReport, UsageSums, read_usage
+from ..providers.catalog.catalog import Wish
+from ..providers.provider import LocalModel
+from ..providers.recording import open_recorder
+from ..runtime.budget import Budget, checked_budget
+from ..runtime.changes.version_log import VersionStore
+from ..runtime.channel import Channel
+from ..runtime.definitions import Agent, Preset, ToolDefinition
+from ..runtime.disk.own_folders import OwnFolders
+from ..runtime.errors import NotFoundError
+from ..runtime.events import SessionCreated
+from ..runtime.identity import RequestKey
+from ..runtime.kernel.inbox import EventInboxes
+from ..runtime.kernel.mailbox import Mailbox
+from ..runtime.messages import CreateSession, DirectoryMessage
+from ..runtime.store.interface import SessionRow, Store, StoreReader
+from ..runtime.store.lists import Hit, Search
+from ..runtime.store.memory_store import open_memory_store
+from ..tools.plugins import Plugin, load_plugins
+from ..tools.registry import ToolRegistry, builtin_tools
+from ..tools.sandbox.sandbox import Sandbox
+from ..tools.skills.shelf import SkillShelf
+from ..tools.tool import Tool
+from ..tools.workspace.workspace import open_workspace
+from .access import memory_index, search_place, workshop_of
+from .approvals import ApprovalAccess
+from .follow import Following as Following
+from .host import Host, Plan, open_host
+from .models import ModelAccess, ModelFinder, open_finder
+from .options import (
+    agents_of,
+    channel_of,
+    check_options,
+    checked_tools,
+    environ_of,
+    folder_of,
+    settings_of,
+)
+from .session import Session as Session
+from .status import RuntimeStatus as RuntimeStatus
+from .status import status_of
+
+
+@asynccontextmanager
+async def open_runtime(
+    *,
+    model: str | LocalModel | None = None,
+    base_url: str | None = None,
+    dialect: str | None = None,
+    workspace: str | Path | None = None,
+    data: str | Path | None = None,
+    tools: Sequence[Tool] = (),
+    agents: Sequence[Agent] = (),
+    policy: Preset | str | None = None,
+    on_approval: Approver | Literal["allow", "deny", "wait"] | None = None,
+    channel: Channel | None = None,
+    settings: Settings | None = None,
+    environ: Mapping[str, str] | None = None,
+    record: str | Path | None = None,
+    strict: bool = False,
+    wake: bool = True,
+) -> AsyncGenerator[Runtime, None]:
+    """Runs callboard around the block; leaving it ends all turns and closes the store.
+
+    Cancelling the block ends turns in order, within some seconds; nothing is left behind.
+
+    Args:
+        model: `PROVIDER/MODEL`, or a model object such as `ScriptedModel`. Without it: the
+            configured default, a provider whose key is in the environment, a server on this
+            machine, and last the built-in rehearsal model.
+        base_url: Any server that speaks a known wire format; `model` is then its model's id.
+        dialect: The wire format of `base_url`: `openai_chat`, `openai_responses`, `anthropic` or
+            `gemini`. By default the one of the provider whose origin it has, else `openai_chat`.
+        workspace: The folder that sessions work in; the current one by default.
+        data: The folder of the store and of stored keys; `None` keeps everything in memory.
+        tools: Own tools beside the built-in ones.
+        agents: Own agents beside `general`.
+        policy: The preset, how much runs without asking; overrides the agents' own.
+        on_approval: Asks a person: an async function; or `"allow"` or `"deny"` for all, or `"wait"`
+            for `Runtime.answer`. Without it and a channel, what would ask is denied.
+        channel: Where people are: they are asked about calls, answer questions of models and read
+            their messages. `on_approval` is the short form of one that only approves.
+        settings: The configuration; the defaults when `None`. No file is read: `load_settings` does.
+        environ: Where keys are looked up before the stored ones; the process's environment by
+            default.
+        record: A folder in which the providers' raw answers are kept, a file for each session, with
+            keys masked; what was said stands in them. `ReplayProvider` plays them back.
+        strict: Lets a crash of an actor end the runtime, for tests.
+        wake: Lets sessions on record begin the turns of late answers by themselves, and of inputs
+            that waited when an earlier runtime ended; without it they wait for `Session.resume`,
+            which suits a runtime that is soon closed again.
+
+    Raises:
+        NotFoundError: The model or its provider does not exist.
+        ConflictError: Another process writes to `data`.
+        ValidationError: An option is not what it may be.
+
+    Example:
+        async with callboard.open_runtime(model="rehearsal", workspace=".") as runtime:
+            session = await runtime.create_session()
+            print(await session.run("What time is it in Tokyo?"))
+    """
+    check_options(model=model, base_url=base_url, dialect=dialect, workspace=workspace)
+    settings, environ = settings_of(settings), environ_of(environ)
+    folder = None if data is None else folder_of(data=data)
+    wish = Wish(base_url=base_url, dialect=dialect, settings=settings, environ=environ)
+    finder = open_finder(wish, model, folder)
+    forbidden = () if folder is None else (folder, config_folder(environ))
+    sandbox = Sandbox(settings.sandbox, forbidden=forbidden, data=folder)
+    plan = Plan(
+        models=finder,
+        **await _all_tools(tools, settings, sandbox),
+        **_agents(settings, agents, policy),
+        channel=channel_of(channel, on_approval),
+        recorder=None if record is None else await open_recorder(folder_of(record=record)),
+        strict=strict,
+        wakes=wake,
+        **_configured(settings, finder.wish, folder, forbidden),
+        workshop=workshop_of(settings, finder.wish),
+        sandbox=sandbox,
+        store=await _open_store(folder),  # the last one: what fails before leaves nothing open
+    )
+    async with open_host(plan) as host:
+        yield await _ready(Runtime(host, folder_of(workspace=workspace or "."), finder, folder))
+
+
+class Runtime(ModelAccess, ApprovalAccess):
+    """A running callboard; made by `open_runtime`.
+
+    Example:
+        session = await runtime.create_session(title="Notes")
+        print([row.title for row in await runtime.sessions()])
+        print([tool.name for tool in runtime.tools()], runtime.model, runtime.model_reason)
+        same = await runtime.get_session(session.session_id)
+        print(await same.run("What time is it in Tokyo?"))
+    """
+
+    def __init__(
+        self, host: Host, workspace: Path, models: ModelFinder, data: Path | None = None
+    ) -> None:
+        ModelAccess.__init__(self, models, host.http, data)
+        ApprovalAccess.__init__(self, host)
+        self._workspace = workspace
+
+    @property
+    def store(self) -> StoreReader:
+        """What is on record: sessions, messages, calls, usage."""
+        return self._host.plan.store
+
+    @property
+    def model(self) -> str:
+        """The default `PROVIDER/MODEL`."""
+        target = self._models.target(None)
+        return f"{target.provider}/{target.model}"
+
+    @property
+    def model_reason(self) -> str:
+        """Why it is that one, for a person: "because OPENAI_API_KEY is set"."""
+        return self._models.reason
+
+    def tools(self) -> tuple[ToolDefinition, ...]:
+        """All tools, in the order in which models see them."""
+        return tuple(tool.definition for tool in self._host.plan.registry.list())
+
+    def plugins(self) -> tuple[Plugin, ...]:
+        """What became of the plugins that the configuration enables."""
+        return self._host.plan.plugins
+
+    async def create_session(
+        self,
+        *,
+        agent: str = "general",
+        workspace: str | Path | None = None,
+        model: str | None = None,
+        title: str = "",
+        budget: Budget | None = None,
+        request: RequestKey | None = None,
+    ) -> Session:
+        """Begins a session; it is on record when this returns.
+
+        Args:
+            agent: The name of its agent.
+            workspace: The folder that it works in; the runtime's by default.
+            model: `PROVIDER/MODEL`; the agent's, else the runtime's by default.
+            title: What it is called; by default the first words of its first input.
+            budget: What the whole session may use, with all that it delegates.
+            request: A request that was done already is refused with a `ConflictError`.
+
+        Raises:
+            ValidationError: The workspace is not a folder that may be one.
+            NotFoundError: There is no such agent or model.
+            StorageError: There is no room for it; `[sessions] max_store_mib` may say how much there is.
+        """
+        host = self._host
+        if agent not in host.agents:
+            known = ", ".join(sorted(host.agents))
+            raise NotFoundError(f"there is no agent {agent!r}; there are: {known}")
+        folder = folder_of(workspace=workspace) if workspace is not None else self._workspace
+        open_workspace(folder, forbidden=host.plan.forbidden).close()
+        if model is not None:
+            self._models.target(model)
+        await host.pruning.check()
+        created = SessionCreated(
+            agent=agent,
+            workspace=str(folder),
+            title=checked_title(title),
+            model=model,
+            budget=checked_budget(budget),
+            request=request,
+        )
+        session_id: str = await host.directory.ask(CreateSession(created=created))
+        return Session(host, session_id)
+
+    async def get_session(self, session_id: str) -> Session:
+        """A session on record.
+
+        Raises:
+            NotFoundError: There is none of that id.
+        """
+        if await self.store.session(session_id) is None:
+            raise NotFoundError(f"there is no session {session_id}")
+        return Session(self._host, session_id)
+
+    async def sessions(self, *, limit: int = 100) -> list[SessionRow]:
+        """Sessions on record, the latest activity first."""
+        return await self.store.sessions(limit=limit)
+
+    async def usage(self, *, by: UsageBy = "session", since_ms: int = 0) -> UsageReport:
+        """What all sessions on record took, and what that costs at present prices.
+
+        Args:
+            by: What makes one sum: `call`, `turn`, `session`, `agent`, `model` or `day`.
+            since_ms: Only what was stored since, in Unix milliseconds.
+        """
+        sums = UsageSums(by, self._host.plan.prices)
+        return await read_usage(self.store, sums, since_ms=since_ms)
+
+    async def search(self, query: str, *, limit: int = 20) -> list[Hit]:
+        """Sessions in which all these words were said in one message, the best first.
+
+        Example:
+            await (await runtime.create_session()).run("What time is it in Tokyo?")
+            for hit in await runtime.search("tokyo"):
+                print(hit.session.title, hit.snippet)
+        """
+        return await self._host.keeping.search(Search(query=query, limit=limit))
+
+    async def purge(self, session_ids: Sequence[str]) -> list[str]:
+        """Removes deleted sessions for good, and all below them; gives what was removed.
+
+        What was said goes, and questions, grants, memories, usage and what could be undone.
+
+        Raises:
+            NotFoundError: One of them does not exist.
+            ConflictError: One is not deleted; nothing was removed.
+
+        Example:
+            await session.delete()
+            await runtime.purge([session.session_id])
+        """
+        return await self._host.keeping.purge(session_ids)
+
+    async def status(self) -> RuntimeStatus:
+        """What it does right now: loaded sessions, turns and calls that run, background programs."""
+        await trio.lowlevel.checkpoint()
+        return status_of(self._host)
+
+
+def _configured(
+    settings: Settings, wish: Wish, folder: Path | None, forbidden: Sequence[Path]
+) -> dict[str, Any]:
+    """What of a plan follows from the configuration, the keys and the data folder alone."""
+    return {
+        "search": search_place(settings, wish),
+        "policies": PolicyBook(settings.rules, search_places(settings.search)),
+        "forbidden": forbidden,
+        "settings": settings,
+        "limits": settings.limits,
+        "network": settings.network,
+        "prices": PriceTable(settings.prices),
+        "skills": SkillShelf(folder),
+        "versions": VersionStore(folder),
+        "folders": OwnFolders(folder),
+        "memory_index": memory_index(settings.memory, folder),
+    }
+
+
+def _agents(
+    settings: Settings, agents: Sequence[Agent], policy: Preset | str | None
+) -> dict[str, Any]:
+    """The agents, and what they are by other settings."""
+    return {
+        "agents": agents_of(settings, agents, policy),
+        "remake_agents": lambda new: agents_of(new, agents, policy),
+    }
+
+
+def host_of(runtime: Runtime) -> Host:
+    """The actors of a runtime, for what watches over them and changes their settings."""
+    return runtime._host
+
+
+def directory_of(runtime: Runtime) -> Mailbox[DirectoryMessage]:
+    """Where a runtime's sessions are found, for what serves them to others."""
+    return runtime._host.directory
+
+
+def inboxes_of(runtime: Runtime) -> EventInboxes:
+    """Where a runtime's commits are told, for what serves them to others."""
+    return runtime._host.inboxes
+
+
+async def _all_tools(tools: Sequence[Tool], settings: Settings, sandbox: Sandbox) -> dict[str, Any]:
+    own = [*builtin_tools(), *checked_tools(tools)]
+    brought = await load_plugins(settings.plugins, [tool.name for tool in own])
+    all_tools = [*own, *brought.tools]
+    registry = ToolRegistry(all_tools, sandbox.why_not, lambda: sandbox.version)
+    return {"registry": registry, "plugins": brought.plugins}
+
+
+async def _ready(runtime: Runtime) -> Runtime:
+    """The runtime, with its default model found; what is wrong with that is told at the start."""
+    await runtime._models.look_around(runtime._host.http)
+    runtime._models.target(None)
+    return runtime
+
+
+async def _open_store(data: Path | None) -> Store:
+    if data is None:
+        return open_memory_store()
+    from ..runtime.store.sqlite_store import open_disk_store  # here: an app in memory needs it not
+
+    return await open_disk_store(data)

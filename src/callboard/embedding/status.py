@@ -1,0 +1,68 @@
+"""What a runtime does right now, for people and for programs that watch it."""
+
+from __future__ import annotations
+
+from heapq import nlargest
+from typing import Any
+
+from ..runtime.kernel.mailbox import Mailbox
+from ..runtime.turns.status import ActorStatus, RunningProgram
+from ..runtime.turns.status import RuntimeStatus as RuntimeStatus
+from .host import Host
+
+AnyMailbox = Mailbox[Any]
+
+MAX_TOLD_SESSIONS = 100
+"""Of their actors: a daemon may have thousands loaded, nearly all of which have nothing to do."""
+
+
+def status_of(host: Host) -> RuntimeStatus:
+    """The status of a host."""
+    sandbox = host.plan.sandbox
+    programs = sandbox.background.of_all() if sandbox is not None else ()
+    return RuntimeStatus(
+        sessions=tuple(host.live),
+        turns=host.activity.turns(),
+        calls=host.activity.calls(),
+        background=tuple(
+            RunningProgram(
+                session_id=session_id,
+                process_id=each.process_id,
+                command=each.command,
+                seconds=each.seconds,
+            )
+            for session_id, each in programs
+        ),
+        storage_failed=host.plan.store.disk.problem(),
+        storage_warning=host.pruning.warning,
+        actors=(*shared_actors(host), *_session_actors(host)),
+    )
+
+
+def shared_actors(host: Host) -> tuple[ActorStatus, ...]:
+    """The actors that all sessions share."""
+    restarts = host.restarts
+    boxes: tuple[AnyMailbox, ...] = host.journal, host.broker, host.dispatcher, host.directory
+    return tuple(_status(box, restarts) for box in boxes)
+
+
+def _session_actors(host: Host) -> tuple[ActorStatus, ...]:
+    """Of the loaded sessions: which are given up, then the busiest, then which have crashed."""
+    restarts = host.restarts
+
+    def rank(box: AnyMailbox) -> tuple[bool, int, int]:
+        return box.is_closed, box.statistics().depth, restarts.get(box.name, 0)
+
+    told = nlargest(MAX_TOLD_SESSIONS, host.live.values(), key=rank)
+    return tuple(_status(box, restarts) for box in told)
+
+
+def _status(box: AnyMailbox, restarts: dict[str, int]) -> ActorStatus:
+    found = box.statistics()
+    return ActorStatus(
+        name=box.name,
+        is_running=not box.is_closed,
+        waiting=found.depth,
+        capacity=found.capacity,
+        restarts=restarts.get(box.name, 0),
+    )

@@ -1,0 +1,1 @@
+"""src/callboard/portals: its contract stands here."""

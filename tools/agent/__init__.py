@@ -1,0 +1,1 @@
+"""tools/agent: its contract stands here."""

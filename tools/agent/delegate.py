@@ -1,0 +1,83 @@
+"""The tool `delegate`: a task for a session of one's own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from ...runtime.budget import Budget
+from ...runtime.definitions import (
+    Capability,
+    Effect,
+    ErrorType,
+    SessionKind,
+    Tier,
+    ToolFailure,
+    ToolResult,
+)
+from ...runtime.handles import Delegation
+from ..tool import FunctionTool, ToolContext
+
+MAX_TASK_CHARS = 100_000
+"""A task is said, not sent along: what is longer belongs into a file that it names."""
+
+MAX_SECONDS = 7 * 24 * 3600.0
+"""A week, as of all deadlines: the task ends by its budget, by its turn's, or by a cancel."""
+
+FINE = frozenset({"answered", "running"})
+"""How a task ends, or goes on, when nothing is wrong."""
+
+
+async def _delegate(
+    context: ToolContext,
+    kind: Literal["branch", "worker"],
+    task: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TASK_CHARS)],
+    tools: list[str] | None = None,
+    budget: Budget | None = None,
+    wait: bool = True,
+) -> ToolResult:
+    """Gives a task to a session of its own, in the same workspace, and gives its final answer.
+
+    Args:
+        kind: A branch may do what you may; a worker only looks and reports.
+        task: All that the other session needs to know; it sees nothing of this conversation.
+        tools: Names of the tools it may use, of yours; all that its kind may use by default.
+        budget: What it may use at most: tokens, cost_usd, seconds, tool_calls, model_calls.
+        wait: False goes on at once, in a main session only; the answer then comes as an input of
+            its own. Several calls in one answer run side by side without it.
+    """
+    assert context.sessions is not None  # or `needs` would have refused the call
+    came = await context.sessions.delegate(
+        Delegation(
+            kind=SessionKind(kind),
+            task=task,
+            tools=None if tools is None else tuple(tools),
+            budget=budget,
+            wait=wait,
+        ),
+        context.progress,
+    )
+    if came.outcome not in FINE:
+        raise ToolFailure(
+            ErrorType.EXECUTION_ERROR,
+            f"The {kind} {came.session_id} did not finish its task: {came.outcome}. {came.message}",
+            session_id=came.session_id,
+            outcome=came.outcome,
+            answer=came.answer,
+        )
+    output = {"session_id": came.session_id, "outcome": came.outcome, "answer": came.answer}
+    if came.outcome == "running":
+        del output["answer"]
+    return ToolResult(output=output, display=f"{kind} {came.session_id}: {came.outcome}")
+
+
+delegate = FunctionTool(
+    _delegate,
+    name="delegate",
+    tier=Tier.WORKSPACE,
+    needs=[Capability.SESSIONS],
+    timeout_seconds=MAX_SECONDS,
+    effect=Effect.ONCE,
+    waits=True,
+)

@@ -1,0 +1,1 @@
+"""tools/files: its contract stands here."""

@@ -1,0 +1,148 @@
+"""read_file: a file or a kept artifact, whole or page by page."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+
+from ...runtime.definitions import Capability, Effect, ErrorType, Tier, ToolFailure, ToolResult
+from ...runtime.handles import ArtifactReader, ReadableFiles
+from ..processes.threads import run_read
+from ..tool import ToolContext, tool
+from ..workspace.paths import shown
+from .file_facts import in_bytes, reading, resource, timestamp
+from .text_codec import BASE64, codec_name, decode_page, page_codec
+
+MAX_READ_BYTES = 1024 * 1024
+"""A model can't use more at once, and a result is cut far below it anyway."""
+SUGGESTED_PAGE_BYTES = 65_536
+"""What fits a result uncut."""
+MAX_CHARACTER_BYTES = 16
+"""More than any codec needs for one character, its shift sequences included."""
+MAX_OFFSET = 2**53
+"""Every JSON number up to it is exact, and no file is larger."""
+
+ARTIFACT_PREFIX = "artifact:"
+
+Piece = tuple[bytes, int, float | None]
+"""Bytes, the size of the whole, and when it changed."""
+Source = Callable[[int, int], Piece]
+"""(offset, limit) → a piece of what is read."""
+
+
+@tool(
+    tier=Tier.READ_ONLY,
+    needs=[Capability.FILES_READ],
+    timeout_seconds=10,
+    effect=Effect.READ,
+    resources=lambda arguments: resource(arguments.path, write=False),
+)
+async def read_file(
+    context: ToolContext,
+    path: str,
+    encoding: str = "utf-8",
+    offset: Annotated[int, msgspec.Meta(ge=0, le=MAX_OFFSET)] | None = None,
+    limit: Annotated[int, msgspec.Meta(ge=1)] | None = None,
+) -> ToolResult:
+    """Reads a file of the workspace, whole or a page of it.
+
+    Args:
+        path: Relative to the workspace; artifact:ID reads the whole of a result that was cut.
+        encoding: utf-8 or another text encoding, or base64 for binary files.
+        offset: The byte to start at; take next_offset of the page before.
+        limit: The most bytes to read; pages end on whole characters.
+    """
+    name = codec_name(encoding)
+    if path.startswith(ARTIFACT_PREFIX):
+        source = await _artifact(path, context.artifacts)
+    else:
+        source = _file(path, reading(context))
+    output, size = await run_read(_page, source, shown(path), name, offset, limit)
+    where = "" if offset is None and limit is None else f" from byte {offset or 0}"
+    return ToolResult(output=output, display=f"Read {shown(path)} ({in_bytes(size)}){where}")
+
+
+def _file(path: str, files: ReadableFiles) -> Source:
+    def read(offset: int, limit: int) -> Piece:
+        content = files.read(path, offset=offset, limit=limit)
+        return content.data, content.info.size_bytes, content.info.modified_seconds
+
+    return read
+
+
+async def _artifact(path: str, artifacts: ArtifactReader | None) -> Source:
+    missing = ToolFailure(
+        ErrorType.FILE_NOT_FOUND, f"{shown(path)}: this session has no such artifact."
+    )
+    if artifacts is None:
+        raise missing
+    whole = await artifacts.read_artifact(path.removeprefix(ARTIFACT_PREFIX))
+    if whole is None:
+        raise missing
+    return lambda offset, limit: (whole[offset : offset + limit], len(whole), None)
+
+
+def _page(
+    source: Source, path: str, name: str, offset: int | None, limit: int | None
+) -> tuple[dict[str, Any], int]:
+    start = offset or 0
+    length = min(limit or MAX_READ_BYTES, MAX_READ_BYTES)
+    data, size, modified = source(start, length)
+    if size > MAX_READ_BYTES and offset is None and limit is None:
+        raise ToolFailure(
+            ErrorType.FILE_TOO_LARGE,
+            f"{path}: it has {in_bytes(size)}, more than {MAX_READ_BYTES} at once. Read it in "
+            f"pages: offset=0, limit={SUGGESTED_PAGE_BYTES}, then offset=next_offset.",
+            size=size,
+        )
+    if name == BASE64:
+        content, used = base64.b64encode(data).decode(), len(data)
+    else:
+        content, used = _text(source, path, name, start, data, size)
+    output: dict[str, Any] = {"content": content, "size": size}
+    if modified is not None:
+        output["modified"] = timestamp(modified)
+    if start + used < size:
+        output["next_offset"] = start + used
+    return output, len(data)
+
+
+def _text(
+    source: Source, path: str, name: str, start: int, data: bytes, size: int
+) -> tuple[str, int]:
+    if start > 0:
+        name = page_codec(name, source(0, 4)[0])
+    skipped = _inside_character(data) if start > 0 and name == "utf-8" else 0
+    try:
+        text, used = decode_page(data[skipped:], name, at_end=start + len(data) >= size)
+        if not text and data and start + skipped + used < size:
+            # The limit is smaller than one character: give that one, or paging never ends.
+            text, used = _first_character(source, name, start + skipped, size)
+    except UnicodeError as error:
+        raise ToolFailure(
+            ErrorType.BINARY_FILE,
+            f"{path}: it is no {name} text ({error}). Read it with encoding=base64, or with the "
+            "encoding that it has.",
+            size=size,
+        ) from error
+    return text, skipped + used
+
+
+def _inside_character(data: bytes) -> int:
+    """How many bytes at the start are the rest of a UTF-8 character that began before."""
+    count = 0
+    while count < min(len(data), 3) and 0x80 <= data[count] < 0xC0:
+        count += 1
+    return count
+
+
+def _first_character(source: Source, name: str, start: int, size: int) -> tuple[str, int]:
+    data = source(start, MAX_CHARACTER_BYTES)[0]
+    for end in range(1, len(data) + 1):
+        text, used = decode_page(data[:end], name, at_end=start + end >= size)
+        if text:
+            return text, used
+    return "", len(data)

@@ -1,0 +1,1 @@
+"""tools/git: its contract stands here."""

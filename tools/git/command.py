@@ -1,0 +1,272 @@
+"""git in the sandbox, on a repository whose own configuration runs nothing.
+
+What a repository could have run, and by what it is stopped here:
+
+- hooks, fsmonitor, pagers, editors, signing, ssh, credential helpers: set to nothing, in the
+  strongest place that git reads (`GIT_CONFIG_COUNT`: unlike `-c`, it takes names that hold `=`);
+- clean, smudge and diff filters, which have any name: looked up, and each set to nothing;
+- git inside submodules, whose configuration is another one: submodules are compared by their commit;
+- the configuration of user and machine: not read;
+- `core.worktree`, aliases: the folder is given, and git's own commands can't be aliased;
+- other objects in the place of those that are named (`git replace`, grafts): not looked at;
+- a `git` of the workspace, where a folder of it stands on PATH: only the system's is run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated
+
+import msgspec
+
+from ...runtime.definitions import ErrorType, ToolFailure
+from ...runtime.processes import Answerer, Command, Processes, Ran
+from ..context import ToolContext
+from ..processes.system_programs import SYSTEM_FOLDERS, SYSTEM_PATH
+from ..programs.program_result import ENDED_BY
+from ..schema.pattern_words import in_words
+from ..workspace.paths import shown
+from .refusals import refused
+
+SECONDS = 30.0
+
+MAX_PATHS = 1000
+"""More fit into no argument list that a person would read."""
+
+MAX_SAID_CHARACTERS = 2000
+"""Of what git says about a failure; the end holds the reason."""
+
+MAX_DRIVERS = 500
+"""Filters, diff drivers and submodules of one repository: more than a project has."""
+
+Paths = Annotated[
+    list[Annotated[str, msgspec.Meta(min_length=1)]], msgspec.Meta(max_length=MAX_PATHS)
+]
+
+Revision = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[A-Za-z0-9_@][A-Za-z0-9_@./{}^~+-]*$",
+        max_length=250,
+        extra=in_words(
+            "a commit as git names it, like main, v1.2, HEAD~2 or 1a2b3c4: without spaces, and not "
+            "beginning with a hyphen"
+        ),
+    ),
+]
+"""A commit as git names it. None begins with `-`, so that none can pass for an option."""
+
+_ALONE: Mapping[str, str] = {
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_EDITOR": ":",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_GRAFT_FILE": "/dev/null",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "PATH": SYSTEM_PATH,
+}
+"""Nothing but the repository counts, and nothing is fetched or asked for."""
+
+_OF_REPOSITORY: Mapping[str, str] = {"GIT_DIR": ".git", "GIT_WORK_TREE": "."}
+
+_LOOKS: Mapping[str, str] = {"GIT_OPTIONAL_LOCKS": "0"}
+"""A command that only looks writes nothing, not even its cache."""
+
+_HARMLESS: Mapping[str, str] = {
+    "color.ui": "false",
+    "commit.gpgSign": "false",
+    "core.alternateRefsCommand": "",
+    "core.askPass": "",
+    "core.editor": ":",
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "core.pager": "cat",
+    "core.sshCommand": "false",
+    "credential.helper": "",
+    "diff.external": "",
+    "diff.ignoreSubmodules": "dirty",
+    "diff.mnemonicPrefix": "false",
+    "diff.noprefix": "false",
+    "diff.relative": "false",
+    "gc.auto": "0",
+    "gpg.program": "false",
+    "gpg.ssh.program": "false",
+    "gpg.x509.program": "false",
+    "i18n.commitEncoding": "UTF-8",
+    "i18n.logOutputEncoding": "UTF-8",
+    "log.showSignature": "false",
+    "maintenance.auto": "false",
+    "protocol.allow": "never",
+    "protocol.ext.allow": "never",
+    "safe.bareRepository": "explicit",
+    "status.submoduleSummary": "false",
+    "submodule.recurse": "false",
+}
+
+_DRIVER = r"(?s)(filter|diff|submodule)\.(.*)\.([^.]+)"
+_REMOTE = r"(?s)remote\.(.*)\.(?:push)?url"
+_DISARMED = {
+    ("filter", "clean"): "",
+    ("filter", "smudge"): "",
+    ("filter", "process"): "",
+    ("filter", "required"): "false",
+    ("diff", "command"): "",
+    ("diff", "textconv"): "",
+}
+
+_LISTING = """
+git rev-parse --git-dir > /dev/null || exit
+git config --list -z || exit
+if [ -f .gitmodules ]; then git config --list -z --file .gitmodules; fi
+"""
+
+
+class Repository:
+    """The repository of a session's workspace; made by `open_repository`."""
+
+    def __init__(self, processes: Processes, settings: Sequence[tuple[str, str]]) -> None:
+        self._processes = processes
+        self._settings = settings
+        self._harmless = _harmless(name for name, _ in settings)
+
+    def values(self, name: str) -> list[str]:
+        """What the repository has configured under a name, which git writes in its one form."""
+        return [value for each, value in self._settings if each == name]
+
+    def setting(self, name: str) -> str | None:
+        """The value that counts, or `None`."""
+        return next(reversed(self.values(name)), None)
+
+    def remotes(self) -> list[str]:
+        """The names of remotes that have a URL."""
+        found = (re.fullmatch(_REMOTE, name) for name, _ in self._settings)
+        return list(dict.fromkeys(each[1] for each in found if each))
+
+    async def look(self, *words: str, files: Mapping[str, bytes] | None = None) -> Ran:
+        """Runs git to look at something; raises `ToolFailure` when it fails."""
+        ran = await self.run(("git", *words), env=_LOOKS, files=files)
+        if ran.exit_code == 128 and (refusal := refused(ran)) is not None:
+            raise refusal
+        return checked(f"git {words[0]}", ran)
+
+    async def run(
+        self,
+        argv: tuple[str, ...],
+        *,
+        env: Mapping[str, str] | None = None,
+        settings: Mapping[str, str] | None = None,
+        files: Mapping[str, bytes] | None = None,
+        seconds: float = SECONDS,
+        network: bool = False,
+        answers: Mapping[str, Answerer] | None = None,
+    ) -> Ran:
+        """Runs a program under the repository's disarmed configuration, whatever it exits with."""
+        return await self._processes.run(
+            Command(
+                argv=argv,
+                env={
+                    **_ALONE,
+                    **_OF_REPOSITORY,
+                    **_as_variables({**self._harmless, **(settings or {})}),
+                    **(env or {}),
+                },
+                files=files or {},
+                seconds=seconds,
+                network=network,
+                answers=answers or {},
+                title=" ".join(argv[:2]),
+            )
+        )
+
+
+async def open_repository(context: ToolContext) -> Repository:
+    """Finds what the repository has configured, and how to run git without it.
+
+    Raises `ToolFailure` when there is no repository in the workspace's root.
+    """
+    assert context.processes is not None  # or `needs` would have refused the call
+    bare = Repository(context.processes, ())
+    ran = await bare.run(("sh", "-c", _LISTING), env=_LOOKS)
+    if ran.exit_code == 128 and "not a git repository" in ran.stderr:
+        raise ToolFailure(
+            ErrorType.EXECUTION_ERROR,
+            "There is no git repository in the workspace's root, or it is kept outside of the "
+            "workspace, which the sandbox does not show.",
+        )
+    listed = checked("git config", ran)
+    if listed.is_truncated:
+        raise ToolFailure(
+            ErrorType.EXECUTION_ERROR, "The repository's configuration is too long to be checked."
+        )
+    return Repository(context.processes, tuple(_settings(listed.stdout)))
+
+
+def checked(name: str, ran: Ran) -> Ran:
+    """The run, if it has ended well; raises `ToolFailure` with what the program said."""
+    if ran.killed_by == "timeout":
+        raise ToolFailure(
+            ErrorType.TIMEOUT,
+            f"{name} was stopped after {ran.duration_seconds:.1f} s.",
+            elapsed_seconds=round(ran.duration_seconds, 3),
+        )
+    if ran.killed_by is not None:
+        how = ENDED_BY.get(ran.killed_by, ran.killed_by)
+        raise ToolFailure(ErrorType.EXECUTION_ERROR, f"{name} {how}.")
+    if ran.exit_code == 127:
+        program = name.partition(" ")[0]
+        where = "where programs in the sandbox find it"
+        if program == "git":
+            where = f"in {', '.join(SYSTEM_FOLDERS)}, and no other is run"
+        raise ToolFailure(ErrorType.EXECUTION_ERROR, f"{program} is not installed {where}.")
+    if ran.exit_code != 0:
+        raise ToolFailure(
+            ErrorType.EXECUTION_ERROR, f"{name}: {said(ran) or f'exit code {ran.exit_code}'}"
+        )
+    return ran
+
+
+def said(ran: Ran) -> str:
+    """What a program said about its failure: the end of it, on lines that show as they are."""
+    text = (ran.stderr.strip() or ran.stdout.strip())[-MAX_SAID_CHARACTERS:]
+    return "\n".join(map(shown, text.splitlines()))
+
+
+def _settings(listing: str) -> Iterator[tuple[str, str]]:
+    for record in listing.split("\0"):
+        name, _, value = record.partition("\n")
+        if name:
+            yield name, value
+
+
+def _harmless(settings: Iterable[str]) -> dict[str, str]:
+    """All settings that git gets, over those of the repository."""
+    harmless = dict(_HARMLESS)
+    for name in settings:
+        found = re.fullmatch(_DRIVER, name)
+        if found is None:
+            continue
+        kind, driver, key = found.groups()
+        if kind == "submodule":
+            harmless[f"submodule.{driver}.ignore"] = "dirty"
+        elif (value := _DISARMED.get((kind, key))) is not None:
+            harmless[name] = value
+    if len(harmless) - len(_HARMLESS) > MAX_DRIVERS:
+        raise ToolFailure(
+            ErrorType.EXECUTION_ERROR,
+            f"The repository configures more than {MAX_DRIVERS} filters and submodules.",
+        )
+    return harmless
+
+
+def _as_variables(settings: Mapping[str, str]) -> dict[str, str]:
+    variables = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for index, (name, value) in enumerate(settings.items()):
+        variables[f"GIT_CONFIG_KEY_{index}"] = name
+        variables[f"GIT_CONFIG_VALUE_{index}"] = value
+    return variables

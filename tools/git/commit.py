@@ -1,0 +1,173 @@
+"""git_commit: what has changed, or parts of it, as a commit in the operator's name."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from ...runtime.definitions import (
+    Capability,
+    Effect,
+    ErrorType,
+    Resource,
+    Tier,
+    ToolFailure,
+    ToolResult,
+)
+from ..context import ToolContext
+from ..processes.threads import run_read
+from ..tool import tool
+from ..workshop import Author
+from ..workspace.paths import shown
+from .command import SECONDS, Paths, Repository, checked, open_repository
+from .output import read_name_status, read_status, records
+from .refusals import check_paths
+
+MAX_MESSAGE_CHARACTERS = 64 * 1024
+MAX_FILES = 500
+"""Of a commit, how many the result names; how many there are is said besides."""
+MAX_CHANGES = 20_000
+"""In one commit; more were never meant, like an environment that nothing ignores."""
+
+FOLDER = "/run/callboard"
+
+_COMMIT = """
+set -e
+if [ -s {folder}/new ]; then
+  git add --pathspec-from-file={folder}/new --pathspec-file-nul
+fi
+git commit --quiet --no-verify --no-gpg-sign --cleanup=whitespace --file={folder}/message "$@"
+git rev-parse HEAD
+"""
+"""Of a whole commit all is added before; of a partial one `git commit --only` adds what git knows."""
+
+_COMMITTED = ("show", "-z", "--format=", "--name-status", "--no-renames", "--no-show-signature")
+"""What a commit holds; of a merge, what it changed in the branch that was checked out."""
+
+
+@tool(
+    tier=Tier.WORKSPACE,
+    needs=[Capability.PROCESSES],
+    timeout_seconds=SECONDS,
+    effect=Effect.ONCE,
+    resources=lambda arguments: [Resource("")],
+)
+async def git_commit(
+    context: ToolContext,
+    message: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_MESSAGE_CHARACTERS)],
+    paths: Paths | None = None,
+) -> ToolResult:
+    """Commits changes of the workspace's git repository, new and deleted files too; no hook runs.
+
+    Args:
+        message: The commit's message; its first line is the subject.
+        paths: Only what lies under these; default: everything that has changed.
+    """
+    check_paths(paths)
+    repository = await open_repository(context)
+    author = await _author(context)
+    changes = await _changes(repository, paths)
+    await _check_filters(repository, changes)
+    new = [each["path"] for each in changes if each.get("unstaged") is not None]
+    if paths is not None:
+        new = [each["path"] for each in changes if each.get("unstaged") == "untracked"]
+    names = [name for each in changes for name in (each["path"], each.get("from")) if name]
+    only = f"--pathspec-from-file={FOLDER}/paths"
+    ran = await repository.run(
+        (
+            "sh",
+            "-c",
+            _COMMIT.format(folder=FOLDER),
+            "commit",
+            *(["--only", only, "--pathspec-file-nul"] if paths is not None else []),
+        ),
+        env=_identity(author),
+        files={
+            "message": message.encode(errors="replace"),
+            "new": _joined(new),
+            "paths": _joined(names),
+        },
+    )
+    commit = checked("git commit", ran).stdout.strip()[-64:]
+    return await _result(repository, commit, message)
+
+
+async def _author(context: ToolContext) -> Author:
+    author = None if context.workshop is None else await run_read(context.workshop.author)
+    if author is None:
+        raise ToolFailure(
+            ErrorType.EXECUTION_ERROR,
+            "Nothing was committed: nobody says in whose name. The operator sets name and email "
+            "under [git] in callboard.toml, or with `git config --global user.name` and user.email.",
+        )
+    return author
+
+
+def _identity(author: Author) -> dict[str, str]:
+    return {
+        f"GIT_{role}_{field}": value
+        for role in ("AUTHOR", "COMMITTER")
+        for field, value in (("NAME", author.name), ("EMAIL", author.email))
+    }
+
+
+async def _changes(repository: Repository, paths: list[str] | None) -> list[dict[str, Any]]:
+    """What would be committed; raises `ToolFailure` when that is nothing, or can't be."""
+    ran = await repository.look(
+        "status",
+        "--porcelain=v2",
+        "-z",
+        "--untracked-files=all",
+        "--ignore-submodules=dirty",
+        "--",
+        *(paths or ()),
+    )
+    changes: list[dict[str, Any]] = read_status(records(ran))["entries"]
+    if not changes:
+        where = "" if paths is None else " under these paths"
+        raise _failed(f"nothing has changed{where}")
+    if ran.is_truncated or len(changes) > MAX_CHANGES:
+        raise _failed(
+            f"more than {MAX_CHANGES} files have changed; name paths, or what .gitignore lacks"
+        )
+    if conflicts := [each["path"] for each in changes if "conflict" in each]:
+        raise _failed(f"{shown(conflicts[0])} is in conflict; resolve it and stage it with shell")
+    return changes
+
+
+async def _check_filters(repository: Repository, changes: list[dict[str, Any]]) -> None:
+    """Filters don't run here: what one would have to pass must not be committed as it is."""
+    ran = await repository.run(
+        ("sh", "-c", f"git check-attr -z --stdin filter < {FOLDER}/paths"),
+        files={"paths": _joined([each["path"] for each in changes])},
+    )
+    answers = records(checked("git check-attr", ran))
+    for at in range(0, len(answers) - 2, 3):
+        if answers[at + 2] not in {"unspecified", "unset"}:
+            raise _failed(
+                f"{shown(answers[at])} goes through the filter {shown(answers[at + 2])} "
+                "(.gitattributes), which this tool does not run. Leave it out by naming paths, or "
+                "let a person commit it"
+            )
+
+
+async def _result(repository: Repository, commit: str, message: str) -> ToolResult:
+    ran = await repository.look(*_COMMITTED, "--diff-merges=first-parent", commit)
+    files = list(read_name_status(records(ran)))
+    subject = message.strip().partition("\n")[0].strip()
+    output = {
+        "commit": commit,
+        "subject": subject,
+        "changed": len(files),
+        "files": files[:MAX_FILES],
+    }
+    return ToolResult(output=output, display=f"{commit[:10]} {shown(subject[:80])}")
+
+
+def _joined(paths: list[str]) -> bytes:
+    return b"".join(path.encode(errors="replace") + b"\0" for path in paths)
+
+
+def _failed(problem: str) -> ToolFailure:
+    return ToolFailure(ErrorType.EXECUTION_ERROR, f"Nothing was committed: {problem}.")

@@ -1,0 +1,293 @@
+"""git_push: a branch to an HTTPS remote, by a repository made for it that has no configuration.
+
+The push is made from an empty repository in the sandbox's /tmp that borrows the objects of the real
+one: no hook, no rewritten URL, no proxy and no helper of the workspace's configuration has a say.
+The credential goes through a socket that answers for this one URL, never by variable or file.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from ...config.sections import GIT_KEYS
+from ...runtime.definitions import (
+    Capability,
+    Effect,
+    ErrorType,
+    Resource,
+    Tier,
+    ToolFailure,
+    ToolResult,
+)
+from ...runtime.errors import CallboardError
+from ...runtime.processes import Ran
+from ...runtime.redaction import Secret, mask
+from ..context import ToolContext
+from ..processes.system_programs import find_system_program
+from ..processes.threads import run_read
+from ..schema.pattern_words import in_words
+from ..tool import tool
+from ..workshop import ALL_BY_PROXY
+from ..workspace.paths import shown
+from .command import Repository, checked, open_repository, said
+from .output import records
+from .remote import Remote, answerer, parse_remote
+
+SECONDS = 120.0
+MAX_SHOWN_COMMITS = 50
+"""In a preview; how many there are is said besides."""
+MAX_SHOWN_NOTED = 5
+"""Of those that the workspace notes as already there: whoever planted such a note hides no commit."""
+DEFAULT_REMOTE = "origin"
+
+FOLDER = "/run/callboard"
+HELPER = "credential.py"
+CERTIFICATES = "certificates.pem"
+
+Name = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./+@-]*$",
+        max_length=250,
+        extra=in_words(
+            "the name of a remote or a branch: letters, digits and _ . / + @ -, and first a letter, a "
+            "digit or _"
+        ),
+    ),
+]
+
+_RESOLVE = """
+branch=$1
+if [ -z "$branch" ]; then branch=$(git symbolic-ref --quiet --short HEAD) || exit 3; fi
+commit=$(git rev-parse --verify --quiet --end-of-options "refs/heads/$branch^{commit}") || exit 4
+printf '%s\\0%s\\0' "$branch" "$commit"
+"""
+
+_PUSH = f"""
+set -e
+objects=$(git rev-parse --path-format=absolute --git-path objects)
+shallow=$(git rev-parse --path-format=absolute --git-path shallow)
+unset GIT_DIR GIT_WORK_TREE
+git init --quiet --bare --template= /tmp/push.git
+export GIT_DIR=/tmp/push.git GIT_OBJECT_DIRECTORY="$objects" GIT_SHALLOW_FILE="$shallow"
+if [ -e {FOLDER}/{CERTIFICATES} ]; then export GIT_SSL_CAINFO={FOLDER}/{CERTIFICATES}; fi
+exec git push --porcelain --no-verify --no-follow-tags --recurse-submodules=no \
+  --end-of-options "$1" "$2:refs/heads/$3"
+"""
+
+_OUTCOMES = {"*": "created", " ": "updated", "=": "up_to_date"}
+"""By flag of `push --porcelain`; a push that would lose commits is never forced."""
+
+
+class Push(msgspec.Struct, frozen=True):
+    """What goes where."""
+
+    remote: Remote
+    branch: str
+    commit: str
+
+    @property
+    def line(self) -> str:
+        """What a person is shown first; what they allowed is what this line says."""
+        remote = self.remote
+        user = f" as {shown(remote.user)}" if remote.user else ""
+        secret = " (with a password in it, which is not used)" if remote.has_password else ""
+        return f"pushes {shown(self.branch)} ({self.commit}) to {shown(remote.url)}{user}{secret}"
+
+
+async def _preview(arguments: Any, context: ToolContext) -> str:
+    repository = await open_repository(context)
+    push = await _resolve(repository, arguments.remote, arguments.branch)
+    noted = ("--not", f"--remotes={push.remote.name}")
+    new = await _commits(repository, push, MAX_SHOWN_COMMITS, *noted)
+    count = int((await repository.look("rev-list", "--count", push.commit, *noted, "--")).stdout)
+    lines = [
+        push.line,
+        f"remote: {shown(push.remote.name)}",
+        f"{count} commits that the workspace does not note as there (any program in it can note that):",
+        *(f"  {shown(each)}" for each in new),
+    ]
+    if count > len(new):
+        lines.append(f"  (… and {count - len(new)} more …)")
+    if count < MAX_SHOWN_NOTED:
+        last = await _commits(repository, push, MAX_SHOWN_NOTED + len(new))
+        old = [each for each in last if each not in new][:MAX_SHOWN_NOTED]
+        lines += ["noted as there:", *(f"  {shown(each)}" for each in old)] if old else []
+    return "\n".join(lines)
+
+
+@tool(
+    tier=Tier.ELEVATED,
+    needs=[Capability.PROCESSES, Capability.NETWORK],
+    timeout_seconds=SECONDS,
+    effect=Effect.ONCE,
+    resources=lambda arguments: [Resource("")],
+    preview=_preview,
+)
+async def git_push(
+    context: ToolContext, remote: Name | None = None, branch: Name | None = None
+) -> ToolResult:
+    """Pushes a branch of the workspace's git repository to the branch of the same name at an HTTPS remote, without force.
+
+    Args:
+        remote: Default: the branch's own, else origin.
+        branch: Default: the present one.
+    """
+    repository = await open_repository(context)
+    push = await _resolve(repository, remote, branch)
+    _check_shown(context, push)
+    credential = await _credential(context, push.remote)
+    files = {HELPER: _helper()}
+    certificates = None
+    if context.workshop is not None:
+        certificates = await run_read(context.workshop.certificates)
+    if certificates is not None:
+        files[CERTIFICATES] = certificates
+    ran = await repository.run(
+        ("sh", "-c", _PUSH, "push", push.remote.url, push.commit, push.branch),
+        env={"GIT_ALLOW_PROTOCOL": "https:http", **ALL_BY_PROXY},
+        settings={
+            **_SETTINGS,
+            "credential.helper": f"!{shlex.quote(_python())} -I {FOLDER}/{HELPER}",
+        },
+        files=files,
+        seconds=SECONDS,
+        network=True,
+        answers={} if credential is None else {"credential": answerer(push.remote, credential)},
+    )
+    outcome = _outcome(ran, push, has_credential=credential is not None)
+    await _follow(repository, push)
+    output = {
+        "remote": push.remote.name,
+        "url": push.remote.url,
+        "branch": push.branch,
+        "commit": push.commit,
+        "outcome": outcome,
+    }
+    told = f"{push.branch} at {push.remote.name}: {outcome}"
+    return ToolResult(output=output, display=shown(told))
+
+
+_SETTINGS: Mapping[str, str] = {
+    "credential.useHttpPath": "true",
+    # Another host is not asked at all: the credential was meant for the one that a person saw.
+    "http.followRedirects": "false",
+}
+
+
+def _check_shown(context: ToolContext, push: Push) -> None:
+    """Refuses what is not what a person saw, when one was asked about this call."""
+    said = context.shown_preview
+    if said is None or said.partition("\n")[0] == mask(push.line):
+        return
+    raise ToolFailure(
+        ErrorType.PERMISSION_DENIED,
+        f"Nothing was pushed: it would have been another commit or another place than was shown to "
+        f"who allowed it: {push.line}. Push again, so that it can be decided about as it is now.",
+        reason="what would be pushed has changed",
+    )
+
+
+def _python() -> str:
+    """A Python of the machine's, by its path: it passes the credential on."""
+    return find_system_program("python3") or sys.executable
+
+
+async def _resolve(repository: Repository, remote: str | None, branch: str | None) -> Push:
+    ran = await repository.run(("sh", "-c", _RESOLVE, "resolve", branch or ""))
+    if ran.exit_code == 3:
+        raise _invalid("branch", "no branch is checked out; name one")
+    if ran.exit_code == 4:
+        raise _invalid("branch", f"there is no branch {shown(branch or '')} with a commit")
+    found, commit = records(checked("git rev-parse", ran))
+    name = remote or repository.setting(f"branch.{found}.remote") or DEFAULT_REMOTE
+    urls = repository.values(f"remote.{name}.pushurl") or repository.values(f"remote.{name}.url")
+    if len(urls) != 1:
+        known = ", ".join(shown(each) for each in repository.remotes()) or "none"
+        problem = "has no URL" if not urls else "has several URLs, and a push is to one"
+        raise _invalid("remote", f"{shown(name)} {problem}. Remotes: {known}")
+    return Push(parse_remote(name, urls[0]), found, commit)
+
+
+async def _commits(repository: Repository, push: Push, most: int, *without: str) -> list[str]:
+    """The latest commits of what goes: the beginning of their names, and their subjects."""
+    ran = await repository.look(
+        "log",
+        "-z",
+        "--format=%h %s",
+        "--no-show-signature",
+        "--no-color",
+        f"--max-count={most}",
+        push.commit,
+        *without,
+        "--",
+    )
+    return records(ran)
+
+
+async def _credential(context: ToolContext, remote: Remote) -> Secret | None:
+    if context.workshop is None:
+        return None
+    try:
+        return await run_read(context.workshop.credential, remote.origin)
+    except CallboardError as error:
+        raise ToolFailure(
+            ErrorType.EXECUTION_ERROR,
+            f"Nothing was pushed: the credential for {remote.origin} can't be used: {error}",
+        ) from error
+
+
+def _outcome(ran: Ran, push: Push, *, has_credential: bool) -> str:
+    """How the remote took it; raises `ToolFailure` when it did not."""
+    flag, why = "", ""
+    for line in ran.stdout.splitlines():
+        first, _, rest = line.partition("\t")
+        if first in _OUTCOMES or first == "!":
+            flag, why = first, rest.rpartition("\t")[2]
+    if flag in _OUTCOMES and ran.exit_code == 0:
+        return _OUTCOMES[flag]
+    if ran.refused_hosts:
+        raise ToolFailure(ErrorType.URL_NOT_ALLOWED, next(iter(ran.refused_hosts.values())))
+    if flag == "!":
+        raise ToolFailure(
+            ErrorType.EXECUTION_ERROR,
+            f"{shown(push.remote.name)} did not take {shown(push.branch)}: {shown(why)}. A push is "
+            "never forced: bring in what the remote has, and push again.",
+        )
+    text = said(ran)
+    if "Authentication failed" in text or "could not read Username" in text or " 403" in text:
+        which = "did not accept the stored credential" if has_credential else "wants a credential"
+        raise ToolFailure(
+            ErrorType.PERMISSION_DENIED,
+            f"{push.remote.origin} {which}. The operator stores one with "
+            f"`callboard keys set {GIT_KEYS} --origin {push.remote.origin}`.",
+            reason=text,
+        )
+    checked("git push", ran)
+    raise ToolFailure(ErrorType.EXECUTION_ERROR, f"git push: {text or 'it said nothing'}")
+
+
+async def _follow(repository: Repository, push: Push) -> None:
+    """Notes what the remote has now, as git does it after a push of its own."""
+    name = push.remote.name
+    if f"+refs/heads/*:refs/remotes/{name}/*" in repository.values(f"remote.{name}.fetch"):
+        ref = f"refs/remotes/{name}/{push.branch}"
+        await repository.run(("git", "update-ref", "-m", "update by push", ref, push.commit))
+
+
+def _invalid(field: str, problem: str) -> ToolFailure:
+    return ToolFailure(
+        ErrorType.VALIDATION_ERROR, f"Nothing was pushed: {field}: {problem}.", field=field
+    )
+
+
+@cache
+def _helper() -> bytes:
+    return Path(__file__).with_name("credential.py").read_bytes()

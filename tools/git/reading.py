@@ -1,0 +1,148 @@
+"""git_status, git_diff and git_log: what a repository holds and what has changed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from ...runtime.definitions import Capability, Effect, Resource, Tier, ToolResult
+from ..context import ToolContext
+from ..tool import tool
+from .command import SECONDS, Paths, Revision, open_repository
+from .output import LOG_FORMAT, read_diff, read_log, read_status, records
+from .refusals import check_paths
+
+MAX_ENTRIES = 1000
+"""Of a status: beyond it a person looks at folders, and so should a model."""
+
+MAX_DIFF_CHARACTERS = 256 * 1024
+"""Some thousand lines; a larger change is looked at file by file."""
+
+MAX_COMMITS = 200
+DEFAULT_COMMITS = 20
+
+_reading_tool = tool(
+    tier=Tier.READ_ONLY,
+    needs=[Capability.PROCESSES],
+    timeout_seconds=SECONDS,
+    effect=Effect.READ,
+    resources=lambda arguments: [Resource("", write=False)],
+)
+
+
+@_reading_tool
+async def git_status(context: ToolContext, paths: Paths | None = None) -> ToolResult:
+    """Shows the branch of the workspace's git repository and what has changed since its last commit.
+
+    Args:
+        paths: Only what lies under these.
+    """
+    check_paths(paths)
+    repository = await open_repository(context)
+    ran = await repository.look(
+        "status",
+        "--porcelain=v2",
+        "--branch",
+        "-z",
+        "--untracked-files=normal",
+        "--ignore-submodules=dirty",
+        "--",
+        *(paths or ()),
+    )
+    status = read_status(records(ran))
+    entries = status.pop("entries")
+    is_cut = ran.is_truncated or len(entries) > MAX_ENTRIES
+    output = {
+        **status,
+        **({"truncated": True} if is_cut else {}),
+        "entries": entries[:MAX_ENTRIES],
+    }
+    where = status["branch"] or "no branch"
+    return ToolResult(output=output, display=f"on {where}: {len(entries)} changed")
+
+
+@_reading_tool
+async def git_diff(
+    context: ToolContext,
+    paths: Paths | None = None,
+    staged: bool = False,
+    base: Revision | None = None,
+    target: Revision | None = None,
+) -> ToolResult:
+    """Shows the changes of tracked files as a diff: what is not committed, or between two commits.
+
+    Args:
+        paths: Only what lies under these.
+        staged: Only what is staged for the next commit.
+        base: The commit to compare with; without it, files are compared with what is staged.
+        target: The commit that is compared with base; without it, the files as they are.
+    """
+    check_paths(paths)
+    repository = await open_repository(context)
+    commits = [each for each in (base, target if base else None) if each is not None]
+    ran = await repository.look(
+        "diff",
+        "--numstat",
+        "--patch",
+        "-z",
+        "--find-renames",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--no-color",
+        "--submodule=short",
+        "--ignore-submodules=dirty",
+        *(["--cached"] if staged else []),
+        "--end-of-options",
+        *commits,
+        "--",
+        *(paths or ()),
+    )
+    files, patch = read_diff(ran.stdout)
+    is_cut = ran.is_truncated or len(patch) > MAX_DIFF_CHARACTERS
+    output = {
+        "files": files[:MAX_ENTRIES],
+        **({"truncated": True} if is_cut or len(files) > MAX_ENTRIES else {}),
+        "diff": patch[:MAX_DIFF_CHARACTERS],
+    }
+    return ToolResult(output=output, display=f"{len(files)} files differ")
+
+
+@_reading_tool
+async def git_log(
+    context: ToolContext,
+    revision: Revision | None = None,
+    paths: Paths | None = None,
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_COMMITS)] = DEFAULT_COMMITS,
+) -> ToolResult:
+    """Lists commits of the workspace's git repository, the latest first.
+
+    Args:
+        revision: A branch, tag or commit to begin at, or a range like main..topic; default: the present one.
+        paths: Only commits that changed something under these.
+        limit: How many at most; default 20.
+    """
+    check_paths(paths)
+    repository = await open_repository(context)
+    ran = await repository.look(
+        "log",
+        "-z",
+        f"--format={LOG_FORMAT}",
+        f"--max-count={limit}",
+        "--no-show-signature",
+        "--no-notes",
+        "--no-color",
+        "--no-decorate",
+        "--end-of-options",
+        revision or "HEAD",
+        "--",
+        *(paths or ()),
+    )
+    commits = read_log([*records(ran), *_last(ran.stdout)])
+    return ToolResult(output={"commits": commits}, display=f"{len(commits)} commits")
+
+
+def _last(text: str) -> list[str]:
+    """`log -z` puts NUL between commits: nothing ends the last one."""
+    rest = text.rpartition("\0")[2]
+    return [rest] if rest else []

@@ -1,0 +1,1 @@
+"""tools/processes: its contract stands here."""

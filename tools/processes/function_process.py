@@ -1,0 +1,364 @@
+"""Runs a tool's function in a process of its own, which ends when the call does.
+
+The process is a fresh interpreter that imports the function by name (`function_worker`). Arguments
+and result cross as JSON. On every way out it is told to end: it ends all that the function started
+first (`function_keeper`), and is reaped before the call has its result. Its environment holds no
+secrets: only what `KEPT_ENVIRONMENT` names.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from typing import Any, NamedTuple
+
+import msgspec
+import trio
+
+from ...runtime.definitions import (
+    Agent,
+    Artifact,
+    ErrorType,
+    SessionKind,
+    ToolDefinition,
+    ToolFailure,
+    ToolResult,
+)
+from ...runtime.errors import ValidationError
+from .left_running import left_running
+
+MAX_FUNCTION_PROCESSES = 16
+"""Each is an interpreter of some 50 MB; more calls wait, under their own deadline."""
+MAX_LINE_BYTES = 4096
+"""A longer line of output is shown in pieces, so that no line has to be kept whole."""
+MAX_ANSWER_BYTES = 16 * 1024 * 1024
+"""A result is cut at a fraction of this for the model; the whole is stored."""
+MAX_LOG_BYTES = 4096
+"""How much of the end of the process's stderr is kept, to say why it died."""
+DRAIN_SECONDS = 1.0
+"""How long output is read on after the process ended: all of it is in the pipe by then, but somebody
+else whom it gave the pipe to may hold it open."""
+REAP_SECONDS = 5.0
+"""How long a process and all that it started may take to be gone; what waits for a broken disk, or
+belongs to another user, takes longer, and it is listed as left running."""
+
+KEPT_ENVIRONMENT = frozenset(
+    {"HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"}
+)
+"""What a program needs to find files and speak the user's language; `LC_…` are kept too."""
+
+_START = "from callboard.tools.function_worker import main; main()"
+
+
+class FunctionPlace(msgspec.Struct, frozen=True):
+    """Where a fresh interpreter finds a function: in a module, or in the file of a script."""
+
+    module: str
+    file: str | None
+    name: str
+
+
+class ContextFields(msgspec.Struct, frozen=True, kw_only=True):
+    """What a function in a process of its own gets of its `ToolContext`."""
+
+    session_id: str
+    turn_id: str
+    call_id: str
+    session_kind: SessionKind
+    agent: Agent
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker process is told."""
+
+    parent_pid: int
+    answer_fd: int
+    tool_name: str
+    place: FunctionPlace
+    arguments: str
+    context: ContextFields
+
+
+class Returned(msgspec.Struct, frozen=True, kw_only=True, tag="returned"):
+    """The function returned."""
+
+    output: Any
+    display: str
+    artifacts: tuple[Artifact, ...]
+    both_ends: tuple[str, ...]
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
+    """The function raised; `error_type` is its own choice, or `execution_error` for a crash."""
+
+    error_type: ErrorType
+    message: str
+    details: dict[str, Any]
+
+
+_decode_answer = msgspec.json.Decoder(Returned | Failed).decode
+
+_slots: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("function_processes")
+
+
+def place_of(function: Callable[..., Any], definition: ToolDefinition) -> FunctionPlace:
+    """Where another interpreter finds a tool's function.
+
+    Raises:
+        ValidationError: Nowhere, or it could not do its work there.
+    """
+    where = f"tool {definition.name}: process=True"
+    if inspect.iscoroutinefunction(function):
+        raise ValidationError(
+            f"{where} is for plain functions; an async one ends when it is cancelled. Leave "
+            "process=True out."
+        )
+    if definition.needs:
+        raise ValidationError(
+            f"{where} does not go with needs={[str(need) for need in definition.needs]}: handles "
+            "stay in the runtime's own process. Leave one of the two out."
+        )
+    name = getattr(function, "__qualname__", "")
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    if not name.isidentifier() or module is None:
+        raise ValidationError(
+            f"{where} needs a function at the top level of a module, which a fresh interpreter can "
+            f"import; this is {name or repr(function)}. Move it there, or leave process=True out."
+        )
+    if module.__name__ != "__main__":
+        return FunctionPlace(module.__name__, None, name)
+    spec, file = module.__spec__, getattr(module, "__file__", None)
+    if spec is not None:  # started with `python -m`
+        return FunctionPlace(spec.name, None, name)
+    if file is None:
+        raise ValidationError(
+            f"{where} needs a file that a fresh interpreter can import, and {name} was typed in. "
+            "Save it in a module, or leave process=True out."
+        )
+    return FunctionPlace("__callboard_main__", os.path.abspath(file), name)
+
+
+async def run_in_process(
+    tool_name: str,
+    place: FunctionPlace,
+    arguments: str,
+    context: ContextFields,
+    show: Callable[[str], None],
+) -> ToolResult:
+    """Runs the function and shows each line that it prints.
+
+    Cancelled, it ends the process and all that it started, and returns when they are gone.
+
+    Raises:
+        ToolFailure: The function failed, or its process died.
+    """
+    async with _limiter():
+        process = _WorkerProcess(tool_name, show)
+        return await process.run(place, arguments, context)
+
+
+class _Started(NamedTuple):
+    """A process, what it is to do, and our ends of the pipes to it."""
+
+    process: subprocess.Popen[bytes]
+    pidfd: int
+    work: bytes
+    stdin: trio.lowlevel.FdStream
+    stdout: trio.lowlevel.FdStream
+    stderr: trio.lowlevel.FdStream
+    answer: trio.lowlevel.FdStream
+
+
+class _WorkerProcess:
+    """One process, from its start to its end."""
+
+    def __init__(self, tool_name: str, show: Callable[[str], None]) -> None:
+        self._tool_name = tool_name
+        self._show = show
+        self._answer = bytearray()
+        self._log = bytearray()
+        self._too_large = False
+
+    async def run(self, place: FunctionPlace, arguments: str, context: ContextFields) -> ToolResult:
+        try:
+            started = self._start(place, arguments, context)
+        except OSError as error:
+            raise ToolFailure(
+                ErrorType.EXECUTION_ERROR,
+                f"{self._tool_name}: its process could not be started ({error}).",
+            ) from error
+        try:
+            await self._serve(started)
+        finally:
+            _end(started.process)
+            with trio.CancelScope(shield=True):
+                await _reap(started, context.turn_id, self._tool_name)
+        return self._result(started.process)
+
+    def _start(self, place: FunctionPlace, arguments: str, context: ContextFields) -> _Started:
+        """Starts it, on this thread: the worker dies with the thread that started it."""
+        with ExitStack() as undo:
+            stdin, stdout, stderr, answer = (_pipe(undo) for _ in range(4))
+            work = Work(
+                parent_pid=os.getpid(),
+                answer_fd=answer[1],
+                tool_name=self._tool_name,
+                place=place,
+                arguments=arguments,
+                context=context,
+            )
+            process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-u",
+                    "-I",
+                    "-c",
+                    f"import sys; sys.path[:] = {sys.path}; {_START}",
+                ],
+                stdin=stdin[0],
+                stdout=stdout[1],
+                stderr=stderr[1],
+                pass_fds=(answer[1],),
+                env=_clean_environment(),
+                start_new_session=True,
+            )
+            undo.callback(process.wait)
+            undo.callback(process.kill)
+            pidfd = os.pidfd_open(process.pid)
+            undo.pop_all()
+        for fd in (stdin[0], stdout[1], stderr[1], answer[1]):
+            os.close(fd)
+        ours = (stdin[1], stdout[0], stderr[0], answer[0])
+        streams = [trio.lowlevel.FdStream(fd) for fd in ours]
+        return _Started(process, pidfd, msgspec.json.encode(work), *streams)
+
+    async def _serve(self, started: _Started) -> None:
+        """Feeds the process and reads it until it has ended."""
+        process, pidfd, work, stdin, stdout, stderr, answer = started
+        async with stdin, stdout, stderr, answer, trio.open_nursery() as nursery:
+            nursery.start_soon(_feed, stdin, work)
+            nursery.start_soon(self._read_lines, stdout)
+            nursery.start_soon(self._read_log, stderr)
+            nursery.start_soon(self._read_answer, answer, process)
+            await trio.lowlevel.wait_readable(pidfd)
+            nursery.cancel_scope.deadline = trio.current_time() + DRAIN_SECONDS
+
+    async def _read_lines(self, stdout: trio.lowlevel.FdStream) -> None:
+        rest = b""
+        async for chunk in stdout:
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                self._show(line.decode(errors="replace"))
+            while len(rest) > MAX_LINE_BYTES:
+                self._show(rest[:MAX_LINE_BYTES].decode(errors="replace"))
+                rest = rest[MAX_LINE_BYTES:]
+        if rest:
+            self._show(rest.decode(errors="replace"))
+
+    async def _read_log(self, stderr: trio.lowlevel.FdStream) -> None:
+        async for chunk in stderr:
+            self._log += chunk
+            del self._log[:-MAX_LOG_BYTES]
+
+    async def _read_answer(
+        self, answer: trio.lowlevel.FdStream, process: subprocess.Popen[bytes]
+    ) -> None:
+        async for chunk in answer:
+            self._answer += chunk
+            if len(self._answer) > MAX_ANSWER_BYTES:
+                self._too_large = True
+                _end(process)
+                return
+
+    def _result(self, process: subprocess.Popen[bytes]) -> ToolResult:
+        if self._too_large:
+            raise ToolFailure(
+                ErrorType.EXECUTION_ERROR,
+                f"{self._tool_name} ran, but returned more than {MAX_ANSWER_BYTES} bytes.",
+            )
+        try:
+            answer = _decode_answer(self._answer)
+        except msgspec.DecodeError:
+            last = self._log.decode(errors="replace").strip().splitlines()[-1:]
+            raise ToolFailure(
+                ErrorType.EXECUTION_ERROR,
+                f"{self._tool_name}: its process {_ending(process.returncode)} without a result. "
+                f"{''.join(last)[:500]}".strip(),
+            ) from None
+        if isinstance(answer, Failed):
+            raise ToolFailure(answer.error_type, answer.message, **answer.details)
+        return ToolResult(
+            output=answer.output,
+            display=answer.display,
+            artifacts=answer.artifacts,
+            both_ends=answer.both_ends,
+        )
+
+
+async def _feed(stdin: trio.lowlevel.FdStream, work: bytes) -> None:
+    async with stdin:
+        with suppress(trio.BrokenResourceError):  # It died before it read: its end says why.
+            await stdin.send_all(work)
+
+
+async def _reap(started: _Started, turn_id: str, name: str) -> None:
+    """Waits, bounded, until a killed process is gone; what is not is watched and listed."""
+    with trio.move_on_after(REAP_SECONDS):
+        await trio.lowlevel.wait_readable(started.pidfd)
+    if started.process.poll() is not None:
+        os.close(started.pidfd)
+        return
+    key = left_running().add(turn_id, f"process {started.process.pid} of {name}")
+    trio.lowlevel.spawn_system_task(_reap_later, started, key)
+
+
+async def _reap_later(started: _Started, key: object) -> None:
+    try:
+        await trio.lowlevel.wait_readable(started.pidfd)
+    finally:
+        started.process.poll()
+        os.close(started.pidfd)
+        left_running().remove(key)
+
+
+def _pipe(undo: ExitStack) -> tuple[int, int]:
+    ends = os.pipe()
+    for end in ends:
+        undo.callback(os.close, end)
+    return ends
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Tells it to end all that it started and itself, even when somebody has stopped it."""
+    if process.returncode is None:  # Not reaped, so that the number is still its own.
+        for number in (signal.SIGTERM, signal.SIGCONT):
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, number)
+
+
+def _clean_environment() -> dict[str, str]:
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in KEPT_ENVIRONMENT or name.startswith("LC_")
+    }
+
+
+def _ending(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"was ended by {signal.Signals(-code).name}"
+    return f"ended with exit code {code}"
+
+
+def _limiter() -> trio.CapacityLimiter:
+    try:
+        return _slots.get()
+    except LookupError:
+        limiter = trio.CapacityLimiter(MAX_FUNCTION_PROCESSES)
+        _slots.set(limiter)
+        return limiter

@@ -1,0 +1,1 @@
+"""tools/programs: its contract stands here."""

@@ -1,0 +1,1 @@
+"""tools/sandbox/box: its contract stands here."""

@@ -1,0 +1,1 @@
+"""tools/sandbox/changes: its contract stands here."""

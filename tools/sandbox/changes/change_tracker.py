@@ -1,0 +1,256 @@
+"""A workspace while a program changes it: what was there before, and what of that can come back.
+
+In a git repository, what git would keep is put aside before the program begins. Behind it, what it
+changed goes into the session's log of versions as one change of its call, like one of a file tool;
+what can't come back is told. A process that dies in between leaves no change, and its call says that
+it was interrupted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+
+import msgspec
+
+from ....runtime.changes.file_versions import (
+    NOTHING,
+    Change,
+    ChangeEnded,
+    FileState,
+    Kind,
+    PathStep,
+    path_bytes,
+)
+from ....runtime.changes.version_log import CallVersions, Draft
+from ....runtime.errors import StorageError
+from ....runtime.identity import new_id, now_ms
+from ....runtime.processes import ChangedFiles
+from ...undo.file_states import Keeper
+from ...workspace.paths import is_protected, shown
+from ...workspace.resolver import Names
+from ...workspace.workspace_reader import FileReader
+from ..box.protected import AT_TOP
+from .changes import UNSEEN, Differences, Look, changed, differences, look
+from .git_files import NO_REPOSITORY, GitFiles, is_repository, open_reader
+from .snapshot import IGNORED, IN_TOOLS_FOLDER, KeptTrees, Snapshot
+
+MAX_PATHS = 10_000
+"""Of one program: who changes more has unpacked or built something."""
+MAX_SECONDS = 5.0
+"""For reading what a program left, so that its undoing can tell whether it was changed since."""
+MAX_TOLD = 3
+"""Paths that are named of each reason why something can't come back; the others are counted."""
+
+CLOSED = "the folder that it is in could not be looked into"
+
+
+class Observation(msgspec.Struct, frozen=True):
+    """What was there before a program.
+
+    Attributes:
+        before: What the look saw.
+        snapshot: What was put aside; `None` when nothing was.
+        why_not: Why that is.
+    """
+
+    before: Look
+    snapshot: Snapshot | None = None
+    why_not: str = ""
+
+
+def observe(workspace: str, trees: KeptTrees, versions: CallVersions | None) -> Observation:
+    """Looks at a workspace in which a program is about to run. Blocks on the disk."""
+    before = look(workspace)
+    if before.why_not or versions is None:
+        return Observation(before)
+    try:
+        files = open_reader(workspace)
+        if not is_repository(files):
+            return Observation(before, why_not=NO_REPOSITORY)
+        tree = trees.of(workspace, versions.open_aside)
+        return Observation(before, tree.keep(files, before))
+    except OSError as error:
+        why = f"what was there could not be kept ({os.strerror(error.errno or 0)})"
+        return Observation(before, why_not=why)
+
+
+def concluded(
+    workspace: str, observation: Observation, versions: CallVersions | None
+) -> ChangedFiles:
+    """What the program changed, once it has ended; it is on record when this returns."""
+    before = observation.before
+    if before.why_not:
+        return changed(before, before)
+    after = look(workspace)
+    told = changed(before, after)
+    if told.why_not or told == ChangedFiles() or versions is None:
+        return told
+    unkept: tuple[str, ...] = (observation.why_not,)
+    if observation.snapshot is not None:
+        unkept = _recorded(workspace, observation.snapshot, before, after, versions)
+    return msgspec.structs.replace(told, not_undoable=tuple(filter(None, unkept)))
+
+
+def _recorded(
+    workspace: str, snapshot: Snapshot, before: Look, after: Look, versions: CallVersions
+) -> tuple[str, ...]:
+    """Puts the change on record; gives what of it can't be taken back, with why."""
+    found = differences(before, after)
+    count = len(found.created) + len(found.modified) + len(found.deleted)
+    if count > MAX_PATHS:
+        return (f"the {count} paths are more than is kept of one program ({MAX_PATHS})",)
+    try:
+        recording = _Recording(open_reader(workspace), snapshot, before, after)
+        if (steps := recording.steps(found)) is None:
+            return ("reading what the program left took too long",)
+        return recording.commit(steps, versions)
+    except StorageError as error:
+        return (f"what was there could not be kept: {error}",)
+    except OSError as error:
+        return (f"what was there could not be kept ({os.strerror(error.errno or 0)})",)
+
+
+class _Recording:
+    """The change of one program, put together."""
+
+    def __init__(self, files: FileReader, snapshot: Snapshot, before: Look, after: Look) -> None:
+        self._files = files
+        self._snapshot = snapshot
+        self._entries = before.entries
+        self._closed = before.closed | after.closed
+        # By the rules as they are now: they also say which of the new files count.
+        self._git = GitFiles(files, snapshot.tracked)
+        self._keeper = Keeper(files.resolver)
+        self._unkept: dict[str, list[str]] = {}
+
+    def steps(self, found: Differences) -> list[PathStep] | None:
+        """What each path was and is, in an order in which it could have happened.
+
+        A folder in the place of a file is two: each has a name of its own kind. `None` when it
+        takes too long to find out.
+        """
+        end = time.monotonic() + MAX_SECONDS
+        # What is deeper goes first, and comes last.
+        gone = sorted(found.deleted, key=lambda path: (-_depth(path), path))
+        made = sorted(found.created, key=lambda path: (_depth(path), path))
+        steps: list[PathStep] = []
+        for paths, is_there in ((gone, False), (found.modified, True), (made, True)):
+            for path in paths:
+                if time.monotonic() > end:
+                    return None
+                if why := self._why_not(path):
+                    self._note(path, why)
+                elif (step := self._step(path, is_there)) is not None:
+                    steps.append(step)
+        return steps
+
+    def commit(self, steps: list[PathStep], versions: CallVersions) -> tuple[str, ...]:
+        """Puts it on record, with the contents that it replaced; raises `StorageError`."""
+        log = versions.log
+        with log.draft() as draft:
+            room = Keeper(self._files.resolver, draft, log.max_bytes)
+            kept = [step for each in steps if (step := self._kept(each, draft, room, versions))]
+            if kept:
+                change = Change(
+                    change_id=new_id("change"),
+                    session_id=versions.session_id,
+                    call_id=versions.call_id,
+                    at_ms=now_ms(),
+                    actions=tuple(kept),
+                    unkept=self._told(),
+                )
+                draft.commit(change)
+                draft.add(ChangeEnded(change_id=change.change_id))
+        return self._told()
+
+    def _why_not(self, path: str) -> str:
+        names = _names(path)
+        above = ["".join(f"{name}/" for name in names[:depth]) for depth in range(len(names))]
+        if is_protected(names) or names[0] in AT_TOP:
+            return "it is protected"
+        if not UNSEEN.isdisjoint(names):
+            return IN_TOOLS_FOLDER
+        if not self._closed.isdisjoint(above):
+            return CLOSED
+        if path.endswith("/"):
+            return ""
+        if path in self._entries:
+            return self._snapshot.why.get(path, "")
+        return IGNORED if self._git.ignores(path) else ""
+
+    def _step(self, path: str, is_there: bool) -> PathStep | None:
+        names, before, after = _names(path), NOTHING, NOTHING
+        if (facts := self._entries.get(path)) is not None:
+            mode = stat.S_IMODE(facts[0])
+            is_folder = path.endswith("/")
+            before = FileState(Kind.DIRECTORY, mode) if is_folder else self._snapshot.states[path]
+        if is_there:
+            try:
+                after = self._keeper.look(names)
+            except OSError as error:
+                self._note(path, f"it can't be looked at ({os.strerror(error.errno or 0)})")
+                return None
+            if after.why or after.kind is Kind.NOTHING:
+                self._note(path, after.why or "it was changed again when the program ended")
+                return None
+        return None if self._is_same(before, after) else PathStep(path_bytes(names), before, after)
+
+    def _is_same(self, before: FileState, after: FileState) -> bool:
+        """Whether it was only touched."""
+        if before.kind is not after.kind or before.mode != after.mode:
+            return False
+        if before.kind is not Kind.FILE:
+            return before.target == after.target
+        return before.size_bytes == after.size_bytes and self._digest(before) == after.digest
+
+    def _digest(self, state: FileState) -> bytes:
+        digest = hashlib.sha256()
+        for piece in self._snapshot.aside.pieces(state):
+            digest.update(piece)
+        return digest.digest()
+
+    def _kept(
+        self, step: PathStep, draft: Draft, room: Keeper, versions: CallVersions
+    ) -> PathStep | None:
+        """The step with what was there in the log; `None` when that has no room for it."""
+        before = step.before
+        if before.kind is not Kind.FILE:
+            return step
+        path = os.fsdecode(step.path)
+        if why := room.why_not(before.size_bytes):
+            self._note(path, why)
+            return None
+        pieces = self._snapshot.aside.pieces(before)
+        at, taken, digest = draft.keep(pieces, before.size_bytes)
+        kept = FileState(
+            Kind.FILE,
+            mode=before.mode,
+            size_bytes=taken,
+            digest=digest.digest(),
+            kept_at=at,
+            is_marked=versions.is_marked(path),
+        )
+        return PathStep(step.path, kept, step.after)
+
+    def _note(self, path: str, why: str) -> None:
+        self._unkept.setdefault(why, []).append(shown(path))
+
+    def _told(self) -> tuple[str, ...]:
+        return tuple(_line(paths, why) for why, paths in self._unkept.items())
+
+
+def _line(paths: list[str], why: str) -> str:
+    more = len(paths) - MAX_TOLD
+    rest = f" and {more} more" if more > 0 else ""
+    return f"{', '.join(paths[:MAX_TOLD])}{rest}: {why}"
+
+
+def _names(path: str) -> Names:
+    return tuple(path.rstrip("/").split("/"))
+
+
+def _depth(path: str) -> int:
+    return path.rstrip("/").count("/")

@@ -1,0 +1,244 @@
+"""The programs in the workspace that a command names, by what they hold.
+
+A command of which somebody says that it may run is more than its words: `bash build.sh` is what
+stands in build.sh. What is found here goes into the digest that an approval is bound to, is shown to
+who is asked, and is looked at again when the command starts. A name is tried where the command begins
+and in each folder that it names, since it may go there first.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+
+import msgspec
+
+from ...workspace.openat2 import RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, openat2
+from ...workspace.paths import shown
+from .command_names import MAX_NAMES, leads_on, names_of
+
+MAX_NAMED_FILES = 64
+"""More programs are named by no command that a person can judge."""
+MAX_HASHED_BYTES = 1024 * 1024
+"""Of a larger file its facts count: size, number and the time of its last change, which no program
+can set."""
+MAX_SHOWN_BYTES = 16 * 1024
+"""Of a file that is shown to who is asked."""
+
+MAX_PATH = 4096
+"""A longer path the kernel refuses."""
+MAX_FOLDERS = 16
+"""Folders that a command names, and from which its other names may lead."""
+MAX_FOLDER_NAMES = 512
+"""Names that are asked whether they are folders; those of programs come first."""
+MAX_LISTED = 1000
+"""Entries of a folder that are held against a pattern such as `*.sh`."""
+
+_PROGRAM_SUFFIXES = frozenset(
+    [
+        ".sh",
+        ".bash",
+        ".zsh",
+        ".py",
+        ".pyw",
+        ".rb",
+        ".pl",
+        ".js",
+        ".mjs",
+        ".cjs",
+        ".ts",
+        ".php",
+        ".lua",
+        ".r",
+        ".awk",
+        ".mk",
+    ]
+)
+
+_PATTERN = re.compile(r"[*?\[]")
+
+UNBOUND = "(What these run or read in their turn is not shown, and may change until it runs.)"
+
+UNREAD = (
+    "(Where variables, substitutions, patterns of folders, xargs and -exec lead can't be read from the "
+    "command: it may run more than is named here.)"
+)
+
+
+class NamedFile(msgspec.Struct, frozen=True):
+    """A file that a command names and that it may run.
+
+    Attributes:
+        path: Relative to the workspace.
+        digest: Of its content; of a large file, of its facts.
+        size_bytes: How large it is.
+        head: Its beginning, for who is asked.
+    """
+
+    path: str
+    digest: str
+    size_bytes: int
+    head: bytes
+
+
+def named_files(
+    workspace: str, cwd: str, commands: Iterable[str | Sequence[str]]
+) -> list[NamedFile]:
+    """The programs that commands name, those in the workspace.
+
+    Args:
+        workspace: Its real path.
+        cwd: Where the commands run, absolute, below it.
+        commands: Lines for a shell, and lists of words.
+    """
+    try:
+        root = os.open(workspace, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return []  # nothing can be run there either
+    try:
+        return _found(root, workspace, cwd, list(names_of(commands)))
+    finally:
+        os.close(root)
+
+
+def _found(root: int, workspace: str, cwd: str, names: list[tuple[str, bool]]) -> list[NamedFile]:
+    found: dict[str, NamedFile] = {}
+    folders = _folders(root, workspace, cwd, [name for name, _ in names])
+    for name, is_run in names[: MAX_NAMES // len(folders)]:
+        for folder in folders:
+            for path in _paths(root, workspace, folder, name):
+                if path in found or (file := _read(root, path, is_run=is_run)) is None:
+                    continue
+                found[path] = file
+                if len(found) >= MAX_NAMED_FILES:
+                    return list(found.values())
+    return list(found.values())
+
+
+def _folders(root: int, workspace: str, cwd: str, names: list[str]) -> list[str]:
+    """Where the command begins, and the folders that it names, from there or from one another."""
+    folders = [cwd]
+    names = names[:MAX_FOLDER_NAMES]
+    for name in (*names, *names):  # again: `cd a` may stand in one text, `cd b` in one before
+        for folder in tuple(folders):
+            inner = os.path.normpath(os.path.join(folder, name)) if _may_be_path(name) else folder
+            path = _relative(inner, workspace, folder)
+            if path is None or inner in folders or not _is_folder(root, path):
+                continue
+            folders.append(inner)
+            if len(folders) >= MAX_FOLDERS:
+                return folders
+    return folders
+
+
+def _paths(root: int, workspace: str, folder: str, name: str) -> Iterator[str]:
+    """A name from that folder as paths below the workspace; a pattern may stand for several."""
+    path = _relative(name, workspace, folder)
+    if path is None:
+        return
+    yield path
+    if _PATTERN.search(path) and (place := os.path.dirname(path)) == _PATTERN.sub("", place):
+        with suppress(OSError, ValueError):
+            flags = os.O_RDONLY | os.O_DIRECTORY
+            fd = openat2(root, place or ".", flags, resolve=RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
+            try:
+                with os.scandir(fd) as entries:
+                    names = sorted(entry.name for entry in islice(entries, MAX_LISTED))
+            finally:
+                os.close(fd)
+            yield from (
+                os.path.join(place, each) for each in fnmatch.filter(names, os.path.basename(path))
+            )
+
+
+def _is_folder(root: int, path: str) -> bool:
+    try:
+        flags = os.O_PATH | os.O_DIRECTORY
+        fd = openat2(root, path, flags, resolve=RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
+    except (OSError, ValueError):
+        return False
+    os.close(fd)
+    return True
+
+
+def _may_be_path(name: str) -> bool:
+    return "\0" not in name and len(name) < MAX_PATH
+
+
+def shown_files(
+    files: Iterable[NamedFile],
+    commands: Iterable[str | Sequence[str]] = (),
+    others: Sequence[str] = (),
+) -> str:
+    """What they hold, for a person who is asked; each one's beginning, and what is not known.
+
+    Args:
+        files: What was found.
+        commands: In which.
+        others: Programs that run in the workspace by now.
+    """
+    told = list(map(_shown, files))
+    told += [UNBOUND] if told else []
+    told += [UNREAD] if any(map(leads_on, commands)) else []
+    if others:
+        names = ", ".join(others)
+        told.append(
+            f"(Not run while this does in the workspace, since it could change them: {names})"
+        )
+    return "\n".join(told)
+
+
+def _shown(file: NamedFile) -> str:
+    line = f"── {shown(file.path)} ({file.size_bytes} bytes)"
+    if b"\0" in file.head:
+        return f"{line}: no text"
+    more = " is longer; this is its beginning" if file.size_bytes > len(file.head) else ""
+    return f"{line}{more}\n{file.head.decode(errors='replace')}"
+
+
+def _relative(name: str, workspace: str, cwd: str) -> str | None:
+    """A name as a path below the workspace; what leads out by its text is not there."""
+    if not _may_be_path(name):
+        return None
+    path = os.path.relpath(os.path.join(cwd, name), workspace)
+    return None if path in {".", ".."} or path.startswith("../") else path
+
+
+def _read(root: int, path: str, *, is_run: bool) -> NamedFile | None:
+    """The file, when there is one that may be run; links lead no further than the workspace."""
+    try:
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+        fd = openat2(root, path, flags, resolve=RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
+    except (OSError, ValueError):
+        return None
+    try:
+        info = os.fstat(fd)
+        if not stat.S_ISREG(info.st_mode):
+            return None
+        head = os.pread(fd, MAX_SHOWN_BYTES, 0)
+        if not (is_run or _may_be_run(path, info.st_mode, head)):
+            return None
+        return NamedFile(path, _digest(fd, info), info.st_size, head)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def _may_be_run(path: str, mode: int, head: bytes) -> bool:
+    suffix = os.path.splitext(path)[1].lower()
+    return bool(mode & 0o111) or head.startswith(b"#!") or suffix in _PROGRAM_SUFFIXES
+
+
+def _digest(fd: int, info: os.stat_result) -> str:
+    if info.st_size > MAX_HASHED_BYTES:
+        facts = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+        return hashlib.sha256(repr(facts).encode()).hexdigest()
+    content = os.pread(fd, MAX_HASHED_BYTES + 1, 0)
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,1 @@
+"""tools/sandbox/network: its contract stands here."""

@@ -1,0 +1,1 @@
+"""tools/sandbox/running: its contract stands here."""

@@ -1,0 +1,1 @@
+"""tools/sandbox/selftest: its contract stands here."""

@@ -1,0 +1,404 @@
+"""How much the sandbox of this machine holds: measured, not assumed.
+
+`full` is given only when a program inside tried everything that it must not do, and could do none
+of it, and when killing it left nothing. A program named bwrap that merely runs its arguments gives
+`none`. The test is made once in a process for each bubblewrap; it takes some hundredths of a second
+in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from stat import S_ISREG
+
+import msgspec
+
+from ....config.sections import SandboxSettings, Strength
+from ...processes.system_programs import SYSTEM_FOLDERS, find_system_program
+from ..box.control_group import find_groups
+from ..box.kernel_files import writable_kernel_files
+from ..box.machine import Machine, inner_python, this_machine
+from ..box.recipe import Recipe
+from ..box.roots import find_view
+from ..box.seccomp import is_known
+from ..box.start_gate import limits
+from ..box.user import User, find_user, own_user, seen_by, unread_advice
+from ..tiers.landlock import why_none
+from ..tiers.seatbelt import (
+    LIMITS_ALONE,
+    accepted,
+    macos_problem,
+    seatbelt_recipe,
+    seatbelt_strength,
+)
+from .self_test_run import TRIAL_SECONDS, try_out
+
+UNBOUNDED = (
+    "as root, nothing bounds how many processes a program starts here: there is no control group "
+    "for pids that can be written. Name an ordinary user with sandbox.run_as, or run callboard as "
+    "one."
+)
+
+ROOT = (
+    "callboard runs as root. Let an ordinary user run programs (`[sandbox] run_as`), or run callboard "
+    "as one: what is shown to programs is then read with that user's rights."
+)
+
+MAX_COPIED_BYTES = 1024 * 1024
+"""Of a file of the system that each sandbox gets a copy of, in memory: ld.so.cache is the largest."""
+
+NAMESPACES = "/proc/self/ns"
+"""Where this process's own are named; a Mac has none."""
+
+SOFT = frozenset({"open a socket to the virtual machine's host", "make system calls unfiltered"})
+"""What makes a sandbox partial when it works: the namespaces hold, the filter does not."""
+
+INSTALL = (
+    "Install bubblewrap: `apt install bubblewrap` on Debian and Ubuntu, `dnf install bubblewrap` on "
+    "Fedora, `pacman -S bubblewrap` on Arch."
+)
+USER_NAMESPACES = (
+    "The kernel refuses user namespaces to bubblewrap. On Ubuntu 24.04 and later load AppArmor's "
+    "profile `bwrap-userns-restrict` (package apparmor-profiles); in a container, allow user "
+    "namespaces; else look at `sysctl user.max_user_namespaces`."
+)
+_REFUSED = re.compile(
+    r"RTM_NEWADDR|uid map|No permissions to create|user namespace|Creating new namespace failed"
+    r"|unshare|Operation not permitted"
+)
+
+
+class SandboxStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What the test found.
+
+    Attributes:
+        strength: How much it holds.
+        reason: What is missing, and what to do; empty when it is full.
+        recipe: How sandboxes are built; `None` when there can be none.
+        bounds: What bounds memory and the number of processes, for people.
+    """
+
+    strength: Strength
+    reason: str = ""
+    recipe: Recipe | None = None
+    bounds: str = "limits of each process, and a look at all of them every tenth of a second"
+
+    @property
+    def advice(self) -> str:
+        """What would make it better; empty when nothing would."""
+        if self.recipe is None:
+            return ""
+        if (user := self.recipe.user) is not None:
+            return unread_advice(user, self.recipe.view)
+        return ROOT if os.geteuid() == 0 else ""
+
+
+def cheap_problem(
+    settings: SandboxSettings | None = None, machine: Machine | None = None
+) -> str | None:
+    """Why there can be no sandbox, as far as it shows without running anything."""
+    machine = machine or this_machine()
+    if machine.is_macos:
+        return macos_problem(settings or SandboxSettings(), machine)
+    if not machine.platform.startswith("linux"):
+        return f"there is no sandbox on {machine.platform}: it takes Linux, or macOS untested."
+    if not is_known():
+        return f"there is no filter of system calls for {os.uname().machine}."
+    if find_system_program("bwrap") is None:
+        where = ", ".join(SYSTEM_FOLDERS)
+        return f"bwrap was not found in {where}, or is not executable. {INSTALL}"
+    with suppress(OSError, ValueError):
+        if int(Path("/proc/sys/user/max_user_namespaces").read_text("ascii")) == 0:
+            return f"user.max_user_namespaces is 0. {USER_NAMESPACES}"
+    return None
+
+
+class StrengthTest:
+    """The test, in a thread that was started with it; `status` waits for its end."""
+
+    def __init__(
+        self,
+        settings: SandboxSettings,
+        environ: Mapping[str, str],
+        machine: Machine | None = None,
+    ) -> None:
+        self._settings = settings
+        self._environ = dict(environ)
+        self._machine = machine or this_machine()
+        self._problem = cheap_problem(settings, self._machine)
+        self._status: SandboxStatus | None = None
+        self._thread: threading.Thread | None = None
+        if self._problem is None or settings.minimum is Strength.PARTIAL:
+            # bubblewrap dies with the thread that started it: this one waits for its end. Nor does
+            # a program end before it, which would leave the folders of the test behind.
+            self._thread = threading.Thread(target=self._run, name="callboard sandbox test")
+            self._thread.start()
+
+    def has_ended(self, seconds: float) -> bool:
+        """Whether `status` answers at once; waits for so long at most."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+        return self._thread is None or not self._thread.is_alive()
+
+    def status(self) -> SandboxStatus:
+        """What was found; blocks until the test has ended, once."""
+        if self._thread is not None:
+            self._thread.join()
+        if self._status is None:
+            self._status = _none(self._problem or "the test did not end.")
+        return self._status
+
+    def _run(self) -> None:
+        try:
+            found = self._found()
+        except ValueError as error:
+            found = _none(str(error))
+        except Exception as crash:  # whatever goes wrong with it, there is no sandbox
+            found = _none(f"its test failed ({type(crash).__name__}: {crash}).")
+        self._status = found
+
+    def _found(self) -> SandboxStatus:
+        if self._problem is not None:
+            first = _none(self._problem)
+        elif self._machine.is_macos:
+            return _on_macos(self._settings, self._environ, self._machine)
+        else:
+            first = _measure(make_recipe(self._settings, self._environ))
+        is_last = self._settings.minimum is not Strength.PARTIAL or self._machine.is_macos
+        if first.strength is not Strength.NONE or is_last:
+            return first
+        return _second(self._settings, self._environ, first.reason)
+
+
+# Tests of this process, by what they depend on.
+_tests: dict[object, StrengthTest] = {}
+
+MAX_KEPT_TESTS = 16
+"""A process has one bubblewrap; programs that test others start anew."""
+
+
+def strength_test(
+    settings: SandboxSettings,
+    environ: Mapping[str, str],
+    machine: Machine | None = None,
+    *,
+    is_new: bool = False,
+) -> StrengthTest:
+    """The test for this environment: one that runs or has run in this process, or a new one.
+
+    Args:
+        settings: What it must hold.
+        environ: Whose PATH counts.
+        machine: What is asked; this one when it is not given.
+        is_new: Whether it is tested now in any case.
+    """
+    machine = machine or this_machine()
+    key = _key(settings, environ, machine)
+    if is_new or (found := _tests.get(key)) is None:
+        if len(_tests) >= MAX_KEPT_TESTS:
+            _tests.clear()
+        found = _tests[key] = StrengthTest(settings, environ, machine)
+    return found
+
+
+def _key(settings: SandboxSettings, environ: Mapping[str, str], machine: Machine) -> object:
+    """What the outcome depends on, as far as this process can know it."""
+    bwrap = find_system_program("bwrap")
+    stat = None if bwrap is None else os.stat(bwrap)
+    return (
+        os.getpid(),  # a fork has no thread that goes on
+        tuple(environ.get(name) for name in ("PATH", "HOME", "PYENV_VERSION", "VIRTUAL_ENV")),
+        settings.read_only,
+        settings.run_as,
+        settings.minimum,
+        machine,
+        cheap_problem(settings, machine),
+        stat and (stat.st_dev, stat.st_ino, stat.st_mtime_ns),
+    )
+
+
+def make_recipe(settings: SandboxSettings, environ: Mapping[str, str]) -> Recipe:
+    """How sandboxes are built on this machine; looks at the disk and asks bubblewrap's version."""
+    bwrap = find_system_program("bwrap")
+    if bwrap is None:
+        raise FileNotFoundError("bwrap")
+    recipe = _base_recipe(settings, environ)
+    said = subprocess.run(
+        [bwrap, "--version"],
+        env={},
+        capture_output=True,
+        text=True,
+        timeout=TRIAL_SECONDS,
+        check=False,
+    )
+    version = re.search(r"(\d+)\.(\d+)", said.stdout)
+    disables = version is not None and tuple(map(int, version.groups())) >= (0, 8)
+    sealed = writable_kernel_files((recipe.user or own_user()).uid)
+    return msgspec.structs.replace(recipe, bwrap=bwrap, disables_userns=disables, sealed=sealed)
+
+
+def _base_recipe(settings: SandboxSettings, environ: Mapping[str, str]) -> Recipe:
+    """What both tiers share."""
+    user = find_user(settings.run_as)
+    view = find_view(environ, settings.read_only)
+    view = view if user is None else seen_by(user, view)
+    copied = tuple(path for path in view.shown if _is_copied(path))
+    groups = find_groups()
+    if groups is not None:
+        groups.sweep()
+    return Recipe(
+        bwrap="",
+        disables_userns=False,
+        view=view,
+        settings=settings,
+        bound=tuple((os.path.realpath(path), path) for path in view.shown if path not in copied),
+        copied=copied,
+        groups=groups,
+        user=user,
+    )
+
+
+def _second(settings: SandboxSettings, environ: Mapping[str, str], reason: str) -> SandboxStatus:
+    """The second tier, where bubblewrap can't be used for this reason."""
+    if (problem := why_none()) is not None:
+        return _none(f"{reason} There is no second tier: {problem}.")
+    recipe = _base_recipe(settings, environ)
+    if recipe.user is None and os.geteuid() == 0:
+        return _none(f"{reason} There is no second tier for root: name a user with sandbox.run_as.")
+    found = _measure(msgspec.structs.replace(recipe, confiner=inner_python(recipe.view)))
+    if found.strength is Strength.NONE:
+        return _none(f"{reason} There is no second tier: {found.reason}")
+    told = f"{reason} Landlock confines programs in its place"
+    return msgspec.structs.replace(found, strength=Strength.PARTIAL, reason=f"{told}.")
+
+
+def _on_macos(
+    settings: SandboxSettings, environ: Mapping[str, str], machine: Machine
+) -> SandboxStatus:
+    """The tier of a Mac, as it is measured there."""
+    found = _measure(seatbelt_recipe(_base_recipe(settings, environ), machine))
+    strength, reason = seatbelt_strength(found.strength, found.reason)
+    return msgspec.structs.replace(found, strength=strength, reason=reason, bounds=LIMITS_ALONE)
+
+
+def _is_copied(path: str) -> bool:
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return False
+    return path.startswith("/etc/") and S_ISREG(stat.st_mode) and stat.st_size <= MAX_COPIED_BYTES
+
+
+def _new_folder(stack: ExitStack, name: str) -> str:
+    """A folder that goes with the stack, and by nothing else.
+
+    No `TemporaryDirectory`: a child that the program forks meanwhile would remove its copy too.
+    """
+    folder = tempfile.mkdtemp(prefix=f"callboard-{name}-")
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _measure(recipe: Recipe) -> SandboxStatus:
+    with ExitStack() as stack:
+        outside = Path(_new_folder(stack, "outside"))
+        workspace = os.path.realpath(_new_folder(stack, "inside"))
+        os.mkdir(os.path.join(workspace, ".git"))
+        os.mkdir(work := os.path.join(workspace, "work"))
+        canary = outside / "canary"
+        canary.write_bytes(b"canary")
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        told = _told(recipe, canary, listener)
+        with socket.create_connection(listener.getsockname()[:2], timeout=TRIAL_SECONDS):
+            pass  # the control: from here, that port is reached
+        if recipe.user is not None:
+            _give(recipe.user, outside, workspace)
+        heard = try_out(recipe, inner_python(recipe.view), workspace, told)
+        if heard.lingers:
+            lived = f"what was started in it outlived its end: {recipe.name} does not end it."
+            return _none(lived)
+        if (said := heard.said()) is None:
+            return _none(_refusal(heard.line))
+        worked = set(said.worked)
+        worked.update({"write outside the workspace"} if (outside / "canary.new").exists() else ())
+        if said.nonce != told["nonce"] or not os.path.exists(os.path.join(work, "control")):
+            return _none("what ran in it could not write to its own workspace.")
+    worked.update(() if heard.is_admitted else {"begin before it was bounded"})
+    worked -= accepted(recipe)
+    if not worked:
+        return _bounded(recipe)
+    could = f"a program in it could {', '.join(sorted(worked))}."
+    if worked <= SOFT:
+        return SandboxStatus(strength=Strength.PARTIAL, reason=could, recipe=recipe)
+    return _none(f"{could} {recipe.name} does not confine what it runs.")
+
+
+def _bounded(recipe: Recipe) -> SandboxStatus:
+    """The status of one that confines: what it bounds, and whether that is enough."""
+    bounded = recipe.groups.bounds if recipe.groups is not None else frozenset()
+    if "pids" not in bounded and recipe.user is None and os.geteuid() == 0:
+        return SandboxStatus(strength=Strength.PARTIAL, reason=UNBOUNDED, recipe=recipe)
+    return SandboxStatus(strength=Strength.FULL, recipe=recipe, bounds=_bounds(recipe))
+
+
+def _bounds(recipe: Recipe) -> str:
+    """What bounds memory and processes, for people."""
+    if recipe.groups is None:
+        return (
+            "limits of each process, and a look at all of them every tenth of a second; no control "
+            "group can be written here"
+        )
+    kinds = {"memory": "memory", "pids": "the number of processes"}
+    named = " and ".join(kinds[kind] for kind in sorted(recipe.groups.bounds))
+    return f"a control group of each sandbox (version {recipe.groups.version}) for {named}"
+
+
+def _give(user: User, outside: Path, workspace: str) -> None:
+    """Lets that user at what the test tries, as far as rights of files go."""
+    inside = Path(workspace)
+    for path in (outside, outside / "canary", inside, *inside.iterdir()):
+        os.chown(path, user.uid, user.gid)
+
+
+def _told(recipe: Recipe, canary: Path, listener: socket.socket) -> dict[str, str]:
+    names = ("ipc", "mnt", "net", "pid", "user", "uts")
+    return {
+        "outside": str(canary),
+        "port": str(listener.getsockname()[1]),
+        "control": "work/control",
+        "nonce": secrets.token_hex(16),
+        "pid": str(os.getpid()),
+        "mark": f"task/{threading.get_native_id()}",
+        "limits": json.dumps(
+            {
+                str(kind): bound
+                for kind, bound in limits(recipe.settings).items()
+                if recipe.confiner is None or kind != resource.RLIMIT_NPROC
+            }
+        ),
+        **{
+            name: os.readlink(f"{NAMESPACES}/{name}") for name in names if os.path.isdir(NAMESPACES)
+        },
+    }
+
+
+def _refusal(said: bytes) -> str:
+    text = " ".join(said.decode(errors="replace").split())[:500] or "it said nothing"
+    advice = USER_NAMESPACES if _REFUSED.search(text) else ""
+    return f"it could not be started: {text}. {advice}".strip()
+
+
+def _none(reason: str) -> SandboxStatus:
+    return SandboxStatus(strength=Strength.NONE, reason=reason)

@@ -1,0 +1,1 @@
+"""tools/sandbox/tiers: its contract stands here."""

@@ -1,0 +1,112 @@
+"""The second tier: what confines programs where the kernel refuses user namespaces to bubblewrap.
+
+Landlock confines files and TCP, a stricter filter denies what namespaces would keep apart, and a
+confiner that stays the parent of all that a program starts ends it. It is `partial`: a program sees
+which processes there are, and its private folder lies on the disk. Landlock can't take away what it
+has allowed above, so only what is in the folders of a workspace can be changed, not its top; and
+nothing of `.git`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from ....runtime.definitions import ErrorType, ToolFailure
+from ...workspace.paths import is_below
+from ..box.protected import AT_TOP
+from ..box.recipe import FILES, Box, Recipe, environment
+from ..box.seccomp import seccomp_program
+from .landlock_exec import MIN_ABI, SIGNAL_ABI, landlock_abi
+from .landlock_filter import strict_program
+
+ACCEPTED = frozenset({"see processes of the machine", "share a namespace with the machine"})
+"""What a program can do in it that it can't in one of namespaces."""
+
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+SEEN = ("/proc/cpuinfo", "/proc/meminfo")
+"""Of /proc, which else tells of other processes."""
+PLACES = ("/tmp", "/tmp/home")
+"""Values of variables that its own folder takes the place of."""
+
+_SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc")
+
+
+def why_none() -> str | None:
+    """Why there can be no second tier here; `None` when there can."""
+    if (abi := landlock_abi()) < MIN_ABI:
+        return f"Landlock is missing or too old (its version is {abi}, and {MIN_ABI} is needed)"
+    return None
+
+
+def filter_of(recipe: Recipe) -> bytes:
+    """The filter of system calls that a sandbox of this tier needs, on this kernel."""
+    if recipe.confiner is None:
+        return seccomp_program()
+    return strict_program(denies_signals=landlock_abi() < SIGNAL_ABI)
+
+
+def check_doors(recipe: Recipe, *, has_doors: bool) -> None:
+    """Raises `ToolFailure` for sockets, which this tier has none of."""
+    if recipe.confiner is not None and has_doors:
+        raise ToolFailure(
+            ErrorType.SANDBOX_UNAVAILABLE,
+            "Nothing was run: the sandbox is partial, and there is no network and no socket in it. "
+            "Run `callboard doctor` to see what is missing.",
+            reason="no network in a partial sandbox",
+        )
+
+
+def plan_of(recipe: Recipe, box: Box) -> bytes:
+    """What the confiner reads.
+
+    Raises:
+        ToolFailure: The workspace holds what must not be seen.
+    """
+    for path in recipe.forbidden:
+        if path == box.workspace or path.startswith(box.workspace.rstrip("/") + "/"):
+            raise ToolFailure(
+                ErrorType.SANDBOX_UNAVAILABLE,
+                "Nothing was run: callboard's own data lies in the workspace, and a partial sandbox "
+                "can't hide it there. Choose another workspace.",
+                reason="own data in the workspace",
+            )
+    plan = {
+        "parent": os.getpid(),
+        "gate": box.gate,
+        "files": dict(box.data),
+        "files at": FILES,
+        "cwd": box.cwd,
+        "environment": environment(recipe, box),
+        "places": PLACES,
+        "places seen": [*_seen(recipe), *_workspace(box)],
+    }
+    return json.dumps(plan).encode()
+
+
+def _seen(recipe: Recipe) -> list[tuple[str, bool]]:
+    hidden = (*recipe.view.masked, *recipe.forbidden)
+    shown = [
+        source
+        for source in (*(source for source, _ in recipe.bound), *recipe.copied)
+        # What lies below can't be hidden again; the system's own files are everybody's.
+        if source.startswith(_SYSTEM) or not any(path.startswith(source) for path in hidden)
+    ]
+    return [*((path, False) for path in (*shown, *SEEN)), *((path, True) for path in DEVICES)]
+
+
+def _workspace(box: Box) -> list[tuple[str, bool]]:
+    """All of it to read; to write, what is in its folders and its files, but for what is protected.
+
+    A folder that holds something protected is not writable at all.
+    """
+    sealed = [path for how, path in box.mounts if how == "--ro-bind"]
+    with os.scandir(box.workspace) as entries:
+        writable = [
+            (entry.path, True)
+            for entry in entries
+            if entry.name not in (*AT_TOP, ".git")
+            and not entry.is_symlink()
+            and not any(path == entry.path or is_below(path, entry.path) for path in sealed)
+        ]
+    return [(box.workspace, False), *writable]

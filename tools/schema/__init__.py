@@ -1,0 +1,1 @@
+"""tools/schema: its contract stands here."""

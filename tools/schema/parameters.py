@@ -1,0 +1,433 @@
+"""From a typed function to a Struct of its arguments and their JSON Schema."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import re
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, Optional
+
+import msgspec
+import msgspec.inspect
+
+from ...runtime.definitions import ToolResult
+from ...runtime.errors import ValidationError
+
+_GOOGLE = re.compile(
+    r"^(?:Args|Arguments|Parameters):[ \t]*\n((?:[ \t]+.*\n?|[ \t]*\n)*)", re.MULTILINE
+)
+_NUMPY = re.compile(
+    r"^Parameters[ \t]*\n-{3,}[ \t]*\n((?:.*\n?)*?)(?=^\S.*\n-{3,}[ \t]*$|\Z)", re.MULTILINE
+)
+_REST = re.compile(
+    r"^:(?:param|parameter|arg|argument)[ \t]+(?:[^:\n]*[ \t])?(\w+)[ \t]*:[ \t]*"
+    r"(.*(?:\n(?!:)[ \t]*\S.*)*)",
+    re.MULTILINE,
+)
+_SECTION = re.compile(
+    r"^(?:\w[\w ]*:[ \t]*\n[ \t]+\S|\w[\w ]*\n-{3,}[ \t]*$|:\w+[^:\n]*:)", re.MULTILINE
+)
+_GOOGLE_ENTRY = re.compile(r"\*{0,2}(\w+)[ \t]*(?:\(.*?\))?:[ \t]*(.*)")
+_NUMPY_ENTRY = re.compile(r"\*{0,2}(\w+(?:[ \t]*,[ \t]*\w+)*)[ \t]*(?::.*)?$")
+
+
+def parse_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """The first paragraph as one line, and what the sections say of each parameter."""
+    first_section = _SECTION.search(text)
+    summary = text if first_section is None else text[: first_section.start()]
+    paragraph = " ".join(summary.split("\n\n", 1)[0].split())
+    return paragraph, {**_numpy(text), **_rest(text), **_google(text)}
+
+
+def _google(text: str) -> dict[str, str]:
+    section = _GOOGLE.search(text)
+    described: dict[str, str] = {}
+    current = ""
+    for line in _lines(section):
+        entry = _GOOGLE_ENTRY.match(line)
+        if entry:
+            current = entry[1]
+            described[current] = entry[2].strip()
+        elif current and line.strip():
+            described[current] = f"{described[current]} {line.strip()}".strip()
+    return described
+
+
+def _numpy(text: str) -> dict[str, str]:
+    section = _NUMPY.search(text)
+    described: dict[str, str] = {}
+    current: list[str] = []
+    for line in _lines(section):
+        entry = _NUMPY_ENTRY.match(line)
+        if entry:
+            current = [name.strip() for name in entry[1].split(",")]
+            described.update(dict.fromkeys(current, ""))
+        elif line.strip():
+            for name in current:
+                described[name] = f"{described[name]} {line.strip()}".strip()
+    return {name: said for name, said in described.items() if said}
+
+
+def _rest(text: str) -> dict[str, str]:
+    return {name: " ".join(said.split()) for name, said in _REST.findall(text)}
+
+
+def _lines(section: re.Match[str] | None) -> list[str]:
+    """A section's lines, entries at the margin and what continues them indented."""
+    return [] if section is None else inspect.cleandoc("\n" + section[1]).splitlines()
+
+
+_LITERAL = frozenset({"default", "enum", "const", "examples", "required", "discriminator"})
+"""Keywords whose values are no schemas."""
+_PLAIN = (str, int, float, bool)
+_WIRE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+"""What every provider takes as the name of a parameter (Anthropic's rule is the narrowest)."""
+
+
+class WireName(msgspec.Struct, frozen=True):
+    """Marks a parameter whose name on the wire is no good name in Python (`from`)."""
+
+    name: str
+
+
+class Parameters(msgspec.Struct, frozen=True, kw_only=True):
+    """What a function takes and gives.
+
+    Attributes:
+        struct: A Struct with one field a parameter, named as in Python.
+        annotations: Those names, each with what the function says of its type.
+        context_name: The parameter that takes the context, if any.
+        description: The first paragraph of its docstring, or its name in words.
+        returns: The annotation of its result when that declares fields, else `None`.
+    """
+
+    struct: type[msgspec.Struct]
+    annotations: dict[str, Any]
+    context_name: str | None
+    description: str
+    returns: Any
+
+    @property
+    def names(self) -> Iterable[str]:
+        """The names of the parameters."""
+        return self.annotations
+
+
+def parameters_of(function: Callable[..., Any], context_type: type) -> Parameters:
+    """Reads a function's signature and docstring.
+
+    Raises:
+        ValidationError: It can't be a tool; the message says which parameter and why.
+    """
+    name = getattr(function, "__name__", "tool")
+    signature = _signature(function)
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ValidationError(
+            f"tool {name}: it yields, and a call has one result. Return a list, and show what "
+            "comes before it with context.progress(text)."
+        )
+    hints = _hints(function, name)
+    description, described = parse_docstring(inspect.getdoc(function) or "")
+    fields: list[tuple[str, Any, Any]] = []
+    annotations: dict[str, Any] = {}
+    context_name = None
+    for parameter in signature.parameters.values():
+        _check_parameter(parameter, hints, name)
+        annotation = hints[parameter.name]
+        if annotation is context_type:
+            context_name = parameter.name
+            continue
+        if annotation is list:
+            annotation = list[str]  # The rule of the contract: no items said, they are strings.
+        annotations[parameter.name] = annotation
+        fields.append(_field(parameter, annotation, described.get(parameter.name), name))
+    returns = hints.get("return")
+    return Parameters(
+        struct=_struct(name, fields),
+        annotations=annotations,
+        context_name=context_name,
+        description=description or name.replace("_", " ").capitalize() + ".",
+        returns=returns if _declares_fields(returns) else None,
+    )
+
+
+def parameters_schema(parameters: Parameters, tool_name: str) -> dict[str, Any]:
+    """The JSON Schema of a function's arguments; null is not mentioned where it means `absent`.
+
+    Raises:
+        ValidationError: A parameter's type has no JSON Schema; the message names both.
+    """
+    struct = parameters.struct
+    try:
+        schema = _inlined(struct, null_is_absent=True)
+        if _foreign_class(struct) is None:
+            return schema
+    except _NO_SCHEMA as error:
+        _check_types(parameters, tool_name)
+        raise _no_schema(f"tool {tool_name}: a parameter", error, None) from error
+    _check_types(parameters, tool_name)
+    return schema
+
+
+def output_schema(kind: Any, tool_name: str) -> dict[str, Any]:
+    """The JSON Schema of what a tool returns.
+
+    Raises:
+        ValidationError: The type has no JSON Schema.
+    """
+    _check_type(kind, f"tool {tool_name}: its result", "return")
+    return _inlined(kind, null_is_absent=False)
+
+
+# ── the signature ────────────────────────────────────────────────────────────────────────────────
+
+
+def _signature(function: object) -> inspect.Signature:
+    what = f"{function!r:.80}"
+    if isinstance(function, type) or not callable(function):
+        raise ValidationError(f"{what} is no function: a tool is made of a `def` or `async def`.")
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError) as error:
+        raise ValidationError(
+            f"{what} does not tell its parameters ({error}). Write a function around it."
+        ) from error
+
+
+def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
+    # A callable object has its annotations on its method.
+    target = function if inspect.isroutine(function) else type(function).__call__
+    try:
+        return typing.get_type_hints(target, include_extras=True)
+    except (NameError, TypeError) as error:
+        raise ValidationError(
+            f"tool {name}: its annotations can't be read ({error}). Types that annotations name "
+            "must be defined at module level."
+        ) from error
+
+
+def _check_parameter(parameter: inspect.Parameter, hints: Mapping[str, Any], name: str) -> None:
+    if parameter.kind not in {
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        inspect.Parameter.KEYWORD_ONLY,
+    }:
+        raise ValidationError(
+            f"tool {name}: parameter {parameter} can't be filled from JSON by name. Give every "
+            "argument a name and a type of its own.",
+            field=parameter.name,
+        )
+    if parameter.name in hints:
+        return
+    advice = "its type is what the model is told. Annotate it."
+    if parameter.name in {"self", "cls"}:
+        advice = "make the tool of the bound method instead: tool(object.method)."
+    raise ValidationError(
+        f"tool {name}: parameter {parameter.name} has no annotation; {advice}",
+        field=parameter.name,
+    )
+
+
+def _field(
+    parameter: inspect.Parameter, annotation: Any, described: str | None, tool_name: str
+) -> tuple[str, Any, Any]:
+    said, wire_name = annotation, None
+    for extra in getattr(said, "__metadata__", ()):
+        if isinstance(extra, WireName):
+            wire_name = extra.name
+        elif isinstance(extra, msgspec.Meta) and extra.description is not None:
+            described = None  # What stands at the parameter itself wins.
+    if not _WIRE_NAME.fullmatch(wire_name or parameter.name):
+        raise ValidationError(
+            f"tool {tool_name}: parameter {parameter.name} has a name that providers refuse; use "
+            "at most 64 letters, digits and underscores of ASCII.",
+            field=parameter.name,
+        )
+    default = parameter.default
+    if default is None:
+        annotation = Optional[annotation]  # ruff: ignore[non-pep604-annotation-optional] not on strings
+    if described:
+        annotation = Annotated[annotation, msgspec.Meta(description=described)]
+    if default is inspect.Parameter.empty:
+        return parameter.name, annotation, msgspec.field(name=wire_name)
+    _check_default(parameter, said, annotation, tool_name)
+    if _is_mutable(default):
+        # Each call gets its own, as nobody would expect of a default in Python.
+        factory = _copier(default)
+        return parameter.name, annotation, msgspec.field(default_factory=factory, name=wire_name)
+    return parameter.name, annotation, msgspec.field(default=default, name=wire_name)
+
+
+def _check_default(parameter: inspect.Parameter, said: Any, annotation: Any, tool: str) -> None:
+    if parameter.default is None or (said in _PLAIN and type(parameter.default) is said):
+        return  # As nearly all are; `None` has made its type optional.
+    where = f"tool {tool}: parameter {parameter.name}"
+    _check_type(said, where, parameter.name)
+    try:
+        plain = msgspec.to_builtins(parameter.default, str_keys=True)
+        msgspec.convert(plain, annotation, str_keys=True)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise ValidationError(
+            f"{where} has a default that does not fit its annotation ({error}). Correct one of "
+            "the two.",
+            field=parameter.name,
+        ) from error
+
+
+def _is_mutable(value: object) -> bool:
+    if isinstance(value, msgspec.Struct):
+        return not value.__struct_config__.frozen
+    if dataclasses.is_dataclass(value):
+        return not getattr(value, "__dataclass_params__").frozen  # ruff: ignore[get-attr-with-constant] no stub has it
+    return isinstance(value, (list, dict, set))
+
+
+def _copier(value: Any) -> Callable[[], Any]:
+    return lambda: copy.deepcopy(value)
+
+
+def _struct(name: str, fields: list[tuple[str, Any, Any]]) -> type[msgspec.Struct]:
+    try:
+        return msgspec.defstruct(f"{name}_arguments", fields, kw_only=True, frozen=True)
+    except ValueError as error:
+        raise ValidationError(f"tool {name}: two parameters have one name on the wire.") from error
+
+
+def _declares_fields(annotation: Any) -> bool:
+    if not isinstance(annotation, type) or annotation is ToolResult:
+        return False
+    return (
+        issubclass(annotation, msgspec.Struct)
+        or dataclasses.is_dataclass(annotation)
+        or typing.is_typeddict(annotation)
+    )
+
+
+# ── the schema ───────────────────────────────────────────────────────────────────────────────────
+
+_NO_SCHEMA = (TypeError, NameError, ValueError, RecursionError)
+"""What msgspec raises for a type that it does not know, or that names one that is not there."""
+
+
+def _check_types(parameters: Parameters, tool_name: str) -> None:
+    """Names the parameter that is at fault.
+
+    By what the function says of it: with a description, msgspec takes any class for a type.
+    """
+    for name, annotation in parameters.annotations.items():
+        _check_type(annotation, f"tool {tool_name}: parameter {name}", name)
+
+
+def _check_type(annotation: Any, where: str, field: str) -> None:
+    try:
+        msgspec.json.schema(annotation)
+    except _NO_SCHEMA as error:
+        raise _no_schema(where, error, field) from error
+    if (foreign := _foreign_class(annotation)) is not None:
+        raise _no_schema(where, TypeError(f"{foreign!r} has no JSON form"), field)
+
+
+def _foreign_class(annotation: Any) -> Any:
+    """A class inside the type that JSON can't carry: with a description msgspec accepts any."""
+    seen: set[Any] = set()
+    todo: list[Any] = [msgspec.inspect.type_info(annotation)]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, msgspec.inspect.CustomType):
+            return node.cls
+        if isinstance(node, tuple):
+            todo.extend(node)
+        elif isinstance(node, msgspec.inspect.Type | msgspec.inspect.Field):
+            kind = getattr(node, "cls", None)
+            if kind is None or kind not in seen:
+                seen.add(kind)
+                todo.extend(getattr(node, name) for name in node.__struct_fields__)
+    return None
+
+
+def _no_schema(where: str, error: BaseException, field: str | None) -> ValidationError:
+    why = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
+    return ValidationError(
+        f"{where} has a type that JSON can't carry: {why}. Use str, int, float, bool, list, dict, "
+        "Literal, an enum, a dataclass, a TypedDict or a msgspec Struct.",
+        field=field,
+    )
+
+
+def _inlined(kind: Any, *, null_is_absent: bool) -> dict[str, Any]:
+    """The schema of a type, with references written out (recursive ones stay)."""
+    schema = msgspec.json.schema(kind)
+    inliner = _Inliner(schema.pop("$defs", {}), null_is_absent=null_is_absent)
+    inlined: dict[str, Any] = inliner.write_out(schema, ())
+    if inliner.recursive:
+        inlined["$defs"] = {
+            key: inliner.write_out(inliner.definitions[key], (key,))
+            for key in sorted(inliner.recursive)
+        }
+    return inlined
+
+
+class _Inliner:
+    """Writes references out, drops titles, and says `null` nowhere that it means `absent`."""
+
+    def __init__(self, definitions: Mapping[str, Any], *, null_is_absent: bool) -> None:
+        self.definitions = definitions
+        self.recursive: set[str] = set()
+        self._null_is_absent = null_is_absent
+
+    def write_out(self, node: Any, inside: tuple[str, ...]) -> Any:
+        if isinstance(node, list):
+            return [self.write_out(item, inside) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if "$ref" in node:
+            return self._reference(node, inside)
+        made: dict[str, Any] = {}
+        for name, value in node.items():
+            if name == "properties":
+                made[name] = self._properties(node, inside)
+            elif name in _LITERAL:
+                made[name] = value
+            elif name != "title":
+                made[name] = self.write_out(value, inside)
+        if "enum" in made and (kind := _type_of(made["enum"])):
+            made.setdefault("type", kind)
+        return made
+
+    def _reference(self, node: dict[str, Any], inside: tuple[str, ...]) -> dict[str, Any]:
+        key = node["$ref"].rsplit("/", 1)[1]
+        if key in inside:
+            self.recursive.add(key)
+            return dict(node)
+        target = self.write_out(self.definitions[key], (*inside, key))
+        return {**target, **{name: value for name, value in node.items() if name != "$ref"}}
+
+    def _properties(self, node: dict[str, Any], inside: tuple[str, ...]) -> dict[str, Any]:
+        required = node.get("required", ()) if self._null_is_absent else node["properties"]
+        made = {}
+        for key, value in node["properties"].items():
+            schema = self.write_out(value, inside)
+            made[key] = schema if key in required else _without_null(schema)
+        return made
+
+
+def _type_of(choices: list[Any]) -> str | None:
+    """The one type of all choices, for the providers that want it said beside them."""
+    if all(isinstance(choice, str) for choice in choices):
+        return "string"
+    if all(isinstance(choice, int) and not isinstance(choice, bool) for choice in choices):
+        return "integer"
+    return None
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    choices = schema.get("anyOf")
+    if not isinstance(choices, list) or {"type": "null"} not in choices:
+        return schema
+    rest = [choice for choice in choices if choice != {"type": "null"}]
+    outer = {name: value for name, value in schema.items() if name != "anyOf"}
+    if outer.get("default", ...) is None:
+        del outer["default"]
+    return {**rest[0], **outer} if len(rest) == 1 else {**outer, "anyOf": rest}

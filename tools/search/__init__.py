@@ -1,0 +1,1 @@
+"""tools/search: its contract stands here."""

@@ -1,0 +1,169 @@
+"""Regular expressions from a model, bounded before they run.
+
+Python's `re` backtracks and keeps the interpreter's lock while it does: a pattern like `a*a*a*b` on
+one line of some thousand letters would stop the whole runtime, and nothing could interrupt it. So
+the worst case is reckoned from the pattern: here it is matched on lines that it can't take long for,
+and anywhere else in a process that can be killed (`search_process`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from re import _constants as ops  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any, NamedTuple
+
+from ...runtime.definitions import ErrorType, ToolFailure
+
+_REFERENCES = {
+    ops.GROUPREF,
+    ops.GROUPREF_IGNORE,
+    ops.GROUPREF_LOC_IGNORE,
+    ops.GROUPREF_UNI_IGNORE,
+}
+_BEGINNINGS = ((ops.AT, ops.AT_BEGINNING), (ops.AT, ops.AT_BEGINNING_STRING))
+_REPEATS = {ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT}
+
+
+class _Cost(NamedTuple):
+    """From one start: in how many ways it can fit, and the steps to try all of them."""
+
+    ways: float
+    steps: float
+
+
+def worst_steps(pattern: str, length: int) -> float:
+    """How many steps a search of a line of this length takes at most; may be infinite.
+
+    Raises:
+        re.error: It is no regular expression.
+    """
+    tree = parser.parse(pattern)
+    if all(op is ops.LITERAL for op, _ in tree):
+        return length + len(tree)  # found without going back, and no start is tried twice
+    starts = 1 if len(tree) and tree[0] in _BEGINNINGS else length + 1
+    return length + starts * _sequence(tree, length).steps
+
+
+def _sequence(items: Any, length: int) -> _Cost:
+    ways, steps = 1.0, 1.0
+    for op, argument in items:
+        cost = _item(op, argument, length)
+        steps += ways * cost.steps
+        ways *= cost.ways
+    return _Cost(ways, steps)
+
+
+def _item(op: Any, argument: Any, length: int) -> _Cost:
+    if op in _REPEATS:
+        return _repeat(op, argument, length)
+    if op is ops.BRANCH:
+        branches = [_sequence(branch, length) for branch in argument[1]]
+        ways = 1.0 if _is_decided(argument[1]) else sum(each.ways for each in branches)
+        return _Cost(ways, sum(each.steps for each in branches))
+    if op is ops.SUBPATTERN:
+        return _sequence(argument[-1], length)
+    if op is ops.ATOMIC_GROUP:
+        return _Cost(1, _sequence(argument, length).steps)
+    if op in {ops.ASSERT, ops.ASSERT_NOT}:
+        return _Cost(1, _sequence(argument[1], length).steps)  # one answer is enough for it
+    if op in _REFERENCES:
+        return _Cost(1, length + 1)  # What it repeats may be as long as the line.
+    if op is ops.GROUPREF_EXISTS:
+        branches = [_sequence(branch, length) for branch in argument[1:] if branch is not None]
+        return _Cost(max(each.ways for each in branches), 1 + sum(each.steps for each in branches))
+    return _Cost(1, len(argument) if op is ops.IN else 1)
+
+
+def _repeat(op: Any, argument: Any, length: int) -> _Cost:
+    low, high, body = argument
+    inner = _sequence(body, length)
+    width = body.getwidth()[0]
+    if high is ops.MAXREPEAT:
+        most = length // width if width else max(low, length)
+    else:
+        most = min(int(high), length // width) if width else int(high)
+    rounds = most + 1  # the last of them finds that it fits no more
+    if inner.ways <= 1:
+        ways, steps = float(max(most - low, 0) + 1), rounds * inner.steps
+    else:
+        tries = _tries(inner.ways, rounds)
+        ways, steps = tries, tries * inner.steps
+    return _Cost(1 if op is ops.POSSESSIVE_REPEAT else ways, 1 + steps)
+
+
+def _tries(ways: float, rounds: int) -> float:
+    """How often the body is tried in all, each time in every way: 1 + ways + ways² + …"""
+    if rounds * math.log2(ways) > 1000:
+        return math.inf
+    return float((ways**rounds - 1) / (ways - 1))
+
+
+def _is_decided(branches: list[Any]) -> bool:
+    """Whether they are words, each with another first letter: no letter fits two of them.
+
+    Letters that differ in case alone are one: `(?i)` may be anywhere in the pattern.
+    """
+    words = [list(branch) for branch in branches]
+    if not all(word and all(op is ops.LITERAL for op, _ in word) for word in words):
+        return False
+    # `upper` and `casefold` together know all that `re` takes for the same letter: the
+    # dotless i and the long s too.
+    first = {chr(word[0][1]).upper().casefold()[0] for word in words}
+    return len(first) == len(words)
+
+
+MAX_PATTERN_CHARACTERS = 1_000
+"""What a person would still call a pattern."""
+MAX_LINE_CHARACTERS = 1_000_000
+"""Of a line that is searched: a longer one is data."""
+MAX_STEPS = 2_000_000
+"""The worst that one line may cost in this process: a hundredth of a second."""
+LINE_LENGTHS = (MAX_LINE_CHARACTERS, 100_000, 10_000, 2_000, 1_000, 500, 400, 250, 120, 60, 30)
+"""How long a line may be here: the longest that keeps the worst case within `MAX_STEPS`."""
+
+_HOPELESS_STEPS = 1e12
+_HOPELESS_LENGTH = 120
+"""What takes hours on the line of a source is told at once instead of tried."""
+
+
+class SearchPattern:
+    """A compiled pattern, and how long a line may be that it is matched with in this process.
+
+    Compiling one may take a second of Python: not on the thread of the runtime.
+
+    Raises:
+        ToolFailure: `validation_error` for what is no regular expression, or too costly a one.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        if len(pattern) > MAX_PATTERN_CHARACTERS:
+            raise _refused(f"it is longer than {MAX_PATTERN_CHARACTERS} characters")
+        self.text = pattern
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # What may change in later Pythons still works.
+                self._regex = re.compile(pattern)
+                if worst_steps(pattern, _HOPELESS_LENGTH) > _HOPELESS_STEPS:
+                    raise _refused(
+                        "it could take for ever: it has a repeat within a repeat, such as (a+)+, "
+                        "or too many repeats. Search for a simpler pattern"
+                    )
+                fitting = (n for n in LINE_LENGTHS if worst_steps(pattern, n) <= MAX_STEPS)
+                self.quick_length = next(fitting, 0)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise _refused(f"it is not a valid regular expression ({error})") from error
+
+    def is_quick(self, lines: list[str]) -> bool:
+        """Whether none of the lines can take long."""
+        return len(max(lines, key=len, default="")) <= self.quick_length
+
+    def matches(self, line: str) -> bool:
+        """Whether the pattern is found in a line that `is_quick`."""
+        return self._regex.search(line) is not None
+
+
+def _refused(problem: str) -> ToolFailure:
+    return ToolFailure(ErrorType.VALIDATION_ERROR, f"pattern: {problem}.", field="pattern")

@@ -1,0 +1,1 @@
+"""tools/skills: its contract stands here."""

@@ -1,0 +1,1 @@
+"""tools/undo: its contract stands here."""

@@ -1,0 +1,182 @@
+"""What is at a path of a workspace, looked at without following a link, and kept as it is."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator
+
+from ...runtime.changes.file_versions import MAX_KEPT_FILE_BYTES, NOTHING, FileState, Kind
+from ...runtime.changes.version_log import CHUNK_BYTES, Draft
+from ..files.file_facts import in_bytes
+from ..workspace.resolver import Names, OpenDirectory, Resolver
+from ..workspace.tree_removal import MAX_REMOVED_ENTRIES
+from ..workspace.workspace_reader import READ_FLAGS, lstat
+
+MAX_READ_BYTES = MAX_KEPT_FILE_BYTES
+"""What is larger was never kept, so that its content is not compared either."""
+
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
+
+IsMarked = Callable[[Names], bool]
+"""Whether a path may hold the words of strangers."""
+
+
+class Keeper:
+    """Looks at paths, and keeps what it sees in a draft.
+
+    Args:
+        resolver: The way into the workspace.
+        draft: Where contents go, or `None` to compare only.
+        room_bytes: How much the log may hold in all.
+        is_marked: Whether a path may hold the words of strangers.
+    """
+
+    def __init__(
+        self,
+        resolver: Resolver,
+        draft: Draft | None = None,
+        room_bytes: int = 0,
+        is_marked: IsMarked = lambda names: False,
+    ) -> None:
+        self._resolver = resolver
+        self._draft = draft
+        self._room_bytes = room_bytes
+        self._is_marked = is_marked
+
+    def look(self, names: Names) -> FileState:
+        """What is there; raises `OSError` where that can't be told."""
+        try:
+            with self._resolver.open_directory(names[:-1], follow=False) as parent:
+                return self._look(parent, names)
+        except OSError as error:
+            if error.errno in _ABSENT:
+                return NOTHING
+            raise
+
+    def _look(self, parent: OpenDirectory, names: Names) -> FileState:
+        status = lstat(parent, names[-1])
+        mode = stat.S_IMODE(status.st_mode)
+        if stat.S_ISLNK(status.st_mode):
+            target = os.fsencode(os.readlink(names[-1], dir_fd=parent.fd))
+            return FileState(Kind.SYMLINK, target=target)
+        if stat.S_ISDIR(status.st_mode):
+            return FileState(Kind.DIRECTORY, mode=mode)
+        if not stat.S_ISREG(status.st_mode):
+            return FileState(Kind.OTHER, why="it is a FIFO, a socket or a device")
+        return self._file(parent, names, status)
+
+    def _file(self, parent: OpenDirectory, names: Names, status: os.stat_result) -> FileState:
+        mode, size = stat.S_IMODE(status.st_mode), status.st_size
+        if why := self.why_not(size):
+            return FileState(Kind.FILE, mode=mode, size_bytes=size, why=why)
+        try:
+            fd = self._resolver.open_at(parent, names[-1], READ_FLAGS)
+        except PermissionError:
+            why = "it can't be read"
+            return FileState(Kind.FILE, mode=mode, size_bytes=size, why=why)
+        try:
+            at, taken, digest = self._taken(fd, size)
+        finally:
+            os.close(fd)
+        return FileState(
+            Kind.FILE,
+            mode=mode,
+            size_bytes=taken,
+            digest=digest.digest(),
+            kept_at=at,
+            is_marked=self._is_marked(names),
+        )
+
+    def why_not(self, size_bytes: int) -> str:
+        """Why a file of this size can't be kept; empty when it can."""
+        if size_bytes > MAX_KEPT_FILE_BYTES:
+            most = in_bytes(MAX_KEPT_FILE_BYTES)
+            return f"its {in_bytes(size_bytes)} are more than is kept of a file ({most})"
+        if self._draft is not None and self._draft.end + size_bytes > self._room_bytes:
+            most = in_bytes(self._room_bytes)
+            return f"the versions of this session have reached what is kept of it ({most})"
+        return ""
+
+    def _taken(self, fd: int, size: int) -> tuple[int | None, int, hashlib._Hash]:
+        if self._draft is not None:
+            return self._draft.keep(pieces_of(fd), size)
+        digest, taken = hashlib.sha256(), 0
+        for piece in pieces_of(fd):
+            digest.update(piece)
+            taken += len(piece)
+            if taken > MAX_READ_BYTES:
+                break
+        return None, taken, digest
+
+
+def pieces_of(fd: int) -> Iterator[bytes]:
+    """An open file from its beginning, piece by piece."""
+    at = 0
+    while piece := os.pread(fd, CHUNK_BYTES, at):
+        yield piece
+        at += len(piece)
+
+
+def real_target(resolver: Resolver, names: Names) -> tuple[Names, int]:
+    """Where a file of these names lies, or would lie, and how many names of that are there.
+
+    Links are followed as far as there is anything. Raises `OSError`.
+    """
+    for known in range(len(names), -1, -1):
+        try:
+            real = resolver.real_names(names[:known])
+        except FileNotFoundError:
+            continue
+        return (*real, *names[known:]), len(real)
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+
+def real_entry(resolver: Resolver, names: Names) -> Names:
+    """Where the entry of these names lies: a link at the end stands for itself. Raises `OSError`."""
+    return (*resolver.real_names(names[:-1]), names[-1])
+
+
+def tree_below(resolver: Resolver, top: Names) -> list[Names]:
+    """What a directory holds, what is deeper first, without the directory itself.
+
+    A tree that is too large to be removed is cut: it is not removed either.
+    """
+    found: list[Names] = []
+    pending = [top]
+    while pending and len(found) <= MAX_REMOVED_ENTRIES:
+        names = pending.pop()
+        with (
+            resolver.open_directory(names, follow=False) as directory,
+            os.scandir(directory.fd) as entries,
+        ):
+            for entry in entries:
+                found.append((*names, entry.name))
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(found[-1])
+    found.sort(key=lambda names: (-len(names), names))
+    return found
+
+
+def likeness(resolver: Resolver, names: Names) -> tuple[int, bytes]:
+    """The inode of what is there, and what stands for its content. Raises `OSError`.
+
+    Of a directory that are the names below it: whoever moves it back loses nothing that is inside.
+    """
+    with resolver.open_directory(names[:-1], follow=False) as parent:
+        status = lstat(parent, names[-1])
+    if stat.S_ISDIR(status.st_mode):
+        return status.st_ino, likeness_of_names(tree_below(resolver, names), len(names))
+    state = Keeper(resolver).look(names)
+    sign = state.digest or state.target or str(state.size_bytes).encode()
+    return status.st_ino, str(state.kind).encode() + sign
+
+
+def likeness_of_names(below: list[Names], depth: int) -> bytes:
+    """What stands for a directory of so many names that holds these."""
+    digest = hashlib.sha256()
+    for inner in sorted(below):
+        digest.update(os.fsencode("/".join(inner[depth:])) + b"\0")
+    return b"directory" + digest.digest()

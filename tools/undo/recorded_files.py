@@ -1,0 +1,282 @@
+"""The writable files of one call, whose every change can be taken back.
+
+Before a path changes, what is there goes into the session's log of versions, and the change itself:
+durable, so that it can be undone even when the process dies right behind it. What can't be kept is
+told, and is no reason not to change it; a log that can't be written is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from ...runtime.changes.file_versions import (
+    NOTHING,
+    Action,
+    Change,
+    FileState,
+    Kind,
+    PathMove,
+    PathStep,
+    path_bytes,
+    path_names,
+)
+from ...runtime.changes.version_log import VersionLog
+from ...runtime.definitions import ErrorType, ToolFailure
+from ...runtime.errors import StorageError
+from ...runtime.handles import FileContent, FileInfo, Listing
+from ...runtime.identity import new_id, now_ms
+from ..workspace.file_errors import failures
+from ..workspace.paths import is_protected, is_steering, shown
+from ..workspace.resolver import Names
+from ..workspace.tree_removal import MAX_REMOVED_ENTRIES
+from ..workspace.workspace import Workspace
+from .file_states import (
+    IsMarked,
+    Keeper,
+    likeness,
+    real_entry,
+    real_target,
+    tree_below,
+)
+
+MAX_TOLD = 20
+"""Paths that can't be put back, in a result: who changes more of such at once knows."""
+
+Done = TypeVar("Done")
+Plan = Callable[[Keeper], Iterator[Action]]
+
+
+class RecordedFiles:
+    """A `WritableFiles` on a workspace that keeps what was there before.
+
+    Args:
+        files: The workspace.
+        log: Where versions are kept.
+        session_id, call_id: Whose changes these are.
+        is_marked: Whether a path, relative to the workspace, may hold the words of strangers.
+    """
+
+    def __init__(
+        self,
+        files: Workspace,
+        log: VersionLog,
+        session_id: str,
+        call_id: str,
+        is_marked: Callable[[str], bool] = lambda path: False,
+    ) -> None:
+        self._files = files
+        self._log = log
+        self._session_id = session_id
+        self._call_id = call_id
+        self._is_marked: IsMarked = lambda names: is_marked("/".join(names))
+        self._unkept: dict[str, str] = {}
+
+    @property
+    def unkept(self) -> tuple[str, ...]:
+        """See `KeepsVersions`."""
+        return _told(self._unkept)
+
+    def why_unkept(self, path: str) -> tuple[str, ...]:
+        """See `KeepsVersions`."""
+        keeper = Keeper(self._files.resolver, is_marked=self._is_marked)
+        why: dict[str, str] = {}
+        with contextlib.suppress(OSError, ToolFailure):
+            for names in self._lost(path, recursive=True):
+                state = keeper.look(names)
+                if state.why:
+                    why[shown("/".join(names))] = state.why
+        return _told(why)
+
+    def normalize(self, path: str) -> str:
+        """See `ReadableFiles`."""
+        return self._files.normalize(path)
+
+    def find(self, path: str, *, follow: bool = True) -> FileInfo | None:
+        """See `ReadableFiles`."""
+        return self._files.find(path, follow=follow)
+
+    def read(self, path: str, *, offset: int = 0, limit: int) -> FileContent:
+        """See `ReadableFiles`."""
+        return self._files.read(path, offset=offset, limit=limit)
+
+    def entries(
+        self, path: str, *, recursive: bool, include_hidden: bool, max_entries: int
+    ) -> Listing:
+        """See `ReadableFiles`."""
+        return self._files.entries(
+            path, recursive=recursive, include_hidden=include_hidden, max_entries=max_entries
+        )
+
+    def write(self, path: str, data: bytes, *, replace: bool, create_dirs: bool) -> FileInfo:
+        """See `WritableFiles`."""
+        return self._change(
+            lambda keeper: self._put(keeper, path, data, create_dirs=create_dirs),
+            lambda: self._files.write(path, data, replace=replace, create_dirs=create_dirs),
+        )
+
+    def append(self, path: str, data: bytes, *, create_dirs: bool) -> FileInfo:
+        """See `WritableFiles`."""
+        return self._change(
+            lambda keeper: self._put(keeper, path, data, create_dirs=create_dirs, adds=True),
+            lambda: self._files.append(path, data, create_dirs=create_dirs),
+        )
+
+    def replace_unchanged(self, path: str, data: bytes, *, digest: bytes) -> FileInfo:
+        """See `WritableFiles`."""
+        return self._change(
+            lambda keeper: self._put(keeper, path, data, create_dirs=False),
+            lambda: self._files.replace_unchanged(path, data, digest=digest),
+        )
+
+    def move(self, source: str, destination: str, *, overwrite: bool) -> None:
+        """See `WritableFiles`."""
+        self._change(
+            lambda keeper: self._moved(keeper, source, destination, overwrite=overwrite),
+            lambda: self._files.move(source, destination, overwrite=overwrite),
+        )
+
+    def delete(self, path: str, *, recursive: bool) -> tuple[str, ...]:
+        """See `WritableFiles`."""
+        return self._change(
+            lambda keeper: self._removed(keeper, path, recursive=recursive),
+            lambda: self._files.delete(path, recursive=recursive),
+        )
+
+    # ── what is about to happen ──────────────────────────────────────────────────────────────────
+
+    def _put(
+        self,
+        keeper: Keeper,
+        path: str,
+        data: bytes,
+        *,
+        create_dirs: bool,
+        adds: bool = False,
+    ) -> Iterator[Action]:
+        with failures(path):
+            names, known = real_target(self._files.resolver, self._files.names(path))
+        if not names or is_protected(names):
+            return
+        if create_dirs:
+            for depth in range(known + 1, len(names)):
+                made = FileState(Kind.DIRECTORY)
+                yield PathStep(path_bytes(names[:depth]), NOTHING, made)
+        with failures(path):
+            before = keeper.look(names)
+        yield PathStep(path_bytes(names), before, self._after(before, data, adds))
+
+    def _after(self, before: FileState, data: bytes, adds: bool) -> FileState:
+        """What a file holds behind a write; that of an append to what is not kept is not known."""
+        if not adds or before.kind is Kind.NOTHING:
+            return FileState(Kind.FILE, size_bytes=len(data), digest=hashlib.sha256(data).digest())
+        size = before.size_bytes + len(data)
+        if before.kept_at is None:
+            return FileState(Kind.FILE, size_bytes=size)
+        digest = hashlib.sha256()
+        for piece in self._log.content(before):
+            digest.update(piece)
+        digest.update(data)
+        return FileState(Kind.FILE, size_bytes=size, digest=digest.digest())
+
+    def _moved(
+        self, keeper: Keeper, source: str, destination: str, *, overwrite: bool
+    ) -> Iterator[Action]:
+        resolver = self._files.resolver
+        start, end = self._files.names(source), self._files.names(destination)
+        if not start or not end:
+            return
+        with failures(source):
+            start = real_entry(resolver, start)
+            inode, sign = likeness(resolver, start)
+        with failures(destination):
+            end = real_entry(resolver, end)
+            lost = NOTHING if start == end or not overwrite else keeper.look(end)
+        if start == end or is_protected(start) or is_protected(end):
+            return
+        if lost.kind is not Kind.NOTHING:
+            yield PathStep(path_bytes(end), lost, NOTHING)
+        yield PathMove(path_bytes(start), path_bytes(end), inode, sign)
+
+    def _removed(self, keeper: Keeper, path: str, *, recursive: bool) -> Iterator[Action]:
+        with failures(path):
+            for names in self._lost(path, recursive=recursive):
+                yield PathStep(path_bytes(names), keeper.look(names), NOTHING)
+
+    def _lost(self, path: str, *, recursive: bool) -> list[Names]:
+        """What goes with a path: what is deeper first, itself last; nothing of what is refused."""
+        if not (names := self._files.names(path)):
+            return []
+        top = real_entry(self._files.resolver, names)
+        found = self._files.find("/".join(top), follow=False)
+        is_tree = recursive and found is not None and found.kind == "directory"
+        lost = [*(tree_below(self._files.resolver, top) if is_tree else ()), top]
+        is_refused = is_protected(top) or any(map(is_steering, lost))
+        is_refused = is_refused or len(lost) > MAX_REMOVED_ENTRIES + 1
+        return [] if is_refused else lost
+
+    # ── the record ───────────────────────────────────────────────────────────────────────────────
+
+    def _change(self, plan: Plan, act: Callable[[], Done]) -> Done:
+        change = self._recorded(plan)
+        try:
+            done = act()
+        except BaseException:
+            if change is not None and self._is_untouched(change):
+                self._log.end(change.change_id, is_void=True)
+            raise
+        if change is not None:
+            self._log.end(change.change_id)
+            self._note_unkept(change)
+        return done
+
+    def _recorded(self, plan: Plan) -> Change | None:
+        """The change on record, or `None` for one that is going to be refused."""
+        try:
+            with self._log.draft() as draft:
+                keeper = Keeper(self._files.resolver, draft, self._log.max_bytes, self._is_marked)
+                actions = tuple(plan(keeper))
+                if not actions:
+                    return None
+                change = Change(
+                    change_id=new_id("change"),
+                    session_id=self._session_id,
+                    call_id=self._call_id,
+                    at_ms=now_ms(),
+                    actions=actions,
+                )
+                draft.commit(change)
+                return change
+        except StorageError as error:
+            raise ToolFailure(
+                ErrorType.STORAGE_FULL if error.retryable else ErrorType.EXECUTION_ERROR,
+                f"Nothing was changed: what is there now could not be kept for an undo. {error}",
+            ) from error
+
+    def _is_untouched(self, change: Change) -> bool:
+        keeper = Keeper(self._files.resolver)
+        try:
+            for action in change.actions:
+                if isinstance(action, PathStep):
+                    present = keeper.look(path_names(action.path))
+                    if not present.holds_as(action.before):
+                        return False
+                elif keeper.look(path_names(action.source)).kind is Kind.NOTHING:
+                    return False
+        except OSError:
+            return False
+        return True
+
+    def _note_unkept(self, change: Change) -> None:
+        for action in change.actions:
+            if isinstance(action, PathStep) and action.before.why:
+                self._unkept[shown(os.fsdecode(action.path))] = action.before.why
+
+
+def _told(why: dict[str, str]) -> tuple[str, ...]:
+    lines = [f"{path}: {reason}" for path, reason in why.items()]
+    more = len(lines) - MAX_TOLD
+    return (*lines[:MAX_TOLD], *([f"and {more} more"] if more > 0 else ()))

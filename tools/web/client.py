@@ -1,0 +1,175 @@
+"""The way out for tools: requests over a guarded client, redirects followed by hand.
+
+Each hop is a request of its own: its URL is parsed, and its connection passes the guard, as if the
+model had asked for it. What was meant for one origin is not told to another.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+import msgspec
+
+from ...runtime.definitions import ErrorType, ToolFailure
+from ...runtime.errors import DeadlineError, NetworkError, ValidationError
+from ...runtime.handles import WebAnswer, WebRequest
+from ...runtime.http.address_guard import AddressRefused
+from ...runtime.http.client import BodyStream, HttpClient
+from ...runtime.http.url import HttpUrl, NotSent, not_allowed, parse_url
+
+MAX_REDIRECTS = 5
+"""Honest chains (to https, to www, to a language) are shorter; browsers allow 20."""
+
+MAX_FOLLOWED_BYTES = 8 * 1024 * 1024
+"""Of a body, on the wire and decompressed, only to tell its size: past it, "more" is enough."""
+
+ACCEPTED_ENCODINGS = "gzip, identity"
+"""What is decompressed under a bound."""
+
+SAFE_METHODS = frozenset({"GET", "HEAD"})
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+# All else may be a credential: `x-api-key` is as good as `authorization`.
+_TOLD_TO_ANY_ORIGIN = frozenset(
+    {"accept", "accept-language", "content-type", "range", "user-agent"}
+)
+_ABOUT_A_BODY = "content-"
+
+
+class _Hop(msgspec.Struct, frozen=True):
+    url: HttpUrl
+    request: WebRequest
+
+
+class WebClient:
+    """A `Network` handle.
+
+    Args:
+        http: A client whose connections an `AddressGuard` makes.
+    """
+
+    def __init__(self, http: HttpClient) -> None:
+        self._http = http
+
+    async def request(self, request: WebRequest, *, max_bytes: int) -> WebAnswer:
+        """See `Network`."""
+        hop = _Hop(parse_url(request.url), request)
+        for _ in range(MAX_REDIRECTS + 1):
+            sent = await self._send(hop, max_bytes)
+            if isinstance(sent, WebAnswer):
+                return sent
+            if request.on_redirect is not None:
+                await request.on_redirect(hop.url, sent.url, sent.request)
+            hop = sent
+        raise ToolFailure(
+            ErrorType.NETWORK_ERROR,
+            f"{request.url[:200]!r} redirects more than {MAX_REDIRECTS} times, at last to "
+            f"{hop.url.shown}. Ask for the page that you want itself.",
+        )
+
+    async def _send(self, hop: _Hop, max_bytes: int) -> WebAnswer | _Hop:
+        """The answer, or where it sends us."""
+        request = hop.request
+        headers = {**request.headers, "accept-encoding": ACCEPTED_ENCODINGS}
+        try:
+            async with self._http.stream(
+                request.method, hop.url.text, headers, request.body
+            ) as answer:
+                location = answer.headers.get("location")
+                if answer.status in _REDIRECTS and location is not None:
+                    return _next_hop(hop, answer.status, location)
+                return await _read(hop, answer, max_bytes)
+        except AddressRefused:
+            # Not chained: the model is told no more than this.
+            raise not_allowed(hop.url.shown, NotSent) from None
+        except (NetworkError, DeadlineError) as error:
+            raise ToolFailure(ErrorType.NETWORK_ERROR, str(error)) from error
+        except ValidationError as error:
+            field = error.field or "url"
+            raise ToolFailure(ErrorType.VALIDATION_ERROR, str(error), field=field) from error
+
+
+async def _read(hop: _Hop, answer: BodyStream, max_bytes: int) -> WebAnswer:
+    kept = bytearray()
+    size = 0
+    is_larger = False
+    declared = _declared_size(answer)
+    while data := await answer.read_some():
+        size += len(data)
+        kept += data[: max_bytes - len(kept)]
+        if declared is not None and len(kept) == max_bytes:
+            size = max(size, declared)
+            break
+        if max(size, answer.received_bytes) > MAX_FOLLOWED_BYTES:
+            is_larger = True
+            break
+    cookies = "\n".join(cookie.decode("latin-1") for cookie in answer.cookies)
+    return WebAnswer(
+        url=hop.url.text,
+        method=hop.request.method,
+        status=answer.status,
+        reason=answer.reason or _usual_reason(answer.status),
+        headers={**answer.headers, **({"set-cookie": cookies} if cookies else {})},
+        body=bytes(kept),
+        size_bytes=size,
+        is_larger=is_larger,
+    )
+
+
+def _declared_size(answer: BodyStream) -> int | None:
+    """The size that the head states, when that is the size of what is read."""
+    if answer.headers.get("content-encoding", "identity").strip().lower() not in {"", "identity"}:
+        return None
+    length = answer.headers.get("content-length", "")
+    return int(length) if length.isascii() and length.isdigit() else None
+
+
+def _usual_reason(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
+
+def _next_hop(hop: _Hop, status: int, location: str) -> _Hop:
+    """The request that a redirect asks for.
+
+    A method that changes something was asked for with this host in view: it is not carried over
+    to another (307, 308), only turned into a GET as browsers do (301, 302, 303).
+    """
+    url = _target(hop.url, location)
+    request = hop.request
+    becomes_get = status == 303 or (status in {301, 302} and request.method == "POST")
+    if becomes_get and request.method not in SAFE_METHODS:
+        told = {k: v for k, v in request.headers.items() if not k.startswith(_ABOUT_A_BODY)}
+        request = WebRequest(method="GET", url=url.text, headers=told)
+    if url.origin != hop.url.origin:
+        if request.method not in SAFE_METHODS:
+            raise ToolFailure(
+                ErrorType.URL_NOT_ALLOWED,
+                f"{hop.url.shown} redirects the {request.method} to {url.shown}, which is another "
+                "origin: not sent there. If that is wanted, send it there directly.",
+            )
+        told = {k: v for k, v in request.headers.items() if k in _TOLD_TO_ANY_ORIGIN}
+        request = msgspec.structs.replace(request, headers=told)
+    return _Hop(url, msgspec.structs.replace(request, url=url.text))
+
+
+def _target(url: HttpUrl, location: str) -> HttpUrl:
+    try:
+        target = parse_url(location, base=url)
+    except ToolFailure as failure:
+        if failure.error_type is not ErrorType.VALIDATION_ERROR:
+            raise
+        raise ToolFailure(
+            ErrorType.NETWORK_ERROR,
+            f"{url.shown} redirects to what can't be requested: {failure}",
+        ) from failure
+    if url.scheme == "https" and target.scheme == "http":
+        raise ToolFailure(
+            ErrorType.URL_NOT_ALLOWED,
+            f"{url.shown} redirects from https to {target.shown}, which is not encrypted: not "
+            "followed. If that is wanted, ask for it directly.",
+        )
+    return target

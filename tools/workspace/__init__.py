@@ -1,0 +1,1 @@
+"""tools/workspace: its contract stands here."""

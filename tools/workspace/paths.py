@@ -1,0 +1,177 @@
+"""What a path argument may be, decided on its text alone, before any disk access.
+
+`..` is taken lexically (`a/../b` is `b`, also when `a` is a link), so that no `..` ever reaches
+the kernel. Bytes are bytes: no Unicode normalisation. Case and trailing dots or spaces are
+ignored only where a name is protected, since some file systems ignore them (CVE-2025-59944).
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...runtime.definitions import ErrorType, ToolFailure
+
+MAX_PATH_BYTES = 4096
+"""Linux's PATH_MAX: longer ones can't be opened at all."""
+MAX_NAME_BYTES = 255
+"""What ext4, xfs, btrfs and apfs allow for one name."""
+
+PROTECTED_NAMES = frozenset({".callboard", "callboard.toml"})
+"""They steer callboard itself, at any depth (a folder below may be a workspace another day)."""
+START_UP_NAMES = frozenset(
+    {
+        ".bash_login",
+        ".bash_logout",
+        ".bash_profile",
+        ".bashrc",
+        ".envrc",
+        ".gitconfig",
+        ".profile",
+        ".zlogin",
+        ".zprofile",
+        ".zshenv",
+        ".zshrc",
+    }
+)
+"""What shells, direnv and git run or obey, when the folder is somebody's home or is entered."""
+PROTECTED_IN_GIT = frozenset({"hooks", "config", "config.worktree", "commondir"})
+"""Below `.git`: git runs programs that these name, or takes its config from where `commondir` points;
+submodules keep theirs deeper."""
+
+BARE_REPOSITORY = ("refs", "objects", "HEAD")
+"""What makes a folder without `.git` a repository when it holds all three: git then runs what the
+`config` beside them names. The first is the one that a project has least often of its own."""
+
+UNSHOWABLE = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    r"\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""What a person would not see, or would see as something else; among it all that HFS+ ignores in a
+name (git's `is_hfs_dotgit` has the list), and the tags in which hidden text is written."""
+
+
+def shown(name: str) -> str:
+    """A name with control, zero-width and bidirectional characters and broken bytes escaped."""
+    if not name:
+        return "''"
+    return UNSHOWABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), name)
+
+
+def not_allowed(path: str) -> ToolFailure:
+    """The one refusal for all forbidden paths; it never tells whether something exists there."""
+    return ToolFailure(
+        ErrorType.PATH_NOT_ALLOWED,
+        f"{shown(path)}: not allowed. Tools reach only what lies inside the workspace, and never "
+        "write to .git/hooks, .git/config, .callboard or callboard.toml, to start-up files (.bashrc, "
+        ".profile, .envrc, .gitconfig and the like), to hooks that git's settings name, or to "
+        "callboard's own code. Use a path relative to the workspace; the user can write the others.",
+    )
+
+
+def split_path(path: str, roots: tuple[tuple[str, ...], ...] = ()) -> tuple[str, ...]:
+    """The names that lead from the workspace's root to a path.
+
+    Args:
+        path: Relative, or absolute when it lies under one of `roots`.
+        roots: The workspace's own absolute path (as given, and real), split into names.
+
+    Raises:
+        ToolFailure: `validation_error` for what can be no path, `path_not_allowed` outside.
+    """
+    _check_text(path)
+    names = _normalize(path)
+    if not path.startswith("/"):
+        if names is None:
+            raise not_allowed(path)
+        return names
+    for root in roots:
+        if names is not None and names[: len(root)] == root:
+            return names[len(root) :]
+    raise not_allowed(path)
+
+
+def root_names(path: str) -> tuple[str, ...]:
+    """The names of a workspace's own absolute path, as `split_path` takes them."""
+    return tuple(name for name in path.split("/") if name)
+
+
+def check_new_name(path: str) -> None:
+    """Refuses to write to names that could deceive whoever reads a log or a terminal."""
+    if UNSHOWABLE.search(path):
+        raise ToolFailure(
+            ErrorType.VALIDATION_ERROR,
+            f"{shown(path)}: a name to write to may not hold control, zero-width or "
+            "bidirectional characters. Choose a plain name.",
+            field="path",
+        )
+
+
+def is_protected(names: tuple[str, ...]) -> bool:
+    """Whether tools may not write, move or delete this path (real names, links resolved)."""
+    return any(map(_is_start_up, names)) or is_steering(names)
+
+
+def is_steering(names: tuple[str, ...]) -> bool:
+    """Whether it is protected also in a folder that is deleted whole, where start-up files may go."""
+    folded = [_folded(name) for name in names]
+    if PROTECTED_NAMES.intersection(folded):
+        return True
+    if ".git" not in folded:
+        return False
+    below = folded[folded.index(".git") + 1 :]
+    # `.git` itself: a file of that name redirects git to a repository with a config of its own,
+    # and renaming the folder would make way for a new one.
+    return not below or not PROTECTED_IN_GIT.isdisjoint(below)
+
+
+def is_inside_git(names: tuple[str, ...]) -> bool:
+    """Whether a path lies in a repository's own folder."""
+    return any(_folded(name) == ".git" for name in names)
+
+
+def _is_start_up(name: str) -> bool:
+    return _folded(name) in START_UP_NAMES
+
+
+def _folded(name: str) -> str:
+    return name.casefold().rstrip(". ")
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether a path lies below a folder; both are real."""
+    return path.startswith(folder.rstrip("/") + "/")
+
+
+def _check_text(path: str) -> None:
+    try:
+        length = len(path.encode())
+    except UnicodeEncodeError:
+        raise _unusable(path, "it holds a lone surrogate, which is no character") from None
+    if "\0" in path:
+        raise _unusable(path, "it holds a NUL character")
+    if length > MAX_PATH_BYTES:
+        raise _unusable(path[:64] + "…", f"it is longer than {MAX_PATH_BYTES} bytes")
+    if length > MAX_NAME_BYTES and any(
+        len(name.encode()) > MAX_NAME_BYTES for name in path.split("/")
+    ):
+        raise _unusable(path[:64] + "…", f"a name in it is longer than {MAX_NAME_BYTES} bytes")
+
+
+def _unusable(path: str, why: str) -> ToolFailure:
+    return ToolFailure(
+        ErrorType.VALIDATION_ERROR, f"{shown(path)}: not a usable path: {why}.", field="path"
+    )
+
+
+def _normalize(path: str) -> tuple[str, ...] | None:
+    names: list[str] = []
+    for name in path.split("/"):
+        if name in {"", "."}:
+            continue
+        if name != "..":
+            names.append(name)
+        elif names:
+            names.pop()
+        elif not path.startswith("/"):
+            return None
+    return tuple(names)

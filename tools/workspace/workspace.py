@@ -1,0 +1,344 @@
+"""A session's folder: everything that file tools touch lies below its root, whatever they ask.
+
+Guarantees: no path, link or race leads outside (see resolver.py); what steers callboard or git is
+not writable (paths.py); a written file is complete and durable or unchanged (atomic_write.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from ...runtime.definitions import ErrorType, ToolFailure
+from ...runtime.errors import ValidationError
+from ...runtime.handles import FileInfo
+from .atomic_write import append_to, publish, rename_to_free_name, sweep_leftovers, write_temporary
+from .file_errors import failure, failures
+from .paths import (
+    BARE_REPOSITORY,
+    check_new_name,
+    is_inside_git,
+    is_protected,
+    not_allowed,
+    root_names,
+    shown,
+)
+from .protected_places import GuardedPlaces, holds
+from .resolver import Names, OpenDirectory, open_resolver
+from .tree_removal import remove_directory
+from .workspace_reader import READ_FLAGS, FileReader, Root, info_of, lstat, regular
+
+DIRECTORY_MODE = 0o755
+"""Masked by the umask; never writable for others, even under umask 000."""
+
+
+class Workspace(FileReader):
+    """A `WritableFiles`. Close it, or use `with`.
+
+    Args:
+        root: The open folder.
+        place: Its real path.
+    """
+
+    def __init__(self, root: Root, place: str) -> None:
+        super().__init__(root)
+        self.place = place
+        self._guarded = GuardedPlaces(place)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Refuses calls from now on, also of its views; those that run may end. Idempotent."""
+        self._root.is_closed = True
+
+    def is_at(self, path: str) -> bool:
+        """Whether the path still leads here: the folder may have been removed, or made anew."""
+        try:
+            found = os.stat(path)
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == self.identity
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """The device and the number of the folder that was opened."""
+        own = os.fstat(self._resolver.root_fd)
+        return own.st_dev, own.st_ino
+
+    def read_only(self) -> FileReader:
+        """A view of the same workspace that has no method to write."""
+        return FileReader(self._root)
+
+    def write(self, path: str, data: bytes, *, replace: bool, create_dirs: bool) -> FileInfo:
+        """See `WritableFiles`."""
+        with failures(path), self._open_target(path, create_dirs) as (parent, name):
+            present = _present_file(parent, name, path)
+            if present is not None and not replace:
+                raise OSError(errno.EEXIST, os.strerror(errno.EEXIST))
+            return _put(parent, name, data, present, replace)
+
+    def append(self, path: str, data: bytes, *, create_dirs: bool) -> FileInfo:
+        """See `WritableFiles`."""
+        with failures(path), self._open_target(path, create_dirs) as (parent, name):
+            if _present_file(parent, name, path) is None:
+                try:
+                    return _put(parent, name, data, None, replace=False)
+                except FileExistsError:
+                    _present_file(parent, name, path)  # It appeared meanwhile: append to that.
+            flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY
+            fd = self._resolver.open_at(parent, name, flags)
+            try:
+                _check_sole_name(regular(fd, path), path)
+                return info_of((*parent.names, name), append_to(fd, data))
+            finally:
+                os.close(fd)
+
+    def replace_unchanged(self, path: str, data: bytes, *, digest: bytes) -> FileInfo:
+        """See `WritableFiles`."""
+        with failures(path), self._open_target(path, create_dirs=False) as (parent, name):
+            present = _present_file(parent, name, path)
+            if present is None:
+                raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+            temporary = write_temporary(parent, data, _kept_mode(present))
+            with temporary:
+                # Last, so that what another program wrote during our own write is seen too.
+                if self._digest(parent, name, path) != digest:
+                    raise ToolFailure(
+                        ErrorType.EDIT_CONFLICT,
+                        f"{shown(path)}: it was changed by something else meanwhile; nothing was "
+                        "written. Read it again and repeat the edit.",
+                    )
+                publish(parent, temporary, name, replace=True)
+            return info_of((*parent.names, name), lstat(parent, name))
+
+    def move(self, source: str, destination: str, *, overwrite: bool) -> None:
+        """See `WritableFiles`."""
+        with (
+            failures(source),
+            self._open_parent(source) as (source_parent, source_name),
+        ):
+            status = lstat(source_parent, source_name)
+            with (
+                failures(destination),
+                self._open_parent(destination) as (target_parent, target_name),
+            ):
+                check_new_name(destination)
+                target = (*target_parent.names, target_name)
+                if stat.S_ISDIR(status.st_mode):
+                    if self._guarded.leads_to(target):
+                        raise not_allowed(destination)
+                    _check_directory_move((*source_parent.names, source_name), target, destination)
+                ends = (source_parent.fd, source_name, target_parent.fd, target_name)
+                if overwrite:
+                    fd_from, name_from, fd_to, name_to = ends
+                    os.rename(name_from, name_to, src_dir_fd=fd_from, dst_dir_fd=fd_to)
+                else:
+                    rename_to_free_name(*ends)
+                os.fsync(target_parent.fd)
+                os.fsync(source_parent.fd)
+
+    def delete(self, path: str, *, recursive: bool) -> tuple[str, ...]:
+        """See `WritableFiles`."""
+        with failures(path), self._open_parent(path) as (parent, name):
+            names = (*parent.names, name)
+            if not stat.S_ISDIR(lstat(parent, name).st_mode):
+                os.unlink(name, dir_fd=parent.fd)
+                gone: tuple[Names, ...] = (names,)
+            elif recursive:
+                gone = remove_directory(self._resolver, parent, name, path)
+            else:
+                os.rmdir(name, dir_fd=parent.fd)
+                gone = (names,)
+            os.fsync(parent.fd)
+            return tuple("/".join(removed) for removed in gone)
+
+    def _open_target(self, path: str, create_dirs: bool) -> _Target:
+        """Where a file is to be written: a link at the end stands for the file that it names."""
+        check_new_name(path)
+        names = self._unprotected(path)
+        # What is missing is new; a link to nothing is found out by the next look at its name.
+        with contextlib.suppress(FileNotFoundError):
+            names = self._resolver.real_names(names)
+        if not names:
+            raise failure(IsADirectoryError(errno.EISDIR, ""), path)
+        if create_dirs:
+            self._make_directories(names[:-1], path)
+        return self._target(names, path)
+
+    def _open_parent(self, path: str) -> _Target:
+        """Where an entry itself is to be moved or removed: a link at the end stands for itself."""
+        names = self._unprotected(path)
+        if not names or self._guarded.leads_to(names):
+            raise not_allowed(path)
+        return self._target(names, path)
+
+    def _unprotected(self, path: str) -> Names:
+        """The names as they are said: a `.git` that is a link is a repository under that name too.
+
+        And nothing is made on the way to what is refused in the end.
+        """
+        names = self._root.names(path)
+        if self._is_protected(names):
+            raise not_allowed(path)
+        return names
+
+    def _is_protected(self, names: Names) -> bool:
+        return is_protected(names) or self._guarded.covers(names)
+
+    def _target(self, names: Names, path: str) -> _Target:
+        parent = self._resolver.open_directory(names[:-1])
+        if self._is_protected((*parent.names, names[-1])):
+            os.close(parent.fd)
+            raise not_allowed(path)
+        return _Target(parent, names[-1])
+
+    def _make_directories(self, names: Names, path: str) -> None:
+        try:
+            self._resolver.open_directory(names).__exit__()
+        except FileNotFoundError:
+            self._make_directories(names[:-1], path)
+        else:
+            return
+        with self._resolver.open_directory(names[:-1]) as parent:
+            if self._is_protected((*parent.names, names[-1])):
+                raise not_allowed(path)
+            try:
+                os.mkdir(names[-1], DIRECTORY_MODE, dir_fd=parent.fd)
+                os.fsync(parent.fd)
+            except FileExistsError:
+                pass  # A parallel write made it first; whatever it is, opening it decides.
+
+    def _digest(self, parent: OpenDirectory, name: str, path: str) -> bytes:
+        fd = self._resolver.open_at(parent, name, READ_FLAGS)
+        with open(fd, "rb") as file:
+            _check_sole_name(regular(fd, path), path)
+            return hashlib.file_digest(file, "sha256").digest()
+
+
+class _Target:
+    """A name in an open directory; its `with` block gives both and closes the directory."""
+
+    def __init__(self, parent: OpenDirectory, name: str) -> None:
+        self._parent = parent
+        self._name = name
+
+    def __enter__(self) -> tuple[OpenDirectory, str]:
+        return self._parent, self._name
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._parent.fd)
+
+
+def open_workspace(
+    path: str | os.PathLike[str], *, forbidden: Sequence[Path] = (), use_openat2: bool = True
+) -> Workspace:
+    """Opens a folder as a workspace and clears what a crash left of unfinished writes.
+
+    Args:
+        path: The folder.
+        forbidden: What must not lie in it or be it: callboard's own data and configuration.
+        use_openat2: Whether to let the kernel confine lookups where it can.
+
+    Raises:
+        ValidationError: The folder can't be a workspace; the message says why and what to do.
+    """
+    root = os.path.abspath(path)
+    real = os.path.realpath(root)
+    _check_root(root, real, forbidden)
+    try:
+        root_fd = os.open(real, getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise _unfit(root, f"it can't be opened ({os.strerror(error.errno or 0)})") from error
+    try:
+        resolver = open_resolver(root_fd, use_openat2=use_openat2)
+    except BaseException:
+        os.close(root_fd)
+        raise
+    sweep_leftovers(resolver)
+    return Workspace(Root(root_fd, resolver, (root_names(root), root_names(real))), real)
+
+
+def _check_root(root: str, real: str, forbidden: Sequence[Path]) -> None:
+    if not os.path.exists(real):
+        raise _unfit(root, "it does not exist; make it first")
+    if not os.path.isdir(real):
+        raise _unfit(root, "it is not a folder")
+    if real == "/":
+        raise _unfit(root, "it is the whole file system")
+    if real == os.path.realpath(os.path.expanduser("~")):
+        raise _unfit(root, "it is your whole home folder")
+    if all(os.path.lexists(os.path.join(real, name)) for name in BARE_REPOSITORY):
+        raise _unfit(root, "it is a git repository's own folder, whose settings run programs")
+    if (code := holds(real)) is not None:
+        raise _unfit(root, f"callboard itself runs from there ({code})")
+    for item in forbidden:
+        if os.path.commonpath([real, os.path.realpath(item)]) == real:
+            raise _unfit(root, f"it holds callboard's own data ({item})")
+
+
+def _unfit(root: str, why: str) -> ValidationError:
+    return ValidationError(
+        f"{shown(root)} can't be the workspace: {why}. Choose a project's own folder.",
+        field="workspace",
+    )
+
+
+def _present_file(parent: OpenDirectory, name: str, path: str) -> os.stat_result | None:
+    """The status of the regular file that a write would replace; `None` when there is nothing."""
+    try:
+        status = lstat(parent, name)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(status.st_mode):
+        # Only a link to nothing is left here: every other was followed.
+        raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+    if stat.S_ISDIR(status.st_mode):
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
+    _check_sole_name(status, path)
+    return status
+
+
+def _check_directory_move(source: Names, target: Names, path: str) -> None:
+    # A folder can bring hooks and config along.
+    if is_inside_git(target):
+        raise not_allowed(path)
+    if target[: len(source)] == source:
+        raise ToolFailure(
+            ErrorType.VALIDATION_ERROR,
+            f"{shown(path)}: a directory can't be moved to itself or into itself.",
+            field="to",
+        )
+
+
+def _check_sole_name(status: os.stat_result, path: str) -> None:
+    if status.st_nlink > 1:
+        raise ToolFailure(
+            ErrorType.ACCESS_DENIED,
+            f"{shown(path)}: the file has {status.st_nlink} names (hard links), and another one "
+            "may lie outside the workspace; it is not written. Write to a new name instead.",
+        )
+
+
+def _kept_mode(present: os.stat_result | None) -> int | None:
+    return None if present is None else present.st_mode & 0o777
+
+
+def _put(
+    parent: OpenDirectory, name: str, data: bytes, present: os.stat_result | None, replace: bool
+) -> FileInfo:
+    with write_temporary(parent, data, _kept_mode(present)) as temporary:
+        publish(parent, temporary, name, replace=replace)
+    return info_of((*parent.names, name), lstat(parent, name))

@@ -1,0 +1,189 @@
+"""Reading below one root: the handle that a session gets when it may only look."""
+
+from __future__ import annotations
+
+import heapq
+import os
+import stat
+import weakref
+from collections import deque
+from collections.abc import Iterator
+
+from ...runtime.definitions import ErrorType, ToolFailure
+from ...runtime.handles import FileContent, FileInfo, Listing
+from .file_errors import failures
+from .paths import shown, split_path
+from .resolver import Names, OpenDirectory, Resolver
+
+# A FIFO or a device must neither block the open nor become the controlling terminal.
+READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class Root:
+    """An open root that a workspace and its views share.
+
+    Its descriptor is closed when the last of them is gone, not before: a number that was given
+    back soon means another file, and a thread may still be at work.
+    """
+
+    def __init__(self, fd: int, resolver: Resolver, paths: tuple[Names, ...]) -> None:
+        self.resolver = resolver
+        self.is_closed = False
+        self._paths = paths
+        weakref.finalize(self, os.close, fd)
+
+    def names(self, path: str) -> Names:
+        """The names below the root that an argument stands for; refused after closing."""
+        if self.is_closed:
+            raise ToolFailure(ErrorType.EXECUTION_ERROR, "the workspace was closed meanwhile.")
+        return split_path(path, self._paths)
+
+
+class FileReader:
+    """A `ReadableFiles` below a root; it has no way to write."""
+
+    def __init__(self, root: Root) -> None:
+        self._root = root
+        self._resolver = root.resolver
+
+    @property
+    def resolver(self) -> Resolver:
+        """The way to what lies below the root, by names."""
+        return self._resolver
+
+    def names(self, path: str) -> Names:
+        """The names below the root that an argument stands for."""
+        return self._root.names(path)
+
+    def normalize(self, path: str) -> str:
+        """See `ReadableFiles`; the root itself is `.`."""
+        return "/".join(self._root.names(path)) or "."
+
+    def find(self, path: str, *, follow: bool = True) -> FileInfo | None:
+        """See `ReadableFiles`."""
+        names = self._root.names(path)
+        try:
+            with failures(path):
+                real = self._resolver.real_names(names) if follow else names
+                if not real:
+                    return info_of(real, os.fstat(self._resolver.root_fd))
+                with self._resolver.open_directory(real[:-1]) as parent:
+                    return info_of((*parent.names, real[-1]), lstat(parent, real[-1]))
+        except ToolFailure as error:
+            if error.error_type in {ErrorType.FILE_NOT_FOUND, ErrorType.NOT_A_DIRECTORY}:
+                return None
+            raise
+
+    def read(self, path: str, *, offset: int = 0, limit: int) -> FileContent:
+        """See `ReadableFiles`."""
+        names = self._root.names(path)
+        with failures(path):
+            fd = self._resolver.open(names, READ_FLAGS)
+            try:
+                status = regular(fd, path)
+                return FileContent(data=_read(fd, offset, limit), info=info_of(names, status))
+            finally:
+                os.close(fd)
+
+    def entries(
+        self, path: str, *, recursive: bool, include_hidden: bool, max_entries: int
+    ) -> Listing:
+        """See `ReadableFiles`.
+
+        Memory is bounded by `max_entries` however many there are: of each directory only the
+        first so many names are kept. Directories are taken breadth first, so that a bound cuts
+        the deepest.
+        """
+        names = self._root.names(path)
+        found: list[FileInfo] = []
+        total = 0
+        pending: deque[Names] = deque([()])
+        truncated = False
+        while pending and not truncated:
+            below = pending.popleft()
+            with failures(path):
+                try:
+                    directory = self._resolver.open_directory((*names, *below))
+                except OSError:
+                    if not below:
+                        raise
+                    continue  # It vanished, or is not ours to read: the listing goes on.
+                with directory:
+                    count, kept = _scan(directory, include_hidden, max_entries - len(found))
+                    total += count
+                    truncated = count > len(kept)
+                    found.extend(info_of((*names, *below, name), status) for name, status in kept)
+            if recursive:
+                pending.extend(
+                    (*below, name) for name, status in kept if stat.S_ISDIR(status.st_mode)
+                )
+        found.sort(key=lambda info: info.path.split("/"))
+        whole = not recursive or not truncated
+        return Listing(entries=tuple(found), total=total if whole else None, truncated=truncated)
+
+
+def info_of(names: Names, status: os.stat_result) -> FileInfo:
+    """The facts of an entry, from its status."""
+    mode = status.st_mode
+    if stat.S_ISREG(mode):
+        kind = "file"
+    elif stat.S_ISDIR(mode):
+        kind = "directory"
+    else:
+        kind = "symlink" if stat.S_ISLNK(mode) else "other"
+    return FileInfo(
+        path="/".join(names) or ".",
+        kind=kind,
+        size_bytes=status.st_size,
+        modified_seconds=status.st_mtime,
+        links=status.st_nlink,
+    )
+
+
+def lstat(directory: OpenDirectory, name: str) -> os.stat_result:
+    """The status of one entry itself, links not followed."""
+    return os.stat(name, dir_fd=directory.fd, follow_symlinks=False)
+
+
+def regular(fd: int, path: str) -> os.stat_result:
+    """The status of an open file, which must be a regular one."""
+    status = os.fstat(fd)
+    if stat.S_ISREG(status.st_mode):
+        return status
+    what = "a directory" if stat.S_ISDIR(status.st_mode) else "a FIFO, socket or device"
+    raise ToolFailure(ErrorType.NOT_A_FILE, f"{shown(path)}: {what}, where a file is meant.")
+
+
+def _read(fd: int, offset: int, limit: int) -> bytes:
+    pieces = []
+    while limit > 0:
+        piece = os.pread(fd, limit, offset)
+        if not piece:
+            break
+        pieces.append(piece)
+        offset += len(piece)
+        limit -= len(piece)
+    return b"".join(pieces)
+
+
+def _scan(
+    directory: OpenDirectory, include_hidden: bool, max_entries: int
+) -> tuple[int, list[tuple[str, os.stat_result]]]:
+    count = 0
+
+    def names() -> Iterator[str]:
+        nonlocal count
+        with os.scandir(directory.fd) as entries:
+            for entry in entries:
+                if include_hidden or not entry.name.startswith("."):
+                    count += 1
+                    yield entry.name
+
+    kept = []
+    # One more than is kept: asked for none, it would not even look, and more would go unnoticed.
+    for name in heapq.nsmallest(max_entries + 1, names())[:max_entries]:
+        try:
+            kept.append((name, lstat(directory, name)))
+        except FileNotFoundError:
+            count -= 1  # Removed since it was listed.
+    return count, kept
