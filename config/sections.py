@@ -215,8 +215,6 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         network_bytes: What one program may move over it, both ways together. 1 GiB: the packages
             of a large installation fit.
         run_as: The ordinary user that runs sandboxes when callboard runs as root.
-        macos_untested: Whether programs run on macOS under `sandbox-exec`, which nobody has tried; it
-            is `partial` at most, and `minimum` must say so too. On other systems it means nothing.
         self_test_hours: After how many hours the sandbox is tested again. 6: an update of the
             system is noticed on the same day.
 
@@ -238,7 +236,6 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     network: bool = False
     network_bytes: Amount = 1024 * MIB
     run_as: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
-    macos_untested: bool = False
     self_test_hours: Annotated[int, msgspec.Meta(ge=1, le=24 * 365)] = 6
 
     def __post_init__(self) -> None:

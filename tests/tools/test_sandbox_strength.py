@@ -165,6 +165,48 @@ def test_case_49_an_unknown_machine_has_none(monkeypatch: pytest.MonkeyPatch) ->
     assert "filter of system calls" in (cheap_problem() or "")
 
 
+@pytest.mark.parametrize("minimum", [Strength.FULL, Strength.PARTIAL])
+@pytest.mark.parametrize(("platform", "name"), [("darwin", "macOS"), ("win32", "Windows")])
+def test_case_49_other_systems_have_none_and_it_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, platform: str, name: str, minimum: Strength
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    sandbox = Sandbox(SandboxSettings(minimum=minimum), os.environ)
+    assert sandbox.status().strength is Strength.NONE
+    why = sandbox.why_not(run_code.definition)
+    assert why is not None
+    assert f"there is no sandbox on {name}" in why
+    assert "run callboard on Linux" in why
+    with pytest.raises(ToolFailure, match="Nothing was run"):
+        sandbox.recipe()
+
+
+ON_A_MAC = """
+import os, resource, signal, socket, sys
+import trio
+alone = {
+    os: ("pidfd_open", "memfd_create", "MFD_CLOEXEC", "P_PIDFD", "waitid", "O_PATH", "eventfd"),
+    resource: ("prlimit",),
+    signal: ("pidfd_send_signal",),
+    socket: ("MSG_CMSG_CLOEXEC", "SO_PEERCRED", "AF_NETLINK"),
+}
+for module, names in alone.items():
+    for name in names:
+        delattr(module, name)
+sys.platform = "darwin"
+from callboard.config.sections import SandboxSettings
+from callboard.tools.sandbox.sandbox import Sandbox
+print(Sandbox(SandboxSettings(), os.environ).status().reason)
+"""
+
+
+def test_without_what_linux_alone_has_it_can_be_asked() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", ON_A_MAC], capture_output=True, text=True, check=False
+    )
+    assert ran.stdout.startswith("there is no sandbox on macOS"), ran.stderr
+
+
 def test_case_49_without_user_namespaces_it_is_none() -> None:
     needs_sandbox()
     code = (

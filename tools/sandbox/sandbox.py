@@ -15,7 +15,6 @@ from ...runtime.changes.version_log import CallVersions
 from ...runtime.definitions import Capability, ErrorType, ToolDefinition, ToolFailure
 from ...runtime.processes import Processes
 from .background import BackgroundPrograms
-from .box.machine import Machine, this_machine
 from .box.recipe import Recipe
 from .box.workspace_pin import Identity, identity_of
 from .changes.snapshot import KeptTrees
@@ -47,7 +46,6 @@ class Sandbox:
         environ: Whose PATH says which tools there are.
         forbidden: Folders that programs never see.
         data: The data folder of whoever holds its lock, if there is one.
-        machine: What programs run on; this one when it is not given.
     """
 
     def __init__(
@@ -56,7 +54,6 @@ class Sandbox:
         environ: Mapping[str, str] | None = None,
         forbidden: Sequence[Path] = (),
         data: Path | None = None,
-        machine: Machine | None = None,
     ) -> None:
         self.settings = settings
         self.background = BackgroundPrograms()
@@ -64,8 +61,7 @@ class Sandbox:
         self.neighbours = Neighbours()
         self._left_stubs = LeftStubs(data)
         self._environ = dict(os.environ if environ is None else environ)
-        self._machine = machine or this_machine()
-        self._test = strength_test(settings, self._environ, self._machine)
+        self._test = strength_test(settings, self._environ)
         self._tests = 1
         self._forbidden = tuple(os.path.realpath(path) for path in forbidden)
         self._limiter: trio.CapacityLimiter | None = None
@@ -114,7 +110,7 @@ class Sandbox:
     async def test_again(self) -> None:
         """Tests it now; one that has become weaker is not used any more."""
         before = self.status()
-        test = strength_test(self.settings, self._environ, self._machine, is_new=True)
+        test = strength_test(self.settings, self._environ, is_new=True)
         await trio.to_thread.run_sync(test.status, limiter=trio.CapacityLimiter(1))
         self._test = test
         self._tests += 1

@@ -17,7 +17,6 @@ import msgspec
 
 from ....config.sections import SandboxSettings
 from .control_group import Groups
-from .machine import Machine
 from .protected import EMPTY, Mount
 from .roots import View
 from .user import User, own_user
@@ -26,7 +25,6 @@ HOME = "/tmp/home"
 FILES = "/run/callboard"
 """Where the bytes lie that come with a command: what was approved is what runs."""
 CONFINED = Path(__file__).parent.parent / "tiers" / "landlock_exec.py"
-WARDEN = Path(__file__).parent.parent / "tiers" / "warden.py"
 HOST_NAME = "sandbox"
 SHARED_MEMORY_BYTES = 64 * 1024 * 1024
 """/dev/shm, as container engines have it; it is in memory and counts for nobody."""
@@ -51,7 +49,6 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         groups: Where control groups are made; `None` where they can't be.
         user: Who runs sandboxes, when it is not the runtime's own user.
         confiner: The Python that confines programs where bubblewrap can't: the second tier.
-        seatbelt: The Mac that confines them in its own way; the confiner watches over them then.
     """
 
     bwrap: str
@@ -65,13 +62,10 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     groups: Groups | None = None
     user: User | None = None
     confiner: str | None = None
-    seatbelt: Machine | None = None
 
     @property
     def name(self) -> str:
         """What builds the sandbox, for people."""
-        if self.seatbelt is not None:
-            return "sandbox-exec"
         return self.bwrap if self.confiner is None else "Landlock"
 
     def command(self, said: int, info: int, argv: Sequence[str]) -> list[str]:
@@ -85,9 +79,6 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         # `env` ends with 127 where there is no such program, as shells do, and others with another
         # code; words with `=` it would take for variables.
         found = argv if "=" in argv[0] else ["/usr/bin/env", "--", *argv]
-        if self.seatbelt is not None and self.confiner is not None:
-            steered = [str(said), str(info), "--", *found]
-            return [self.confiner, "-I", "-S", str(WARDEN), *steered]
         if self.confiner is not None:
             steered = [str(said), str(info), "--", *argv]
             return [self.confiner, "-I", "-S", str(CONFINED), *steered]

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import msgspec
 
+from ...processes.system_programs import find_system_program
+
 SYSTEM_LINKS = ("bin", "lib", "lib32", "lib64", "libx32", "sbin")
 """Links into /usr on merged systems, folders of their own on others."""
 
@@ -304,3 +306,15 @@ def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
 
 def _is_below(path: str, roots: tuple[str, ...]) -> bool:
     return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
+
+
+def inner_python(view: View) -> str:
+    """Return a Python that programs with this view can run: our own, or the system's.
+
+    PATH is not asked, since it may lead into a workspace: what a model put there would say what the
+    sandbox's test found, and in the second tier run outside.
+    """
+    own = os.path.join(sys.base_prefix, "bin", "python3")
+    if any(str(parent) in view.shown for parent in Path(own).parents):
+        return own
+    return find_system_program("python3") or own

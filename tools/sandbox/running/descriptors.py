@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import NamedTuple
@@ -12,7 +11,6 @@ from typing import NamedTuple
 from ..box.protected import Mount
 from ..box.recipe import Box, Recipe, arguments, groups_file, users_file
 from ..tiers.landlock import plan_of
-from ..tiers.seatbelt import warden_plan
 
 
 class HandedOver(NamedTuple):
@@ -36,14 +34,12 @@ def hand_over(
 ) -> Generator[HandedOver]:
     """Makes what a sandbox is given, and closes it behind the block, but for its end of the gate."""
     with ExitStack() as stack:
-        held = partial(_held if recipe.seatbelt is None else _held_on_disk, stack)
+        held = partial(_held, stack)
         is_confined = recipe.confiner is not None
         data = {name: held(content) for name, content in files.items()}
-        copies: dict[str, int] = {}
-        if recipe.seatbelt is None:  # nothing is put in the place of anything there
-            copies = _opened(stack, recipe.copied)
-            copies["/etc/passwd"] = held(users_file(recipe.user))
-            copies["/etc/group"] = held(groups_file(recipe.user))
+        copies = _opened(stack, recipe.copied)
+        copies["/etc/passwd"] = held(users_file(recipe.user))
+        copies["/etc/group"] = held(groups_file(recipe.user))
         # Each is read to its end and closed, so that each needs its own.
         masks = {} if is_confined else {path: held(b"") for path in recipe.view.masked}
         box = Box(
@@ -57,14 +53,8 @@ def hand_over(
             gate=gate,
             has_sockets=has_sockets,
         )
-        said = held(_told_to(recipe)(recipe, box))
+        said = held((plan_of if is_confined else arguments)(recipe, box))
         yield HandedOver(said, (said, gate, *copies.values(), *masks.values(), *data.values()))
-
-
-def _told_to(recipe: Recipe) -> Callable[[Recipe, Box], bytes]:
-    if recipe.seatbelt is not None:
-        return warden_plan
-    return arguments if recipe.confiner is None else plan_of
 
 
 def _held(stack: ExitStack, content: bytes) -> int:
@@ -73,16 +63,6 @@ def _held(stack: ExitStack, content: bytes) -> int:
     with open(fd, "wb", closefd=False) as file:
         file.write(content)
     os.lseek(fd, 0, os.SEEK_SET)
-    return fd
-
-
-def _held_on_disk(stack: ExitStack, content: bytes) -> int:
-    """The same where files can't be in memory alone: one without a name."""
-    with tempfile.TemporaryFile() as file:
-        file.write(content)
-        file.seek(0)
-        fd = os.dup(file.fileno())
-    stack.callback(os.close, fd)
     return fd
 
 

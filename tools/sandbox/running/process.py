@@ -29,8 +29,7 @@ from ..box.start_gate import Gate, admit, open_info
 from ..box.user import as_user, check_workspace
 from ..box.workspace_pin import Identity
 from ..network.sockets import Doors, enter
-from ..tiers.landlock import check_doors
-from ..tiers.lifeline import Lifeline, collect, end_of, open_gate
+from ..tiers.landlock import check_doors, filter_of
 from .descriptors import hand_over
 
 REAP_SECONDS = 5.0
@@ -85,7 +84,7 @@ class Started:
         pidfd: int,
         ends: Sequence[int | None],
         protection: Protection,
-        gate: Gate | Lifeline,
+        gate: Gate,
         group: ControlGroup | None,
         recipe: Recipe,
     ) -> None:
@@ -190,8 +189,7 @@ class Started:
             self._read_info()
             if self._first_pidfd is not None:
                 await trio.lowlevel.wait_readable(self._first_pidfd)
-            told = await collect(self._process, self._gate)
-            self._killed = self._killed if told is None else told
+            self._process.poll()
             # The end of the pipes says the same of one that was killed before it had a namespace.
             for fd in (self.stdout, self.stderr):
                 await _drain(fd, drain)
@@ -212,8 +210,6 @@ class Started:
             return True
         if self._first is None and b"}" in self._said:
             self._first = int(json.loads(self._said)["child-pid"])
-            if self._recipe.seatbelt is not None:  # the warden itself, which is waited for anyway
-                return False
             with suppress(ProcessLookupError):  # Then it has been there, and is gone.
                 self._first_pidfd = os.pidfd_open(self._first)
         return False
@@ -252,7 +248,7 @@ def start(recipe: Recipe, order: Order) -> Started:
         undo.callback(protection.close)
         group = _group(undo, recipe)
         entry = theirs.enter_context(enter(order))
-        gate = open_gate(recipe)
+        gate = Gate(filter_of(recipe))
         undo.callback(gate.close)
         given = theirs.enter_context(
             hand_over(
@@ -278,7 +274,7 @@ def start(recipe: Recipe, order: Order) -> Started:
         gate.started()
         undo.callback(process.wait)
         undo.callback(process.kill)
-        pidfd = end_of(process, gate)
+        pidfd = os.pidfd_open(process.pid)
         ends = (out, err, info, stdin)
         for end in (fd for fd in ends if fd is not None):
             os.set_blocking(end, False)

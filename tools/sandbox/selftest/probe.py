@@ -98,10 +98,7 @@ def unlimited(limits: dict[str, list[int]]) -> None:
 
 def controlled(option: int, wanted: int) -> None:
     """Raises when the kernel says of this process what is wanted."""
-    control = getattr(ctypes.CDLL(None), "prctl", None)
-    if control is None:
-        return  # a Mac's: nothing of it can be said
-    if control(option, 0, 0, 0, 0) == wanted:
+    if ctypes.CDLL(None).prctl(option, 0, 0, 0, 0) == wanted:
         raise OSError("as it must be")
 
 

@@ -16,6 +16,7 @@ import secrets
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -29,20 +30,12 @@ from ....config.sections import SandboxSettings, Strength
 from ...processes.system_programs import SYSTEM_FOLDERS, find_system_program
 from ..box.control_group import find_groups
 from ..box.kernel_files import writable_kernel_files
-from ..box.machine import Machine, inner_python, this_machine
 from ..box.recipe import Recipe
-from ..box.roots import find_view
+from ..box.roots import find_view, inner_python
 from ..box.seccomp import is_known
 from ..box.start_gate import limits
 from ..box.user import User, find_user, own_user, seen_by, unread_advice
-from ..tiers.landlock import why_none
-from ..tiers.seatbelt import (
-    LIMITS_ALONE,
-    accepted,
-    macos_problem,
-    seatbelt_recipe,
-    seatbelt_strength,
-)
+from ..tiers.landlock import ACCEPTED, why_none
 from .self_test_run import TRIAL_SECONDS, try_out
 
 UNBOUNDED = (
@@ -60,10 +53,16 @@ MAX_COPIED_BYTES = 1024 * 1024
 """Of a file of the system that each sandbox gets a copy of, in memory: ld.so.cache is the largest."""
 
 NAMESPACES = "/proc/self/ns"
-"""Where this process's own are named; a Mac has none."""
+"""Where this process's own are named."""
 
 SOFT = frozenset({"open a socket to the virtual machine's host", "make system calls unfiltered"})
 """What makes a sandbox partial when it works: the namespaces hold, the filter does not."""
+
+_SYSTEMS = {"darwin": "macOS", "win32": "Windows"}
+NOT_LINUX = (
+    "there is no sandbox on {system}: it takes Linux. To let agents run programs, run callboard on "
+    "Linux, as in a virtual machine or on a server."
+)
 
 INSTALL = (
     "Install bubblewrap: `apt install bubblewrap` on Debian and Ubuntu, `dnf install bubblewrap` on "
@@ -105,15 +104,15 @@ class SandboxStatus(msgspec.Struct, frozen=True, kw_only=True):
         return ROOT if os.geteuid() == 0 else ""
 
 
-def cheap_problem(
-    settings: SandboxSettings | None = None, machine: Machine | None = None
-) -> str | None:
-    """Why there can be no sandbox, as far as it shows without running anything."""
-    machine = machine or this_machine()
-    if machine.is_macos:
-        return macos_problem(settings or SandboxSettings(), machine)
-    if not machine.platform.startswith("linux"):
-        return f"there is no sandbox on {machine.platform}: it takes Linux, or macOS untested."
+def is_linux() -> bool:
+    """Return whether this is Linux; on other systems no tier of the sandbox works."""
+    return sys.platform.startswith("linux")
+
+
+def cheap_problem() -> str | None:
+    """Return why there can be no sandbox, as far as that shows without running anything."""
+    if not is_linux():
+        return NOT_LINUX.format(system=_SYSTEMS.get(sys.platform, sys.platform))
     if not is_known():
         return f"there is no filter of system calls for {os.uname().machine}."
     if find_system_program("bwrap") is None:
@@ -132,15 +131,13 @@ class StrengthTest:
         self,
         settings: SandboxSettings,
         environ: Mapping[str, str],
-        machine: Machine | None = None,
     ) -> None:
         self._settings = settings
         self._environ = dict(environ)
-        self._machine = machine or this_machine()
-        self._problem = cheap_problem(settings, self._machine)
+        self._problem = cheap_problem()
         self._status: SandboxStatus | None = None
         self._thread: threading.Thread | None = None
-        if self._problem is None or settings.minimum is Strength.PARTIAL:
+        if self._problem is None or (settings.minimum is Strength.PARTIAL and is_linux()):
             # bubblewrap dies with the thread that started it: this one waits for its end. Nor does
             # a program end before it, which would leave the folders of the test behind.
             self._thread = threading.Thread(target=self._run, name="callboard sandbox test")
@@ -172,12 +169,9 @@ class StrengthTest:
     def _found(self) -> SandboxStatus:
         if self._problem is not None:
             first = _none(self._problem)
-        elif self._machine.is_macos:
-            return _on_macos(self._settings, self._environ, self._machine)
         else:
             first = _measure(make_recipe(self._settings, self._environ))
-        is_last = self._settings.minimum is not Strength.PARTIAL or self._machine.is_macos
-        if first.strength is not Strength.NONE or is_last:
+        if first.strength is not Strength.NONE or self._settings.minimum is not Strength.PARTIAL:
             return first
         return _second(self._settings, self._environ, first.reason)
 
@@ -192,7 +186,6 @@ MAX_KEPT_TESTS = 16
 def strength_test(
     settings: SandboxSettings,
     environ: Mapping[str, str],
-    machine: Machine | None = None,
     *,
     is_new: bool = False,
 ) -> StrengthTest:
@@ -201,19 +194,17 @@ def strength_test(
     Args:
         settings: What it must hold.
         environ: Whose PATH counts.
-        machine: What is asked; this one when it is not given.
         is_new: Whether it is tested now in any case.
     """
-    machine = machine or this_machine()
-    key = _key(settings, environ, machine)
+    key = _key(settings, environ)
     if is_new or (found := _tests.get(key)) is None:
         if len(_tests) >= MAX_KEPT_TESTS:
             _tests.clear()
-        found = _tests[key] = StrengthTest(settings, environ, machine)
+        found = _tests[key] = StrengthTest(settings, environ)
     return found
 
 
-def _key(settings: SandboxSettings, environ: Mapping[str, str], machine: Machine) -> object:
+def _key(settings: SandboxSettings, environ: Mapping[str, str]) -> object:
     """What the outcome depends on, as far as this process can know it."""
     bwrap = find_system_program("bwrap")
     stat = None if bwrap is None else os.stat(bwrap)
@@ -223,8 +214,7 @@ def _key(settings: SandboxSettings, environ: Mapping[str, str], machine: Machine
         settings.read_only,
         settings.run_as,
         settings.minimum,
-        machine,
-        cheap_problem(settings, machine),
+        cheap_problem(),
         stat and (stat.st_dev, stat.st_ino, stat.st_mtime_ns),
     )
 
@@ -284,15 +274,6 @@ def _second(settings: SandboxSettings, environ: Mapping[str, str], reason: str) 
     return msgspec.structs.replace(found, strength=Strength.PARTIAL, reason=f"{told}.")
 
 
-def _on_macos(
-    settings: SandboxSettings, environ: Mapping[str, str], machine: Machine
-) -> SandboxStatus:
-    """The tier of a Mac, as it is measured there."""
-    found = _measure(seatbelt_recipe(_base_recipe(settings, environ), machine))
-    strength, reason = seatbelt_strength(found.strength, found.reason)
-    return msgspec.structs.replace(found, strength=strength, reason=reason, bounds=LIMITS_ALONE)
-
-
 def _is_copied(path: str) -> bool:
     try:
         stat = os.stat(path)
@@ -336,7 +317,7 @@ def _measure(recipe: Recipe) -> SandboxStatus:
         if said.nonce != told["nonce"] or not os.path.exists(os.path.join(work, "control")):
             return _none("what ran in it could not write to its own workspace.")
     worked.update(() if heard.is_admitted else {"begin before it was bounded"})
-    worked -= accepted(recipe)
+    worked -= frozenset() if recipe.confiner is None else ACCEPTED
     if not worked:
         return _bounded(recipe)
     could = f"a program in it could {', '.join(sorted(worked))}."

@@ -19,7 +19,7 @@ from ..box.recipe import FILES, Recipe
 from ..box.start_gate import Gate, admit, open_info
 from ..box.user import as_user
 from ..running.descriptors import hand_over
-from ..tiers.lifeline import Lifeline, open_gate
+from ..tiers.landlock import filter_of
 
 TRIAL_SECONDS = 10.0
 """For the whole trial, on a machine that is busy."""
@@ -71,7 +71,7 @@ def try_out(recipe: Recipe, python: str, workspace: str, told: Mapping[str, str]
         group = None if recipe.groups is None else recipe.groups.open(recipe.settings)
         if group is not None:
             stack.callback(group.close)
-        gate = open_gate(recipe)
+        gate = Gate(filter_of(recipe))
         stack.callback(gate.close)
         given = stack.enter_context(
             hand_over(
@@ -113,7 +113,7 @@ def _heard(
     stack: ExitStack,
     recipe: Recipe,
     group: ControlGroup | None,
-    gate: Gate | Lifeline,
+    gate: Gate,
 ) -> Heard:
     """Lets the probe begin once it is bounded, hears it, and ends it."""
     firsts: list[int] = []
@@ -122,9 +122,8 @@ def _heard(
     def begin(said: bytes) -> None:
         pid = int(json.loads(said)["child-pid"])
         begun.append(pid)
-        if recipe.seatbelt is None:  # else it is the process that was started, and waited for
-            firsts.append(os.pidfd_open(pid))
-            stack.callback(os.close, firsts[0])
+        firsts.append(os.pidfd_open(pid))
+        stack.callback(os.close, firsts[0])
         admit(pid, recipe, group)
         gate.open()
 
