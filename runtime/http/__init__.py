@@ -1,1 +1,23 @@
-"""runtime/http: its contract stands here."""
+"""HTTP out: every outgoing request of the runtime, from URL to socket.
+
+Five layers, each a module. `url` parses the URLs that tools request, once. `client` builds a request
+and streams the response, decompressing what a server compressed unasked. `pool` keeps idle
+connections and opens new ones. `connection` speaks HTTP/1.1 with h11 on one socket and turns foreign
+errors into `NetworkError` and `DeadlineError`. `address_guard` makes the TCP connections of tools.
+
+The pool has no limit, so no request ever waits for another's connection. A queue of waiters is where
+pools lose connections when a request is cancelled; here there is none, and the limits on model calls
+and tools bound the number of connections. Connections are shared neither between hosts nor between
+accounts (a digest of the credentials), and one with unread bytes is closed instead of used again.
+
+The address guard is what keeps tools out of private networks. It works below the pool, on the
+addresses that are about to be connected: it resolves a name once, checks every address of the result,
+and connects to a checked one. DNS rebinding needs a second lookup, and there is none. Redirects need
+no rule of their own, since each hop connects through the same guard.
+
+Begin with `client`, then `connection`; `address_guard` stands alone.
+Comes in: method, URL, headers, body; `connect`, which makes the TCP connections.
+Goes out: `BodyStream` (status, headers, body piece by piece), `HttpUrl`, `HttpStatistics`; errors of `runtime.errors`.
+Owns: sockets, the TLS context, the table of addresses that are not public.
+Imports: `runtime.errors`, `runtime.redaction`, `runtime.definitions` (`ToolFailure`); h11, httpx (URLs alone), certifi.
+"""

@@ -1,11 +1,12 @@
-"""Where a model's requests may connect: to public addresses, and to what the operator listed.
+"""Where tools may connect: to public addresses, and to those that the operator listed.
 
-The check is under the connection pool, on what is about to be connected: a name is resolved once,
-every address of the answer is checked, and only a checked one is connected. So no spelling of a
-host (`127.1`, `0x7f000001`, a name that leads to 127.0.0.1) and no second answer of a name server
-gets around it. What a URL looks like is not this module's concern.
+The guard makes the TCP connections of an HTTP client (`open_http_client(connect=guard.connect)`). It
+resolves a name once, checks every address of the result, and connects to a checked address. It does
+not look at URLs. So no spelling of a host (`127.1`, `0x7f000001`, a name that resolves to 127.0.0.1)
+gets around it. Neither does DNS rebinding, where a name server gives a public address to the check
+and a private one to the connection: there is no second lookup.
 
-The table is our own: `ipaddress.is_global` is wrong for several of these ranges in Python 3.11.
+The tables are our own: `ipaddress.is_global` is wrong for several of these ranges in Python 3.11.
 """
 
 from __future__ import annotations
@@ -23,23 +24,23 @@ from ..errors import PermissionRefused
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Endpoint = tuple[str, int]
-"""A host as `normalize_host` writes it, and a port; `.example.org` is every name below that."""
+"""A host as `normalize_host` returns it, and a port; `.example.org` is every name below it."""
 
 HERE = "localhost"
-"""A name that means this machine and nothing else (RFC 6761), whatever a name server says."""
+"""RFC 6761: this name means this machine. An answer of a name server with another address is refused."""
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 OPEN_PORTS = frozenset(DEFAULT_PORTS.values())
-"""Those of http and https; what else speaks on a public host is rarely meant for everybody."""
+"""The ports of http and https; other services on a public host are rarely meant for everybody."""
 
 MAX_ADDRESSES = 6
-"""Of a name, how many are tried: more only serve a name server that wants many connections."""
+"""Addresses of a name to try: more would let a name server make us open many connections."""
 
 HEAD_START_SECONDS = 0.25
-"""Of an address over the next one: RFC 8305's recommendation ("Happy Eyeballs")."""
+"""The lead of one address over the next: RFC 8305's recommendation ("Happy Eyeballs")."""
 
-# The special-purpose registries of IANA, and what belongs to a cloud's inside.
+# IANA's special-purpose registries, and addresses inside of clouds.
 _CLOSED_V4 = (
     "0.0.0.0/8",  # this network; Linux connects 0.0.0.0 to itself
     "10.0.0.0/8",
@@ -88,19 +89,19 @@ _ENDS_LIKE_AN_ADDRESS = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)")
 
 
 class AddressRefused(PermissionRefused):
-    """The guard lets nothing connect there. The message never says what is there."""
+    """The guard refused a connection. The message never reveals what is at the address."""
 
 
 def is_public(address: str) -> bool:
-    """Whether an address belongs to the public internet; an IPv4-mapped one is what it maps."""
+    """Whether an address belongs to the public internet; an IPv4-mapped one counts as IPv4."""
     own = _unmapped(address)
     return not any(own in network for network in _CLOSED[own.version])
 
 
 def normalize_host(host: str) -> str:
-    """The one spelling of a host: lower case, no dot at the end, IPv6 short and without brackets.
+    """Return a host in lower case, without a dot at the end; IPv6 short and without brackets.
 
-    A number is not made an address: `127.1` stays, and is judged by what it resolves to.
+    Numbers are not made addresses: `127.1` stays, and is judged by what it resolves to.
     """
     host = host.strip("[]").lower()
     try:
@@ -110,12 +111,12 @@ def normalize_host(host: str) -> str:
 
 
 def parse_endpoint(text: str) -> Endpoint:
-    """Host and port of an entry like `127.0.0.1:8080`, `.corp.example:443` or `[::1]:8080`.
+    """Parse an entry like `127.0.0.1:8080`, `.corp.example:443` or `[::1]:8080`.
 
-    Upper case, a dot at the end and letters beyond ASCII are read as URLs read them.
+    Upper case, a dot at the end and letters beyond ASCII are read as in URLs.
 
     Raises:
-        ValueError: It is not one.
+        ValueError: The text is not an endpoint.
     """
     host, _, port = text.rpartition(":")
     try:
@@ -134,7 +135,7 @@ def _listed_host(text: str) -> str:
         return str(ipaddress.IPv6Address(text[1:-1]))
     dot, name = (".", text[1:]) if text.startswith(".") else ("", text)
     if not name.isascii():
-        import idna  # comes with httpx, which spells the hosts of URLs with it
+        import idna  # httpx encodes the hosts of URLs with it
 
         name = idna.encode(name.lower()).decode("ascii")
     name = name.lower().removesuffix(".")
@@ -148,11 +149,11 @@ class AddressGuard:
     """Decides about connections and makes them.
 
     Args:
-        allow: These hosts and ports may be connected, whatever their addresses: exactly these,
-            or with `.example.org` every name below it, at any depth, but not itself.
-        refuse: What this process itself listens on: refused by name and by address even when it
-            is allowed.
-        ports: Of public addresses, those that may be connected.
+        allow: Hosts and ports that may be connected, whatever their addresses. `.example.org`
+            allows every name below it, at any depth, but not the name itself.
+        refuse: Where this process itself listens: refused by name and by address, even if
+            `allow` has it.
+        ports: The ports of public addresses that may be connected.
     """
 
     def __init__(
@@ -167,26 +168,26 @@ class AddressGuard:
         self._refuse = frozenset((normalize_host(host), port) for host, port in refuse)
 
     def allow_only(self, allow: Iterable[Endpoint]) -> None:
-        """Lets these be connected from now on, and no others; connections that are open stay."""
+        """Replace the allowed endpoints; open connections stay."""
         self._allow = frozenset((normalize_host(host), port) for host, port in allow)
 
     def refuse_also(self, endpoints: Iterable[Endpoint]) -> None:
-        """Refuses these too from now on, allowed or not: what this process has come to listen on."""
+        """Add endpoints to refuse, allowed or not, as when this process begins to listen on them."""
         self._refuse |= {(normalize_host(host), port) for host, port in endpoints}
 
     async def connect(self, host: str, port: int) -> trio.SocketStream:
-        """Connects to a checked address of the host.
+        """Connect to a checked address of the host.
 
         Raises:
             AddressRefused: The port or any address of the host is not allowed; nothing was
                 connected.
-            OSError: The name has no address, or none of them took the connection.
+            OSError: The name has no address, or no address accepted the connection.
         """
         endpoint = normalize_host(host), port
         is_listed = self._is_listed(*endpoint)
         if endpoint in self._refuse or not (is_listed or port in self._ports):
             raise _refused(host, port)
-        # As bytes: of a str, Python's own codec would make another name than ours.
+        # As bytes: Python's own codec would encode a str to another name than ours.
         found = await trio.socket.getaddrinfo(
             endpoint[0].encode("ascii"), port, type=socket.SOCK_STREAM
         )
@@ -199,7 +200,7 @@ class AddressGuard:
     def _is_listed(self, host: str, port: int) -> bool:
         labels = host.split(".")
         if not labels[0]:
-            return False  # a dot in front is how the list says "below": no host has one
+            return False  # a dot in front means "below" in the list; no host begins with one
         below = ("." + ".".join(labels[n:]) for n in range(1, len(labels)))
         return any((name, port) in self._allow for name in (host, *below))
 
@@ -219,7 +220,7 @@ def _refused(host: str, port: int) -> AddressRefused:
 
 
 async def _connect_first(targets: Collection[Any]) -> trio.SocketStream:
-    """The first connection to come about; each address has a head start over the next."""
+    """Return the first connection that succeeds; each address has a head start over the next."""
     connected: list[trio.SocketStream] = []
     faults: list[OSError] = []
 
@@ -246,7 +247,7 @@ async def _connect_first(targets: Collection[Any]) -> trio.SocketStream:
     _close(connected[1:])
     if connected:
         return connected[0]
-    raise OSError("no address took the connection") from ExceptionGroup("attempts", faults)
+    raise OSError("no address accepted the connection") from ExceptionGroup("attempts", faults)
 
 
 async def _connect(target: Any) -> trio.SocketStream:

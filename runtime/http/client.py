@@ -1,8 +1,9 @@
-"""The HTTP client: posts a request, gives the body as it comes.
+"""The HTTP client: sends a request and streams the body of the response.
 
-No redirects, no cookies, nothing from the environment, TLS verified. Deadlines are the caller's,
-but for the one of connecting. URLs are read by httpx; what is under the client (`http_pool`) is
-imported with the first request: programs that never make one start without it.
+It follows no redirects, keeps no cookies, reads nothing from the environment and verifies TLS. It
+has one deadline, for connecting; all others are the caller's. The pool, and with it h11, is imported
+with the first request, so that programs that make none start without it. Plain URLs are read by a
+regular expression; all others by httpx, which takes longer to import than the rest of the client.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ..redaction import redact
 from .address_guard import DEFAULT_PORTS
 
 _BYTE = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
-_LABEL = r"[a-z0-9]+(?:-[a-z0-9]+)*"  # none of "xn--", which is to be looked into
+_LABEL = r"[a-z0-9]+(?:-[a-z0-9]+)*"  # not "xn--…", whose encoding httpx must check
 _NAME = rf"(?:{_LABEL}\.)*[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
 _PLAIN = re.compile(
     rf"(?P<scheme>https?)://(?P<host>{_NAME}|{_BYTE}(?:\.{_BYTE}){{3}})(?::(?P<port>[1-9]\d{{0,4}}))?"
@@ -33,7 +34,7 @@ LAST_PORT = 65535
 
 
 class PlainUrl(NamedTuple):
-    """The parts of a URL, as a request needs them."""
+    """The parts of a URL that a request needs."""
 
     scheme: str
     host: str
@@ -43,7 +44,7 @@ class PlainUrl(NamedTuple):
 
 
 def read_plain_url(url: str) -> PlainUrl | None:
-    """The parts of a URL in which nothing is quoted or to be put right; `None` for all others."""
+    """Split a URL that needs no quoting and no normalising; return `None` for all others."""
     found = _PLAIN.fullmatch(url)
     if found is None:
         return None
@@ -58,13 +59,13 @@ def read_plain_url(url: str) -> PlainUrl | None:
 
 
 MAX_DECOMPRESSED_BYTES = 256 * 1024
-"""Given out at once of a compressed body, so that a small one can't become gigabytes here."""
+"""One piece of a compressed body is at most this long: a small body can't become gigabytes in memory."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP = frozenset({"gzip", "x-gzip"})
 
 
-class Inflation:
+class Decompressor:
     """Decompresses one body."""
 
     def __init__(self, encoding: str) -> None:
@@ -75,15 +76,16 @@ class Inflation:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the body may end here."""
+        """Whether the compressed data is complete, so that the body may end."""
         return self._member.eof
 
     def feed(self, data: bytes = b"") -> bytes:
-        """What these bytes and those held back become, at most `MAX_DECOMPRESSED_BYTES`.
+        """Return at most `MAX_DECOMPRESSED_BYTES` of decompressed data; the rest is held back.
 
-        Nothing means that more is needed; while there was something, more may be held back.
+        An empty result means that more input is needed. After any other result, call again without
+        input for what was held back.
 
-        Raises `NetworkError` when the bytes are not compressed as the head of the answer said.
+        Raises `NetworkError` when the data is not in the announced encoding.
         """
         rest, self._rest = self._rest + data, b""
         plain = b""
@@ -96,7 +98,7 @@ class Inflation:
         return plain
 
     def _begins_member(self, rest: bytes) -> bool:
-        """Whether another member is here; with less than its first bytes, that is not known yet."""
+        """Whether another gzip member begins; undecided until its first two bytes are here."""
         if self._has_members and rest.startswith(_GZIP_MAGIC):
             self._member = zlib.decompressobj(zlib.MAX_WBITS | 16)
             return True
@@ -104,60 +106,65 @@ class Inflation:
         return False
 
     def _decompress(self, data: bytes) -> tuple[bytes, bytes]:
-        """What is left of the data, and what came of the rest of it."""
+        """Return the unused input and the decompressed output."""
         member = self._member
         try:
             plain = member.decompress(data, MAX_DECOMPRESSED_BYTES)
         except zlib.error as fault:
-            raise NetworkError(f"The answer is not compressed as it says: {fault}.") from fault
+            raise NetworkError(
+                f"The response is not compressed as its header says: {fault}."
+            ) from fault
         return (member.unused_data if member.eof else member.unconsumed_tail), plain
 
 
-def inflation_of(encoding: str) -> Inflation | None:
-    """For a server that compresses although it was asked not to; `None` for a plain body."""
+def decompressor_for(encoding: str) -> Decompressor | None:
+    """Return a decompressor for a server that compresses unasked, or `None` for a plain body."""
     if encoding in {"", "identity"}:
         return None
     if encoding in _GZIP or encoding == "deflate":
-        return Inflation(encoding)
-    raise NetworkError(f"The server compressed its answer as {encoding!r}, which nobody asked for.")
+        return Decompressor(encoding)
+    raise NetworkError(
+        f"The server compressed its response as {encoding!r}, although the request asked for none."
+    )
 
 
 if TYPE_CHECKING:
     import h11
 
-    from .connection import Connect, Destination, HttpConnection, RequestHead
+    from .connection import Connect, Destination, HttpConnection, OutgoingHead
     from .pool import ConnectionPool
 
 DEFAULT_HEADERS = {"user-agent": "callboard", "accept": "*/*", "accept-encoding": "identity"}
 
 MAX_FRUITLESS_BYTES = 1024 * 1024
-"""Of a compressed body, read on while it decompresses to nothing; honest ones never come near it."""
+"""Compressed input that may decompress to nothing before the request fails. Honest servers send a few
+bytes of that kind (headers of empty gzip members)."""
 
 MAX_KEPT_TARGETS = 256
-"""URLs that stay read: one for each model endpoint in use; httpx reads one in 60 us."""
+"""Parsed URLs to cache: one for each model endpoint in use. httpx needs 60 us to parse one."""
 
 CREDENTIAL_WORDS = ("auth", "api-key", "apikey", "token", "secret", "cookie")
-"""A header with one of these in its name says who asks, and who pays."""
+"""A header with one of these words in its name identifies the account that a request is made for."""
 METHODS_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
-"""Where an empty body is said to be empty; other methods have none unless it is given."""
+"""These send `content-length: 0` for an empty body; other methods send no length without a body."""
 
 
 class HttpStatistics(msgspec.Struct, frozen=True):
-    """Connections of a client: in use, and idle for the next request."""
+    """How many connections a client has: in use, and idle for the next request."""
 
     active: int
     idle: int
 
 
 class BodyStream:
-    """The answer to one request, while its body comes.
+    """The response to one request, whose body is read as it arrives.
 
     Attributes:
         status: The HTTP status.
-        reason: The server's words for it; may be empty.
+        reason: The server's reason phrase; may be empty.
         headers: By lower-case name; several of one name are joined by commas.
-        cookies: The `set-cookie` headers, which nothing here obeys.
-        received_bytes: How much of the body was read, as it came: compressed, if it is.
+        cookies: The `set-cookie` headers. The client never sends them back.
+        received_bytes: How much of the body was read, before decompression.
     """
 
     def __init__(self, connection: HttpConnection, head: h11.Response) -> None:
@@ -167,21 +174,24 @@ class BodyStream:
         self.received_bytes = 0
         self._connection = connection
         encoding = self.headers.get("content-encoding", "identity")
-        self._inflate = inflation_of(encoding.strip().lower())
+        self._decompressor = decompressor_for(encoding.strip().lower())
 
     async def read_some(self) -> bytes:
-        """All that one network read brought, at least one byte; `b""` at the clean end.
+        """Return all that one network read brought, at least one byte, or `b""` at the end.
 
         Raises `NetworkError` when the connection breaks or ends before the body does.
         """
-        if self._inflate is None:
+        if self._decompressor is None:
             data = await self._connection.read_some()
             self.received_bytes += len(data)
             return data
-        return await self._read_inflated(self._inflate)
+        return await self._read_decompressed(self._decompressor)
 
     async def read_all(self, max_bytes: int) -> bytes:
-        """The body, or its first `max_bytes`; what came before a break counts."""
+        """Return the body, or its first `max_bytes`; a broken connection ends it early.
+
+        Raises `NetworkError` when the connection breaks before the first byte.
+        """
         pieces: list[bytes] = []
         room = max_bytes
         try:
@@ -193,8 +203,8 @@ class BodyStream:
                 raise
         return b"".join(pieces)
 
-    async def _read_inflated(self, inflate: Inflation) -> bytes:
-        plain = inflate.feed()
+    async def _read_decompressed(self, decompressor: Decompressor) -> bytes:
+        plain = decompressor.feed()
         fruitful = self.received_bytes
         while not plain:
             data = await self._connection.read_some()
@@ -202,16 +212,16 @@ class BodyStream:
                 break
             self.received_bytes += len(data)
             if self.received_bytes - fruitful > MAX_FRUITLESS_BYTES:
-                raise NetworkError("The compressed answer is long and holds nothing.")
-            plain = inflate.feed(data)
-        # What says that it is compressed and is empty (an answer to HEAD) is just empty.
-        if not plain and not inflate.is_complete and self.received_bytes:
-            raise NetworkError("The compressed answer ended before it was complete.")
+                raise NetworkError("The compressed response is long and decompresses to nothing.")
+            plain = decompressor.feed(data)
+        # An empty body with a content-encoding (the response to HEAD) is just empty.
+        if not plain and not decompressor.is_complete and self.received_bytes:
+            raise NetworkError("The compressed response ended before it was complete.")
         return plain
 
 
 class HttpClient:
-    """Makes requests; any number at once. Opened by `open_http_client`."""
+    """Makes any number of requests at once; `open_http_client` opens one."""
 
     def __init__(
         self, connect: Connect | None = None, connect_seconds: float | None = None
@@ -224,21 +234,21 @@ class HttpClient:
     async def stream_post(
         self, url: str, headers: Mapping[str, str], body: bytes
     ) -> AsyncGenerator[BodyStream]:
-        """Posts and gives the answer, whatever its status.
+        """Send a POST request and yield the response, whatever its status.
 
-        Leaving the block closes the answer; its connection is used again when all was read.
+        Leaving the block ends the response; its connection is used again if all of it was read.
 
         Raises:
-            NetworkError: No connection, or it broke; retryable.
-            DeadlineError: No connection in time.
-            ValidationError: The URL is none.
+            NetworkError: There is no connection, or it broke; retryable.
+            DeadlineError: There was no connection in time.
+            ValidationError: The URL or a header is not valid.
         """
         async with self.stream("POST", url, headers, body) as answer:
             yield answer
 
     @asynccontextmanager
     async def stream_get(self, url: str, headers: Mapping[str, str]) -> AsyncGenerator[BodyStream]:
-        """Gets and gives the answer, whatever its status; see `stream_post`."""
+        """Send a GET request and yield the response; see `stream_post`."""
         async with self.stream("GET", url, headers, None) as answer:
             yield answer
 
@@ -246,7 +256,7 @@ class HttpClient:
     async def stream(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
     ) -> AsyncGenerator[BodyStream]:
-        """Sends a request of any method and gives the answer; see `stream_post`."""
+        """Send a request of any method and yield the response; see `stream_post`."""
         destination, head = _request(method, url, headers, body)
         pool = self._open()
         connection = pool.take(destination)
@@ -256,11 +266,11 @@ class HttpClient:
             pool.give_back(connection)
 
     def statistics(self) -> HttpStatistics:
-        """How many connections there are."""
+        """Return how many connections there are."""
         return HttpStatistics(0, 0) if self._pool is None else HttpStatistics(*self._pool.count())
 
     def close(self) -> None:
-        """Closes all connections; requests that run break."""
+        """Close all connections; running requests fail with `NetworkError`."""
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.close()
@@ -277,11 +287,12 @@ class HttpClient:
 async def open_http_client(
     *, connect: Connect | None = None, connect_seconds: float | None = None
 ) -> AsyncGenerator[HttpClient]:
-    """A client for as long as the block lasts.
+    """Open a client for the duration of the block.
 
     Args:
-        connect: Makes its TCP connections, of host and port; raises `OSError` when there is none,
-            and what else it raises comes out of the request. By default it connects anywhere.
+        connect: Makes the TCP connections, from host and port. An `OSError` becomes a
+            `NetworkError`; any other exception passes through the request. The default connects
+            anywhere; `AddressGuard.connect` decides where.
         connect_seconds: How long a connection may take, TLS included; 30 by default.
     """
     client = HttpClient(connect, connect_seconds)
@@ -292,7 +303,7 @@ async def open_http_client(
 
 
 class _Target(NamedTuple):
-    """What a URL says about a request."""
+    """What a URL contributes to a request."""
 
     destination: Destination
     host_header: bytes
@@ -306,23 +317,23 @@ def _read_url(url: str) -> _Target:
     if plain := read_plain_url(url):
         destination = Destination(plain.scheme, plain.host, plain.port)
         return _Target(destination, plain.netloc, plain.target)
-    import httpx  # here: most programs ask none but plain URLs
+    import httpx  # here: most programs request plain URLs alone
 
     try:
         parsed = httpx.URL(url)
         scheme, host, port = parsed.scheme, parsed.raw_host.decode("ascii"), parsed.port
     except (httpx.InvalidURL, UnicodeError) as fault:
-        raise ValidationError(f"{redact(url)!r} is no URL: {fault}.", field="url") from None
+        raise ValidationError(f"{redact(url)!r} is not a URL: {fault}.", field="url") from None
     if scheme not in DEFAULT_PORTS or not host:
-        raise ValidationError(f"{redact(url)!r} is no http:// or https:// URL.", field="url")
+        raise ValidationError(f"{redact(url)!r} is not an http:// or https:// URL.", field="url")
     destination = Destination(scheme, host, DEFAULT_PORTS[scheme] if port is None else port)
     return _Target(destination, parsed.netloc, parsed.raw_path)
 
 
 def _request(
     method: str, url: str, headers: Mapping[str, str], body: bytes | None
-) -> tuple[Destination, RequestHead]:
-    from .connection import BAD_HEADER, RequestHead
+) -> tuple[Destination, OutgoingHead]:
+    from .connection import BAD_HEADER, OutgoingHead
 
     destination, host, target = _read_url(url)
     said = DEFAULT_HEADERS | {name.lower(): value for name, value in headers.items()}
@@ -331,17 +342,17 @@ def _request(
     except UnicodeError:
         fields = []
     if not fields:
-        # Raised here: the original holds the header, which may be the key.
+        # Raised here and not in the handler: the original's text holds the header, perhaps the key.
         raise ValidationError(BAD_HEADER, field="headers")
     if "host" not in said:
         fields.insert(0, (b"host", host))
     if (body is not None or method in METHODS_WITH_BODY) and "content-length" not in said:
         fields.append((b"content-length", b"%d" % len(body or b"")))
-    return destination._replace(payer=_payer(said)), RequestHead(method, target, fields)
+    return destination._replace(account=_account(said)), OutgoingHead(method, target, fields)
 
 
-def _payer(headers: Mapping[str, str]) -> bytes:
-    """Who asks: a digest of what the headers say about that, and not the keys themselves."""
+def _account(headers: Mapping[str, str]) -> bytes:
+    """Return a digest of the headers with credentials; the keys themselves are not kept."""
     said = [f"{name}:{value}" for name, value in sorted(headers.items()) if _is_credential(name)]
     return hashlib.blake2b("\n".join(said).encode(), digest_size=16).digest() if said else b""
 
@@ -352,7 +363,7 @@ def _is_credential(name: str) -> bool:
 
 
 def _read_headers(head: h11.Response) -> tuple[dict[str, str], tuple[bytes, ...]]:
-    """The headers by name, and apart from them the cookies, which nothing here remembers."""
+    """Return the headers by name, and the `set-cookie` headers apart: they can't be joined by commas."""
     headers: dict[str, str] = {}
     cookies: list[bytes] = []
     for raw_name, raw_value in head.headers:

@@ -1,10 +1,10 @@
 """One HTTP/1.1 connection on h11 and Trio's sockets.
 
-Its own, for the body: it gives **everything that one network read brought** in one piece. Gateways
-put each event of a model's stream into an HTTP chunk of its own, and one read holds many; handing
-them on one at a time would cost a decoder pass, a batch and a wake-up for each token.
+Why not httpcore's: a body is handed on in one piece for **everything that one network read brought**.
+Gateways put each event of a model's stream into an HTTP chunk of its own, and one read holds many;
+one piece for each chunk would cost a decoder pass, a batch and a wake-up for each token.
 
-Foreign exceptions become ours here, at the edge; a message names the host and never a header.
+Exceptions of h11, ssl and the system become ours here; a message names the host and never a header.
 """
 
 from __future__ import annotations
@@ -24,40 +24,42 @@ import trio
 from ..errors import DeadlineError, NetworkError, ValidationError
 
 CONNECT_SECONDS = 30.0
-"""Unless told otherwise, for name, TCP and TLS together: a server that takes longer is not there."""
+"""The default for name, TCP and TLS together: a server that takes longer is not there."""
 KEEPALIVE_SECONDS = 60.0
 """How long an idle connection is worth keeping; servers close theirs after 5 to 75 seconds."""
 READ_BYTES = 64 * 1024
-"""Of one network read; what one batch may hold."""
+"""The size of one network read, and so of one batch of model events."""
 MAX_HEAD_BYTES = 64 * 1024
-"""Of a response's head: eight times what common servers send at most."""
+"""The largest response head: eight times what common servers send at most."""
 
 MAX_QUOTED_CHARS = 120
-"""Of what a server sent in place of HTTP, for an error of one line."""
+"""An error quotes this much of what a server sent in place of HTTP."""
 
-BAD_HEADER = "A header of the request is not valid: a key is one line of plain characters."
+BAD_HEADER = (
+    "A header of the request is not valid. Check the key: it must be one line of ASCII characters."
+)
 
 TlsContext = Callable[[], ssl.SSLContext]
 Connect = Callable[[str, int], Awaitable[trio.SocketStream]]
-"""(host, port) → a TCP connection; raises `OSError` when there is none."""
+"""Connects to a host and port; raises `OSError` when there is no connection."""
 
 
 class Destination(NamedTuple):
-    """Where a connection leads, and for whom; one serves any request to the same.
+    """Where a connection leads, and for which account; it serves requests to the same alone.
 
     Attributes:
-        payer: Who asks: a digest of the credentials. Whatever a server or a proxy mixes up on a
-            connection, it is never the answers of two accounts.
+        account: A digest of the credentials. Two accounts never share a connection, so a server or
+            proxy that mixes up the responses of one can't give an account those of another.
     """
 
     scheme: str
     host: str
     port: int
-    payer: bytes = b""
+    account: bytes = b""
 
 
-class RequestHead(NamedTuple):
-    """What is said ahead of a body: the method, the target of the request line, all headers."""
+class OutgoingHead(NamedTuple):
+    """A request without its body: the method, the target of the request line, all headers."""
 
     method: str
     target: bytes
@@ -65,12 +67,13 @@ class RequestHead(NamedTuple):
 
 
 class HttpConnection:
-    """A connection to one destination; connects with its first request, then serves one at a time.
+    """A connection to one destination: opened by its first request, then one request at a time.
 
     Args:
-        tls: Gives the context, when it is needed: to make one takes 20 ms and more.
-        connect: Makes the TCP connection; TLS is for the destination's host, wherever that leads.
-        connect_seconds: For name, TCP and TLS together.
+        tls: Returns the TLS context. Called only for https: making one takes 20 ms and more.
+        connect: Makes the TCP connection. TLS verifies the destination's host, whichever address
+            this connects.
+        connect_seconds: The time for name, TCP and TLS together.
     """
 
     def __init__(
@@ -91,11 +94,11 @@ class HttpConnection:
         self._body_ended = False
         self._idle_since = 0.0
 
-    async def request(self, head: RequestHead, body: bytes) -> h11.Response:
-        """Sends a request and reads the head of its answer.
+    async def request(self, head: OutgoingHead, body: bytes) -> h11.Response:
+        """Send a request and read the head of the response.
 
         Raises:
-            NetworkError: There is no connection, or it broke before the head was whole.
+            NetworkError: There is no connection, or it broke before the head was complete.
             DeadlineError: There was no connection after `connect_seconds`.
         """
         if self._stream is None:
@@ -105,7 +108,7 @@ class HttpConnection:
         return await self._receive_head()
 
     async def read_some(self) -> bytes:
-        """All of the body that one network read brings, at least one byte; `b""` at a clean end.
+        """Return all of the body that one network read brings, or `b""` at the end of the body.
 
         Raises `NetworkError` when the connection breaks or ends before the body does.
         """
@@ -116,29 +119,29 @@ class HttpConnection:
         return data
 
     def close(self) -> None:
-        """Closes at once, without TLS's farewell; who reads is told. Never blocks. Idempotent."""
+        """Close the socket without TLS's goodbye; a pending read fails. Never blocks. Idempotent."""
         if self._stream is not None:
             self._socket().close()
 
     def is_reusable(self) -> bool:
-        """Whether another request can follow: all of the answer was read. Makes it idle."""
+        """Whether another request can follow: all of the response was read. Starts the idle time."""
         http = self._http
         if self._stream is None or not (http.our_state is http.their_state is h11.DONE):
             return False
         if http.trailing_data[0] or _holds_undecoded(self._stream):
-            return False  # bytes behind the answer would pass for the next one's
+            return False  # surplus bytes would be read as the next response
         http.start_next_cycle()
         self._idle_since = time.monotonic()
         return True
 
     def has_expired(self) -> bool:
-        """Whether it idled for too long, or the server has closed it meanwhile."""
-        # An idle server has nothing to say but that it closes.
+        """Whether it has been idle for too long, or the server has closed it."""
+        # A server sends nothing on an idle connection except its end.
         idle_seconds = time.monotonic() - self._idle_since
         return idle_seconds > KEEPALIVE_SECONDS or self._socket().is_readable()
 
     def _take(self) -> bytes:
-        """What of the body is here already."""
+        """Return the part of the body that has been received."""
         pieces: list[bytes] = []
         while not self._body_ended:
             event = self._next_event()
@@ -148,7 +151,7 @@ class HttpConnection:
                 break
             else:
                 self._body_ended = True
-        # Joined and not just passed on: h11's pieces are bytearrays at times.
+        # Joined even if there is one: h11's pieces are bytearrays at times.
         return b"".join(pieces)
 
     def _next_event(self) -> object:
@@ -156,14 +159,14 @@ class HttpConnection:
             return self._http.next_event()
         except h11.RemoteProtocolError as fault:
             if "closed connection" in str(fault):
-                text = f"{self._host} closed the connection in the middle of its answer."
+                text = f"{self._host} closed the connection in the middle of its response."
                 raise NetworkError(text) from fault
             what = _without_python(str(fault))[:MAX_QUOTED_CHARS]
-            text = f"{self._host} does not speak HTTP as it should: {what}. Check the URL."
+            text = f"{self._host} does not speak HTTP correctly: {what}. Check the URL."
             raise NetworkError(text, stage="http") from fault
 
     async def _receive(self) -> None:
-        """One network read."""
+        """Read once from the network."""
         assert self._stream is not None
         try:
             data = await self._stream.receive_some(READ_BYTES)
@@ -171,7 +174,7 @@ class HttpConnection:
             reason = f": {_reason(fault.__cause__)}" if fault.__cause__ else ""
             raise NetworkError(f"The connection to {self._host} broke{reason}.") from fault
         if not data and self._http.their_state is h11.SEND_RESPONSE:
-            raise NetworkError(f"{self._host} closed the connection without an answer.")
+            raise NetworkError(f"{self._host} closed the connection without a response.")
         self._http.receive_data(bytes(data))
 
     async def _connect(self) -> trio.abc.Stream:
@@ -182,9 +185,9 @@ class HttpConnection:
         except trio.TooSlowError as late:
             seconds = f"within {self._connect_seconds:g} s"
             if self._is_opening_tls:
-                text = f"{where} took the connection and did not speak TLS {seconds}."
+                text = f"{where} accepted the connection but did not speak TLS {seconds}."
                 raise DeadlineError(text, stage="tls") from late
-            text = f"{where} did not take the connection {seconds}."
+            text = f"{where} did not accept the connection {seconds}."
             raise DeadlineError(text, stage="connect") from late
 
     async def _open_stream(self, where: str) -> trio.abc.Stream:
@@ -211,9 +214,9 @@ class HttpConnection:
             raise
         return tls
 
-    async def _send(self, stream: trio.abc.Stream, head: RequestHead, body: bytes) -> None:
+    async def _send(self, stream: trio.abc.Stream, head: OutgoingHead, body: bytes) -> None:
         data: list[bytes | None] = []
-        # Not mapped with `from`: the original's text holds the header, which may be the key.
+        # Not chained with `from`: the original's text holds the header, perhaps the key.
         with suppress(h11.LocalProtocolError):
             data.append(
                 self._http.send(
@@ -225,15 +228,15 @@ class HttpConnection:
         if body:
             data.append(self._http.send(h11.Data(data=body)))
         data.append(self._http.send(h11.EndOfMessage()))
-        # A server may answer before it has read all (too large, wrong key) and close: what it said
-        # is worth more than that it closed. When it said nothing, reading tells.
+        # A server may respond before it has read all (too large, wrong key) and close. Its response
+        # says more than the broken connection; if there is none, reading fails.
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             await stream.send_all(b"".join(filter(None, data)))
 
     async def _receive_head(self) -> h11.Response:
         event = self._next_event()
         while not isinstance(event, h11.Response):
-            # An informational response (100, 103) only says that there will be another.
+            # RFC 9110 15.2: an informational response (100, 103) precedes the final one.
             if event is h11.NEED_DATA:
                 await self._receive()
             else:
@@ -250,11 +253,11 @@ class HttpConnection:
 
 
 def _holds_undecoded(stream: trio.abc.Stream) -> bool:
-    """Whether TLS holds bytes behind the answer: records that came with its last one.
+    """Whether TLS holds bytes beyond the response: records that arrived with its last one.
 
-    They are in neither h11 nor the kernel any more, and Trio shows only `pending`, which counts
-    what is decrypted. Where its buffer is not to be seen, there may be some: better one connection
-    too many than another request's answer.
+    They are no longer in the kernel and not yet in h11, and `SSLStream` has no public way to see
+    them: `pending` counts decrypted bytes alone. Without access to its buffer the answer is yes:
+    one connection too many is better than a response that belongs to another request.
     """
     if not isinstance(stream, trio.SSLStream):
         return False
@@ -263,32 +266,32 @@ def _holds_undecoded(stream: trio.abc.Stream) -> bool:
 
 
 def _reason(fault: BaseException) -> str:
-    """A foreign error in words: without numbers of errors and without places in C."""
+    """Return the text of a system's or TLS's error, without its number and its place in C."""
     text = getattr(fault, "verify_message", "") or getattr(fault, "strerror", "") or str(fault)
     return re.sub(r"^\[[^\]]*\] | \(_ssl\.c:\d+\)$", "", text) or "cut off"
 
 
 def _without_python(text: str) -> str:
-    """What h11 says, with the bytes that it quotes as a person writes them."""
+    """Return h11's message with the bytes it quotes written without `b` and `bytearray`."""
     return re.sub(r"bytearray\(b?(.*)\)|\bb(?=['\"])", lambda match: match.group(1) or "", text)
 
 
 def _no_connection(where: str, fault: OSError) -> NetworkError:
     faults = [fault, *_causes(fault)]
     if any(isinstance(each, socket.gaierror) for each in faults):
-        text = f"The name of {where} can't be resolved. Check the URL and the network."
+        text = f"The host name of {where} can't be resolved. Check the URL and the network."
         return NetworkError(text, stage="name")
     if any(each.errno == errno.ECONNREFUSED for each in faults):
         text = f"{where} refused the connection. Is the server running there?"
     elif any(each.errno in {errno.ENETUNREACH, errno.EHOSTUNREACH} for each in faults):
-        text = f"There is no way to {where}. Check the network."
+        text = f"There is no route to {where}. Check the network."
     else:
         text = f"No connection to {where}: {_reason(faults[-1])}."
     return NetworkError(text, stage="connect")
 
 
 def _causes(fault: BaseException) -> Iterator[OSError]:
-    """The attempts behind a failed connection: trio tries each address of a name."""
+    """Yield the failed attempts behind an error: Trio tries each address of a name."""
     cause = fault.__cause__
     for each in cause.exceptions if isinstance(cause, BaseExceptionGroup) else (cause,):
         if isinstance(each, OSError):

@@ -1,7 +1,9 @@
-"""Connections for many requests at once: idle ones by origin and payer, as many more as are asked for.
+"""The connection pool: idle connections by destination and account, and new ones without limit.
 
-No limit on their number, and so nobody ever waits for another request's connection: nothing can be
-lost when a request is cancelled. What bounds them is what bounds the model calls and tools.
+The number of connections has no limit, so no request waits for the connection of another. That is
+what makes the pool safe to cancel: there is no queue of waiters in which a cancelled request could
+lose a connection, the fault behind most of the open reports on pools. The limits on model calls and
+tools bound the number of connections.
 """
 
 from __future__ import annotations
@@ -16,10 +18,10 @@ import trio
 from .connection import CONNECT_SECONDS, Connect, Destination, HttpConnection
 
 MAX_IDLE_CONNECTIONS = 256
-"""Kept to one destination for one payer: what a burst leaves open beyond them is closed at once,
-before it fills the table of open files (1024 on many systems)."""
+"""Idle connections to keep for one destination and account. Those that a burst opened beyond them are
+closed at once, before they fill the table of open files (1024 on many systems)."""
 SWEEP_SECONDS = 60.0
-"""Between two looks for idle connections that nobody came back for."""
+"""How often expired idle connections are looked for."""
 
 
 class ConnectionPool:
@@ -37,12 +39,12 @@ class ConnectionPool:
         self._connect_seconds = CONNECT_SECONDS if connect_seconds is None else connect_seconds
         self._tls: ssl.SSLContext | None = None
         self._active: set[HttpConnection] = set()
-        # The latest last: it is the likeliest to be still open at the server.
+        # The most recent last: the server has most likely not closed it yet.
         self._idle: dict[Destination, list[HttpConnection]] = {}
         self._swept_at = time.monotonic()
 
     def take(self, destination: Destination) -> HttpConnection:
-        """A connection for one request; `give_back` must follow, whatever happens."""
+        """Return a connection for one request; the caller must call `give_back` in any case."""
         self._sweep()
         idle = self._idle.get(destination, [])
         while idle:
@@ -58,7 +60,7 @@ class ConnectionPool:
         return connection
 
     def give_back(self, connection: HttpConnection) -> None:
-        """The request is over: kept when another can follow on it, else closed."""
+        """Keep a connection whose request is over, or close it if no other request can follow."""
         self._active.discard(connection)
         self._sweep()
         if connection.is_reusable():
@@ -70,18 +72,18 @@ class ConnectionPool:
             connection.close()
 
     def close(self) -> None:
-        """Closes all connections; requests that run break."""
+        """Close all connections; running requests fail with `NetworkError`."""
         for connection in [*self._active, *self._all_idle()]:
             connection.close()
         self._active.clear()
         self._idle.clear()
 
     def count(self) -> tuple[int, int]:
-        """How many connections are in use, and how many idle."""
+        """Return how many connections are in use, and how many are idle."""
         return len(self._active), len(self._all_idle())
 
     def tls_context(self) -> ssl.SSLContext:
-        """The one context, made when the first https URL is used."""
+        """Return the one TLS context, making it when the first https URL is used."""
         if self._tls is None:
             self._tls = _make_tls_context()
         return self._tls
@@ -103,9 +105,9 @@ class ConnectionPool:
 
 
 def _make_tls_context() -> ssl.SSLContext:
-    """Verifies against the system's authorities (or `SSL_CERT_FILE`), else against certifi's.
+    """Return a context that trusts the system's authorities (or `SSL_CERT_FILE`), else certifi's.
 
-    Not `ssl.create_default_context`: that writes every session's keys to `SSLKEYLOGFILE`.
+    `ssl.create_default_context` is not used: it writes every session's keys to `SSLKEYLOGFILE`.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     paths = ssl.get_default_verify_paths()

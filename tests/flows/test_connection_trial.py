@@ -291,14 +291,14 @@ async def test_a_host_that_takes_the_connection_and_never_speaks_tls() -> None:
         report = await tried(wish_for(f"https://127.0.0.1:{port}/v1"), seconds=SHORT_SECONDS)
         nursery.cancel_scope.cancel()
     assert report.fault is ConnectionFault.TLS
-    assert "took the connection and did not speak TLS within 0.3 s" in report.message
+    assert "accepted the connection but did not speak TLS within 0.3 s" in report.message
 
 
 async def test_a_host_that_takes_no_connection() -> None:
     trio.socket.set_custom_hostname_resolver(NoNames(answers=False))
     report = await tried(wish_for("https://nowhere.example/v1"), seconds=SHORT_SECONDS)
     assert report.fault is ConnectionFault.CONNECT
-    assert "did not take the connection within" in report.message
+    assert "did not accept the connection within" in report.message
 
 
 # ── keys ─────────────────────────────────────────────────────────────────────────────────────────

@@ -41,9 +41,9 @@ from callboard.runtime.http import pool as http_pool
 from callboard.runtime.http.client import (
     MAX_DECOMPRESSED_BYTES,
     MAX_FRUITLESS_BYTES,
+    Decompressor,
     HttpClient,
     HttpStatistics,
-    Inflation,
     open_http_client,
 )
 from callboard.runtime.http.connection import CONNECT_SECONDS, MAX_HEAD_BYTES
@@ -430,17 +430,17 @@ async def test_a_body_of_several_gzip_members_is_given_whole(size: int) -> None:
     parts = [b"one" * 1000, b"", b"two", b"three" * 100_000]
     packed = b"".join(gzip.compress(part, mtime=0) for part in parts)
     for behind in (b"", b"\0" * 50, b"\x1f", b"garbage" + gzip.compress(b"no", mtime=0)):
-        inflation = Inflation("gzip")
+        decompressor = Decompressor("gzip")
         data = packed + behind
         plain = b""
         for at in range(0, len(data), size):
-            piece = inflation.feed(data[at : at + size])
+            piece = decompressor.feed(data[at : at + size])
             while piece:
                 assert len(piece) <= MAX_DECOMPRESSED_BYTES
                 plain += piece
-                piece = inflation.feed()
+                piece = decompressor.feed()
         assert plain == b"".join(parts)
-        assert inflation.is_complete
+        assert decompressor.is_complete
     step = status(200, packed, content_encoding="gzip")
     async with open_scripted_server([step]) as server, open_http_client() as client:
         assert await post(client, chat(server)) == b"".join(parts)
@@ -465,8 +465,12 @@ async def test_a_compressed_bomb_comes_in_small_pieces_and_is_cut_by_the_reader(
             "gzip",
             "before it was complete",
         ),
-        (gzip.compress(b"x", mtime=0) + b"\x1f\x8bnot", "gzip", "not compressed as it says"),
-        (b"not gzip at all", "gzip", "not compressed as it says"),
+        (
+            gzip.compress(b"x", mtime=0) + b"\x1f\x8bnot",
+            "gzip",
+            "not compressed as its header says",
+        ),
+        (b"not gzip at all", "gzip", "not compressed as its header says"),
         (b"x", "br", "'br'"),
     ],
 )
@@ -483,10 +487,10 @@ async def test_a_broken_compression_is_a_network_error(
 @pytest.mark.parametrize(
     ("step", "words"),
     [
-        (reset(), "broke|without an answer"),
-        (close_before_head(), "without an answer"),
+        (reset(), "broke|without a response"),
+        (close_before_head(), "without a response"),
         (garbage(), "does not speak HTTP"),
-        (cut_after(120, reply("x" * 500)), "in the middle of its answer"),
+        (cut_after(120, reply("x" * 500)), "in the middle of its response"),
     ],
 )
 async def test_a_connection_that_breaks_is_a_network_error(step: Step, words: str) -> None:
@@ -621,7 +625,7 @@ async def test_a_compressed_body_that_never_says_anything_is_given_up() -> None:
     async with open_scripted_server([step]) as server, open_http_client() as client:
         async with client.stream_post(chat(server), {}, b"{}") as answer:
             assert await answer.read_some() == b"x"
-            with pytest.raises(NetworkError, match="holds nothing"):
+            with pytest.raises(NetworkError, match="decompresses to nothing"):
                 await answer.read_some()
             assert answer.received_bytes > MAX_FRUITLESS_BYTES
 

@@ -15,11 +15,11 @@ LEFT = ["/gzip_bomb", "/deflate_bomb", "/endless", "/endless_chunks"]
 """Those of which the model gets the beginning."""
 
 BROKEN = {
-    "/nested_bomb": "compressed its answer as 'gzip, gzip'",
-    "/nested_bomb_in_two_lines": "compressed its answer as 'gzip, gzip'",
-    "/brotli": "compressed its answer as 'br'",
-    "/endless_nothing": "holds nothing",
-    "/endless_after_the_end": "holds nothing",
+    "/nested_bomb": "compressed its response as 'gzip, gzip'",
+    "/nested_bomb_in_two_lines": "compressed its response as 'gzip, gzip'",
+    "/brotli": "compressed its response as 'br'",
+    "/endless_nothing": "decompresses to nothing",
+    "/endless_after_the_end": "decompresses to nothing",
     "/endless_head": "too long",
     "/endless_headers": "too long",
     "/endless_chunk_line": "too long",
