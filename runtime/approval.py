@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from .definitions import Tier
+
+ApprovalDecision = Literal["allow", "deny", "expired", "revised", "withdrawn", "void", "deferred"]
+"""How a question ended. A person says `allow` or `deny`; the others come from the broker:
+
+- `expired`: nobody answered in time.
+- `revised`: the person changed the arguments, and the changed call needs a question of its own.
+- `withdrawn`: nobody needs the answer any more.
+- `void`: it was allowed, and the call may not start any more.
+- `deferred`: the turn goes on without the answer; never on record.
+"""
+
+GrantVerdict = Literal["allow", "deny"]
+"""What a remembered answer says about the calls that it covers."""
 
 
 class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +83,7 @@ class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True):
             await session.run("Write 'buy milk' to list.txt, then delete list.txt.")
     """
 
-    decision: str
+    decision: ApprovalDecision
     arguments: str | None = None
     remember: str | None = None
     reason: str = ""

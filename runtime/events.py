@@ -34,6 +34,7 @@ from .event_types.permissions import GrantRevoked as GrantRevoked
 from .event_types.permissions import PrivateDataRead as PrivateDataRead
 from .event_types.permissions import SessionTainted as SessionTainted
 from .event_types.plan import PlanSet as PlanSet
+from .event_types.turns import TurnOutcome as TurnOutcome
 from .event_types.turns import TurnSetAside as TurnSetAside
 from .event_types.undo import ChangesUndone as ChangesUndone
 from .history import Part
@@ -219,7 +220,7 @@ class TurnEnded(Event, frozen=True, kw_only=True, tag="turn_ended"):
     """
 
     turn_id: str
-    outcome: str
+    outcome: TurnOutcome
     error_type: str = ""
     message: str = ""
     unreaped: tuple[str, ...] = ()

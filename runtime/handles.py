@@ -8,13 +8,14 @@ absolute one that lies inside).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
 from .budget import Budget
 from .definitions import SessionKind
 from .event_types.plan import PlanItem
+from .event_types.turns import TurnOutcome
 from .http.url import HttpUrl
 
 
@@ -255,7 +256,7 @@ class Delegated(msgspec.Struct, frozen=True, kw_only=True):
     """What came of it; `outcome` is the turn's, or `running` when nobody waited."""
 
     session_id: str
-    outcome: str
+    outcome: TurnOutcome | Literal["interrupted", "running"]
     answer: str = ""
     message: str = ""
 

@@ -15,7 +15,7 @@ import trio
 from .approval import ApprovalAnswer as ApprovalAnswer
 from .approval import ApprovalRequest as ApprovalRequest
 from .budget import Budget, CallQuota
-from .definitions import Agent, InputMode, SessionKind, Tier, ToolDefinition, ToolFailure
+from .definitions import Agent, InputMode, SessionKind, Tier, ToolDefinition, ToolFailure, Verdict
 from .event_types.turns import RerunWay
 from .events import CallProgress, DurableEvent, SessionCreated, Stored
 from .history import Attachment, Call
@@ -168,13 +168,13 @@ class PermissionQuestion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The broker's answer: `verdict` is `allow`, `ask` or `deny`; `reason` says which rule.
+    """The broker's decision about one call; `reason` says which rule made it.
 
-    `grant_id` names the remembered answer that decided, if one did. With `defer`, a call that asks
-    does not hold its turn up.
+    `grant_id` names the remembered answer that decided, if one did. With `defer`, a call that must be
+    asked about does not hold its turn up.
     """
 
-    verdict: str
+    verdict: Verdict
     reason: str
     policy_version: str = ""
     grant_id: str = ""

@@ -10,7 +10,7 @@ import msgspec
 import trio
 
 from ...config.settings import Limits
-from ...runtime.definitions import Effect, ErrorType, ToolFailure
+from ...runtime.definitions import Effect, ErrorType, ToolFailure, Verdict
 from ...runtime.errors import ActorStopped, CallboardError, ConflictError
 from ...runtime.events import (
     CallFinished,
@@ -42,8 +42,8 @@ from .call import (
     CANCELLED_ALONE,
     Outcome,
     ReadyCall,
-    decided_by,
     denial,
+    denial_by_answer,
     denied,
     execute,
     failed,
@@ -58,7 +58,9 @@ from .retries import Attempts, tell_parent
 
 logger = redacting_logger(__name__)
 
-BROKER_GONE = Decision(verdict="deny", reason="the permission broker failed; nothing was asked")
+BROKER_GONE = Decision(
+    verdict=Verdict.DENY, reason="the permission broker failed; nothing was asked"
+)
 
 
 class BatchHost(Protocol):
@@ -98,13 +100,13 @@ class CallBatch:
             starting: list[tuple[ReadyCall, Permit]] = []
             waiting: list[tuple[ReadyCall, Decision, Permit | None]] = []
             for call, decision in zip(ready, await self._check(ready), strict=True):
-                if decision.verdict == "deny":
+                if decision.verdict is Verdict.DENY:
                     finished.append(self._finished(call.call, denied(decision, call.tier), call))
                 elif call.call.call_id in self._request.begun:  # it was allowed, and has started
                     starting.append((call, permits.enter_context(self._enqueue(call))))
                 elif over_budget := self._over_budget(call):
                     finished.append(over_budget)
-                elif decision.verdict == "ask" or self._is_asked(call, decision):
+                elif decision.verdict is Verdict.ASK or self._is_asked(call, decision):
                     waiting.append((call, _asking(decision), None))
                 elif permit := self._admission.admit_nowait(call.resources, waits=call.tool.waits):
                     starting.append((call, permits.enter_context(permit)))
@@ -204,7 +206,7 @@ class CallBatch:
         """Why a call that runs must not do this; nobody is asked."""
         marks = msgspec.structs.replace(self._marks, hosts=self._marks.hosts | known)
         (decision,) = await self._decide(question, marks=marks)
-        return None if decision.verdict == "allow" else decision.reason
+        return None if decision.verdict is Verdict.ALLOW else decision.reason
 
     # ── waiting, and the effect ──────────────────────────────────────────────────────────────────
 
@@ -214,14 +216,14 @@ class CallBatch:
         What was decided before it waited for a key or a slot is decided again behind that: a grant
         may be revoked by then.
         """
-        while decision.verdict != "deny":
-            if decision.verdict == "ask":
+        while decision.verdict is not Verdict.DENY:
+            if decision.verdict is Verdict.ASK:
                 await self._run_asked(ready, decision)
                 return
             with permit or self._enqueue(ready) as permit:
                 await self._admission.admit(permit)
                 (decision,) = await self._check((ready,))
-                if decision.verdict == "allow":
+                if decision.verdict is Verdict.ALLOW:
                     reads = ready.effect is Effect.READ
                     if reads or await self._record(self._started(ready)):
                         await self._execute(ready, permit)
@@ -236,7 +238,7 @@ class CallBatch:
             if resolution.answer.decision == "deferred":
                 return  # what the model gets meanwhile is on record
             if resolution.answer.decision != "allow":
-                raise resolution.failure or denial(decided_by(resolution.answer), ready.tier)
+                raise resolution.failure or denial_by_answer(resolution.answer, ready.tier)
             version = decision.policy_version
             with self._enqueue(ready) as permit:
                 await self._admission.admit(permit)
@@ -259,7 +261,7 @@ class CallBatch:
         try:
             await self._append(started)
         except ConflictError as refused:
-            raise denial(Decision(verdict="deny", reason=str(refused)), ready.tier) from None
+            raise denial(str(refused), ready.tier) from None
         except CallboardError as error:
             self._give_up(error)
         else:
@@ -307,8 +309,7 @@ class CallBatch:
                 )
             )
         except CallboardError as error:
-            reason = f"denied by callboard: {error}"
-            raise denial(Decision(verdict="deny", reason=reason), ready.tier) from None
+            raise denial(f"denied by callboard: {error}", ready.tier) from None
         finally:
             scope.cancel(reason="the answer is no longer needed")
 
@@ -396,4 +397,4 @@ class CallBatch:
 
 def _asking(decision: Decision) -> Decision:
     """A call that a person was asked about keeps its question, whatever the policy says now."""
-    return msgspec.structs.replace(decision, verdict="ask")
+    return msgspec.structs.replace(decision, verdict=Verdict.ASK)

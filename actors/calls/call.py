@@ -282,30 +282,23 @@ def failed(failure: ToolFailure) -> Outcome:
 
 def denied(decision: Decision, tier: Tier) -> Outcome:
     """The outcome of a call that policy or a person refused."""
-    return failed(denial(decision, tier))
+    return failed(denial(decision.reason, tier))
 
 
-def denial(decision: Decision, tier: Tier) -> ToolFailure:
-    """What the model hears of a call that was not allowed."""
-    expired = decision.verdict == "expired"
-    return ToolFailure(
-        ErrorType.APPROVAL_EXPIRED if expired else ErrorType.PERMISSION_DENIED,
-        f"Not run: {decision.reason}",
-        tier=tier,
-        reason=decision.reason,
-    )
+def denial(
+    reason: str, tier: Tier, error_type: ErrorType = ErrorType.PERMISSION_DENIED
+) -> ToolFailure:
+    """Return the failure that the model gets for a call that was not allowed."""
+    return ToolFailure(error_type, f"Not run: {reason}", tier=tier, reason=reason)
 
 
-def decided_by(answer: ApprovalAnswer) -> Decision:
-    """A person's answer as a decision about the call."""
+def denial_by_answer(answer: ApprovalAnswer, tier: Tier) -> ToolFailure:
+    """Return the failure for a call that a person denied, or about which nobody answered."""
+    if answer.decision == "expired":
+        reason = answer.reason or "nobody answered in time"
+        return denial(reason, tier, ErrorType.APPROVAL_EXPIRED)
     said = f": {answer.reason}" if answer.reason else ""
-    match answer.decision:
-        case "allow":
-            return Decision(verdict="allow", reason=f"allowed by {answer.answered_by}{said}")
-        case "expired":
-            return Decision(verdict="expired", reason=answer.reason or "nobody answered in time")
-        case _:
-            return Decision(verdict="deny", reason=f"denied by {answer.answered_by}{said}")
+    return denial(f"denied by {answer.answered_by}{said}", tier)
 
 
 def with_arguments(outcome: Outcome, arguments: str, max_bytes: int) -> Outcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 import msgspec
 
@@ -12,6 +13,7 @@ from ...runtime.events import (
     MessageCompleted,
     Stored,
     TurnEnded,
+    TurnOutcome,
 )
 from ...runtime.history import Refusal, Text
 from ...runtime.kernel.subscription import Subscription
@@ -30,7 +32,7 @@ class ChildAnswer:
     """
 
     def __init__(self) -> None:
-        self.outcome = "interrupted"
+        self.outcome: TurnOutcome | Literal["interrupted"] = "interrupted"
         self.text = ""
         self.message = "Its process ended before it began."
 

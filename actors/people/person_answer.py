@@ -27,11 +27,12 @@ may be escaped to six bytes; the rest is for what stands around it."""
 
 def checked_answer(answer: ApprovalAnswer) -> ApprovalAnswer:
     """The answer, if it is one that a client may give; raises `ValidationError` otherwise."""
+    decision: object = answer.decision  # nothing checks it when an application makes the answer
+    if isinstance(decision, str) and decision not in {"allow", "deny"}:
+        said = excerpt(repr(decision[:MAX_SHOWN_CHARACTERS]), MAX_SHOWN_CHARACTERS)
+        raise ValidationError(f"decision: {said} is neither allow nor deny", field="decision")
     if (problem := _odd(answer)) is not None:
         raise ValidationError(f"the answer is none: {problem}")
-    if answer.decision not in {"allow", "deny"}:
-        said = excerpt(repr(answer.decision[:MAX_SHOWN_CHARACTERS]), MAX_SHOWN_CHARACTERS)
-        raise ValidationError(f"decision: {said} is neither allow nor deny", field="decision")
     return answer
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from ...config.policy.grant_binding import binding_of, lasting_problem
+from ...runtime.approval import ApprovalDecision
 from ...runtime.definitions import Binding, InputSource
 from ...runtime.errors import ValidationError
 from ...runtime.events import (
@@ -304,11 +305,13 @@ class OpenQuestion:
 
 def stored_resolution(row: ApprovalRow) -> Resolution:
     """What is on record of a question that has its answer."""
-    decision = {"allowed": "allow", "used": "withdrawn", "void": "withdrawn"}.get(
-        row.state, row.decision
-    )
+    decision: ApprovalDecision = row.decision or "withdrawn"
+    if row.state == "allowed":
+        decision = "allow"
+    elif row.state in {"used", "void"}:
+        decision = "withdrawn"
     answer = ApprovalAnswer(
-        decision=decision or "withdrawn",
+        decision=decision,
         reason=row.answer_reason,
         answered_by=row.answered_by or "callboard",
         remember=row.remember,

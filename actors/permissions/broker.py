@@ -7,7 +7,7 @@ from typing import assert_never
 import msgspec
 import trio
 
-from ...runtime.definitions import ToolFailure
+from ...runtime.definitions import ToolFailure, Verdict
 from ...runtime.errors import CallboardError, OverloadedError, StorageError
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import (
@@ -297,9 +297,9 @@ def _decide(
 def _decided(
     message: CheckPermissions, question: PermissionQuestion, decision: Decision, book: GrantBook
 ) -> Decision:
-    if decision.verdict == "deny":
+    if decision.verdict is Verdict.DENY:
         return decision
     grant = book.find(message.place, question, message.marks)
-    if grant is None or (decision.verdict == "allow" and grant.verdict == "allow"):
+    if grant is None or (decision.verdict is Verdict.ALLOW and grant.verdict == "allow"):
         return decision
     return decided_by_grant(grant, decision)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from ...runtime.definitions import ErrorType, ToolFailure
+from ...runtime.definitions import ErrorType, ToolFailure, Verdict
 from ...runtime.errors import ValidationError
 from ...runtime.identity import new_id
 from ...runtime.messages import (
@@ -96,7 +96,7 @@ class ChangedArguments:
         changed = self._preparation.ready(place, question.call, arguments)
         check = CheckPermissions(place=place, questions=(changed.question,), marks=question.marks)
         (decision,) = self._decide(check)
-        if decision.verdict == "deny":
+        if decision.verdict is Verdict.DENY:
             raise ToolFailure(
                 ErrorType.PERMISSION_DENIED,
                 f"Not run: {decision.reason}",

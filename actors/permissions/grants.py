@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ...config.policy.grant_binding import covers
+from ...runtime.definitions import Verdict
 from ...runtime.messages import (
     ApprovalAnswer,
     CallPlace,
@@ -118,7 +119,7 @@ def decided_by_grant(grant: GrantRow, decision: Decision) -> Decision:
     else:
         reason = f"allowed by {grant.given_by} for {words_of(grant)}{said}"
     return msgspec.structs.replace(
-        decision, verdict=grant.verdict, reason=reason, grant_id=grant.grant_id
+        decision, verdict=Verdict(grant.verdict), reason=reason, grant_id=grant.grant_id
     )
 
 

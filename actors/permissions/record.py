@@ -136,12 +136,11 @@ class ApprovalRecord:
         by_grant = known.state == "allowed" and known.grant_id
         if known.digest == digest and (is_granted or not by_grant):
             return known
-        decision = {"waiting": "withdrawn", "allowed": "void"}.get(known.state)
-        if decision is not None:
+        if known.state in {"waiting", "allowed"}:
             event = ApprovalAnswered(
                 approval_id=known.approval_id,
                 call_id=known.call_id,
-                decision=decision,
+                decision="withdrawn" if known.state == "waiting" else "void",
                 answered_by="callboard",
                 reason="the tool, its policy or its place has changed since it was asked, or what "
                 "was remembered holds no longer",

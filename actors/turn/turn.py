@@ -25,6 +25,7 @@ from ...runtime.events import (
     LiveEvent,
     MessageCompleted,
     TurnEnded,
+    TurnOutcome,
     TurnResumed,
     TurnStarted,
 )
@@ -390,7 +391,7 @@ class Turn:
     def _failed(self, error: StreamError) -> TurnEnded:
         return self._ended("failed", error_type=error.error_type, message=error.message)
 
-    def _ended(self, outcome: str, *, error_type: str = "", message: str = "") -> TurnEnded:
+    def _ended(self, outcome: TurnOutcome, *, error_type: str = "", message: str = "") -> TurnEnded:
         return TurnEnded(
             turn_id=self.turn_id,
             outcome=outcome,
@@ -409,7 +410,7 @@ _DISPATCHER_FAILED = StreamError(
     error_type=InternalError.type, message="The tool dispatcher failed; see the log."
 )
 
-_OUTCOMES = {
+_OUTCOMES: dict[StopReason, TurnOutcome] = {
     StopReason.END: "answered",
     StopReason.TOOL_CALLS: "answered",
     StopReason.MAX_TOKENS: "max_tokens",

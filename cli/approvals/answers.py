@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 import trio
@@ -41,7 +41,7 @@ MAX_ALSO_WAITING = 10
 class Saying(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line says to a question."""
 
-    decision: str
+    decision: Literal["allow", "deny"]
     edits: bool = False
     arguments: str | None = None
     reason: str = ""

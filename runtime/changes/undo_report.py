@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 
@@ -21,7 +23,7 @@ class ChangedCall(msgspec.Struct, frozen=True, kw_only=True):
     at_ms: int
     paths: tuple[str, ...]
     path_count: int
-    state: str
+    state: Literal["changed", "undone", "broken_off"]
     is_undoing: bool = False
 
 

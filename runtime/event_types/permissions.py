@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..approval import ApprovalDecision, GrantVerdict
 from ..definitions import Binding, Tier
 from ..text import StoredInteger
 from .durable import Event
@@ -56,7 +57,7 @@ class ApprovalAnswered(Event, frozen=True, kw_only=True, tag="approval_answered"
 
     approval_id: str
     call_id: str
-    decision: str
+    decision: ApprovalDecision
     answered_by: str
     reason: str = ""
     arguments: str | None = None
@@ -83,7 +84,7 @@ class GrantGiven(Event, frozen=True, kw_only=True, tag="grant_given"):
     """
 
     grant_id: str
-    verdict: str
+    verdict: GrantVerdict
     scope: str
     tool: str
     definition: str

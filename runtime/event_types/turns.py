@@ -10,6 +10,18 @@ from .durable import Event
 RerunWay = Literal["retry", "regenerate"]
 """Why a turn is run again: it was not answered, or another answer is wanted."""
 
+TurnOutcome = Literal[
+    "answered",
+    "cancelled",
+    "failed",
+    "refused",
+    "max_tokens",
+    "budget",
+    "loop_guard",
+    "suspended",
+]
+"""How a turn ended; only an `answered` one has a whole answer."""
+
 
 class TurnSetAside(Event, frozen=True, kw_only=True, tag="turn_set_aside"):
     """The last turn's answers and calls are no part of what the model reads from here on.

@@ -8,10 +8,11 @@ Reads never wait for writes. Whoever only reads opens a `StoreReader`, which nee
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
+from ..approval import ApprovalDecision, GrantVerdict
 from ..definitions import Binding, CallStatus, InputSource, Tier
 from ..events import Stored
 from ..memory.memories import Memory
@@ -21,6 +22,12 @@ from .lists import NO_LIMITS, Limits, RecordReader, RecordUpkeep
 from .rows import Append, CommitResult, Spending
 from .rows import CallRow as CallRow
 from .rows import SessionRow as SessionRow
+
+ApprovalState = Literal[
+    "waiting", "allowed", "used", "denied", "expired", "revised", "withdrawn", "void"
+]
+"""Where a question stands: it waits, its call may start (`allowed`) or has started (`used`), or it
+ended without a start, as `ApprovalDecision` explains."""
 
 
 class MessageRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,8 +87,7 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
 class ApprovalRow(msgspec.Struct, frozen=True, kw_only=True):
     """A question to a person about one call, and its answer once there is one.
 
-    `state` is `waiting`, `allowed`, `used` (the call has started), `denied`, `expired`, `revised`,
-    `withdrawn` or `void`; see `ApprovalAnswered`. `final_arguments` are those that a person changed;
+    `final_arguments` are those that a person changed;
     `grant_id` is the remembered answer that answered it.
     """
 
@@ -89,7 +95,7 @@ class ApprovalRow(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str
     turn_id: str
     call_id: str
-    state: str
+    state: ApprovalState
     tool: str
     tier: Tier
     reason: str
@@ -101,7 +107,7 @@ class ApprovalRow(msgspec.Struct, frozen=True, kw_only=True):
     asked_at_ms: int = 0
     expires_at_ms: int = 0
     answered_at_ms: int | None = None
-    decision: str = ""
+    decision: ApprovalDecision | Literal[""] = ""
     answered_by: str = ""
     answer_reason: str = ""
     remember: str | None = None
@@ -127,7 +133,7 @@ class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
 
     grant_id: str
     session_id: str
-    verdict: str
+    verdict: GrantVerdict
     scope: str
     tool: str
     definition: str

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from ..approval import ApprovalDecision
 from ..definitions import CallStatus, ErrorType
 from ..errors import InternalError
 from ..events import ApprovalAnswered, CallFinished, DurableEvent, TurnEnded, TurnSuspended
@@ -89,7 +90,7 @@ def _answered(turn: OpenTurn, now_ms: int) -> Iterator[ApprovalAnswered]:
             yield _decided(approval, "void", "the process ended before the call began")
 
 
-def _decided(approval: ApprovalRow, decision: str, reason: str) -> ApprovalAnswered:
+def _decided(approval: ApprovalRow, decision: ApprovalDecision, reason: str) -> ApprovalAnswered:
     return ApprovalAnswered(
         approval_id=approval.approval_id,
         call_id=approval.call_id,

@@ -27,6 +27,7 @@ from callboard.actors.session import recovery as left_open
 from callboard.actors.turn import record as turn_record
 from callboard.config.settings import Limits
 from callboard.providers.testing.script import reply
+from callboard.runtime.approval import ApprovalDecision
 from callboard.runtime.definitions import Agent, Resource
 from callboard.runtime.errors import CallboardError
 from callboard.runtime.events import (
@@ -110,7 +111,7 @@ class World:
         return self.answer()
 
     def answer(self) -> ApprovalAnswer:
-        decision = self.rng.choice(["allow", "allow", "deny"])
+        decision: ApprovalDecision = self.rng.choice(["allow", "allow", "deny"])
         changed = json.dumps({"number": 50}) if self.rng.random() < 0.2 else None
         remember = self.rng.choice(["session", "turn"]) if self.rng.random() < 0.15 else None
         return ApprovalAnswer(decision=decision, arguments=changed, remember=remember)

@@ -10,6 +10,7 @@ from scene import FakeStore, Scene, open_scene, place_of
 
 import callboard
 from callboard.config.settings import Limits
+from callboard.runtime.approval import ApprovalDecision
 from callboard.runtime.definitions import Agent, CallStatus, Preset, Tier, ToolDefinition
 from callboard.runtime.errors import ActorStopped, ConflictError, NotFoundError, StorageError
 from callboard.runtime.events import ApprovalAnswered, ApprovalAsked, CallFinished, GrantGiven
@@ -58,7 +59,7 @@ async def ask(
     return resolution.answer
 
 
-async def answer(scene: Scene, approval_id: str, decision: str) -> bool:
+async def answer(scene: Scene, approval_id: str, decision: ApprovalDecision) -> bool:
     """Whether this answer was the first."""
     try:
         await scene.broker.ask(
@@ -163,7 +164,7 @@ async def test_nobody_to_ask_is_a_denial_on_record() -> None:
         (False, "deny"),
         (ApprovalAnswer(decision="deny", reason="not today"), "deny"),
         (ApprovalAnswer(decision="expired"), "deny"),
-        (ApprovalAnswer(decision="sure"), "deny"),
+        (ApprovalAnswer(decision="sure"), "deny"),  # type: ignore[arg-type]
         ("yes", "deny"),
         (1, "deny"),  # only True is true
         (None, "deny"),
@@ -284,7 +285,7 @@ async def test_the_first_answer_wins() -> None:
         (request,) = person.asked
         firsts: list[bool] = []
 
-        async def answerer(decision: str) -> None:
+        async def answerer(decision: ApprovalDecision) -> None:
             firsts.append(await answer(scene, request.approval_id, decision))
 
         nursery.start_soon(answerer, "deny")

@@ -27,6 +27,7 @@ from callboard.runtime.events import (
     SessionTainted,
     Stored,
     TurnEnded,
+    TurnOutcome,
     TurnSetAside,
     TurnStarted,
 )
@@ -38,7 +39,9 @@ from callboard.runtime.store.rows import Append
 BEGUN = SessionCreated(agent="general", workspace="/w")
 
 
-def turn(number: int, *inside: DurableEvent, outcome: str = "answered") -> list[DurableEvent]:
+def turn(
+    number: int, *inside: DurableEvent, outcome: TurnOutcome = "answered"
+) -> list[DurableEvent]:
     name = f"turn_{number}"
     return [
         InputAccepted(input_id=f"input_{number}", text=f"ask {number}"),

@@ -8,6 +8,7 @@ import pytest
 from callboard.cli.show.transcript import Transcript, TurnEvent
 from callboard.cli.terminal.style import Style, counted, seconds, style_of
 from callboard.config.prices import Price, PriceTable
+from callboard.runtime.approval import ApprovalDecision
 from callboard.runtime.definitions import Binding, CallStatus, InputSource, Tier
 from callboard.runtime.events import (
     ApprovalAnswered,
@@ -25,6 +26,7 @@ from callboard.runtime.events import (
     SessionTainted,
     ToolGivenUp,
     TurnEnded,
+    TurnOutcome,
     TurnResumed,
     TurnSuspended,
 )
@@ -47,7 +49,7 @@ def finished(status: CallStatus = CallStatus.SUCCESS, **fields: str | int) -> Ca
     return CallFinished(**{**defaults, "status": status, **fields})  # type: ignore[arg-type]
 
 
-def ended(outcome: str = "answered") -> TurnEnded:
+def ended(outcome: TurnOutcome = "answered") -> TurnEnded:
     return TurnEnded(turn_id="t", outcome=outcome, duration_ms=1500)
 
 
@@ -218,7 +220,7 @@ def test_an_answer_without_anything_is_said_to_be_one(part: Part) -> None:
     assert line not in shown(broken, ended("cancelled"))
 
 
-def answered(decision: str, who: str) -> ApprovalAnswered:
+def answered(decision: ApprovalDecision, who: str) -> ApprovalAnswered:
     return ApprovalAnswered(
         approval_id="approval_1", call_id="c", decision=decision, answered_by=who, reason="fine"
     )

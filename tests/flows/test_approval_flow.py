@@ -14,6 +14,7 @@ from stage import on_both_stores, open_local_stage, open_stage, play, read_resul
 import callboard
 from callboard.config.settings import Limits, Settings
 from callboard.providers.testing.script import reply
+from callboard.runtime.approval import ApprovalDecision
 from callboard.runtime.events import ApprovalAnswered, ApprovalAsked
 
 ASKS = ("delete_file", {"path": "old.txt"})
@@ -171,7 +172,9 @@ async def test_edited_arguments_are_checked_like_the_models_own(
 
 
 @pytest.mark.parametrize("last", ["allow", "deny"])
-async def test_an_edit_that_makes_it_more_dangerous_asks_again(tmp_path: Path, last: str) -> None:
+async def test_an_edit_that_makes_it_more_dangerous_asks_again(
+    tmp_path: Path, last: ApprovalDecision
+) -> None:
     ran: list[str] = []
 
     @callboard.tool(

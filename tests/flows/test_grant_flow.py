@@ -13,6 +13,7 @@ from stage import make_workspace, play, read_result
 
 import callboard
 from callboard.providers.testing.script import reply
+from callboard.runtime.approval import ApprovalDecision
 from callboard.runtime.definitions import Resource
 from callboard.runtime.errors import ConflictError, NotFoundError, ValidationError
 from callboard.runtime.events import ApprovalAnswered, ApprovalAsked, GrantGiven, SessionTainted
@@ -23,7 +24,9 @@ on_both_stores = pytest.mark.parametrize("store", ["memory", "disk"])
 class Person:
     """Says the same to everything, and keeps what was asked."""
 
-    def __init__(self, decision: str = "allow", remember: str | None = None, **more: Any) -> None:
+    def __init__(
+        self, decision: ApprovalDecision = "allow", remember: str | None = None, **more: Any
+    ) -> None:
         self.said = callboard.ApprovalAnswer(decision=decision, remember=remember, **more)
         self.asked: list[callboard.ApprovalRequest] = []
 
@@ -318,7 +321,7 @@ async def test_an_answer_that_can_not_be_taken_leaves_the_question_open(tmp_path
             async for event in turn:
                 if isinstance(event, ApprovalAsked):
                     for wrong in (
-                        callboard.ApprovalAnswer(decision="perhaps"),
+                        callboard.ApprovalAnswer(decision="perhaps"),  # type: ignore[arg-type]
                         callboard.ApprovalAnswer(decision="allow", remember="always"),
                         callboard.ApprovalAnswer(decision="allow", remember="sometimes"),
                         callboard.ApprovalAnswer(decision="allow", remember="turn", pattern="*"),

@@ -24,6 +24,7 @@ from callboard.config.settings import Settings
 from callboard.embedding import runtime as embedded
 from callboard.portals import aio
 from callboard.providers.testing.script import fail, reply
+from callboard.runtime.definitions import Verdict
 from callboard.runtime.messages import CheckPermissions, Decision, DispatcherMessage, RunCalls
 from callboard.tools.tool import Tool, ToolContext
 
@@ -232,7 +233,7 @@ async def test_a_denial_at_the_gate_is_the_end_of_every_way(
 ) -> None:
     """The positive control: without the verdict, nothing runs."""
     gate = Gate(monkeypatch)
-    denied = Decision(verdict="deny", reason="the test says so")
+    denied = Decision(verdict=Verdict.DENY, reason="the test says so")
     monkeypatch.setattr(permission_broker, "_decide", lambda m, *_: (denied,) * len(m.questions))
     await by_run(gate, tmp_path, "memory")
     assert gate.ran == []

@@ -15,6 +15,7 @@ from stage import open_local_stage, play, read_result
 import callboard
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted import ScriptStep
+from callboard.runtime.approval import ApprovalDecision
 from callboard.runtime.events import ApprovalAnswered, ApprovalAsked
 from callboard.tools.registry import builtin_tools
 
@@ -176,7 +177,7 @@ async def test_the_flow_of_an_approval(tmp_path: Path, answer: str) -> None:
         await trio.testing.wait_all_tasks_blocked()
         assert (work / "old.txt").exists()  # it pauses
         other = json.dumps({"path": "taken.txt"}) if answer == "modifies" else None
-        decision = "deny" if answer == "denies" else "allow"
+        decision: ApprovalDecision = "deny" if answer == "denies" else "allow"
         return callboard.ApprovalAnswer(decision=decision, arguments=other)
 
     steps: list[ScriptStep] = [reply(calls=[("delete_file", {"path": "old.txt"})]), reply("Done.")]

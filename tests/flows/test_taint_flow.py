@@ -18,6 +18,7 @@ import callboard
 from callboard.config.policy.rules import Condition, PlacedRule, Rule
 from callboard.config.settings import NetworkSettings, Settings
 from callboard.providers.testing.script import reply
+from callboard.runtime.approval import ApprovalDecision
 from callboard.runtime.definitions import Resource, Verdict
 from callboard.runtime.events import CallFinished, PrivateDataRead, SessionTainted, Stored
 from callboard.tools.web.fetch import web_fetch
@@ -31,7 +32,7 @@ EXPOSED = "the session has read untrusted content and private data"
 class Person:
     """Says the same to everything, and keeps what was asked."""
 
-    def __init__(self, decision: str = "allow", remember: str | None = None) -> None:
+    def __init__(self, decision: ApprovalDecision = "allow", remember: str | None = None) -> None:
         self.said = callboard.ApprovalAnswer(decision=decision, remember=remember)
         self.asked: list[callboard.ApprovalRequest] = []
 

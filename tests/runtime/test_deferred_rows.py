@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from callboard.runtime.approval import ApprovalDecision
 from callboard.runtime.definitions import CallStatus, InputSource, Tier
 from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import (
@@ -71,7 +72,7 @@ def asked(approval_id: str = "a", *, is_deferred: bool = True) -> ApprovalAsked:
     )  # fmt: skip
 
 
-def answer(decision: str) -> ApprovalAnswered:
+def answer(decision: ApprovalDecision) -> ApprovalAnswered:
     return ApprovalAnswered(approval_id="a", call_id="c", decision=decision, answered_by="me")
 
 
@@ -121,7 +122,9 @@ def fields(event: CallDeferred) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("decision", ["allow", "deny", "expired"])
-async def test_a_late_answer_and_its_input_are_one(store: Store, decision: str) -> None:
+async def test_a_late_answer_and_its_input_are_one(
+    store: Store, decision: ApprovalDecision
+) -> None:
     await deferred(store)
     with pytest.raises(ConflictError, match="with the input that brings it"):
         await put(store, answer(decision))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callboard.runtime.approval import ApprovalDecision, GrantVerdict
 from callboard.runtime.definitions import Binding, CallStatus, Tier
 from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import (
@@ -90,7 +91,7 @@ def asked(approval_id: str = "a1", call_id: str = "c1", **more: Any) -> Approval
 
 
 def said(
-    decision: str, approval_id: str = "a1", call_id: str = "c1", **more: Any
+    decision: ApprovalDecision, approval_id: str = "a1", call_id: str = "c1", **more: Any
 ) -> ApprovalAnswered:
     return ApprovalAnswered(
         approval_id=approval_id, call_id=call_id, decision=decision, answered_by="me", **more
@@ -101,7 +102,9 @@ def started(approval_id: str = "a1", call_id: str = "c1", digest: str = "d") -> 
     return CallStarted(turn_id="t", call_id=call_id, approval_id=approval_id, digest=digest)
 
 
-def given_for(scope: str, verdict: str = "allow", grant_id: str = "g1", **more: Any) -> GrantGiven:
+def given_for(
+    scope: str, verdict: GrantVerdict = "allow", grant_id: str = "g1", **more: Any
+) -> GrantGiven:
     return GrantGiven(
         grant_id=grant_id, verdict=verdict, scope=scope, tool="x", definition="f",
         tier=Tier.SYSTEM, binding=Binding(arguments="{}"), agent="general", turn_id="t",
@@ -128,7 +131,9 @@ async def state(store: Store, approval_id: str = "a1") -> str:
     [("allow", "allowed"), ("deny", "denied"), ("expired", "expired"), ("revised", "revised"),
      ("withdrawn", "withdrawn")],
 )  # fmt: skip
-async def test_a_question_is_answered_once(store: Store, decision: str, made: str) -> None:
+async def test_a_question_is_answered_once(
+    store: Store, decision: ApprovalDecision, made: str
+) -> None:
     assert await put(store, asked()) == ""
     assert await put(store, said(decision)) == ""
     assert await state(store) == made
@@ -166,7 +171,9 @@ async def test_an_allowed_call_starts_once_and_with_what_was_allowed(store: Stor
 
 
 @pytest.mark.parametrize("decision", ["deny", "expired", "revised", "withdrawn"])
-async def test_nothing_but_an_allow_lets_a_call_start(store: Store, decision: str) -> None:
+async def test_nothing_but_an_allow_lets_a_call_start(
+    store: Store, decision: ApprovalDecision
+) -> None:
     await put(store, asked(), said(decision))
     assert "allows nothing" in await put(store, started())
     (call, *_) = [c for c in await store.calls(session_id="s1") if c.call_id == "c1"]
@@ -347,9 +354,10 @@ async def test_a_grant_answers_where_it_is_not_suspended(
     await put(store, given, given_for(scope, "deny", "g2"), asked(), asked("a2", "c2"))
     assert await put(store, said("allow", grant_id="g1")) == ""
     await put(store, SessionTainted(source="x"))
-    for number, (decision, grant_id, counts) in enumerate(
-        [("allow", "g1", holds), ("allow", "", True), ("deny", "g2", True), ("allow", "g9", False)]
-    ):
+    cases: list[tuple[ApprovalDecision, str, bool]] = [
+        ("allow", "g1", holds), ("allow", "", True), ("deny", "g2", True), ("allow", "g9", False)
+    ]  # fmt: skip
+    for number, (decision, grant_id, counts) in enumerate(cases):
         question = f"b{number}"
         await put(store, asked(question, "c2"))
         answer = said(decision, question, "c2", grant_id=grant_id)

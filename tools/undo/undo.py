@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from itertools import starmap
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -127,6 +128,7 @@ def _changed(call_id: str, changes: list[KnownChange]) -> ChangedCall:
     for each in changes:
         for action in each.change.actions:
             paths.update(dict.fromkeys(_paths(action)))
+    state: Literal["changed", "undone", "broken_off"]
     if not all(each.is_whole for each in changes):
         state = "broken_off"
     else:

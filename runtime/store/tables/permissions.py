@@ -11,6 +11,7 @@ from typing import NamedTuple, assert_never
 
 import apsw
 
+from ...approval import ApprovalDecision, GrantVerdict
 from ...definitions import CallStatus
 from ...errors import ConflictError, ConflictKind
 from ...events import (
@@ -27,12 +28,13 @@ from ...events import (
     TurnSuspended,
 )
 from ..codec import decode_event
+from ..interface import ApprovalState
 
 LASTING_SCOPES = frozenset({"agent", "always"})
 """What outlives its session; a tainted one can neither give nor use it."""
 
 
-def is_suspended_in_tainted(verdict: str, scope: str, *, is_tainted: bool) -> bool:
+def is_suspended_in_tainted(verdict: GrantVerdict, scope: str, *, is_tainted: bool) -> bool:
     """Whether a grant does not hold in a session that has read untrusted content.
 
     There, only a person who knew that (`is_tainted`) may allow more than one call, and only in the
@@ -61,7 +63,7 @@ GUARDED = frozenset(
 """An append with one of these, or with what names an approval (the start of an allowed call, the
 input with a late answer), needs a `PermissionCheck`, and rows that are up to date."""
 
-_STATES = {
+_STATES: dict[ApprovalDecision, tuple[ApprovalState, ApprovalState]] = {
     "allow": ("waiting", "allowed"),
     "deny": ("waiting", "denied"),
     "revised": ("waiting", "revised"),
@@ -80,7 +82,7 @@ _OPEN = "state in ('waiting', 'allowed')"
 
 
 class _Approval(NamedTuple):
-    state: str
+    state: ApprovalState
     call_id: str
     digest: str
     ends_at_ms: int | None
@@ -168,9 +170,9 @@ class PermissionCheck:
         approval = self._find(event.approval_id)
         if approval is None or approval.call_id != event.call_id:
             return _refused(f"The call {event.call_id} has no question {event.approval_id}.")
-        needed, made = _STATES.get(event.decision, ("", ""))
-        if not made:
+        if (states := _STATES.get(event.decision)) is None:
             return _refused(f"{event.decision!r} is no answer to a question.")
+        needed, made = states
         if approval.state != needed:
             text = f"The question {event.approval_id} is not open: it is {approval.state}."
             return _refused(text, "answered")
