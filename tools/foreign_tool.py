@@ -9,13 +9,17 @@ import msgspec
 
 from ..runtime.definitions import ToolDefinition, ToolResult
 from ..runtime.errors import ValidationError
-from .schema.argument_text import WrongArguments, parse_arguments
-from .schema.definition_check import check_definition
-from .schema.foreign_shape import foreign_shape
+from .schema.foreign_schema import foreign_shape
 from .schema.foreign_validator import ForeignValidator
-from .schema.output import OutputCheck, result_of
-from .schema.shape import prune
-from .schema.validation import explain
+from .schema.function import check_definition
+from .schema.validation import (
+    OutputCheck,
+    WrongArguments,
+    explain,
+    parse_arguments,
+    prune,
+    result_of,
+)
 from .tool import Arguments, Tool, ToolContext, checked_name
 
 Execute = Callable[[dict[str, Any], ToolContext], Awaitable[Any]]

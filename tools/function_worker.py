@@ -16,7 +16,7 @@ import msgspec
 from ..runtime.definitions import ErrorType, ToolFailure
 from .processes.function_keeper import keep
 from .processes.function_process import Failed, FunctionPlace, Returned, Work
-from .schema.output import result_of
+from .schema.validation import result_of
 from .tool import FunctionTool, ToolContext
 
 

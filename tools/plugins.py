@@ -19,7 +19,7 @@ import trio
 
 from ..config.sections import PluginSettings
 from ..runtime.errors import CallboardError
-from .schema.definition_check import check_definition
+from .schema.function import check_definition
 from .tool import Tool, checked_name
 
 if TYPE_CHECKING:

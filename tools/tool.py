@@ -3,6 +3,10 @@
 The schema comes from the annotations, the description from the docstring; a parameter annotated
 `ToolContext` gets the context and is not in the schema. An `async def` runs on the Trio thread, a
 plain `def` in a worker thread, or with `process=True` in a process that dies with the call.
+
+The functions that an application gives as options (`resources`, `raise_tier`, …) run before
+anything of a call is decided. Their answers are checked here, since a wrong word would otherwise
+fail in the middle of a batch.
 """
 
 from __future__ import annotations
@@ -10,9 +14,9 @@ from __future__ import annotations
 import abc
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property, partial
-from typing import Any, Literal, overload
+from typing import Any, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -30,26 +34,11 @@ from ..runtime.errors import ValidationError
 from .context import ToolContext as ToolContext
 from .processes.function_process import ContextFields, FunctionPlace, run_in_process
 from .processes.threads import run_function
-from .schema.call_rules import (
-    CallRules,
-    EffectRule,
-    KeyRule,
-    NeedsRule,
-    TierRule,
-    effect_of,
-    keys_of,
-    needs_of,
-    text_of,
-    tier_of,
-)
-from .schema.function_parts import FunctionOptions, FunctionParts, is_built_in, read_function
-from .schema.output import result_of
+from .schema.function import FunctionParts, ToolOptions, read_function
+from .schema.validation import result_of
 
-ApprovalRule = Callable[[Any, "ToolContext"], "str | bool | None"]
-"""(arguments, context) → a reason, `True` for a general one, or nothing when it need not ask."""
-
-PreviewRule = Callable[[Any, "ToolContext"], "str | Awaitable[str | None] | None"]
-"""(arguments, context) → what would happen, as text for a person, or nothing to show."""
+_OURS = __name__.rpartition(".")[0] + "."
+Word = TypeVar("Word", Tier, Effect)
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -60,7 +49,7 @@ class Arguments(msgspec.Struct, frozen=True):
     Attributes:
         value: What the tool's function takes.
         canonical: The one form that policy, digest, person and tool see: JSON with sorted keys,
-            unknown ones and nulls of optional ones dropped.
+            without unknown keys and without nulls of optional ones.
     """
 
     value: Any
@@ -72,8 +61,8 @@ class Tool(abc.ABC):
 
     Attributes:
         definition: What models and policies know of it.
-        waits: Whether its calls do nothing but wait, for a person or for another session: they
-            take no slot, and nothing but their own timeout bounds them.
+        waits: Whether its calls only wait, for a person or for another session: they take no
+            slot, and only their own timeout bounds them.
         is_ours: Whether its code is callboard's own, which acts through its handles alone.
     """
 
@@ -83,21 +72,21 @@ class Tool(abc.ABC):
 
     @property
     def name(self) -> str:
-        """Its name, for whoever wants to know no more."""
+        """The tool's name; does not read a function that was not read yet."""
         return self.definition.name
 
     @abc.abstractmethod
     def decode(self, arguments: str) -> Arguments:
-        """Validates the model's own text; raises `ToolFailure` (`validation_error`)."""
+        """Validate the model's own text; raise `ToolFailure` (`validation_error`)."""
 
     def needs(self, arguments: Arguments) -> tuple[Capability, ...]:
-        """What this call can't do without: what the definition says, or more."""
+        """Return the handles this call can't do without: the definition's, or more."""
         return self.definition.needs
 
     def check_handles(
         self, context: ToolContext, needs: tuple[Capability, ...] | None = None
     ) -> None:
-        """Raises `ToolFailure` (`permission_denied`) when the context lacks a handle it needs."""
+        """Raise `ToolFailure` (`permission_denied`) when the context lacks a handle it needs."""
         for need in self.definition.needs if needs is None else needs:
             if getattr(context, need.value.replace(".", "_"), None) is None:
                 raise ToolFailure(
@@ -109,84 +98,85 @@ class Tool(abc.ABC):
                 )
 
     def tier(self, arguments: Arguments) -> Tier:
-        """The tier of this call: the definition's, or higher."""
+        """Return the tier of this call: the definition's, or higher."""
         return self.definition.tier
 
     def approval_reason(self, arguments: Arguments, context: ToolContext) -> str | None:
-        """Why a person should be asked about this call, or `None`."""
+        """Return why a person should be asked about this call, or `None`."""
         return None
 
     def effect(self, arguments: Arguments) -> Effect:
-        """What may happen to this call after a crash: as the definition says, or it is harmless."""
+        """Return what may happen to this call after a crash: the definition's, or harmless."""
         return self.definition.effect
 
     def resources(self, arguments: Arguments) -> tuple[Resource, ...]:
-        """The keys that this call takes."""
+        """Return the keys that this call takes."""
         return ()
 
     def timeout_seconds(self, arguments: Arguments) -> float:
-        """How long this call wants to run; `max_tool_seconds` of the limits bounds it."""
+        """Return how long this call wants to run; `max_tool_seconds` of the limits bounds it."""
         return self.definition.timeout_seconds
 
     async def preview(self, arguments: Arguments, context: ToolContext) -> str | None:
-        """What a person sees before they allow this call, or `None`; only looks, changes nothing."""
+        """Return what a person sees before they allow this call, or `None`; change nothing."""
         return None
 
     @abc.abstractmethod
     async def execute(self, arguments: Arguments, context: ToolContext) -> ToolResult:
-        """Runs the call; raises `ToolFailure` for what it expects, anything else for a crash."""
+        """Run the call; raise `ToolFailure` for expected failures, anything else for a crash."""
 
 
 class FunctionTool(Tool):
-    """A tool made of a typed function; see `tool` for the arguments."""
+    """A tool made of a typed function.
+
+    Args:
+        function: The function.
+        waits: See `Tool`.
+        **options: See `tool`.
+
+    Raises:
+        ValidationError: The function can't be a tool; the message says why.
+    """
 
     def __init__(
-        self,
-        function: Callable[..., Any],
-        *,
-        name: str | None = None,
-        tier: Tier | str = Tier.SYSTEM,
-        needs: Iterable[Capability | str] = (),
-        timeout_seconds: float = 30.0,
-        approval: Literal["never", "always"] | ApprovalRule = "never",
-        effect: Effect | str | EffectRule = Effect.ONCE,
-        resources: KeyRule | None = None,
-        raise_tier: TierRule | None = None,
-        preview: PreviewRule | None = None,
-        output: Any = None,
-        process: bool = False,
-        waits: bool = False,
-        more_needs: NeedsRule | None = None,
+        self, function: Callable[..., Any], *, waits: bool = False, **options: Unpack[ToolOptions]
     ) -> None:
+        if unknown := options.keys() - ToolOptions.__annotations__.keys():
+            raise TypeError(f"a tool has no option {', '.join(sorted(unknown))}")
         self.function = function
         self.waits = waits
-        is_own = is_built_in(function)
+        is_own = (getattr(function, "__module__", None) or "").startswith(_OURS)
         self.is_ours = is_own and not hasattr(function, "__wrapped__")  # which takes ours' name
-        self._name = checked_name(name or str(getattr(function, "__name__", "tool")))
-        options = FunctionOptions(
-            name=self._name,
-            tier=tier,
-            needs=needs,
-            timeout_seconds=timeout_seconds,
-            approval=approval,
-            effect=effect,
-            output=output,
-            process=process,
-        )
-        self._read = partial(read_function, function, options)
+        given = options.get("name") or str(getattr(function, "__name__", "tool"))
+        self._name = checked_name(given)
+        self._options = options
         self._is_async = inspect.iscoroutinefunction(function)
-        if not is_own:
+        if not is_own:  # the tests read all of ours
             _ = self._parts
-        self._rules = CallRules(
-            self._name, approval, effect, resources, raise_tier, preview, more_needs
-        )
+        approval, effect = options.get("approval"), options.get("effect")
+        self._approval = self._rule("approval", approval if callable(approval) else None)
+        self._effect = self._rule("effect", effect if callable(effect) else None)
+        self._resources = self._rule("resources", options.get("resources"))
+        self._raise_tier = self._rule("raise_tier", options.get("raise_tier"))
+        self._more_needs = self._rule("more_needs", options.get("more_needs"))
+        self._preview = self._rule("preview", options.get("preview"), may_be_async=True)
+
+    def _rule(self, option: str, rule: Any, *, may_be_async: bool = False) -> Any:
+        """Return the function that was given for an option; raise `ValidationError`."""
+        if inspect.iscoroutinefunction(rule) and not may_be_async:
+            why = "is asynchronous. Pass a plain function of the arguments"
+        elif rule is None or callable(rule):
+            return rule
+        else:
+            why = "is not a function. Pass a function of the arguments"
+        raise ValidationError(f"tool {self._name}: {option}={rule!r} {why}.", field=option)
 
     @cached_property
     def _parts(self) -> FunctionParts:
-        return self._read()
+        return read_function(self.function, self._name, self._options)
 
     @cached_property
-    def definition(self) -> ToolDefinition:  # type: ignore[override]  # made when it is wanted
+    def definition(self) -> ToolDefinition:  # type: ignore[override]  # read on first use
         """See `Tool`."""
         return self._parts.definition
 
@@ -203,40 +193,42 @@ class FunctionTool(Tool):
     def tier(self, arguments: Arguments) -> Tier:
         """See `Tool`."""
         least = self.definition.tier
-        if self._rules.raise_tier is None:
+        if self._raise_tier is None:
             return least
-        return max(
-            least, tier_of(self._rules.raise_tier(arguments.value)), key=lambda tier: tier.rank
-        )
+        raised = _word_of(Tier, "raise_tier", self._raise_tier(arguments.value))
+        return max(least, raised, key=lambda tier: tier.rank)
 
     def needs(self, arguments: Arguments) -> tuple[Capability, ...]:
         """See `Tool`."""
         least = self.definition.needs
-        if self._rules.more_needs is None:
+        if self._more_needs is None:
             return least
-        more = needs_of(self._rules.more_needs(arguments.value))
+        said = self._more_needs(arguments.value)
+        try:
+            more = tuple(Capability(one) for one in said)
+        except (ValueError, TypeError):
+            raise _unknown("more_needs", said, Capability) from None
         return (*least, *(each for each in more if each not in least))
 
     def approval_reason(self, arguments: Arguments, context: ToolContext) -> str | None:
         """See `Tool`."""
-        always = f"{self.definition.name} always asks"
-        if self._rules.approval is None:
+        if self._approval is None:
+            always = f"{self.definition.name} always asks"
             return always if self.definition.approval == "always" else None
-        reason = self._rules.approval(arguments.value, context)
+        reason = self._approval(arguments.value, context)
         if isinstance(reason, str):
             return reason or None
         return f"{self.definition.name} asks for such arguments" if reason else None
 
     def effect(self, arguments: Arguments) -> Effect:
         """See `Tool`."""
-        if self._rules.effect is None:
+        if self._effect is None:
             return self.definition.effect
-        return effect_of(self._rules.effect(arguments.value))
+        return _word_of(Effect, "effect", self._effect(arguments.value))
 
     def resources(self, arguments: Arguments) -> tuple[Resource, ...]:
         """See `Tool`."""
-        keys = self._rules.resources
-        return () if keys is None else keys_of(keys(arguments.value))
+        return () if self._resources is None else keys_of(self._resources(arguments.value))
 
     def timeout_seconds(self, arguments: Arguments) -> float:
         """See `Tool`; an argument named `timeout` sets it."""
@@ -248,19 +240,21 @@ class FunctionTool(Tool):
 
     async def preview(self, arguments: Arguments, context: ToolContext) -> str | None:
         """See `Tool`; a plain function is called in a worker thread."""
-        rule = self._rules.preview
+        rule = self._preview
         if rule is None:
             return None
-        said: Any
+        text: Any
         if inspect.iscoroutinefunction(rule):
-            said = await rule(arguments.value, context)
+            text = await rule(arguments.value, context)
         else:
-            said = await run_function(
+            text = await run_function(
                 partial(rule, arguments.value, context),
                 turn_id=context.turn_id,
                 name=f"thread of the preview of {self.definition.name} ({context.call_id})",
             )
-        return text_of(said)
+        if text is None or isinstance(text, str):
+            return text
+        raise ValidationError(f"preview gave {text!r:.100}, which is not a text.", field="preview")
 
     async def execute(self, arguments: Arguments, context: ToolContext) -> ToolResult:
         """See `Tool`."""
@@ -282,7 +276,7 @@ class FunctionTool(Tool):
         return result_of(self.definition.name, returned, self._parts.check)
 
     def call(self, arguments: Arguments, context: ToolContext) -> Any:
-        """Calls the function here and now, and gives what it returns, be it an awaitable."""
+        """Call the function here and now; return what it returns, be it an awaitable."""
         parameters = self._parts.parameters
         given = {name: getattr(arguments.value, name) for name in parameters.names}
         if parameters.context_name is not None:
@@ -308,42 +302,29 @@ def tool(function: Callable[..., Any], /) -> FunctionTool: ...
 
 
 @overload
-def tool(
-    *,
-    name: str | None = None,
-    tier: Tier | str = Tier.SYSTEM,
-    needs: Iterable[Capability | str] = (),
-    timeout_seconds: float = 30.0,
-    approval: Literal["never", "always"] | ApprovalRule = "never",
-    effect: Effect | str | EffectRule = Effect.ONCE,
-    resources: KeyRule | None = None,
-    raise_tier: TierRule | None = None,
-    preview: PreviewRule | None = None,
-    output: Any = None,
-    process: bool = False,
-    more_needs: NeedsRule | None = None,
-) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 
 
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Makes a tool of a typed function, as `@tool` or `@tool(…)`.
+    """Make a tool of a typed function, as `@tool` or `@tool(…)`.
 
     Args:
-        function: An `async def`, or a `def` that runs in a worker thread. After a timeout or a
-            cancel a thread can't be stopped: its call gets its result at once and it runs on.
-        **options: `name` (default: the function's), `tier` (`system`), `needs`,
-            `timeout_seconds` (30; the limit `max_tool_seconds` bounds it), `approval` (`never`,
-            `always`, or a function of arguments and context that gives a reason to ask), `effect` (`once`, or a function of the
-            arguments that gives a call's own), `resources` (a function of the
-            arguments that gives keys on which parallel calls must not overlap: texts like `a/b`,
-            or a `Resource` for what is only read), `raise_tier` (a
-            function of the arguments that gives a call's tier; it never lowers `tier`),
-            `preview` (a function of arguments and context that gives a text for the person who is
-            asked about a call: what would happen; it runs in a worker thread unless it is `async`),
-            `output` (the type of the result, checked; default: the return annotation if it is a
-            Struct, dataclass or TypedDict), `process` (a plain function at the top level of a
-            module runs in a process of its own, which is killed after a timeout or a cancel),
-            `more_needs` (a function of the arguments that gives what a call needs besides `needs`).
+        function: An `async def`, or a `def` that runs in a worker thread. A thread can't be
+            stopped: after a timeout or a cancel its call gets its result at once, and it runs on.
+        **options: `name` (default: the function's); `tier` (default: `system`); `needs` (the
+            handles it can't do without); `timeout_seconds` (default: 30; the limit
+            `max_tool_seconds` bounds it); `approval` (`never`, `always`, or a function of arguments
+            and context that returns a reason to ask); `effect` (`once`, or another effect, or a
+            function of the arguments that returns one); `resources` (a function of the arguments
+            that returns keys on which parallel calls must not overlap: texts like `a/b`, or a
+            `Resource` for what is only read); `raise_tier` (a function of the arguments that
+            returns a call's tier; it never lowers `tier`); `preview` (a function of arguments and
+            context that returns what would happen, as text for the person who is asked about a
+            call; it runs in a worker thread unless it is `async`); `output` (the type of the
+            result, which is checked; default: the return annotation if that is a Struct, dataclass
+            or TypedDict); `process` (a plain function at the top level of a module runs in a
+            process of its own, which is killed after a timeout or a cancel); `more_needs` (a
+            function of the arguments that returns what a call needs besides `needs`).
 
     Raises:
         ValidationError: The function can't be a tool; the message says why.
@@ -363,7 +344,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
 
 def checked_name(name: str) -> str:
-    """The name, if providers take it; raises `ValidationError` otherwise."""
+    """Return the name if providers take it; raise `ValidationError` otherwise."""
     if (
         isinstance(name, str)
         and len(name) <= ToolDefinition.max_name_length
@@ -374,4 +355,39 @@ def checked_name(name: str) -> str:
         f"{name!r} can't be a tool's name: providers take snake_case of at most "
         f"{ToolDefinition.max_name_length} characters. Pass name= to @tool.",
         field="name",
+    )
+
+
+def keys_of(said: Iterable[Resource | str]) -> tuple[Resource, ...]:
+    """Return the keys that a function, or a tool, named; raise `ValidationError`."""
+    if isinstance(said, (str, bytes, Resource)) or not isinstance(said, Iterable):
+        raise ValidationError(
+            f'resources gave {said!r:.100}, and not a list of keys. Return a list, as in ["a/b"].',
+            field="resources",
+        )
+    return tuple(_key(one) for one in said)
+
+
+def _key(one: object) -> Resource:
+    if isinstance(one, Resource):
+        return one
+    if isinstance(one, str):
+        return Resource(one)
+    raise ValidationError(
+        f"resources gave the key {one!r:.100}, which is neither a text like `a/b` nor a "
+        "callboard.Resource.",
+        field="resources",
+    )
+
+
+def _word_of(words: type[Word], option: str, said: Any) -> Word:
+    try:
+        return words(said)
+    except ValueError:
+        raise _unknown(option, said, words) from None
+
+
+def _unknown(option: str, said: object, words: Iterable[str]) -> ValidationError:
+    return ValidationError(
+        f"{option} gave {said!r:.100}, which is none of {', '.join(words)}.", field=option
     )

@@ -32,8 +32,7 @@ from ...runtime.messages import ApprovalAnswer, CallPlace, Decision, PermissionQ
 from ...runtime.processes import Binding
 from ...runtime.redaction import redact, redacting_logger
 from ...tools.registry import ToolRegistry, is_available
-from ...tools.schema.call_rules import keys_of
-from ...tools.tool import Arguments, Tool, ToolContext
+from ...tools.tool import Arguments, Tool, ToolContext, keys_of
 from .truncation import cut_failure, cut_output
 
 NOTHING = Binding("")

@@ -18,7 +18,7 @@ from ...runtime.event_types.calls import CallFinished, ToolGivenUp
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import AppendEvents, CallPlace, JournalMessage
 from ...runtime.redaction import redacting_logger
-from ...tools.schema.argument_text import TRY_AGAIN
+from ...tools.schema.validation import TRY_AGAIN
 from .call import Outcome, content_of
 
 logger = redacting_logger(__name__)

@@ -16,7 +16,7 @@ from ...runtime.messages import (
     Decision,
     Resolution,
 )
-from ...tools.schema.argument_text import without_advice
+from ...tools.schema.validation import without_advice
 from ..calls.call import ReadyCall
 from ..calls.preparation import CallPreparation
 from ..calls.preview import preview_of

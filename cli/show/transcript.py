@@ -40,7 +40,7 @@ from ...runtime.events import (
 )
 from ...runtime.history import Call, Part, Refusal, Text
 from ...runtime.stream import AnyStreamEvent, RefusalDelta, TextDelta, ThinkingDelta
-from ...tools.schema.argument_text import without_advice
+from ...tools.schema.validation import without_advice
 from ..terminal.escaping import safe_line, safe_text, shortened
 from ..terminal.style import Style, counted, dollars, seconds
 from .event_lines import answer_line, told, trouble

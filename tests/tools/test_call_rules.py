@@ -8,8 +8,7 @@ import pytest
 
 from callboard.runtime.definitions import Effect, Resource, Tier
 from callboard.runtime.errors import ValidationError
-from callboard.tools.schema.call_rules import keys_of
-from callboard.tools.tool import FunctionTool, tool
+from callboard.tools.tool import FunctionTool, keys_of, tool
 
 
 def made(**options: Any) -> FunctionTool:
@@ -99,9 +98,9 @@ async def judge(*_: Any) -> str:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"resources": "a/b"}, r"tool touch: resources='a/b' is no function"),
-        ({"resources": ["a/b"]}, "is no function"),
-        ({"raise_tier": "elevated"}, r"tool touch: raise_tier='elevated' is no function"),
+        ({"resources": "a/b"}, r"tool touch: resources='a/b' is not a function"),
+        ({"resources": ["a/b"]}, "is not a function"),
+        ({"raise_tier": "elevated"}, r"tool touch: raise_tier='elevated' is not a function"),
         ({"resources": judge}, "resources=.* is asynchronous"),
         ({"raise_tier": judge}, "raise_tier=.* is asynchronous"),
         ({"effect": judge}, "effect=.* is asynchronous"),

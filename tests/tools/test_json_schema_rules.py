@@ -20,8 +20,8 @@ from msgspec import Meta
 
 from callboard.runtime.definitions import ToolDefinition, ToolFailure, ToolResult
 from callboard.tools.foreign_tool import ForeignTool
-from callboard.tools.schema.argument_text import WrongArguments
 from callboard.tools.schema.foreign_validator import ForeignValidator
+from callboard.tools.schema.validation import WrongArguments
 from callboard.tools.tool import tool
 
 NODE = {

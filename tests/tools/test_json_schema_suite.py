@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from callboard.runtime.errors import ValidationError
-from callboard.tools.schema.argument_text import WrongArguments
 from callboard.tools.schema.foreign_validator import ForeignValidator
+from callboard.tools.schema.validation import WrongArguments
 
 SUITE = Path(__file__).parent / "json_schema_suite"
 

@@ -88,9 +88,9 @@ class Reticent:
 @pytest.mark.parametrize(
     ("odd", "said"),
     [
-        (5, "5 is no function: a tool is made of a `def`"),
-        (int, "<class 'int'> is no function: a tool is made of a `def`"),
-        ([], r"\[\] is no function: a tool is made of a `def`"),
+        (5, "5 is not a function: a tool is made of a `def`"),
+        (int, "<class 'int'> is not a function: a tool is made of a `def`"),
+        ([], r"\[\] is not a function: a tool is made of a `def`"),
         (Reticent(), "Reticent .* does not tell its parameters .* Write a function around it"),
     ],
     ids=["number", "class", "list", "object"],

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.stream import MAX_ARGUMENT_BYTES
-from callboard.tools.schema.argument_text import MAX_DEPTH
-from callboard.tools.schema.validation import Validator
+from callboard.tools.schema.validation import MAX_DEPTH, Validator
 
 
 class Item(msgspec.Struct):

@@ -23,7 +23,7 @@ from ..context import ToolContext
 from ..git.command import checked, said
 from ..processes.threads import run_read
 from ..programs.program_result import changes, title, told_of
-from ..schema.pattern_words import in_words
+from ..schema.validation import in_words
 from ..tool import tool
 from ..workshop import ALL_BY_PROXY
 

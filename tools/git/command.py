@@ -25,7 +25,7 @@ from ...runtime.processes import Answerer, Command, Processes, Ran
 from ..context import ToolContext
 from ..processes.system_programs import SYSTEM_FOLDERS, SYSTEM_PATH
 from ..programs.program_result import ENDED_BY
-from ..schema.pattern_words import in_words
+from ..schema.validation import in_words
 from ..workspace.paths import shown
 from .refusals import refused
 

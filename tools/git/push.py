@@ -32,7 +32,7 @@ from ...runtime.redaction import Secret, mask
 from ..context import ToolContext
 from ..processes.system_programs import find_system_program
 from ..processes.threads import run_read
-from ..schema.pattern_words import in_words
+from ..schema.validation import in_words
 from ..tool import tool
 from ..workshop import ALL_BY_PROXY
 from ..workspace.paths import shown

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.processes import Ran
-from ..schema.argument_text import TRY_AGAIN
+from ..schema.validation import TRY_AGAIN
 from ..workspace.paths import not_allowed, shown, split_path
 
 _OUTSIDE = re.compile(r"^fatal: (.*): '.*' is outside repository at '", re.MULTILINE)

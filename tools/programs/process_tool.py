@@ -8,7 +8,7 @@ import trio
 
 from ...runtime.definitions import Capability, Effect, ErrorType, Tier, ToolFailure, ToolResult
 from ...runtime.processes import BackgroundProcess, Processes
-from ..schema.argument_text import TRY_AGAIN
+from ..schema.validation import TRY_AGAIN
 from ..tool import ToolContext, tool
 from .program_result import Timeout, ending, facts, processes
 

@@ -1,9 +1,13 @@
-"""A JSON Schema from outside: what it may be, and how much work it makes.
+"""A JSON Schema from outside: what it may hold, how much work it makes, and what it drops.
 
-Whoever wrote it is not trusted. A schema of a few hundred bytes can make any validator work for
-hours: alternatives that each refer to the next pair of alternatives double with every step, and
-recursive ones double with every level of the arguments. So references stay inside the schema, its
-size is bounded, and the work is counted before a validator does it.
+Its author is not trusted. A schema of a few hundred bytes can keep any validator busy for hours:
+alternatives that each refer to the next pair of alternatives double with every step, and recursive
+ones double with every level of the arguments. So references stay inside the schema, its size is
+bounded, and the work is counted before a validator does it.
+
+As for our own tools, unknown keys and nulls that only mean "not given" are dropped from arguments
+(`foreign_shape`), but only where the schema says which keys there are: not where it allows other
+keys, or describes an object in several parts.
 """
 
 from __future__ import annotations
@@ -16,15 +20,16 @@ from urllib.parse import unquote
 import msgspec
 
 from ...runtime.errors import ValidationError
+from .validation import ArrayShape, MapShape, ObjectShape, Shape
 
 MAX_SCHEMA_BYTES = 256 * 1024
-"""The largest tools of public servers need a tenth; the model reads all of it on every request."""
+"""The largest tools of public servers need a tenth; the model reads all of it in every request."""
 MAX_SCHEMA_DEPTH = 64
 """Ten levels are many, each takes two or three brackets; recursion stays far from its limits."""
 MAX_BRANCHES = 2000
-"""How many schemas may apply to one and the same value; long lists of constants need hundreds."""
+"""Schemas that may apply to one and the same value; long lists of constants need hundreds."""
 MAX_CHECKS = 200_000
-"""Pairs of a value and a schema that applies to it; a million of them take 50 ms."""
+"""Pairs of a value and a schema that applies to it; a million pairs take 50 ms."""
 
 JsonSchema = dict[str, Any] | bool
 
@@ -45,7 +50,7 @@ _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]*")
 
 
 class _Plan(NamedTuple):
-    """The schemas in a schema, by the values to which they apply."""
+    """The schemas inside a schema, by the values to which they apply."""
 
     in_place: tuple[JsonSchema, ...]
     named: dict[str, JsonSchema]
@@ -56,7 +61,7 @@ class _Plan(NamedTuple):
 
 
 class ForeignSchema:
-    """A schema that was looked through.
+    """A schema whose size, depth, references and branches are within bounds.
 
     Args:
         tool_name: For messages.
@@ -90,11 +95,11 @@ class ForeignSchema:
 
     @property
     def size(self) -> int:
-        """How many schemas it holds, with itself."""
+        """The number of schemas in it, itself included."""
         return len(self._branches)
 
     def target(self, reference: str) -> JsonSchema:
-        """The schema that a reference within this one means."""
+        """Return the schema that a reference means; raise `ValidationError` when there is none."""
         if reference in {"#", ""}:
             return self.root
         found: Any
@@ -106,10 +111,10 @@ class ForeignSchema:
                 found = _step(found, step.replace("~1", "/").replace("~0", "~"))
         if isinstance(found, (dict, bool)):
             return found
-        raise self._refused(f"refers to {reference[:200]!r}, and there is no schema")
+        raise self._refused(f"refers to {reference[:200]!r}, where there is no schema")
 
     def count_checks(self, value: Any) -> int:
-        """How often a value, or one in it, meets a schema; counts no further than `MAX_CHECKS`."""
+        """Return how many checks a value and all in it need; stop counting past `MAX_CHECKS`."""
         count = 0
         waiting: list[tuple[JsonSchema, Any]] = [(self.root, value)]
         while waiting:
@@ -133,7 +138,7 @@ class ForeignSchema:
                 waiting.extend((inner, item) for inner in plan.items for item in instance)
         return count
 
-    # ── looking through ──────────────────────────────────────────────────────────────────────────
+    # ── checks ───────────────────────────────────────────────────────────────────────────────────
 
     def _check_size(self) -> None:
         try:
@@ -162,7 +167,7 @@ class ForeignSchema:
                 self._note_anchors(inner)
 
     def _count_branches(self, schema: JsonSchema, inside: tuple[int, ...]) -> int:
-        """How many schemas apply to a value to which this one applies."""
+        """Return how many schemas apply to a value to which this one applies."""
         if not isinstance(schema, dict):
             return 1
         key = id(schema)
@@ -181,7 +186,7 @@ class ForeignSchema:
         return count
 
     def _check_references(self, schema: dict[str, Any]) -> None:
-        """Refuses what leads out of the schema, or changes what references mean."""
+        """Refuse what leads out of the schema, or changes what references mean."""
         if schema is not self.root and isinstance(schema.get("$id"), str):
             raise self._refused(
                 f"has an $id below its root ({schema['$id'][:200]!r}), which changes what "
@@ -213,7 +218,7 @@ class ForeignSchema:
         return plan
 
     def _in_place(self, schema: dict[str, Any]) -> Iterator[JsonSchema]:
-        """The schemas that apply to the same value."""
+        """Yield the schemas that apply to the same value."""
         for name in _IN_PLACE_LISTS:
             yield from _schemas(schema.get(name))
         yield from _schemas([schema.get(name) for name in _IN_PLACE])
@@ -230,7 +235,7 @@ class ForeignSchema:
 
 
 def _children(schema: dict[str, Any]) -> Iterator[JsonSchema]:
-    """The schemas that stand in a schema."""
+    """Yield the schemas that stand directly in a schema."""
     for name in (*_BY_NAME, *_HOLDERS):
         inner = schema.get(name)
         if isinstance(inner, dict):
@@ -253,3 +258,71 @@ def _step(node: Any, key: str) -> Any:
     if isinstance(node, list) and _ARRAY_INDEX.fullmatch(key) and int(key) < len(node):
         return node[int(key)]
     return None
+
+
+# ── the shape ────────────────────────────────────────────────────────────────────────────────────
+
+_OTHER_KEYS = (
+    *("patternProperties", "unevaluatedProperties", "not", "if"),
+    *("dependentSchemas", "dependentRequired", "dependencies"),
+    *_IN_PLACE_LISTS,
+    *_REFERENCES,
+)
+"""Keywords that may describe keys which `properties` does not list."""
+
+
+def foreign_shape(schema: ForeignSchema) -> Shape | None:
+    """Return the shape of what fits the schema, or `None` when nothing is to be dropped."""
+    return _Shapes(schema).of(schema.root, 0)
+
+
+class _Shapes:
+    def __init__(self, schema: ForeignSchema) -> None:
+        self._schema = schema
+        self._objects: dict[int, ObjectShape] = {}
+
+    def of(self, schema: JsonSchema | None, depth: int) -> Shape | None:
+        if not isinstance(schema, dict) or depth > MAX_SCHEMA_DEPTH:
+            return None
+        if isinstance(schema.get("properties"), dict):
+            return self._object(schema, depth)
+        if isinstance(schema.get("$ref"), str):
+            return self.of(self._schema.target(schema["$ref"]), depth + 1)
+        for name in ("anyOf", "oneOf"):
+            choices = [choice for choice in schema.get(name) or () if choice != {"type": "null"}]
+            if len(choices) == 1:
+                return self.of(choices[0], depth + 1)
+        if isinstance(schema.get("items"), dict):
+            items = self.of(schema["items"], depth + 1)
+            return None if items is None else ArrayShape(items)
+        values = self.of(schema.get("additionalProperties"), depth + 1)
+        return None if values is None else MapShape(values)
+
+    def _object(self, schema: dict[str, Any], depth: int) -> ObjectShape:
+        made = self._objects.get(id(schema))
+        if made is not None:
+            return made
+        keys: dict[str, tuple[bool, Any]] = {}
+        is_open = schema.get("additionalProperties", False) is not False
+        is_open = is_open or any(name in schema for name in _OTHER_KEYS)
+        made = self._objects[id(schema)] = ObjectShape(keys, is_open=is_open)
+        keys.update((name, (True, None)) for name in schema.get("required", ()))
+        for name, inner in schema["properties"].items():
+            keys[name] = (not self._forbids_null(inner), self.of(inner, depth + 1))
+        return made
+
+    def _forbids_null(self, schema: JsonSchema) -> bool:
+        """Return whether null certainly does not fit; then it can only mean "not given"."""
+        if not isinstance(schema, dict):
+            return False
+        kinds = schema.get("type", "null")
+        if kinds != "null" and "null" not in kinds:
+            return True
+        if None not in schema.get("enum", (None,)) or schema.get("const") is not None:
+            return True
+        if isinstance(schema.get("$ref"), str):
+            return self._forbids_null(self._schema.target(schema["$ref"]))
+        return any(
+            bool(schema.get(name)) and all(self._forbids_null(choice) for choice in schema[name])
+            for name in ("anyOf", "oneOf")
+        )

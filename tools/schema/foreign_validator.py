@@ -1,9 +1,9 @@
 """Validates values against a foreign schema, with jsonschema-rs and within bounds.
 
 The library is an extra (`pip install "callboard[schemas]"`, 15 MB) and imported when the first
-foreign schema arrives. Regular expressions run in its linear engine, which knows no lookaround and
-no back-references: a schema that needs them is refused, instead of trusted not to backtrack
-for ever. Formats are annotations, as the standard has it.
+foreign schema arrives. Its regular expressions run in a linear engine without lookaround and
+back-references; a schema that needs them is refused, since an engine that has them may backtrack
+for ever. Formats are annotations, as in the standard.
 """
 
 from __future__ import annotations
@@ -12,23 +12,33 @@ import importlib
 from typing import Any, NoReturn
 
 from ...runtime.errors import ValidationError
-from .argument_text import WrongArguments
 from .foreign_schema import MAX_CHECKS, ForeignSchema
+from .validation import WrongArguments
 
 MAX_REGEX_BYTES = 256 * 1024
-"""What a compiled pattern may take: a few hundred characters of one fit, `(a{1000}){1000}` not."""
+"""Of a compiled pattern: a pattern of a few hundred characters fits, `(a{1000}){1000}` does not."""
 MAX_UNCOUNTED = 100_000
-"""Schemas times values up to which no work is counted beforehand: it can't take 10 ms."""
+"""Schemas times values up to which no work is counted first: it can't take 10 ms."""
 MAX_EXPLAINED = 2000
 """Checks up to which the library names the exact place of an error; for alternatives it copies
-what did not fit on every level, forty a millisecond. Beyond it, we name the argument only."""
+on every level what did not fit, forty a millisecond. Beyond it, we name the argument only."""
 
+_KINDS = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    dict: "object",
+    list: "array",
+}
+"""JSON Schema's words for the types of values."""
 _MAX_SHOWN = 200
 """Characters of a schema's own text (a pattern, a list of choices) in a message."""
 
 
 class ForeignValidator:
-    """Looks whether values fit a schema.
+    """Checks whether values fit a schema.
 
     Args:
         tool_name: For messages.
@@ -44,7 +54,7 @@ class ForeignValidator:
         self._validator = self._compile(tool_name, schema)
 
     def check(self, value: Any, size: int | None = None) -> None:
-        """Raises `WrongArguments` when the value does not fit.
+        """Raise `WrongArguments` when the value does not fit.
 
         Args:
             value: Plain JSON values.
@@ -124,7 +134,7 @@ def _library(tool_name: str) -> Any:
 
 
 def _explain(error: Any) -> tuple[str, str | None]:
-    """What was expected, and in which field."""
+    """Return what was expected, and in which field."""
     error = _deepest(error)
     path = _path(error.instance_path)
     where = f"`{path}`: " if path else ""
@@ -135,7 +145,7 @@ def _explain(error: Any) -> tuple[str, str | None]:
         return f"`{field}` is required and missing", field
     if kind == "type":
         expected = " or ".join(details["types"])
-        return f"{where}expected {expected}, got {_kind(error.instance)}", path or None
+        return f"{where}expected {expected}, got {_KINDS[type(error.instance)]}", path or None
     if kind in {"additionalProperties", "unevaluatedProperties"}:
         field = f"{path}.{details['unexpected'][0]}".lstrip(".")
         return f"`{field}` is not known", field
@@ -145,7 +155,7 @@ def _explain(error: Any) -> tuple[str, str | None]:
 
 
 def _deepest(error: Any) -> Any:
-    """Of alternatives, the error of the one that fitted best: the one that came furthest."""
+    """Return the error of the alternative that fitted best, the one that reached deepest."""
     while error.kind.name in {"anyOf", "oneOf"}:
         reached = len(error.instance_path)
         below = [branch[0] for branch in error.kind.as_dict()["context"] if branch]
@@ -166,25 +176,6 @@ def _alternatives(details: dict[str, Any]) -> str:
             return f"one of {len(context)} alternatives, and it fits none of them"
         kinds.extend(branch[0].kind.as_dict()["types"])
     return " or ".join(dict.fromkeys(kinds))
-
-
-def _kind(value: Any) -> str:
-    """The word of JSON Schema for the type of a value."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case str():
-            return "string"
-        case dict():
-            return "object"
-        case _:
-            return "array"
 
 
 def _path(steps: Any) -> str:

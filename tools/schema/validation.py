@@ -1,30 +1,355 @@
-"""From the model's own text to validated arguments and the one canonical form of them.
+"""From the model's text to validated arguments, and from a returned value to a result.
 
-Besides what `argument_text` catches: null for "not given" and unknown keys (`approved: true`) are
-dropped, and a number like 1.0 is an integer where one is wanted, as JSON Schema has it.
+The text of a call passes three steps, each of which may refuse it with `WrongArguments`:
+
+1. `parse_arguments` decodes JSON and catches what models get wrong and a decoder lets pass:
+   duplicate keys (a person would see one value and the tool another), text that is too large or
+   nested too deeply.
+2. `prune` drops what means nothing: unknown keys (`approved: true`), and null where a parameter is
+   optional. What is left is the one canonical form that policy, digest, person and tool see.
+3. msgspec converts it to the tool's Struct, and `explain` turns its complaint into our words. A
+   number like 1.0 counts as an integer where one is wanted, as in JSON Schema.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 import msgspec
+from msgspec import inspect as types
 
-from .argument_text import WrongArguments, parse_arguments
-from .pattern_words import with_words
-from .shape import Shape, prune, shape_of
+from ...runtime.definitions import ErrorType, ToolFailure, ToolResult
+from ...runtime.stream import MAX_ARGUMENT_BYTES
 
+MAX_DEPTH = 100
+"""No tool's arguments come near it, and recursion over them stays far from Python's limit."""
+MAX_KEY_LENGTH = 100
+"""Of a key in an error message; longer keys are cut."""
+
+TRY_AGAIN = "Correct the arguments and call it again."
+"""The advice to a model that may still try."""
+
+_ADVICE = re.compile(r" Correct (?:the arguments and call it again|it and call again)\.$")
+_ESCAPED_COLON = "\\u003"
+_MAX_EXACT = 2.0**53
+"""Beyond it a float no longer says which integer was meant."""
+
+
+def without_advice(message: str) -> str:
+    """Return an error message without the advice to the model, as a person reads it."""
+    return _ADVICE.sub("", message)
+
+
+class WrongArguments(Exception):
+    """What is wrong with a call's arguments, and in which field of them."""
+
+    def __init__(self, problem: str, field: str | None = None) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.field = field
+
+    def failure(self, tool_name: str, schema: dict[str, Any]) -> ToolFailure:
+        """Return the failure that says to the model what to correct."""
+        details: dict[str, Any] = {"schema": schema}
+        if self.field is not None:
+            details = {"field": self.field, **details}
+        message = f"{tool_name}: {self.problem}. {TRY_AGAIN}"
+        return ToolFailure(ErrorType.VALIDATION_ERROR, message, **details)
+
+
+class Validator:
+    """Decodes the arguments of one tool.
+
+    Args:
+        tool_name: For messages.
+        struct: What the arguments become.
+        schema: Shown to the model when its arguments are wrong.
+    """
+
+    def __init__(
+        self, tool_name: str, struct: type[msgspec.Struct], schema: dict[str, Any]
+    ) -> None:
+        self._tool_name = tool_name
+        self._struct = struct
+        self._schema = schema
+
+    @cached_property
+    def _shape(self) -> Shape | None:
+        return shape_of(types.type_info(self._struct))
+
+    def decode(self, text: str) -> tuple[Any, str]:
+        """Return the Struct and the canonical JSON; raise `ToolFailure` (`validation_error`)."""
+        try:
+            tree = prune(parse_arguments(text), self._shape)
+            value, tree = self._convert(tree)
+        except WrongArguments as wrong:
+            raise wrong.failure(self._tool_name, self._schema) from None
+        return value, msgspec.json.encode(tree, order="deterministic").decode()
+
+    def _convert(self, tree: Any) -> tuple[Any, Any]:
+        try:
+            return msgspec.convert(tree, self._struct, str_keys=True), tree
+        except msgspec.ValidationError as error:
+            first = error
+        # Some providers send every number as a float.
+        whole = _whole_numbers(tree)
+        try:
+            return msgspec.convert(whole, self._struct, str_keys=True), whole
+        except msgspec.ValidationError as error:
+            # The second is about another place when the first was only about 1.0.
+            last, tree = (error, whole) if "got `float`" in str(first) else (first, tree)
+            message = _with_words(with_keys(str(last), tree, self._struct), self._struct)
+            raise WrongArguments(*explain(message)) from None
+
+
+def _whole_numbers(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer() and abs(value) <= _MAX_EXACT:
+        return int(value)
+    if isinstance(value, dict):
+        return {key: _whole_numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_whole_numbers(item) for item in value]
+    return value
+
+
+# ── from text to a tree ──────────────────────────────────────────────────────────────────────────
+
+
+def parse_arguments(text: str) -> dict[str, Any]:
+    """Return the JSON object in a call's text (empty text: an empty one); raise `WrongArguments`."""
+    if not text or text.isspace():
+        return {}
+    try:
+        encoded = text.encode()
+    except UnicodeEncodeError:
+        raise WrongArguments("the arguments hold a lone surrogate, no character") from None
+    if len(encoded) > MAX_ARGUMENT_BYTES:
+        raise WrongArguments(
+            f"the arguments are larger than {MAX_ARGUMENT_BYTES} bytes; send less at once"
+        )
+    if text.count("{") + text.count("[") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
+        raise WrongArguments(f"the arguments are nested deeper than {MAX_DEPTH} levels")
+    try:
+        tree = msgspec.json.decode(encoded)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise WrongArguments(f"the arguments are not JSON ({error})") from None
+    if not isinstance(tree, dict):
+        raise WrongArguments("the arguments must be a JSON object")
+    # Every key has its colon. When the text has as many colons as the decoded tree (of keys and
+    # within strings), no key can have been overwritten. An escaped colon would spoil the sum, so
+    # such a text always takes the slow way.
+    if text.count(":") != _count_colons(tree) or _ESCAPED_COLON in text:
+        _refuse_duplicates(text)
+    return tree
+
+
+def _depth(text: str) -> int:
+    """Return how deep the brackets nest; any number for text that is not JSON."""
+    depth = deepest = 0
+    for token in re.finditer(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', text, re.DOTALL):
+        if token[0] in {"[", "{"}:
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token[0] in {"]", "}"}:
+            depth -= 1
+    return deepest
+
+
+def _count_colons(tree: Any) -> int:
+    """Return how many colons a JSON text of this value has at least."""
+    if isinstance(tree, str):
+        return tree.count(":")
+    if isinstance(tree, dict):
+        count = len(tree)
+        for key, value in tree.items():
+            count += key.count(":")
+            if isinstance(value, (str, dict, list)):
+                count += _count_colons(value)
+        return count
+    return sum(_count_colons(item) for item in tree if isinstance(item, (str, dict, list)))
+
+
+def _refuse_duplicates(text: str) -> None:
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) != len(pairs):
+            seen: set[str] = set()
+            for twice, _ in pairs:
+                if twice in seen:
+                    break
+                seen.add(twice)
+            raise WrongArguments(f"the key `{twice}` is given twice", twice)
+        return made
+
+    # Numbers are of no interest here, and int() refuses more than 4,300 digits.
+    json.loads(text, object_pairs_hook=unique, parse_int=str, parse_float=str)
+
+
+# ── which keys a type knows ──────────────────────────────────────────────────────────────────────
+
+
+class ObjectShape(msgspec.Struct, frozen=True):
+    """An object with known keys: for each, whether null is its value, and the shape below.
+
+    Attributes:
+        is_open: Whether other keys are kept.
+    """
+
+    keys: dict[str, tuple[bool, Any]]
+    tag_field: str | None = None
+    is_open: bool = False
+
+
+class TaggedShape(msgspec.Struct, frozen=True):
+    """One of several objects, told apart by the value of one key."""
+
+    tag_field: str
+    by_tag: dict[Any, Any]
+
+
+class ArrayShape(msgspec.Struct, frozen=True):
+    """An array of shaped items."""
+
+    items: Any
+
+
+class MapShape(msgspec.Struct, frozen=True):
+    """An object with free keys and shaped values."""
+
+    values: Any
+
+
+Shape = ObjectShape | TaggedShape | ArrayShape | MapShape
+"""The keys that a type knows, level by level; `None` stands where nothing is to be dropped."""
+
+
+def shape_of(kind: types.Type, known: dict[Any, Shape] | None = None) -> Shape | None:
+    """Return the shape of a type; a recursive type has a recursive shape."""
+    known = {} if known is None else known
+    match kind:
+        case types.Metadata():
+            return shape_of(kind.type, known)
+        case types.StructType() if not kind.array_like:
+            return _object_shape(kind.cls, kind.fields, known, kind.tag_field)
+        case types.DataclassType() | types.TypedDictType():
+            return _object_shape(kind.cls, kind.fields, known, None)
+        case types.ListType() | types.VarTupleType() | types.SetType() | types.FrozenSetType():
+            items = shape_of(kind.item_type, known)
+            return None if items is None else ArrayShape(items)
+        case types.DictType():
+            values = shape_of(kind.value_type, known)
+            return None if values is None else MapShape(values)
+        case types.UnionType():
+            return _union_shape(kind, known)
+        case _:
+            return None
+
+
+def prune(value: Any, shape: Shape | None) -> Any:
+    """Return the value without unknown keys and without nulls that only mean "not given"."""
+    if isinstance(value, dict):
+        if isinstance(shape, TaggedShape):
+            tag = value.get(shape.tag_field)
+            shape = shape.by_tag.get(tag) if isinstance(tag, (str, int)) else None
+        if isinstance(shape, ObjectShape):
+            return _prune_object(value, shape)
+        if isinstance(shape, MapShape):
+            return {key: prune(item, shape.values) for key, item in value.items()}
+    elif isinstance(value, list) and isinstance(shape, ArrayShape):
+        return [prune(item, shape.items) for item in value]
+    return value
+
+
+def _prune_object(value: dict[str, Any], shape: ObjectShape) -> dict[str, Any]:
+    kept = {}
+    for key, item in value.items():
+        known = shape.keys.get(key)
+        if known is None:
+            if key == shape.tag_field or shape.is_open:
+                kept[key] = item
+        elif item is None:
+            if known[0]:
+                kept[key] = item
+        else:
+            kept[key] = item if known[1] is None else prune(item, known[1])
+    return kept
+
+
+def _object_shape(
+    cls: Any, fields: tuple[types.Field, ...], known: dict[Any, Shape], tag_field: str | None
+) -> Shape:
+    if cls in known:
+        return known[cls]
+    keys: dict[str, tuple[bool, Any]] = {}
+    shape = known[cls] = ObjectShape(keys, tag_field)
+    for field in fields:
+        # Null is a value only where the type says so and nothing stands in for it.
+        is_value = field.required and _takes_null(field.type)
+        keys[field.encode_name] = (is_value, shape_of(field.type, known))
+    return shape
+
+
+def _takes_null(kind: types.Type) -> bool:
+    match kind:
+        case types.Metadata():
+            return _takes_null(kind.type)
+        case types.UnionType():
+            return kind.includes_none
+        case types.LiteralType():
+            return None in kind.values
+        case _:
+            return isinstance(kind, (types.NoneType, types.AnyType))
+
+
+def _union_shape(kind: types.UnionType, known: dict[Any, Shape]) -> Shape | None:
+    tagged: dict[Any, Any] = {}
+    tag_field = ""
+    found = None
+    for member in kind.types:
+        if isinstance(member, types.StructType) and member.tag_field is not None:
+            tag_field = member.tag_field
+            tagged[member.tag] = shape_of(member, known)
+        else:
+            found = shape_of(member, known) or found
+    return TaggedShape(tag_field, tagged) if tagged else found
+
+
+# ── msgspec's complaint in our words ─────────────────────────────────────────────────────────────
+
+_AT = re.compile(r"^(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(.+)`$")
 _ANY_ENTRY = "[...]"
 _STEP = re.compile(r"\.(?P<field>[^.\[`]+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
-MAX_KEY_LENGTH = 100
-"""Of a key that is shown: more than any that means something to its reader."""
+_IN_WORDS = "in words"
+_EXPECTED = re.compile(
+    r"^Expected `str` matching regex (?P<pattern>'.*'|\".*\")(?P<rest> - at `.*)?$"
+)
+
+
+def explain(message: str) -> tuple[str, str | None]:
+    """Return what msgspec found wrong, in the words of our errors, and in which field."""
+    found = _AT.match(message)
+    problem, path = (found["problem"], found["path"] or "") if found else (message, "")
+    missing = _MISSING.match(problem)
+    if missing:
+        field = f"{path}.{missing[1]}".lstrip(".")
+        return f"`{field}` is required and missing", field
+    field = path.lstrip(".")
+    # Null is never what was expected: where it may stand, it only means "not given".
+    problem = problem[:1].lower() + problem[1:].replace(" | null`", "`")
+    return (f"`{field}`: {problem}" if field else problem), field or None
 
 
 def with_keys(message: str, tree: Any, kind: Any) -> str:
-    """The message of a failed conversion, its path with the keys of dicts (`$.headers.Accept`)."""
+    """Return msgspec's message with the keys of dicts in its path: `$.headers.Accept`.
+
+    msgspec writes `[...]` for any key of a dict. Which entry it refused is found by converting
+    halves of the dict again: a try takes as long as the whole conversion, and dicts may be large.
+    """
     begin = message.rfind("`$")
     if _ANY_ENTRY not in message[max(begin, 0) :]:
         return message
@@ -54,7 +379,6 @@ def with_keys(message: str, tree: Any, kind: Any) -> str:
 def _refused_key(
     tree: Any, path: Sequence[str | int], is_refused: Callable[[Any], bool]
 ) -> str | None:
-    """Halves the dict: a try takes as long as the whole conversion, and dicts may be large."""
     try:
         entries = tree
         for step in path:
@@ -70,7 +394,7 @@ def _refused_key(
 
 
 def _replaced(tree: Any, path: Sequence[str | int], value: Any) -> Any:
-    """A copy of the tree with another value at that path."""
+    """Return a copy of the tree with another value at that path."""
     if not path:
         return value
     step, *rest = path
@@ -79,76 +403,93 @@ def _replaced(tree: Any, path: Sequence[str | int], value: Any) -> Any:
     return copied
 
 
-_AT = re.compile(r"^(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
-_MISSING = re.compile(r"Object missing required field `(.+)`$")
-_MAX_EXACT = 2.0**53
-"""Beyond it a float no longer says which integer was meant."""
+def in_words(text: str) -> dict[str, str]:
+    """Return the `extra` of a type with a pattern: what to expect, in words.
 
-
-class Validator:
-    """Decodes the arguments of one tool.
-
-    Args:
-        tool_name: For messages.
-        struct: What the arguments become.
-        schema: Shown to the model when it got them wrong.
+    For example `msgspec.Meta(pattern=…, extra=in_words("a name: …"))`. The text goes on from
+    "expected" and replaces the regular expression in the message for the model.
     """
+    return {_IN_WORDS: text}
 
-    def __init__(
-        self, tool_name: str, struct: type[msgspec.Struct], schema: dict[str, Any]
-    ) -> None:
-        self._tool_name = tool_name
-        self._struct = struct
-        self._schema = schema
 
-    @cached_property
-    def _shape(self) -> Shape | None:
-        return shape_of(msgspec.inspect.type_info(self._struct))
+def _with_words(message: str, kind: Any) -> str:
+    found = _EXPECTED.match(message)
+    if found is None:
+        return message
+    said = {repr(pattern): words for pattern, words in _worded_patterns(types.type_info(kind))}
+    words = said.get(found["pattern"])
+    return message if words is None else f"Expected {words}{found['rest'] or ''}"
 
-    def decode(self, text: str) -> tuple[Any, str]:
-        """The Struct and the canonical JSON; `ToolFailure` (`validation_error`) otherwise."""
+
+def _worded_patterns(kind: types.Type) -> Iterator[tuple[str, str]]:
+    waiting: list[types.Type] = [kind]
+    seen: set[int] = set()
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen:  # a type that holds itself
+            continue
+        seen.add(id(each))
+        match each:
+            case types.Metadata(type=types.StrType(pattern=str(pattern)), extra=dict(extra)):
+                if _IN_WORDS in extra:
+                    yield pattern, extra[_IN_WORDS]
+            case types.Metadata(type=inner) | types.ListType(item_type=inner):
+                waiting.append(inner)
+            case types.DictType(value_type=inner):
+                waiting.append(inner)
+            case types.StructType(fields=fields):
+                waiting += [field.type for field in fields]
+            case types.UnionType(types=kinds):
+                waiting += kinds
+
+
+# ── results ──────────────────────────────────────────────────────────────────────────────────────
+
+OutputCheck = Callable[[Any], None]
+"""Checks an output of plain JSON values; raises `WrongArguments` when it is not as declared."""
+
+_STRICT = json.JSONEncoder(allow_nan=False, check_circular=False)
+"""Refuses the numbers that JSON does not have, faster than a loop would find them."""
+
+
+def result_of(tool_name: str, returned: Any, check: OutputCheck | None) -> ToolResult:
+    """Return what a tool's function returned as a result, its output in plain JSON values.
+
+    Raises:
+        ToolFailure: It can't be written as JSON, or is not what the tool declares
+            (`execution_error`; `field` names the place).
+    """
+    result = returned if isinstance(returned, ToolResult) else ToolResult(output=returned)
+    try:
+        output = msgspec.to_builtins(result.output, str_keys=True)
+        if b"null" in msgspec.json.encode(output):
+            # msgspec writes NaN and infinities as null, and the model would take them for nothing.
+            _STRICT.encode(output)
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise ToolFailure(
+            ErrorType.EXECUTION_ERROR,
+            f"{tool_name} ran, but what it returned can't be written as JSON: {error}.",
+        ) from error
+    if check is not None:
         try:
-            tree = prune(parse_arguments(text), self._shape)
-            value, tree = self._convert(tree)
+            check(output)
         except WrongArguments as wrong:
-            raise wrong.failure(self._tool_name, self._schema) from None
-        return value, msgspec.json.encode(tree, order="deterministic").decode()
+            field = {} if wrong.field is None else {"field": wrong.field}
+            raise ToolFailure(
+                ErrorType.EXECUTION_ERROR,
+                f"{tool_name} ran, but its result is not what it declares: {wrong.problem}.",
+                **field,
+            ) from None
+    return msgspec.structs.replace(result, output=output)
 
-    def _convert(self, tree: Any) -> tuple[Any, Any]:
+
+def check_of(kind: Any) -> OutputCheck:
+    """Return the check that an output has this type."""
+
+    def check(output: Any) -> None:
         try:
-            return msgspec.convert(tree, self._struct, str_keys=True), tree
+            msgspec.convert(output, kind, str_keys=True)
         except msgspec.ValidationError as error:
-            first = error
-        # Some providers send every number as a float.
-        whole = _whole_numbers(tree)
-        try:
-            return msgspec.convert(whole, self._struct, str_keys=True), whole
-        except msgspec.ValidationError as error:
-            # The second is about another place when the first was only about 1.0.
-            last, tree = (error, whole) if "got `float`" in str(first) else (first, tree)
-            message = with_words(with_keys(str(last), tree, self._struct), self._struct)
-            raise WrongArguments(*explain(message)) from None
+            raise WrongArguments(*explain(with_keys(str(error), output, kind))) from None
 
-
-def explain(message: str) -> tuple[str, str | None]:
-    """What msgspec found wrong, in the words of our errors, and in which field."""
-    found = _AT.match(message)
-    problem, path = (found["problem"], found["path"] or "") if found else (message, "")
-    missing = _MISSING.match(problem)
-    if missing:
-        field = f"{path}.{missing[1]}".lstrip(".")
-        return f"`{field}` is required and missing", field
-    field = path.lstrip(".")
-    # Null is never what was expected: where it may stand, it only means "not given".
-    problem = problem[:1].lower() + problem[1:].replace(" | null`", "`")
-    return (f"`{field}`: {problem}" if field else problem), field or None
-
-
-def _whole_numbers(value: Any) -> Any:
-    if isinstance(value, float) and value.is_integer() and abs(value) <= _MAX_EXACT:
-        return int(value)
-    if isinstance(value, dict):
-        return {key: _whole_numbers(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_whole_numbers(item) for item in value]
-    return value
+    return check

@@ -14,8 +14,8 @@ from ...runtime.handles import WebAnswer, WebRequest
 from ...runtime.http.url import parse_url
 from ...runtime.redaction import MASK, redact
 from ..files.file_facts import in_bytes
-from ..schema.argument_text import TRY_AGAIN
 from ..schema.parameters import WireName
+from ..schema.validation import TRY_AGAIN
 from ..tool import ToolContext, tool
 from ..workspace.paths import shown
 from .charset import STATED, marked_codec, named_codec

@@ -15,7 +15,7 @@ from ...runtime.handles import Network, SearchHit, WebAnswer
 from ...runtime.http.url import parse_url
 from ...runtime.redaction import Secret
 from ..processes.threads import run_read
-from ..schema.argument_text import TRY_AGAIN
+from ..schema.validation import TRY_AGAIN
 from ..tool import ToolContext, tool
 from .fetch import UNTRUSTED
 from .search_engines import WIRES, hits_of

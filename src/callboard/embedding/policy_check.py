@@ -23,7 +23,7 @@ from ..runtime.definitions import (
 from ..runtime.errors import ValidationError
 from ..runtime.wire.approvals import PolicyAnswer
 from ..tools.registry import ToolRegistry
-from ..tools.schema.argument_text import without_advice
+from ..tools.schema.validation import without_advice
 from ..tools.tool import Tool, ToolContext
 from ..tools.workspace.workspace import open_workspace
 
