@@ -21,14 +21,7 @@ from .parameters import Config, Data, Json, data_path, named_data_path
 from .policy import commands as policy_commands
 from .run.flags import Manner
 from .run.overrides import Tuning
-from .setup import (
-    key_commands,
-    memory_commands,
-    model_commands,
-    provider_commands,
-    skill_commands,
-    token_commands,
-)
+from .setup import commands as setup_commands
 from .store import session_commands, store_commands
 from .terminal.complaint import complain
 
@@ -148,20 +141,20 @@ app = App(
     version=_version,
     help_formatter="plain",
 )
-app.command(key_commands.keys)
-app.command(provider_commands.providers)
-app.command(model_commands.models)
+app.command(setup_commands.keys)
+app.command(setup_commands.providers)
+app.command(setup_commands.models)
 app.command(policy_commands.policy)
 app.command(approval_commands.approvals)
 app.command(approval_commands.approve)
 app.command(approval_commands.deny)
 app.command(approval_commands.grants)
-app.command(memory_commands.memory)
-app.command(skill_commands.skills)
+app.command(setup_commands.memory)
+app.command(setup_commands.skills)
 app.command(store_commands.undo)
 app.command(attach_command.attach)
 app.command(protocol_command.protocol)
-app.command(token_commands.token)
+app.command(setup_commands.token)
 app.command(session_commands.session)
 app.command(store_commands.backup)
 app.command(store_commands.restore)

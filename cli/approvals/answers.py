@@ -1,37 +1,52 @@
-"""`callboard approve`, `deny` and `grants revoke`: they write on the store, and run nothing."""
+"""`callboard approve`, `deny` and `grants revoke`: answer a question that is on record.
+
+With a daemon, its session goes on with the answer at once. Without one, nothing runs: the answer
+waits on record for `callboard run --continue`.
+
+A question names the version of the policy under which it was asked, and the version depends on the
+agents, the preset and the channel of the runtime that asked. Other arguments can only be judged under
+the same rules, so `asked_under` looks for the preset and the channel that give that version again.
+"""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 import msgspec
 import trio
 
-from ...config.daemon_file import RunningDaemon, find_daemon
-from ...config.files import config_folder, data_folder
+from ...actors.people.channels import Channels
+from ...actors.people.lineage import Lineage
+from ...actors.permissions.policy import SessionPolicies
+from ...config.daemon_file import find_daemon
+from ...config.files import data_folder
+from ...config.policy.policy import PolicyBook
+from ...config.search_engines import search_places
 from ...config.settings import Settings
-from ...embedding.offline import open_desk
-from ...runtime.disk.data_lock import DataInUse
+from ...embedding.options import agents_of
+from ...runtime.channel import Channel
+from ...runtime.definitions import Agent, Preset
 from ...runtime.errors import ConflictError, NotFoundError, ValidationError
-from ...runtime.messages import ApprovalAnswer, ApprovalRequest
+from ...runtime.messages import ApprovalAnswer, CallPlace, PermissionQuestion
 from ...runtime.store.interface import ApprovalRow, SessionRow, StoreReader
-from ...runtime.store.sqlite_store import open_disk_store
 from ...tools.registry import ToolRegistry, builtin_tools
+from ..ask.terminal_channel import TerminalChannel
+from ..backend import open_backend
 from ..exit_codes import ANSWERED
-from ..log_file import start_logging, wants_log_on_terminal
 from ..record_names import find_approval, find_grant
 from ..show.question_text import ANSWERED_BY
 from ..show.sessions import open_record
 from ..terminal.escaping import safe_line
-from .asked_under import AskedUnder, asked_under, configured, desk_services
 from .edit import edited_at_terminal, needs_terminal
 from .list import described, grant_line
 
+CHANNELS = (TerminalChannel.name, Channel.name, None)
+"""Channels of runtimes: of `callboard run`, of a program that names none, and none."""
 MAX_DEPTH = 100
 """Sessions between one and the main one above it: far more than limits let there be."""
 MAX_ALSO_WAITING = 10
@@ -62,20 +77,37 @@ class Saying(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
-class AnswerDesk(Protocol):
-    """Where answers go: the store's own desk, or a daemon."""
+class AskedUnder(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules under which a question was asked, as far as they are known here.
 
-    async def answer(self, approval_id: str, answer: ApprovalAnswer) -> None:
-        """See `Desk.answer`."""
-        ...
+    Attributes:
+        channel: The name of its runtime's channel.
+        unknown: Agents of its session, or of one above, that are not configured here.
+        is_known: Whether these rules have the policy version that the question names.
+        preset: What `--policy` must say, when that is not what is configured.
+    """
 
-    async def approval(self, approval_id: str, *, arguments: str | None = None) -> ApprovalRequest:
-        """See `Desk.approval`."""
-        ...
+    channel: str | None = TerminalChannel.name
+    unknown: tuple[str, ...] = ()
+    is_known: bool = False
+    preset: str = ""
 
-    async def revoke(self, grant_id: str, *, revoked_by: str) -> None:
-        """See `Desk.revoke`."""
-        ...
+    @property
+    def problem(self) -> str:
+        """Why other arguments can't be judged here; empty when they can."""
+        if self.unknown:
+            return f"the agent {self.unknown[0]!r} is not configured here"
+        return "" if self.is_known else "it was asked under other rules than those configured here"
+
+    @property
+    def warning(self) -> str:
+        """What whoever allows it must know; may be empty."""
+        if self.unknown or self.is_known:
+            return ""
+        return (
+            "It was asked under other rules than those configured here: if the session goes on under "
+            "these, it is asked again."
+        )
 
 
 class ApprovalDesk:
@@ -92,7 +124,7 @@ class ApprovalDesk:
         self._settings = settings
         self._options = options
         self._registry = ToolRegistry(builtin_tools())
-        self._daemon: RunningDaemon | None = None
+        self._daemon = find_daemon(data)
 
     def say(self, name: str, saying: Saying) -> int:
         """Answers the question that `name` means, and prints what was stored and what is next.
@@ -116,25 +148,34 @@ class ApprovalDesk:
     async def _say(self, name: str, saying: Saying) -> int:
         if saying.edits:
             needs_terminal()
-        self._daemon = find_daemon(self._data)
         async with open_record(self._data) as reader:
             row = await find_approval(reader, name)
             _check_waits(row)
             line = await _line(reader, row.session_id)
-            # A daemon judges by what itself has configured.
-            asked = (
-                await asked_under(reader, self._settings, row, line)
-                if self._daemon is None
-                else AskedUnder(agents={}, is_known=True)
-            )
+            asked = AskedUnder(is_known=True)  # a daemon judges by its own configuration
+            if self._daemon is None:
+                asked = await asked_under(reader, self._settings, row, line)
         self._check(saying, row, asked)
-        async with self._open(asked) as (store, desk):
-            # What has expired, or was taken back by the end of its process, is so by now.
-            row = await find_approval(store, row.approval_id)
+        opening = open_backend(
+            self._data,
+            settings=self._settings,
+            agents=[Agent(name=name) for name in asked.unknown],
+            policy=asked.preset or None,
+            channel=_nobody(asked.channel),
+        )
+        async with opening as backend, open_record(self._data) as reader:
+            # A question may have expired, or its process may have ended: that is on record by now.
+            row = await find_approval(reader, row.approval_id)
             _check_waits(row)
             arguments = saying.arguments
             if saying.edits:
-                arguments = await _edited(desk, row, self._data)
+                request = await backend.approval(row.approval_id)
+                arguments = await edited_at_terminal(
+                    row,
+                    request,
+                    self._data,
+                    lambda text: backend.approval(row.approval_id, arguments=text),
+                )
             answer = ApprovalAnswer(
                 decision=saying.decision,
                 arguments=arguments,
@@ -144,14 +185,14 @@ class ApprovalDesk:
                 pattern=saying.pattern,
             )
             try:
-                await desk.answer(row.approval_id, answer)
+                await backend.answer(row.approval_id, answer)
             except ValidationError as error:
                 raise ValidationError(
                     f"{str(error).rstrip('.')}. Nothing was answered: {row.approval_id} still "
                     "waits.",
                     field=error.field,
                 ) from error
-            sys.stdout.write(await self._told(store, row, asked, line[-1].session_id))
+            sys.stdout.write(await self._result(reader, row, asked, line[-1].session_id))
         return ANSWERED
 
     async def _revoke(self, name: str) -> int:
@@ -159,10 +200,10 @@ class ApprovalDesk:
             grant = await find_grant(reader, name)
         if grant.revoked_at_ms is not None:
             raise ConflictError(f"The grant {grant.grant_id} is revoked already.")
-        self._daemon = find_daemon(self._data)
-        async with self._open(configured(self._settings)) as (store, desk):
-            await desk.revoke(grant.grant_id, revoked_by=ANSWERED_BY)
-            grant = await find_grant(store, grant.grant_id)
+        async with open_backend(self._data, settings=self._settings) as backend:
+            await backend.revoke(grant.grant_id)
+        async with open_record(self._data) as reader:
+            grant = await find_grant(reader, grant.grant_id)
         sys.stdout.write(grant_line(grant))
         sys.stdout.write("Such calls follow the policy again: they run, ask or are denied.\n")
         return ANSWERED
@@ -183,35 +224,7 @@ class ApprovalDesk:
                 f"{row.approval_id} still waits; it can be answered as it was asked."
             )
 
-    @asynccontextmanager
-    async def _open(self, asked: AskedUnder) -> AsyncGenerator[tuple[StoreReader, AnswerDesk]]:
-        if self._daemon is not None:
-            from ..remote.approvals import open_remote_desk  # here: mostly no daemon runs
-
-            async with open_record(self._data) as reader, open_remote_desk(self._daemon) as there:
-                yield reader, there
-            return
-        try:
-            store = await open_disk_store(self._data)
-        except DataInUse as error:
-            raise ConflictError(
-                f"{self._data} is in use by {error.holder}, and only that one takes answers now: "
-                "give yours there (at its terminal, or in its program), or stop it and come back. "
-                "Nothing was changed."
-            ) from error
-        start_logging(self._data, verbose=wants_log_on_terminal())
-        forbidden = (self._data, config_folder())
-        services = desk_services(store, self._settings, self._registry, asked, forbidden)
-        try:
-            async with open_desk(store, services) as desk:
-                yield store, desk
-        finally:
-            with trio.CancelScope(shield=True):
-                await store.aclose()
-
-    # ── what is told ─────────────────────────────────────────────────────────────────────────────
-
-    async def _told(
+    async def _result(
         self, store: StoreReader, row: ApprovalRow, asked: AskedUnder, main_id: str
     ) -> str:
         """The question with its answer, what is remembered, what else waits, and what is next."""
@@ -256,16 +269,6 @@ def options_for(config: Path | None, data: Path | None) -> tuple[str, ...]:
     return tuple(named)
 
 
-async def _edited(desk: AnswerDesk, row: ApprovalRow, folder: Path) -> str:
-    """What a person makes of the arguments of a question."""
-    request = await desk.approval(row.approval_id)
-
-    async def consider(arguments: str) -> ApprovalRequest:
-        return await desk.approval(row.approval_id, arguments=arguments)
-
-    return await edited_at_terminal(row, request, folder, consider)
-
-
 def _check_waits(row: ApprovalRow) -> None:
     if row.state == "waiting":
         return
@@ -293,3 +296,69 @@ async def _line(reader: StoreReader, session_id: str) -> list[SessionRow]:
         line.append(row)
         above = row.parent_id
     return line
+
+
+async def asked_under(
+    reader: StoreReader, settings: Settings, row: ApprovalRow, line: Sequence[SessionRow]
+) -> AskedUnder:
+    """Looks for what makes the policy that the question names.
+
+    Args:
+        reader: The record.
+        settings: The configuration.
+        row: The question.
+        line: Its session, and those above it in their order.
+    """
+    agents = agents_of(settings, (), None)
+    unknown = tuple(each.agent for each in line if each.agent not in agents)
+    if unknown:
+        return AskedUnder(unknown=unknown)
+    own = agents[line[-1].agent].policy
+    presets = (None, *(preset for preset in Preset if preset is not own))
+    for preset, channel in product(presets, CHANNELS):
+        agents = agents_of(settings, (), preset)
+        if await _version(reader, settings, agents, channel, row, line[0]) == row.policy_version:
+            said = "" if preset is None else preset.value
+            return AskedUnder(channel=channel, is_known=True, preset=said)
+    return AskedUnder()
+
+
+async def _version(
+    reader: StoreReader,
+    settings: Settings,
+    agents: Mapping[str, Agent],
+    channel: str | None,
+    row: ApprovalRow,
+    session: SessionRow,
+) -> str:
+    """The version of the policy that holds for the question's session under these."""
+    channels = Channels(_nobody(channel))
+    tree = Lineage(reader, agents, channels)
+    lineage = await tree.above(session.parent_id)
+    place = CallPlace(
+        session_id=row.session_id,
+        turn_id=row.turn_id,
+        agent=await tree.agent_of(session, lineage),
+        session_kind=session.kind,
+        workspace=session.workspace,
+        channel=channels.own(session.kind),
+        lineage=lineage,
+    )
+    question = PermissionQuestion(
+        call_id=row.call_id,
+        name=row.tool,
+        tier=row.tier,
+        arguments=row.arguments,
+        approval_reason=row.reason,
+    )
+    policies = SessionPolicies(PolicyBook(settings.rules, search_places(settings.search)))
+    return policies.of(place).decision(question).policy_version
+
+
+def _nobody(name: str | None) -> Channel | None:
+    """A channel of this name at which nobody sits: what is asked there waits on record."""
+    if name is None:
+        return None
+    channel = Channel()
+    channel.name, channel.is_connected = name, False
+    return channel

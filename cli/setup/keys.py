@@ -1,25 +1,27 @@
-"""What `callboard keys` does: asks for a key, stores it, lists and removes keys."""
+"""`callboard keys`: ask for a key and store it, list and remove keys."""
 
 from __future__ import annotations
 
 import getpass
 import os
 import sys
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
 from ...config.base_url import may_carry_key
+from ...config.files import load_settings
 from ...config.keys.store import open_key_store
 from ...config.sections import GIT_KEYS
-from ...config.settings import Settings
+from ...providers.catalog.key_book import KeyBook
 from ...providers.catalog.keys import MAX_KEY_LENGTH, is_key
+from ...runtime.disk.core_dumps import forbid_core_dumps
 from ...runtime.errors import ValidationError
 from ...runtime.redaction import Secret, redactor
-from ...runtime.wire.providers import KeyPlace, KeyRow, Keys, KeysRemoved, KeyStored
+from ...runtime.wire.fields import Nothing
+from ...runtime.wire.providers import KeyRow, Keys
+from ..backend import FileBackend, serving_daemon
 from ..exit_codes import ANSWERED
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
@@ -55,80 +57,73 @@ class KeyLine(msgspec.Struct, frozen=True, kw_only=True):
     used: bool
 
 
-class KeyKeeping(Protocol):
-    """Where keys are kept; what can't be done raises a `CallboardError`."""
-
-    def keys(self) -> Keys:
-        """Who has one."""
-        ...
-
-    def place(self, name: str, where: str | None) -> KeyPlace:
-        """Where a key of this name would be sent."""
-        ...
-
-    def put(self, name: str, where: str | None, key: Secret) -> KeyStored:
-        """Stores one."""
-        ...
-
-    def remove(self, name: str) -> KeysRemoved:
-        """Removes what is stored."""
-        ...
-
-
-class KeyDesk:
-    """The commands; each gives its exit code."""
-
-    def __init__(self, keeping: KeyKeeping) -> None:
-        self._keeping = keeping
-
-    def put(self, name: str, where: str | None = None) -> int:
-        """Asks for a key and stores it; for git, for the server at a place."""
-        place = self._keeping.place(name, where)
-        is_git = name == GIT_KEYS
-        key = _ask(
-            f"Token, or USER:TOKEN, for git at {place.origin}: "
-            if is_git
-            else f"Key for {name} ({place.origin}): "
-        )
-        stored = self._keeping.put(name, where, key)
-        if stored.master_key is not None:
-            print(MASTER_KEY_MADE.format(place=stored.master_key))
-        done = "Replaced" if stored.is_replaced else "Stored"
-        what = "credential" if is_git else "key"
-        print(f"{done} the {what} of {name} for {stored.origin}.")
-        if stored.note:
-            complain(stored.note)
-        return ANSWERED
-
-    def show(self, *, json: bool) -> int:
-        """Lists who has a key; opens none."""
-        found = self._keeping.keys()
-        for line in map(_line, found.keys):
-            sys.stdout.write(json_line(line) if json else _row(line))
-        if not found.keys:
-            complain("There are no keys: `callboard keys set PROVIDER` stores one.")
-        elif found.problem:
-            complain(found.problem)
-        return ANSWERED
-
-    def remove(self, name: str) -> int:
-        """Removes what is stored; a key of the environment stays where it is."""
-        removed = self._keeping.remove(name)
-        for place in removed.origins:
-            print(f"Removed the key of {name} for {place}.")
-        if removed.note:
-            complain(removed.note)
-        return ANSWERED
+def set_key(config: Path | None, data: Path, name: str, where: str | None) -> int:
+    """Ask for a key and store it; for git, for the server at `where`."""
+    backend = _open(config, data)
+    place = backend.ask(
+        lambda client: client.keys.place(name, origin=where), lambda book: book.place(name, where)
+    )
+    is_git = name == GIT_KEYS
+    key = _ask(
+        f"Token, or USER:TOKEN, for git at {place.origin}: "
+        if is_git
+        else f"Key for {name} ({place.origin}): "
+    )
+    stored = backend.ask(
+        lambda client: client.keys.set(name, key.reveal(), origin=where),
+        lambda book: book.put(name, where, key),
+    )
+    if stored.master_key is not None:
+        print(MASTER_KEY_MADE.format(place=stored.master_key))
+    done = "Replaced" if stored.is_replaced else "Stored"
+    what = "credential" if is_git else "key"
+    print(f"{done} the {what} of {name} for {stored.origin}.")
+    if stored.note:
+        complain(stored.note)
+    return ANSWERED
 
 
-def rotate_master(data: Path, settings: Settings, environ: Mapping[str, str]) -> int:
-    """Puts a new master key in place; gives the exit code.
+def list_keys(config: Path | None, data: Path, *, json: bool) -> int:
+    """List who has a key; open none."""
+    found = _open(config, data).ask(
+        lambda client: client.request("key/list", Nothing(), Keys), lambda book: book.keys()
+    )
+    for line in map(_line, found.keys):
+        sys.stdout.write(json_line(line) if json else _row(line))
+    if not found.keys:
+        complain("There are no keys: `callboard keys set PROVIDER` stores one.")
+    elif found.problem:
+        complain(found.problem)
+    return ANSWERED
 
-    Always here, also while a daemon runs: it looks the master key up each time.
+
+def remove_key(config: Path | None, data: Path, name: str) -> int:
+    """Remove what is stored; a key of the environment stays where it is."""
+    removed = _open(config, data).ask(
+        lambda client: client.keys.remove(name), lambda book: book.remove(name)
+    )
+    for place in removed.origins:
+        print(f"Removed the key of {name} for {place}.")
+    if removed.note:
+        complain(removed.note)
+    return ANSWERED
+
+
+def rotate_master(config: Path | None, data: Path) -> int:
+    """Encrypt the stored keys again with a new master key.
+
+    Done in this process also while a daemon runs: the daemon looks the master key up each time.
     """
-    count, place = open_key_store(data, settings.keys, environ).rotate_master()
+    forbid_core_dumps()
+    count, place = open_key_store(data, load_settings(config).keys, os.environ).rotate_master()
     print(f"Encrypted {counted(count, 'key')} anew. The master key is {place}.")
     return ANSWERED
+
+
+def _open(config: Path | None, data: Path) -> FileBackend[KeyBook]:
+    forbid_core_dumps()
+    daemon = serving_daemon(config, data)
+    return FileBackend(daemon, lambda: KeyBook(data, load_settings(config), os.environ))
 
 
 def _line(row: KeyRow) -> KeyLine:

@@ -9,18 +9,15 @@ from pathlib import Path
 
 import trio
 
-from ...config.daemon_file import find_daemon
+from ...actors.handles.memory_search import MemorySearch
 from ...config.sections import MemorySettings
 from ...embedding.access import memory_index
-from ...embedding.offline import found_in, open_memories
-from ...runtime.disk.data_lock import DataInUse
-from ...runtime.errors import ConflictError, NotFoundError, ValidationError
+from ...runtime.errors import NotFoundError, ValidationError
 from ...runtime.memory.memories import MAX_MEMORIES, Memory, query_of
 from ...runtime.store.interface import StoreReader
-from ...runtime.store.sqlite_store import open_disk_store
+from ..backend import open_backend
 from ..exit_codes import ANSWERED
 from ..record_names import begins, only
-from ..show.question_text import ANSWERED_BY
 from ..show.sessions import open_record
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
@@ -49,7 +46,11 @@ def search_memories(
     async def found(reader: StoreReader) -> Sequence[Memory]:
         if index is None:
             return await reader.found_memories(agent, words, limit=most)
-        return await found_in(reader, index, agent, words, limit=most)
+        search = MemorySearch(reader, index)
+        try:
+            return await search.search(agent, words, limit=most)
+        finally:
+            await search.aclose()
 
     return trio.run(_show, data, found, "Nothing is found.", json)
 
@@ -93,30 +94,10 @@ async def _show(
 async def _forget(data: Path, name: str) -> int:
     async with open_record(data) as reader:
         memory = await _find(reader, name)
-    if (daemon := find_daemon(data)) is not None:
-        from ..remote.memories import forget_there  # here: mostly no daemon runs
-
-        await forget_there(daemon, memory.memory_id)
-    else:
-        await _forget_here(data, memory.memory_id)
+    async with open_backend(data) as backend:
+        await backend.memories.forget(memory.memory_id)
     sys.stdout.write(f"forgotten: {memory_line(memory)}")
     return ANSWERED
-
-
-async def _forget_here(data: Path, memory_id: str) -> None:
-    try:
-        store = await open_disk_store(data)
-    except DataInUse as error:
-        raise ConflictError(
-            f"{data} is in use by {error.holder}, and only that one can forget now: stop it and "
-            "come back. Nothing was changed."
-        ) from error
-    try:
-        async with open_memories(store) as memories:
-            await memories.forget(memory_id, forgotten_by=ANSWERED_BY)
-    finally:
-        with trio.CancelScope(shield=True):
-            await store.aclose()
 
 
 async def _find(reader: StoreReader, name: str) -> Memory:

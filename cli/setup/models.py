@@ -26,9 +26,9 @@ from ...runtime.disk.core_dumps import forbid_core_dumps
 from ...runtime.errors import CallboardError, NetworkError
 from ...runtime.http.client import open_http_client
 from ...runtime.identity import now_ms
-from ...runtime.wire.providers import ModelChosen, ProviderRow
+from ...runtime.wire.providers import ProviderRow
+from ..backend import FileBackend, connected, serving_daemon
 from ..exit_codes import ANSWERED
-from ..remote.call import serving_daemon
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line, shortened
 from ..terminal.json_lines import json_line
@@ -38,6 +38,14 @@ MAX_TITLE_CHARS = 40
 OLD_DAYS = 7.0
 """A list that is older is said to be."""
 MS_PER_DAY = 86_400_000
+
+
+class ListModels(Protocol):
+    """Lists the models of a provider; raises a `CallboardError`."""
+
+    async def __call__(self, provider: str, *, refresh: bool = False) -> ModelList:
+        """Ask the provider for them to `refresh`; otherwise return what it listed last."""
+        ...
 
 
 class DefaultLine(msgspec.Struct, frozen=True):
@@ -52,26 +60,6 @@ class DefaultLine(msgspec.Struct, frozen=True):
     source: str | None
 
 
-class DefaultPlace(Protocol):
-    """Where the default model is kept."""
-
-    def default(self) -> ModelChosen:
-        """The one that was chosen."""
-        ...
-
-    def choose(self, choice: str | None) -> ModelChosen:
-        """Chooses another one, or takes it back; raises a `CallboardError`."""
-        ...
-
-
-class ModelPlace(Protocol):
-    """Who knows the models of providers."""
-
-    async def list_models(self, provider: str, *, refresh: bool = False) -> ModelList:
-        """Those of one; raises a `CallboardError`."""
-        ...
-
-
 def show_models(
     config: Path | None, data: Path, provider: str | None, *, refresh: bool, json: bool
 ) -> int:
@@ -80,46 +68,48 @@ def show_models(
     return trio.run(partial(_show, config, data, provider, refresh=refresh, json=json))
 
 
-class DefaultModel:
-    """The default model; each method gives its exit code."""
+def show_default(config: Path | None, data: Path, *, json: bool) -> int:
+    """Print the default model."""
+    chosen = _book(config, data).ask(
+        lambda client: client.models.chosen(), lambda book: book.default()
+    )
+    if json:
+        sys.stdout.write(json_line(DefaultLine(chosen.model, chosen.source)))
+    elif chosen.model is None:
+        print("No default model was chosen: `callboard models default PROVIDER/MODEL` does.")
+    else:
+        print(f"{safe_line(chosen.model)}  ({chosen.source})")
+    return ANSWERED
 
-    def __init__(self, place: DefaultPlace, *, json: bool) -> None:
-        self._place = place
-        self._json = json
 
-    def show(self) -> int:
-        """Says what it is."""
-        chosen = self._place.default()
-        if self._json:
-            sys.stdout.write(json_line(DefaultLine(chosen.model, chosen.source)))
-        elif chosen.model is None:
-            print("No default model was chosen: `callboard models default PROVIDER/MODEL` does.")
-        else:
-            print(f"{safe_line(chosen.model)}  ({chosen.source})")
-        return ANSWERED
+def choose_default(config: Path | None, data: Path, choice: str | None, *, json: bool) -> int:
+    """Choose the default model, or take the choice back with `None`."""
+    chosen = _book(config, data).ask(
+        lambda client: client.models.choose(choice), lambda book: book.choose(choice)
+    )
+    for note in chosen.notes:
+        complain(note)
+    if json:
+        sys.stdout.write(json_line(DefaultLine(chosen.model, chosen.source)))
+    else:
+        print(f"The default model is {choice}." if choice else "There is no default model.")
+    return ANSWERED
 
-    def set(self, choice: str | None) -> int:
-        """Chooses another one, or takes it back."""
-        chosen = self._place.choose(choice)
-        for note in chosen.notes:
-            complain(note)
-        if self._json:
-            sys.stdout.write(json_line(DefaultLine(chosen.model, chosen.source)))
-        else:
-            print(f"The default model is {choice}." if choice else "There is no default model.")
-        return ANSWERED
+
+def _book(config: Path | None, data: Path) -> FileBackend[ProviderBook]:
+    return FileBackend(serving_daemon(config, data), lambda: ProviderBook(config, data, os.environ))
 
 
 async def _show(
     config: Path | None, data: Path, provider: str | None, *, refresh: bool, json: bool
 ) -> int:
-    async with _open(config, data) as (place, rows):
+    async with _open(config, data) as (list_models, rows):
         if provider is not None:
-            await _show_one(place, rows, provider, refresh=refresh, json=json)
+            await _show_one(list_models, rows, provider, refresh=refresh, json=json)
             return ANSWERED
         names = [row.name for row in rows if row.is_active and row.key != "missing"]
         optional = {row.name for row in rows if _is_optional(row)}
-        for name, found in (await _ask_all(place, [*names, REHEARSAL], refresh)).items():
+        for name, found in (await _ask_all(list_models, [*names, REHEARSAL], refresh)).items():
             if isinstance(found, ModelList):
                 _print(found, json=json)
             elif not (isinstance(found, NetworkError) and name in optional):
@@ -128,40 +118,38 @@ async def _show(
 
 
 async def _show_one(
-    place: ModelPlace, rows: Sequence[ProviderRow], name: str, *, refresh: bool, json: bool
+    list_models: ListModels, rows: Sequence[ProviderRow], name: str, *, refresh: bool, json: bool
 ) -> None:
     if any(row.name == name and not row.is_active for row in rows):
         complain(f"{name} is inactive: `callboard providers activate {name}` lets it be used.")
-    _print(await place.list_models(name, refresh=refresh), json=json)
+    _print(await list_models(name, refresh=refresh), json=json)
 
 
 @asynccontextmanager
 async def _open(
     config: Path | None, data: Path
-) -> AsyncGenerator[tuple[ModelPlace, Sequence[ProviderRow]]]:
+) -> AsyncGenerator[tuple[ListModels, Sequence[ProviderRow]]]:
     """Who knows models, and the providers there are."""
     if (daemon := serving_daemon(config, data)) is not None:
-        from ..remote.models import open_remote_models  # here: most of the time no daemon runs
-
-        async with open_remote_models(daemon) as remote:
-            yield remote, await remote.providers()
+        async with connected(daemon) as client:
+            yield client.models.list, await client.providers.list()
         return
     settings = load_settings(config)
     wish = with_keys(Wish(settings=settings, environ=os.environ), data)
     rows = ProviderBook(config, data, os.environ).providers().providers
     async with open_http_client() as http:
-        yield ModelServices(wish, http, ModelCache(data)), rows
+        yield ModelServices(wish, http, ModelCache(data)).list_models, rows
 
 
 async def _ask_all(
-    place: ModelPlace, names: Sequence[str], refresh: bool
+    list_models: ListModels, names: Sequence[str], refresh: bool
 ) -> dict[str, ModelList | CallboardError]:
     """What became of each, all of them side by side."""
     found: dict[str, ModelList | CallboardError] = {}
 
     async def ask(name: str) -> None:
         try:
-            found[name] = await place.list_models(name, refresh=refresh)
+            found[name] = await list_models(name, refresh=refresh)
         except CallboardError as error:
             found[name] = error
 

@@ -1,10 +1,11 @@
-"""`callboard providers test`."""
+"""`callboard providers test`: whether a provider answers, and what fails when it does not."""
 
 from __future__ import annotations
 
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -15,35 +16,39 @@ from ...providers.catalog.connection_test import ConnectionReport, try_connectio
 from ...providers.catalog.table import REHEARSAL
 from ...runtime.disk.core_dumps import forbid_core_dumps
 from ...runtime.redaction import redact
+from ..backend import ask_daemon, serving_daemon
 from ..exit_codes import ANSWERED, FAILED
-from ..remote.call import serving_daemon
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
 from ..terminal.json_lines import json_line
+
+if TYPE_CHECKING:
+    from ...client.client import Client
 
 
 def try_provider(
     config: Path | None, data: Path, name: str, model: str | None, *, json: bool
 ) -> int:
-    """Tests it and says how that went; gives the exit code."""
+    """Test a provider, print the result and return the exit code."""
     forbid_core_dumps()
-    if name != REHEARSAL and (daemon := serving_daemon(config, data)) is not None:
-        from ..remote.models import try_there  # here: most of the time no daemon runs
-
-        is_active, there = try_there(daemon, name, model)
-        return _said(name, there, is_active=is_active, json=json)
-    settings = load_settings(config)
+    choice = model.removeprefix(f"{name}/") if model is not None else None
     if name == REHEARSAL:
+        load_settings(config)
         print("rehearsal works: it is built in, and needs no connection.")
         return ANSWERED
-    wish = with_keys(Wish(settings=settings, environ=os.environ), data)
-    provider = find_provider(wish, name)
-    choice = model.removeprefix(f"{name}/") if model is not None else None
-    report: ConnectionReport = trio.run(try_connection, provider, wish, choice)
-    return _said(name, report, is_active=name not in settings.inactive, json=json)
+    if (daemon := serving_daemon(config, data)) is not None:
 
+        async def test(client: Client) -> tuple[bool, ConnectionReport]:
+            report = await client.providers.test(name, model=choice)
+            rows = await client.providers.list()
+            return all(row.is_active for row in rows if row.name == name), report
 
-def _said(name: str, report: ConnectionReport, *, is_active: bool, json: bool) -> int:
+        is_active, report = ask_daemon(daemon, test)
+    else:
+        settings = load_settings(config)
+        wish = with_keys(Wish(settings=settings, environ=os.environ), data)
+        report = trio.run(try_connection, find_provider(wish, name), wish, choice)
+        is_active = name not in settings.inactive
     if not is_active:
         complain(f"{name} is inactive: `callboard providers activate {name}` lets it be used.")
     if json:

@@ -6,14 +6,17 @@ keys and environment these then are.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
-from typing import Protocol
+from pathlib import Path
 
 import msgspec
 
+from ...providers.catalog.book import ProviderBook
 from ...providers.catalog.known import KNOWN
 from ...runtime.errors import ValidationError
+from ...runtime.wire.fields import Nothing
 from ...runtime.wire.providers import (
     ChangeProvider,
     NewProvider,
@@ -21,6 +24,7 @@ from ...runtime.wire.providers import (
     ProviderRow,
     Providers,
 )
+from ..backend import FileBackend, serving_daemon
 from ..exit_codes import ANSWERED
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
@@ -55,91 +59,92 @@ class ProviderLine(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-class ProviderPlace(Protocol):
-    """Where providers are listed and changed; what can't be done raises a `CallboardError`."""
-
-    def providers(self) -> Providers:
-        """All of them."""
-        ...
-
-    def create(self, new: NewProvider) -> ProviderChanged:
-        """Adds one."""
-        ...
-
-    def update(self, change: ChangeProvider) -> ProviderChanged:
-        """Changes one."""
-        ...
-
-    def delete(self, name: str) -> ProviderChanged:
-        """Removes one that was added, or what was changed of a built-in one."""
-        ...
+def list_providers(config: Path | None, data: Path, *, json: bool) -> int:
+    """List all providers; open no key."""
+    found = _open(config, data).ask(
+        lambda client: client.request("provider/list", Nothing(), Providers),
+        lambda book: book.providers(),
+    )
+    for row in found.providers:
+        sys.stdout.write(json_line(_line(row)) if json else _row(row))
+    if found.problem:
+        complain(found.problem)
+    return ANSWERED
 
 
-class ProviderDesk:
-    """The commands; each gives its exit code."""
+def add_provider(
+    config: Path | None, data: Path, name: str, options: Mapping[str, str | None], *, json: bool
+) -> int:
+    """Add a provider that does not exist yet."""
+    new = NewProvider(name=name, **_fields(options))  # type: ignore[arg-type]
+    changed = _open(config, data).ask(
+        lambda client: client.request("provider/create", new, ProviderChanged),
+        lambda book: book.create(new),
+    )
+    return _report(f"Added {name}.", changed, json=json)
 
-    def __init__(self, place: ProviderPlace, *, json: bool) -> None:
-        self._place = place
-        self._json = json
 
-    def show(self) -> int:
-        """Lists all of them; opens no key."""
-        found = self._place.providers()
-        for row in found.providers:
-            sys.stdout.write(json_line(_line(row)) if self._json else _row(row))
-        if found.problem:
-            complain(found.problem)
-        return ANSWERED
-
-    def add(self, name: str, changes: Mapping[str, str | None]) -> int:
-        """Adds one that does not exist yet."""
-        fields = _fields(changes)
-        changed = self._place.create(NewProvider(name=name, **fields))  # type: ignore[arg-type]
-        return self._said(f"Added {name}.", changed)
-
-    def edit(self, name: str, changes: Mapping[str, str | None]) -> int:
-        """Changes one that was added, or lays changes over a built-in one."""
-        fields = _fields(changes)
-        if not fields:
-            raise ValidationError(
-                f"Nothing of {name} was changed: say what, for example --model MODEL."
-            )
-        changed = self._place.update(
-            ChangeProvider(provider=name, **fields)  # type: ignore[arg-type]
+def edit_provider(
+    config: Path | None, data: Path, name: str, options: Mapping[str, str | None], *, json: bool
+) -> int:
+    """Change a provider that was added, or lay changes over a built-in one."""
+    fields = _fields(options)
+    if not fields:
+        raise ValidationError(
+            f"Nothing of {name} was changed: say what, for example --model MODEL."
         )
-        return self._said(f"Changed {name}.", changed, wants_key=not changed.notes)
+    change = ChangeProvider(provider=name, **fields)  # type: ignore[arg-type]
+    changed = _update(config, data, change)
+    return _report(f"Changed {name}.", changed, json=json, wants_key=not changed.notes)
 
-    def remove(self, name: str) -> int:
-        """Removes one that a command added, or what a command changed of a built-in one."""
-        changed = self._place.delete(name)
-        is_built_in = name in KNOWN
-        done = f"{name} is as it was built in." if is_built_in else f"Removed {name}."
-        return self._said(done, changed, wants_key=False)
 
-    def set_active(self, name: str, *, active: bool) -> int:
-        """Lets it be used, or not."""
-        changed = self._place.update(ChangeProvider(provider=name, is_active=active))
-        done = "Activated" if active else "Deactivated"
-        return self._said(f"{done} {name}.", changed, wants_key=active)
+def remove_provider(config: Path | None, data: Path, name: str, *, json: bool) -> int:
+    """Remove a provider that a command added, or what a command changed of a built-in one."""
+    changed = _open(config, data).ask(
+        lambda client: client.providers.delete(name), lambda book: book.delete(name)
+    )
+    done = f"{name} is as it was built in." if name in KNOWN else f"Removed {name}."
+    return _report(done, changed, json=json, wants_key=False)
 
-    def _said(self, text: str, changed: ProviderChanged, *, wants_key: bool = True) -> int:
-        """What was done; and what is left to do about its key, where that is the next step."""
-        for note in changed.notes:
-            complain(note)
-        row = changed.provider
-        if self._json:
-            if row is not None:
-                sys.stdout.write(json_line(_line(row)))
-            return ANSWERED
-        print(text)
-        if row is None or not wants_key:
-            return ANSWERED
-        if row.note:
-            complain(row.note)
-        elif row.key == "missing":
-            variable = f", or set {row.key_env}" if row.key_env is not None else ""
-            print(f"It has no key yet: `callboard keys set {row.name}`{variable}.")
+
+def activate_provider(
+    config: Path | None, data: Path, name: str, *, active: bool, json: bool
+) -> int:
+    """Let a provider be used, or not."""
+    changed = _update(config, data, ChangeProvider(provider=name, is_active=active))
+    done = "Activated" if active else "Deactivated"
+    return _report(f"{done} {name}.", changed, json=json, wants_key=active)
+
+
+def _update(config: Path | None, data: Path, change: ChangeProvider) -> ProviderChanged:
+    return _open(config, data).ask(
+        lambda client: client.request("provider/update", change, ProviderChanged),
+        lambda book: book.update(change),
+    )
+
+
+def _open(config: Path | None, data: Path) -> FileBackend[ProviderBook]:
+    return FileBackend(serving_daemon(config, data), lambda: ProviderBook(config, data, os.environ))
+
+
+def _report(text: str, changed: ProviderChanged, *, json: bool, wants_key: bool = True) -> int:
+    """What was done; and what is left to do about its key, where that is the next step."""
+    for note in changed.notes:
+        complain(note)
+    row = changed.provider
+    if json:
+        if row is not None:
+            sys.stdout.write(json_line(_line(row)))
         return ANSWERED
+    print(text)
+    if row is None or not wants_key:
+        return ANSWERED
+    if row.note:
+        complain(row.note)
+    elif row.key == "missing":
+        variable = f", or set {row.key_env}" if row.key_env is not None else ""
+        print(f"It has no key yet: `callboard keys set {row.name}`{variable}.")
+    return ANSWERED
 
 
 def _fields(changes: Mapping[str, str | None]) -> dict[str, str | tuple[str, ...]]:

@@ -92,7 +92,7 @@ def calls(
 @session.command
 def export(name: SessionName, file: Path, /, *, data: Data = None) -> int:
     """Write a session, and all below it, into a new file of JSON Lines."""
-    from .sessions import export_session
+    from .session_files import export_session
 
     return export_session(data_path(data), name, file)
 
@@ -100,6 +100,6 @@ def export(name: SessionName, file: Path, /, *, data: Data = None) -> int:
 @session.command(name="import")
 def import_(file: Path, /, *, workspace: Workspace = Path(), data: Data = None) -> int:
     """Read a session from a file that was exported; nothing that was open in it goes on."""
-    from .sessions import import_session
+    from .session_files import import_session
 
     return import_session(data_path(data), file, workspace)

@@ -1,4 +1,4 @@
-"""`callboard session export` and `import`: a session leaves as a file, and comes back as a new one."""
+"""`callboard session export` and `import`: a session as a file, and a file as a new session."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from pathlib import Path
 
 import trio
 
-from ...config.daemon_file import find_daemon
 from ...embedding.options import folder_of
-from ...embedding.runtime import host_of, open_runtime
 from ...runtime.backup.session_file import event_line, head_line
-from ...runtime.disk.data_lock import DataInUse
 from ...runtime.errors import ConflictError, NotFoundError, ValidationError
 from ...runtime.identity import now_ms
+from ..backend import LocalBackend, open_backend
+from ..daemon.roots import root_advice
 from ..exit_codes import ANSWERED
 from ..record_names import find_session
 from ..show.sessions import open_record
@@ -23,8 +22,17 @@ MAX_FILE_BYTES = 1024 * 1024 * 1024
 """Of a file that is imported: it is checked in memory."""
 
 
-async def write_session(data: Path, name: str, file: Path) -> int:
-    """Writes a session and all below it; a file that is there is never written over."""
+def export_session(data: Path, name: str, file: Path) -> int:
+    """Write a session and all below it into a new file."""
+    return trio.run(_export, data, name, file)
+
+
+def import_session(data: Path, file: Path, workspace: Path) -> int:
+    """Store the sessions of a file under new ids: all of them, or none."""
+    return trio.run(_import, data, file, workspace)
+
+
+async def _export(data: Path, name: str, file: Path) -> int:
     async with open_record(data) as reader:
         row = await find_session(reader, name)
         names = await reader.session_tree([row.session_id])
@@ -42,28 +50,22 @@ async def write_session(data: Path, name: str, file: Path) -> int:
     return ANSWERED
 
 
-async def take_session(data: Path, file: Path, workspace: Path) -> int:
-    """Stores the sessions of a file, all or none."""
+async def _import(data: Path, file: Path, workspace: Path) -> int:
     content = await trio.to_thread.run_sync(read_file, file)
     folder = str(folder_of(workspace=workspace))
-    session_id = await _stored(data, content, folder)
+    async with open_backend(data) as backend:
+        try:
+            session_id = await backend.import_session(content, workspace=folder)
+        except ValidationError as error:
+            if error.field != "workspace" or isinstance(backend, LocalBackend):
+                raise
+            raise ValidationError(
+                f"{folder} is below no root of the daemon, and nothing was imported. Choose another "
+                f"folder with --workspace; or {root_advice(Path(folder))}",
+                field="workspace",
+            ) from error
     sys.stdout.write(f"imported: {session_id}\n")
     return ANSWERED
-
-
-async def _stored(data: Path, content: bytes, folder: str) -> str:
-    if (daemon := find_daemon(data)) is not None:
-        from ..remote.sessions import import_there  # here: mostly no daemon runs
-
-        return await import_there(daemon, content, folder)
-    try:
-        async with open_runtime(model="rehearsal", data=data, wake=False) as runtime:
-            await host_of(runtime).pruning.check()
-            return await host_of(runtime).keeping.import_lines(content.splitlines(), folder)
-    except DataInUse as error:
-        raise ConflictError(
-            f"{data} is in use by {error.holder}: stop it and come back. Nothing was imported."
-        ) from error
 
 
 def read_file(file: Path) -> bytes:

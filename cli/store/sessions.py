@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 import trio
 
-from ...config.daemon_file import find_daemon
+from ...config.files import load_settings
 from ...runtime.definitions import CallStatus
-from ...runtime.disk.data_lock import DataInUse
-from ...runtime.errors import ConflictError, ValidationError
-from ...runtime.store.lists import CallFilter, Hit, Search
+from ...runtime.errors import ValidationError
+from ...runtime.store.lists import CallFilter, Hit
 from ...runtime.store.rows import CallRow
+from ..backend import open_backend
 from ..exit_codes import ANSWERED, FAILED
 from ..record_names import find_session, last_deleted_session
 from ..show.sessions import open_record
@@ -36,40 +35,12 @@ _BEFORE = {
 _MAX_CALLS = 1000
 
 
-class SessionPlace(Protocol):
-    """Where sessions are changed: here, or in the daemon that holds the store."""
-
-    async def search(self, search: Search) -> Sequence[Hit]:
-        """Sessions in which words were said."""
-        ...
-
-    async def rename(self, session_id: str, title: str) -> None:
-        """Gives another title."""
-        ...
-
-    async def set_agent(self, session_ids: Sequence[str], agent: str) -> None:
-        """Gives another agent."""
-        ...
-
-    async def delete(self, session_ids: Sequence[str]) -> Sequence[str]:
-        """Hides; gives what was hidden."""
-        ...
-
-    async def restore(self, session_ids: Sequence[str]) -> Sequence[str]:
-        """Takes it back; gives what was restored."""
-        ...
-
-    async def purge(self, session_ids: Sequence[str]) -> Sequence[str]:
-        """Removes for good; gives what was removed."""
-        ...
-
-
 def search_sessions(data: Path, words: str, *, limit: int, json: bool) -> int:
     """Lists sessions in which words were said, the best first."""
 
     async def search() -> int:
-        async with _place(data) as place:
-            hits = await place.search(Search(query=words, limit=limit))
+        async with open_backend(data) as backend:
+            hits = await backend.search(words, limit=limit)
         for hit in hits:
             sys.stdout.write(json_line(hit) if json else _hit_line(hit))
         if not hits:
@@ -84,8 +55,8 @@ def rename_session(data: Path, name: str, title: str) -> int:
 
     async def rename() -> int:
         session_id = (await _ids(data, [name]))[0]
-        async with _place(data) as place:
-            await place.rename(session_id, title)
+        async with open_backend(data) as backend:
+            await backend.rename(session_id, title)
         sys.stdout.write(f"renamed: {session_id}\n")
         return ANSWERED
 
@@ -97,8 +68,8 @@ def give_agent(data: Path, name: str, agent: str) -> int:
 
     async def give() -> int:
         session_id = (await _ids(data, [name]))[0]
-        async with _place(data) as place:
-            await place.set_agent([session_id], agent)
+        async with open_backend(data, settings=load_settings()) as backend:
+            await backend.set_agent([session_id], agent)
         sys.stdout.write(f"{session_id} has the agent {safe_line(agent)} from its next turn on\n")
         return ANSWERED
 
@@ -112,9 +83,13 @@ def change_sessions(data: Path, change: Change, names: Sequence[str]) -> int:
 
     async def do() -> int:
         session_ids = await _ids(data, names, of_deleted=change == "restore")
-        async with _place(data) as place:
-            changes = {"delete": place.delete, "restore": place.restore, "purge": place.purge}
-            changed = await changes[change](session_ids)
+        async with open_backend(data) as backend:
+            if change == "delete":
+                changed = await backend.delete_sessions(session_ids)
+            elif change == "restore":
+                changed = await backend.restore_sessions(session_ids)
+            else:
+                changed = await backend.purge_sessions(session_ids)
         for session_id in changed:
             sys.stdout.write(f"{_DONE[change]}: {session_id}\n")
         if not changed:
@@ -163,26 +138,6 @@ async def _ids(data: Path, names: Sequence[str], *, of_deleted: bool = False) ->
     return [row.session_id for row in rows]
 
 
-@asynccontextmanager
-async def _place(data: Path) -> AsyncGenerator[SessionPlace]:
-    if (daemon := find_daemon(data)) is not None:
-        from ..remote.sessions import open_sessions_there  # here: mostly no daemon runs
-
-        async with open_sessions_there(daemon) as there:
-            yield there
-        return
-    from ...embedding.runtime import host_of, open_runtime
-
-    try:
-        async with open_runtime(model="rehearsal", data=data, wake=False) as runtime:
-            yield host_of(runtime).keeping
-    except DataInUse as error:
-        raise ConflictError(
-            f"{data} is in use by {error.holder}, and only that one can do this now: stop it and "
-            "come back. Nothing was changed."
-        ) from error
-
-
 def _hit_line(hit: Hit) -> str:
     row = hit.session
     when = datetime.fromtimestamp(hit.created_at_ms / 1000).astimezone()
@@ -196,17 +151,3 @@ def _call_line(row: CallRow) -> str:
     took = "" if row.duration_ms is None else f"  {row.duration_ms / 1000:.1f} s"
     name, shown = safe_line(row.name), safe_line(row.display)
     return f"{when:%Y-%m-%d %H:%M:%S}  {row.status:11}  {name}{took}  {row.session_id}  {shown}\n"
-
-
-def export_session(data: Path, name: str, file: Path) -> int:
-    """Writes a session into a new file; see `write_session`."""
-    from .session_files import write_session
-
-    return trio.run(write_session, data, name, file)
-
-
-def import_session(data: Path, file: Path, workspace: Path) -> int:
-    """Reads a session from a file; see `take_session`."""
-    from .session_files import take_session
-
-    return trio.run(take_session, data, file, workspace)

@@ -12,19 +12,15 @@ import msgspec
 import trio
 
 from ...actors.upkeep.program_changes import program_changes
-from ...config.daemon_file import find_daemon
 from ...config.files import config_folder
-from ...embedding.offline import open_undoing
 from ...runtime.changes.undo_report import ChangedCall, UndoReport
 from ...runtime.changes.version_log import VersionStore
-from ...runtime.disk.data_lock import DataInUse
-from ...runtime.errors import ConflictError, NotFoundError
+from ...runtime.errors import NotFoundError
 from ...runtime.store.interface import SessionRow
-from ...runtime.store.sqlite_store import open_disk_store
 from ...tools.undo.undo import Undo, changed_calls
+from ..backend import open_backend
 from ..exit_codes import ANSWERED, FAILED, USAGE
 from ..record_names import begins, find_session, only
-from ..show.question_text import ANSWERED_BY
 from ..show.sessions import open_record
 from ..terminal.complaint import complain
 from ..terminal.escaping import safe_line
@@ -152,23 +148,8 @@ def _foreseen(
 
 
 async def _undo(data: Path, row: SessionRow, call_id: str | None, force: bool) -> UndoReport:
-    if (daemon := find_daemon(data)) is not None:
-        from ..remote.undo import undo_there  # here: mostly no daemon runs
-
-        return await undo_there(daemon, row.session_id, call_id, force=force)
-    try:
-        store = await open_disk_store(data)
-    except DataInUse as error:
-        raise ConflictError(
-            f"{data} is in use by {error.holder}, and only that one can undo now: stop it and come "
-            "back. Nothing was changed."
-        ) from error
-    try:
-        async with open_undoing(store, data, (data, config_folder())) as undoing:
-            return await undoing.undo(row.session_id, call_id, force=force, undone_by=ANSWERED_BY)
-    finally:
-        with trio.CancelScope(shield=True):
-            await store.aclose()
+    async with open_backend(data) as backend:
+        return await backend.undo(row.session_id, call_id=call_id, force=force)
 
 
 def _show(row: SessionRow, report: UndoReport, wish: Wish, *, is_done: bool) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import apsw
 import pytest
+from journaled import open_memories
 
 from callboard.actors.handles.memories import JournaledMemories
 from callboard.actors.handles.memory_search import FILL_BATCH, IndexedMemories, fused
-from callboard.embedding.offline import open_memories
 from callboard.runtime.errors import StorageError
 from callboard.runtime.events import SessionCreated
 from callboard.runtime.memory.index import Embedding, MemoryIndex

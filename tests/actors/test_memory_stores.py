@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import trio
+from journaled import open_memories
 
-from callboard.embedding.offline import open_memories
 from callboard.runtime.errors import ConflictError, NotFoundError
 from callboard.runtime.events import SessionCreated, SessionTainted
 from callboard.runtime.memory.index import MemoryIndex

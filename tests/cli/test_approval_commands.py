@@ -359,10 +359,9 @@ async def test_a_more_dangerous_call_is_a_question_of_its_own(
         """Launches a rocket."""
         return "launched"
 
-    monkeypatch.setattr(
-        "callboard.cli.approvals.answers.builtin_tools", lambda: [*builtin_tools(), launch]
-    )
-    async with left_behind(command, [("launch", {"far": False})], tools=[launch]):
+    for place in ("cli.approvals.answers", "embedding.runtime"):
+        monkeypatch.setattr(f"callboard.{place}.builtin_tools", lambda: [*builtin_tools(), launch])
+    async with left_behind(command, [("launch", {"far": False})]):
         row = await only(command)
         said = await say("approve", row.approval_id, "--arguments", '{"far": true}')
         assert said.code == 0
@@ -372,7 +371,7 @@ async def test_a_more_dangerous_call_is_a_question_of_its_own(
     shutil.rmtree(command.home / "data")
     with (command.home / "config" / "callboard.toml").open("a") as file:
         file.write("[agents.general]\ndefer = true\n")
-    async with left_behind(command, [("launch", {"far": False})], tools=[launch]):
+    async with left_behind(command, [("launch", {"far": False})]):
         row = await only(command)
         said = await say("approve", row.approval_id, "--arguments", '{"far": true}')
         again = await only(command)

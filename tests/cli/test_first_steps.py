@@ -10,8 +10,9 @@ import pytest
 from callboard.cli.app import execute
 from callboard.cli.daemon.roots import check_root, root_advice
 from callboard.cli.parameters import data_path
-from callboard.cli.setup.tokens import TokenDesk
+from callboard.cli.setup.tokens import create_token
 from callboard.config.daemon_file import DaemonFile, RunningDaemon
+from callboard.config.keys.tokens import Role
 from callboard.runtime.disk.data_lock import DataLock
 from callboard.runtime.errors import ConflictError, NotFoundError, ValidationError
 from callboard.runtime.redaction import Secret
@@ -92,10 +93,12 @@ def test_home_and_what_holds_it_are_no_roots(
 
 
 def test_a_token_for_an_agent_that_is_not_there_says_so(folder: Path, capsys: Screen) -> None:
-    desk = TokenDesk(folder / "data", json=False)
-    assert desk.create("one", "operator", ("general",), None) == 0
+    def create(name: str, *agents: str) -> int:
+        return create_token(folder / "data", name, Role.OPERATOR, agents, None, json=False)
+
+    assert create("one", "general") == 0
     assert "no agent" not in capsys.readouterr().err
-    assert desk.create("two", "operator", ("general", "nobody"), None) == 0
+    assert create("two", "general", "nobody") == 0
     shown = capsys.readouterr()
     assert shown.out.startswith("cb_")
     assert "There is no agent 'nobody' yet" in shown.err

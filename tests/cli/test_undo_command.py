@@ -109,7 +109,7 @@ async def test_a_runtime_that_runs_keeps_the_lock(command: Command) -> None:
         assert (await command("undo", "last", "--dry-run")).code == 0
         refused = await command("undo", "last", "--yes")
         assert refused.code == 1
-        assert "only that one can undo now" in refused.err
+        assert "only that process can change its sessions now" in refused.err
     assert contents(command)["a.txt"] == "second"
 
 

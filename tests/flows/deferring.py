@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,19 +19,11 @@ from stage import check_messages, check_record, make_workspace, messages_of
 from waiting import tools_of
 
 import callboard
-from callboard.actors.calls.preparation import CallPreparation
 from callboard.actors.people.approver import Approver
-from callboard.actors.people.channels import Channels
-from callboard.actors.permissions.record import BrokerServices
-from callboard.config.policy.policy import PolicyBook
-from callboard.config.settings import Limits
-from callboard.embedding.offline import Desk, open_desk
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.events import DurableEvent, TurnEnded
 from callboard.runtime.store.interface import ApprovalRow
-from callboard.runtime.store.sqlite_store import open_disk_store
-from callboard.tools.registry import ToolRegistry
 from callboard.tools.tool import Tool
 
 ASK = reply(calls=[("note", {"text": "one"}), ("plain", {})])
@@ -63,28 +55,9 @@ class Setting:
 
         return [*tools_of(self.folder), ask, reach]
 
-    @asynccontextmanager
-    async def desk(self) -> AsyncGenerator[Desk]:
-        """Only answers: nothing runs."""
-        from scene import NoHandles  # here: a program that is killed knows no such folder
-
-        assert self.data is not None
-        store = await open_disk_store(self.data)
-        registry = ToolRegistry(self.tools)
-        services = BrokerServices(
-            store=store,
-            preparation=CallPreparation(registry, NoHandles(), Limits()),
-            agents={"general": AGENT},
-            policies=PolicyBook(),
-            channels=Channels(),
-            approval_seconds=600,
-        )
-        try:
-            async with open_desk(store, services) as desk:
-                yield desk
-        finally:
-            with trio.CancelScope(shield=True):
-                await store.aclose()
+    def offline(self) -> AbstractAsyncContextManager[callboard.Runtime]:
+        """Only answers: no turn begins."""
+        return self.open([], wake=False)
 
     def open(
         self,

@@ -106,8 +106,8 @@ async def test_an_answer_after_a_restart_starts_it_too(tmp_path: Path, way: str)
         session_id = await pending(runtime)
         [row] = await runtime.approvals()
     if way == "while nothing ran":
-        async with setting.desk() as desk:
-            await desk.answer(row.approval_id, callboard.ApprovalAnswer(decision="allow"))
+        async with setting.offline() as runtime:
+            await runtime.answer(row.approval_id, callboard.ApprovalAnswer(decision="allow"))
         assert noted(tmp_path) == []
     person: Literal["allow"] | None = "allow" if way == "the same program" else None
     async with setting.open([reply("Done at last.")], person) as runtime:

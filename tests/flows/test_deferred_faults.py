@@ -76,11 +76,11 @@ async def test_a_grant_that_is_revoked_allows_no_deferred_call_any_more(
         assert await session.run("Once more.") == "It is pending."
         first, second = reversed(await runtime.approvals())
     remember = callboard.ApprovalAnswer(decision="allow", remember="session")
-    async with setting.desk() as desk:
-        await desk.answer(first.approval_id, remember)
+    async with setting.offline() as runtime:
+        await runtime.answer(first.approval_id, remember)
         grant_id = await allowed_by_grant(setting, second.approval_id)
         if is_revoked:
-            await desk.revoke(grant_id, revoked_by="the test")
+            await runtime.revoke(grant_id, revoked_by="the test")
     async with setting.open(LATER) as runtime:
         events = await ended(runtime, session_id, 4)
     assert noted(tmp_path) == (["one"] if is_revoked else ["one", "one"])
@@ -119,8 +119,8 @@ async def test_a_crash_in_the_late_turn_runs_nothing_twice(
     async with setting.open([ASK, *LATER]) as runtime:
         session_id = await pending(runtime)
         [row] = await runtime.approvals()
-    async with setting.desk() as desk:
-        await desk.answer(row.approval_id, ALLOW)
+    async with setting.offline() as runtime:
+        await runtime.answer(row.approval_id, ALLOW)
     await begin_late_turn(setting, session_id, row.approval_id if has_started else "")
     async with setting.open(LATER, None) as runtime:
         events = await ended(runtime, session_id, 2)
@@ -185,8 +185,8 @@ async def test_a_late_turn_can_be_followed(tmp_path: Path) -> None:
     async with setting.open([ASK, *LATER]) as runtime:
         session_id = await pending(runtime)
         [row] = await runtime.approvals()
-    async with setting.desk() as desk:
-        await desk.answer(row.approval_id, ALLOW)
+    async with setting.offline() as runtime:
+        await runtime.answer(row.approval_id, ALLOW)
     async with setting.open([reply("Done at last.")]) as runtime:
         session = await runtime.get_session(session_id)
         turn = await session.resume()

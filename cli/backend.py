@@ -1,0 +1,208 @@
+"""Where a command works: in the daemon that has the data folder, or in this process when none runs.
+
+One process at a time writes to a data folder, and whoever writes must be the runtime that has the
+sessions: it knows what runs in them. So a command that changes the store asks the daemon, if one
+runs. Otherwise it opens a runtime of its own that begins no turn (`wake=False`), does its work there
+and closes it. Both have the same methods, those of `Client`, so each command is written once.
+
+Commands that only read open the record instead (`show.sessions.open_record`), which takes no lock.
+Keys, providers and tokens are files of their own; a command changes them directly when no daemon runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import msgspec
+import trio
+
+from ..config.daemon_file import RunningDaemon, find_daemon
+from ..runtime.disk.data_lock import DataInUse
+from ..runtime.errors import ConflictError
+from ..runtime.messages import RevokeGrant
+from .show.question_text import ANSWERED_BY
+
+if TYPE_CHECKING:  # a command imports the one that it needs
+    from ..client.client import Client
+    from ..config.settings import Settings
+    from ..embedding.host import Host
+    from ..embedding.runtime import Runtime
+    from ..runtime.changes.undo_report import UndoReport
+    from ..runtime.channel import Channel
+    from ..runtime.definitions import Agent
+
+Result = TypeVar("Result")
+Book = TypeVar("Book")
+
+
+def serving_daemon(config: Path | None, data: Path) -> RunningDaemon | None:
+    """Return the daemon of the data folder; `None` if none runs, or `--config` names another file.
+
+    Raises:
+        StorageError: The file that a daemon left can't be read.
+    """
+    return find_daemon(data) if config is None else None
+
+
+def ask_daemon(daemon: RunningDaemon, request: Callable[[Client], Awaitable[Result]], /) -> Result:
+    """Connect to the daemon, make one request and return its result. Blocks; runs Trio itself."""
+
+    async def ask() -> Result:
+        async with connected(daemon) as client:
+            return await request(client)
+
+    return trio.run(ask)
+
+
+class FileBackend(Generic[Book]):
+    """The daemon of a data folder, or a book that changes the same files when none runs.
+
+    Args:
+        daemon: The daemon, if one runs.
+        open_book: Opens the book, where there is no daemon.
+    """
+
+    def __init__(self, daemon: RunningDaemon | None, open_book: Callable[[], Book]) -> None:
+        self._daemon = daemon
+        self._book = open_book() if daemon is None else None
+
+    def ask(
+        self, there: Callable[[Client], Awaitable[Result]], here: Callable[[Book], Result]
+    ) -> Result:
+        """Make one request of the daemon, or do the same with the book. Blocks."""
+        if self._daemon is not None:
+            return ask_daemon(self._daemon, there)
+        assert self._book is not None
+        return here(self._book)
+
+
+@asynccontextmanager
+async def connected(daemon: RunningDaemon) -> AsyncGenerator[Client]:
+    """Keep a connection to the daemon around the block."""
+    from ..client.client import connect  # mostly no daemon runs
+
+    async with connect(daemon.url, daemon.token.reveal()) as client:
+        yield client
+
+
+@asynccontextmanager
+async def open_backend(
+    data: Path,
+    *,
+    settings: Settings | None = None,
+    agents: Sequence[Agent] = (),
+    policy: str | None = None,
+    channel: Channel | None = None,
+) -> AsyncGenerator[Client | LocalBackend]:
+    """Give the daemon of the data folder, or a runtime of this process, around the block.
+
+    Args:
+        data: The data folder.
+        settings: The configuration of a runtime of this process; by default nothing is configured.
+        agents: Agents that it has beside the configured ones.
+        policy: Its preset.
+        channel: Where its people are.
+
+    Raises:
+        ConflictError: Another process, which is no daemon, has the data folder.
+    """
+    if (daemon := find_daemon(data)) is not None:
+        async with connected(daemon) as client:
+            yield client
+        return
+    from ..embedding.runtime import open_runtime  # with a daemon, none of it is needed
+    from .log_file import start_logging, wants_log_on_terminal
+
+    try:
+        async with open_runtime(
+            model="rehearsal",  # no turn begins, and a model must be named
+            data=data,
+            agents=agents,
+            policy=policy,
+            channel=channel,
+            settings=None if settings is None else _quiet(settings),
+            wake=False,
+        ) as runtime:
+            start_logging(data, verbose=wants_log_on_terminal())
+            yield LocalBackend(runtime)
+    except DataInUse as error:
+        raise ConflictError(
+            f"{data} is in use by {error.holder}, and only that process can change its sessions now: "
+            "do it there (at its terminal, or in its program), or stop it and run this again. "
+            "Nothing was changed."
+        ) from error
+
+
+class LocalBackend:
+    """A runtime of this process, with the methods of `Client` that commands use.
+
+    Attributes:
+        memories: Forgets memories, as `Client.memories` does.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        from ..embedding.runtime import host_of
+
+        self._host = host_of(runtime)
+        self.memories = LocalMemories(self._host)
+        self.approval = runtime.approval
+        self.answer = runtime.answer
+        self.search = runtime.search
+        self.rename = self._host.keeping.rename
+
+    async def revoke(self, grant_id: str) -> None:
+        """See `Client.revoke`."""
+        await self._host.broker.ask(RevokeGrant(grant_id=grant_id, revoked_by=ANSWERED_BY))
+
+    async def set_agent(self, session_ids: Sequence[str], agent: str) -> None:
+        """See `Client.set_agent`."""
+        await self._host.keeping.set_agent(session_ids, agent)
+
+    async def delete_sessions(self, session_ids: Sequence[str]) -> Sequence[str]:
+        """See `Client.delete_sessions`."""
+        return await self._host.keeping.delete(session_ids)
+
+    async def restore_sessions(self, session_ids: Sequence[str]) -> Sequence[str]:
+        """See `Client.restore_sessions`."""
+        return await self._host.keeping.restore(session_ids)
+
+    async def purge_sessions(self, session_ids: Sequence[str]) -> Sequence[str]:
+        """See `Client.purge_sessions`."""
+        return await self._host.keeping.purge(session_ids)
+
+    async def import_session(self, file: bytes, *, workspace: str) -> str:
+        """See `Client.import_session`."""
+        await self._host.pruning.check()
+        return await self._host.keeping.import_lines(file.splitlines(), workspace)
+
+    async def undo(self, session_id: str, *, call_id: str | None, force: bool) -> UndoReport:
+        """See `Client.undo`."""
+        return await self._host.undoing.undo(
+            session_id, call_id, force=force, undone_by=ANSWERED_BY
+        )
+
+
+class LocalMemories:
+    """The memories of a runtime of this process."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    async def forget(self, memory_id: str) -> None:
+        """See `Client.memories.forget`."""
+        from ..actors.handles.memories import JournaledMemories
+
+        memories = JournaledMemories(self._host.journal, self._host.plan.store)
+        await memories.forget(memory_id, forgotten_by=ANSWERED_BY)
+
+
+def _quiet(settings: Settings) -> Settings:
+    """The settings without what a runtime would do beside the command: plugins, upkeep, an index."""
+    from ..config.sections import MemorySettings, SessionSettings
+
+    return msgspec.structs.replace(
+        settings, plugins={}, memory=MemorySettings(), sessions=SessionSettings()
+    )

@@ -1,1 +1,0 @@
-"""cli/remote: its contract stands here."""
