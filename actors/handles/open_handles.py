@@ -31,8 +31,7 @@ from ...runtime.taint.marked_files import MarkedFiles
 from ...runtime.taint.tracked_files import FileWatch
 from ...runtime.taint.tracked_network import Connect, WatchedNetwork
 from ...tools.sandbox.sandbox import Sandbox
-from ...tools.skills.shelf import SkillShelf
-from ...tools.skills.tool import OpenSkills
+from ...tools.skills.shelf import OpenSkills, SkillShelf
 from ...tools.web.search import SearchPlace, WebSearch
 from ...tools.workshop import Workshop
 from ...tools.workspace.protected_places import HeldPlaces

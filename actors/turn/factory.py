@@ -9,7 +9,7 @@ from ...runtime.definitions import Agent, ToolDefinition
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.kernel.subscription import Subscription
 from ...runtime.store.interface import OpenTurn
-from ...tools.skills.tool import told_skills
+from ...tools.skills.shelf import skills_prompt
 from ..conversation.conversation import Conversation
 from ..conversation.turn_options import Given
 from ..model.choice import ModelChoice
@@ -96,4 +96,4 @@ def _skills(
     """What tells the model of skills, if it has the tool that reads them."""
     if not any(definition.name == "skill" for definition in tools):
         return None
-    return partial(told_skills, services.skills, workspace)
+    return partial(skills_prompt, services.skills, workspace)

@@ -14,9 +14,8 @@ import trio
 
 from ...config.skill_approvals import SkillApprovals
 from ...runtime.errors import ValidationError
-from ...tools.skills.folder import SkillContent, SkillFolder
-from ...tools.skills.shelf import WORKSPACE_FOLDERS, Skill, SkillShelf
-from ...tools.skills.text import SkillFault
+from ...tools.skills.front_matter import SkillFault
+from ...tools.skills.shelf import WORKSPACE_FOLDERS, Skill, SkillContent, SkillShelf, load_skill
 from ...tools.workspace.workspace import open_workspace
 from ..terminal.escaping import safe_line, safe_text
 from ..terminal.keyboard import Keyboard
@@ -75,7 +74,7 @@ class SkillQuestion:
                 if skill.state not in {"new", "changed"} or put_off.get(skill.path) == skill.digest:
                     continue
                 try:
-                    content = SkillFolder(files, skill.path).load()
+                    content = load_skill(files, skill.path)
                 except SkillFault:
                     continue  # it was changed a moment ago: the next run sees what it is
                 found.append(Waiting(skill, content))

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from ...config.skill_approvals import SkillApprovals
 from ...runtime.errors import ConflictError, NotFoundError, ValidationError
-from ...tools.skills.folder import SkillContent, SkillFolder
-from ...tools.skills.shelf import FOLDER_NAME, Skill, SkillShelf
-from ...tools.skills.text import SkillFault
+from ...tools.skills.front_matter import SkillFault
+from ...tools.skills.shelf import FOLDER_NAME, Skill, SkillContent, SkillShelf, load_skill
 from ...tools.workspace.workspace import open_workspace
 from ..exit_codes import ANSWERED
 from ..terminal.complaint import complain
@@ -56,7 +55,7 @@ def show_skill(data: Path, workspace: Path | None, name: str) -> int:
     root, path = (data / FOLDER_NAME, skill.name) if is_own else (folder, skill.path)
     with open_workspace(root) as files:
         try:
-            content = SkillFolder(files, path).load()
+            content = load_skill(files, path)
         except SkillFault as fault:
             raise ConflictError(f"The skill {skill.name} can't be shown: {fault}.") from fault
     _show_content(_line(skill), content)
@@ -80,7 +79,7 @@ def allow_skill(data: Path, workspace: Path | None, name: str) -> int:
     if skill.state not in {"new", "changed"}:
         raise ConflictError(f"The skill {skill.name} {_why_not(skill)}")
     with open_workspace(folder) as files:
-        content = SkillFolder(files, skill.path).load()
+        content = load_skill(files, skill.path)
     SkillApprovals(data).allow(folder, skill.path, content.digest)
     _show_content(_line(skill).replace(_STATES[skill.state], "approved", 1), content)
     sys.stdout.write(

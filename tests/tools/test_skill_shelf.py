@@ -9,9 +9,7 @@ import pytest
 
 from callboard.config.skill_approvals import SkillApprovals
 from callboard.runtime.definitions import ErrorType, ToolFailure
-from callboard.tools.skills.folder import MAX_FILES
-from callboard.tools.skills.shelf import Skill, SkillShelf
-from callboard.tools.skills.tool import skill_lines
+from callboard.tools.skills.shelf import MAX_FILES, Skill, SkillShelf, skill_lines
 
 
 class Place(msgspec.Struct):
@@ -25,7 +23,7 @@ class Place(msgspec.Struct):
         return {skill.path: skill.state for skill in self.shelf.all(self.work)}
 
     def told(self) -> list[str]:
-        return [skill.name for skill in self.shelf.told(self.work)]
+        return [skill.name for skill in self.shelf.listed(self.work)]
 
     def skill(self, path: str) -> Skill:
         return next(each for each in self.shelf.all(self.work) if each.path == path)
@@ -163,7 +161,7 @@ def test_what_is_too_large_or_unreadable_is_not_used(place: Place) -> None:
     assert {skill.state for skill in place.shelf.all(place.work)} == {"broken"}
     assert "more than 200 files" in problems["many"]
     assert "too large" in problems["large"]
-    assert "no UTF-8" in problems["binary"]
+    assert "not UTF-8" in problems["binary"]
     assert "SKILL.md" in problems["empty"]
 
 
@@ -171,13 +169,13 @@ def test_without_a_data_folder_there_are_none(place: Place) -> None:
     put(place.work / "skills", "notes")
     shelf = SkillShelf(None)
     assert not shelf.may_have_any()
-    assert shelf.told(place.work) == []
+    assert shelf.listed(place.work) == []
 
 
 def test_models_are_told_a_line_each(place: Place) -> None:
     put(place.data / "skills", "notes", description="x" * 400)
     put(place.data / "skills", "other")
-    lines = skill_lines(place.shelf.told(place.work)).split("\n")
+    lines = skill_lines(place.shelf.listed(place.work)).split("\n")
     assert lines[0].startswith("Skills: ")
     assert lines[1] == f"- notes: {'x' * 299}…"
     assert lines[2] == "- other: What it is for."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from callboard.tools.skills.text import MAX_FRONT_CHARS, SkillFault, read_front
+from callboard.tools.skills.front_matter import MAX_FRONT_CHARS, SkillFault, read_front
 
 
 def text(*lines: str, body: str = "Do it.\n") -> str:
@@ -52,11 +52,11 @@ def test_a_line_of_hyphens_in_the_text_is_text() -> None:
         (text("name: a"), "`description` is missing"),
         (text("name: a", "description:"), "`description` is missing"),
         (text("name: a", "description: " + "x" * 1025), "over 1024"),
-        (text("name: a", "description: b\u202ec"), "nobody sees"),
-        (text("name: a", "description: b\x1bc"), "nobody sees"),
+        (text("name: a", "description: b\u202ec"), "invisible characters"),
+        (text("name: a", "description: b\x1bc"), "invisible characters"),
         (text("name: a", "description: b", "description: c"), "says `description` twice"),
-        (text("name: a", "- description: b"), "no `key: value`"),
-        (text("name: a", 'description: "b'), "not quoted"),
+        (text("name: a", "- description: b"), "not `key: value`"),
+        (text("name: a", 'description: "b'), "without its closing quote"),
     ],
 )
 def test_what_is_wrong_is_said(content: str, why: str) -> None:

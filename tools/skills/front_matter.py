@@ -1,8 +1,8 @@
-"""SKILL.md: its front matter says what the skill is called and what it is for; the rest is the skill.
+"""The front matter of SKILL.md: the skill's name and description.
 
-The front matter stands between two lines of `---`: `name` and `description`, each once. Other keys
-(`license`, `metadata`, …) are other programs' business and are passed over. It is a small part of
-YAML, read by hand: one line a value, in quotes or not, or the lines below `>` or `|`.
+It stands between two lines of `---` and holds `name` and `description`, each once. Other keys
+(`license`, `metadata`, …) are for other programs and are ignored. It is a small part of YAML, read by
+hand: one line a value, in quotes or not, or the lines below `>` or `|`.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ MAX_DESCRIPTION_CHARS = 1024
 """As the format has it; a list of skills shows the beginning."""
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
-"""What a skill may be called; its folder is called the same."""
+"""The name of a skill, which is also the name of its folder."""
 
 _KEY = re.compile(r"([A-Za-z][A-Za-z0-9_-]*):(?:[ \t]+(.*))?")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
-"""What a reader does not see, or what steers a terminal."""
+"""Characters that nobody sees, or that control a terminal."""
 _END = re.compile(r"\n---[ \t]*(?:\n|\Z)")
 
 
 class SkillFault(ValueError):
-    """What is wrong with a skill, in words that follow its name."""
+    """What is wrong with a skill, in words that continue "The skill NAME …: "."""
 
 
 class FrontMatter(msgspec.Struct, frozen=True):
-    """What a skill says of itself."""
+    """A skill's name and description."""
 
     name: str
     description: str
 
 
 def read_front(text: str, folder: str) -> tuple[FrontMatter, str]:
-    """The front matter and what is behind it.
+    """Return the front matter, and the text after it.
 
     Args:
         text: The file.
         folder: The name of its folder.
 
     Raises:
-        SkillFault: It is not what it has to be; says what, for a person.
+        SkillFault: It is missing or wrong; the message says what, for a person.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     if not text.startswith("---\n"):
@@ -66,7 +66,7 @@ def read_front(text: str, folder: str) -> tuple[FrontMatter, str]:
             f"its `description` is missing, or over {MAX_DESCRIPTION_CHARS} characters"
         )
     if _CONTROL.search(description):
-        raise SkillFault("its `description` has characters that nobody sees")
+        raise SkillFault("its `description` has invisible characters")
     return FrontMatter(name, description), text[end.end() :]
 
 
@@ -79,7 +79,7 @@ def _values(lines: list[str]) -> dict[str, str]:
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         if (found := _KEY.fullmatch(line.rstrip())) is None:
-            raise SkillFault(f"its front matter has a line that is no `key: value`: {line[:60]!r}")
+            raise SkillFault(f"its front matter has a line that is not `key: value`: {line[:60]!r}")
         key, value = found[1], (found[2] or "").strip()
         below = at
         while at < len(lines) and (lines[at][:1] in {" ", "\t"} or not lines[at].strip()):
@@ -95,12 +95,10 @@ def _value(value: str, below: list[str]) -> str:
         return "\n".join(line.strip() for line in below)
     if value.startswith('"'):
         try:
-            said = json.loads(value)
+            return str(json.loads(value))
         except ValueError:
-            raise SkillFault(
-                f"its front matter has a text that is not quoted: {value[:60]}"
-            ) from None
-        return str(said)
+            why = f"its front matter has a text without its closing quote: {value[:60]}"
+            raise SkillFault(why) from None
     if len(value) > 1 and value[0] == value[-1] == "'":
         return value[1:-1].replace("''", "'")
     return " ".join([value, *(line.strip() for line in below)]).strip()
