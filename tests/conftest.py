@@ -33,7 +33,7 @@ HOME_FOLDERS = {
 # Folders that tests make are not to be refused because of who runs them.
 os.umask(0o022)
 
-pytest.register_assert_rewrite("recordings", "request_rules")
+pytest.register_assert_rewrite("support.providers.recordings", "support.providers.request_rules")
 
 
 RUN = "CALLBOARD_TEST_RUN"
@@ -126,7 +126,7 @@ def pytest_runtest_makereport(
     """In the whole check (`.ci/run`), recorded answers that are there and skipped are a failure."""
     report = yield
     if report.skipped and "recording" in getattr(item, "fixturenames", ()):
-        from recordings import FOLDER
+        from support.providers.recordings import FOLDER
 
         if os.environ.get("CI") and FOLDER.is_dir():
             report.outcome = "failed"
@@ -150,10 +150,10 @@ def _no_home_of_a_person(
 
 @pytest.fixture(autouse=True, scope="session")
 def _warm_process_ends() -> Iterator[None]:
-    """What the tests of the command line have started for all of them (tests/cli)."""
+    """What the tests of the command line have started for all of them (tests/support/cli)."""
     yield
-    if "warm_process" in sys.modules:
-        from warm_process import end_warm
+    if "support.cli.warm_process" in sys.modules:
+        from support.cli.warm_process import end_warm
 
         end_warm()
 
@@ -189,7 +189,7 @@ def _sent_requests_are_sound(
     monkeypatch.setattr(module.ScriptedServer, "__init__", remember)
     yield
     if any(server.requests for server in servers):
-        from request_rules import check_request
+        from support.providers.request_rules import check_request
 
         for server in servers:
             for sent in server.requests:

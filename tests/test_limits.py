@@ -15,7 +15,6 @@ import msgspec
 import pytest
 import trio
 import trio.testing
-from stage import Played, open_local_stage, play, read_result
 
 import callboard
 from callboard.config.settings import Limits, Settings
@@ -27,6 +26,7 @@ from callboard.runtime.messages import ApprovalRequest
 from callboard.runtime.stream import MAX_ARGUMENT_BYTES, Done, StopReason, StreamError
 from callboard.tools.schema.parameters import WireName
 from callboard.tools.tool import Arguments, FunctionTool
+from support.stage import Played, open_local_stage, play, read_result
 
 DEFAULTS: dict[str, float] = {
     "max_calls_per_session": 128,

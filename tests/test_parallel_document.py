@@ -7,9 +7,10 @@ from collections.abc import Collection
 from pathlib import Path
 
 import pytest
-from batch import ROWS
-from interrupted import READY
-from process_ends import ENDS
+
+from support.flows.batch import ROWS
+from support.flows.interrupted import READY
+from support.flows.process_ends import ENDS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = (ROOT / "docs/parallel-calls.md").read_text(encoding="utf-8")

@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from daemon_scene import open_client, open_daemon
 
 import callboard
 from callboard.config.settings import Limits, Settings
 from callboard.providers.testing.script import Step, fail
 from callboard.tools.tool import FunctionTool
+from support.gateway.daemon_scene import open_client, open_daemon
 
 FRONT_DOOR = Path(callboard.__file__)
 

@@ -14,7 +14,7 @@ import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from pathlib import Path
 
-from sandbox_users import NOBODY, python_of
+from support.sandbox.sandbox_users import NOBODY, python_of
 
 ROOT = Path(__file__).parent.parent
 FOR_ROOT = "only root makes a device or a mount"

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from scene import Scene, assert_sound, open_scene
 
 import callboard
 from callboard.actors.calls import batch as call_batch_module
@@ -21,6 +20,7 @@ from callboard.runtime.events import CallFinished, DurableEvent, TurnEnded
 from callboard.runtime.history import Input
 from callboard.runtime.messages import ApprovalRequest, CheckPermissions
 from callboard.tools.tool import Tool
+from support.scene import Scene, assert_sound, open_scene
 
 SERVICES = ("journal", "broker", "dispatcher", "directory")
 

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from scene import FakeStore, Scene, open_scene
 
 import callboard
 from callboard.actors.permissions import record as approval_record
@@ -45,6 +44,7 @@ from callboard.runtime.messages import AnswerApproval, ApprovalAnswer, ApprovalR
 from callboard.runtime.store.memory_store import open_memory_store
 from callboard.runtime.store.recovery import closing_events
 from callboard.tools.tool import ToolContext
+from support.scene import FakeStore, Scene, open_scene
 
 SEEDS = 20_000 if os.environ.get("CALLBOARD_SOAK") else 96
 BATCHES = 2

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import trio
-from scene import Scene, open_scene
 
 import callboard
 from callboard.actors.handles.speech import OpenChannel, Speech
@@ -26,6 +25,7 @@ from callboard.runtime.messages import (
     PermissionQuestion,
     Resolution,
 )
+from support.scene import Scene, open_scene
 
 MAIN, BRANCH, WORKER = SessionKind.MAIN, SessionKind.BRANCH, SessionKind.WORKER
 

@@ -10,7 +10,6 @@ import trio
 import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
-from scene import FakeStore, place_of
 
 from callboard.actors.budget.budgets import BudgetBook, GivenBudgets, TurnBudget
 from callboard.actors.budget.charge import Charge
@@ -52,6 +51,7 @@ from callboard.runtime.stream import (
     ToolCallStart,
     Usage,
 )
+from support.scene import FakeStore, place_of
 
 PRICES = PriceTable({"p/m": Price(input=1.0, output=10.0), "p/free": Price(input=0, output=0)})
 PRICED = ModelTarget(provider="p", model="m")

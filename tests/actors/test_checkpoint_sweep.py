@@ -12,8 +12,6 @@ from typing import cast
 
 import pytest
 import trio
-from scene import FakeStore, Scene, assert_sound, open_scene, place_of, quietly, run_calls
-from sweep import Cut, Scenario, sweep
 
 import callboard
 from callboard.actors.calls import batch as call_batch_module
@@ -60,6 +58,8 @@ from callboard.runtime.messages import (
 from callboard.runtime.store.rows import Append
 from callboard.runtime.stream import AnyStreamEvent
 from callboard.tools.tool import Tool
+from support.scene import FakeStore, Scene, assert_sound, open_scene, place_of, quietly, run_calls
+from support.sweep import Cut, Scenario, sweep
 
 User = Callable[[], Awaitable[object]]
 

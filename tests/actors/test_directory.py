@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 import trio
 import trio.testing
-from scene import Heard, Scene, assert_sound, open_scene
 
 from callboard.actors.directory import IDLE_SECONDS, Directory
 from callboard.actors.session.session import MAILBOX_CAPACITY
@@ -13,6 +12,7 @@ from callboard.runtime.errors import ActorStopped, CallboardError, OverloadedErr
 from callboard.runtime.events import SessionCreated, TurnEnded
 from callboard.runtime.kernel.subscription import Subscription
 from callboard.runtime.messages import CancelTurn, CreateSession, StopSessions, SubmitInput
+from support.scene import Heard, Scene, assert_sound, open_scene
 
 ALL = ("journal", "broker", "dispatcher", "directory")
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import trio
-from scene import FakeStore, Heard, Scene, assert_sound, open_scene
 
 import callboard
 from callboard.providers.testing.script import Step, reply
@@ -26,6 +25,7 @@ from callboard.runtime.history import Input
 from callboard.runtime.kernel.subscription import Subscription
 from callboard.runtime.messages import CancelTurn, InputTicket, ResumeTurn, SubmitInput
 from callboard.runtime.store.rows import Append
+from support.scene import FakeStore, Heard, Scene, assert_sound, open_scene
 
 ALL = ("journal", "broker", "dispatcher", "session")
 STEER, INTERRUPT = InputMode.STEER, InputMode.INTERRUPT

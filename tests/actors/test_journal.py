@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import pytest
 import trio
 import trio.testing
-from scene import Scene, assert_sound, open_scene
 
 from callboard.actors.journal import MAX_GROUP
 from callboard.runtime.errors import (
@@ -20,6 +19,7 @@ from callboard.runtime.errors import (
 from callboard.runtime.events import SessionCreated, Stored, TitleSet
 from callboard.runtime.messages import AppendEvents
 from callboard.runtime.store.rows import Append
+from support.scene import Scene, assert_sound, open_scene
 
 NEW = SessionCreated(agent="general", workspace="/work")
 

@@ -7,7 +7,6 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from scene import place_of
 
 import callboard
 from callboard.actors.calls.preparation import CallPreparation, ToolHandles
@@ -18,6 +17,7 @@ from callboard.runtime.messages import CallPlace
 from callboard.tools import registry
 from callboard.tools.registry import HANDLES, TIERS, ToolRegistry, is_available
 from callboard.tools.tool import FunctionTool
+from support.scene import place_of
 
 WORKER_HAS = {Capability.FILES_READ, Capability.NETWORK, Capability.MEMORY_READ}
 HANDED_OUT = {

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import apsw
 import pytest
-from journaled import open_memories
 
 from callboard.actors.handles.memories import JournaledMemories
 from callboard.actors.handles.memory_search import FILL_BATCH, IndexedMemories, fused
@@ -23,6 +22,7 @@ from callboard.runtime.store.interface import Store
 from callboard.runtime.store.memory_store import open_memory_store
 from callboard.runtime.store.rows import Append
 from callboard.runtime.store.sqlite_store import open_disk_store
+from support.journaled import open_memories
 
 EMBEDDING = StaticEmbedding()
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import trio
-from journaled import open_memories
 
 from callboard.runtime.errors import ConflictError, NotFoundError
 from callboard.runtime.events import SessionCreated, SessionTainted
@@ -21,6 +20,7 @@ from callboard.runtime.store.memory_store import open_memory_store
 from callboard.runtime.store.rows import Append
 from callboard.runtime.store.sqlite_store import open_disk_store
 from callboard.runtime.store.tables import memories as memory_table
+from support.journaled import open_memories
 
 PLACES = {"memory": "memory", "disk": "disk", "vectors": "disk", "lancedb": "memory"}
 """What finds them (words alone by default), and where the journal is that keeps them."""

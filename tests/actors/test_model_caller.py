@@ -10,7 +10,6 @@ import msgspec
 import pytest
 import trio
 import trio.testing
-from scene import Heard, Scene, assert_sound, open_scene
 
 import callboard
 from callboard.actors.conversation.conversation import SUMMARY_HEADING, Conversation
@@ -32,6 +31,7 @@ from callboard.runtime.events import (
 from callboard.runtime.history import Input, Text
 from callboard.runtime.messages import CancelTurn
 from callboard.runtime.stream import StreamError, TextDelta
+from support.scene import Heard, Scene, assert_sound, open_scene
 
 BUSY = fail("It is busy.", error_type="overloaded", retryable=True)
 CUT = fail("It broke.", error_type="network", retryable=True, text="So I")

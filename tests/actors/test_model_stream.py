@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 import trio.testing
-from scene import Scene, open_scene
 
 from callboard.actors.model.stream import MAX_WAITING_BATCHES, StartModelCall
 from callboard.config.settings import Limits
@@ -21,6 +20,7 @@ from callboard.runtime.stream import (
     StreamError,
     TextDelta,
 )
+from support.scene import Scene, open_scene
 
 LIMITS = Limits(first_byte_seconds=10, idle_seconds=20, progress_seconds=50, model_call_seconds=100)
 Batches = trio.MemoryReceiveChannel[list[AnyStreamEvent]]

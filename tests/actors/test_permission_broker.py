@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from scene import FakeStore, Scene, open_scene, place_of
 
 import callboard
 from callboard.config.settings import Limits
@@ -26,6 +25,7 @@ from callboard.runtime.messages import (
     Resolution,
 )
 from callboard.runtime.store.rows import Append
+from support.scene import FakeStore, Scene, open_scene, place_of
 
 ALL = ("journal", "broker")
 

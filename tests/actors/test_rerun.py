@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from scene import FakeStore, Scene, assert_sound, open_scene
 
 from callboard.actors.conversation.conversation import Conversation
 from callboard.actors.session.rerun import set_aside
@@ -35,6 +34,7 @@ from callboard.runtime.history import Call, Input, Text
 from callboard.runtime.kernel.subscription import Subscription
 from callboard.runtime.messages import InputTicket, RerunTurn, SubmitInput
 from callboard.runtime.store.rows import Append
+from support.scene import FakeStore, Scene, assert_sound, open_scene
 
 BEGUN = SessionCreated(agent="general", workspace="/w")
 

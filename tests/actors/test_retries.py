@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from scene import Scene, open_scene
 
 import callboard
 from callboard.actors.calls.call import Outcome, failed
@@ -17,6 +16,7 @@ from callboard.runtime.definitions import Agent, CallStatus, ErrorType, SessionK
 from callboard.runtime.events import CallFinished, ToolGivenUp
 from callboard.runtime.history import Call
 from callboard.runtime.messages import Ancestor, CallPlace, RunCalls
+from support.scene import Scene, open_scene
 
 WRONG = ToolFailure(ErrorType.VALIDATION_ERROR, "act: `n`: expected `int`.", field="n")
 

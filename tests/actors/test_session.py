@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from scene import FakeStore, Heard, OneModel, Scene, assert_sound, open_scene
 
 import callboard
 from callboard.actors.conversation.conversation import Conversation
@@ -35,6 +34,7 @@ from callboard.runtime.events import (
 from callboard.runtime.history import Answer, Input, Text
 from callboard.runtime.messages import CancelTurn, StopSession, SubmitInput
 from callboard.runtime.store.rows import Append, CommitResult
+from support.scene import FakeStore, Heard, OneModel, Scene, assert_sound, open_scene
 
 ALL = ("journal", "broker", "dispatcher", "session")
 

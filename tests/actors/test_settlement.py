@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from scene import FakeStore, Scene, open_scene, place_of
 
 import callboard
 from callboard.actors.permissions import record as approval_record
@@ -46,6 +45,7 @@ from callboard.runtime.messages import (
 from callboard.runtime.store.interface import ApprovalRow, GrantRow
 from callboard.runtime.store.memory_store import open_memory_store
 from callboard.runtime.store.rows import Append
+from support.scene import FakeStore, Scene, open_scene, place_of
 
 ALL = ("journal", "broker")
 ALLOW = ApprovalAnswer(decision="allow")

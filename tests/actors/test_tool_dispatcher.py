@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from scene import FakeStore, Scene, assert_sound, open_scene, run_calls
 
 import callboard
 from callboard.config.settings import Limits
@@ -30,6 +29,7 @@ from callboard.runtime.history import Call
 from callboard.runtime.messages import ApprovalAnswer, ApprovalRequest
 from callboard.runtime.store.rows import Append
 from callboard.tools.tool import Tool, ToolContext
+from support.scene import FakeStore, Scene, assert_sound, open_scene, run_calls
 
 AUTO = Agent(policy=Preset.AUTO)
 

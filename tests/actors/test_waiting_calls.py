@@ -7,7 +7,6 @@ import json
 import pytest
 import trio
 import trio.testing
-from scene import Scene, open_scene, run_calls
 
 import callboard
 from callboard.config.settings import Limits
@@ -16,6 +15,7 @@ from callboard.runtime.events import CallFinished, TurnStarted
 from callboard.runtime.history import Call
 from callboard.runtime.messages import ApprovalRequest
 from callboard.tools.tool import FunctionTool
+from support.scene import Scene, open_scene, run_calls
 
 MANY = 200
 """More than a session's slots, within what one answer may ask for."""

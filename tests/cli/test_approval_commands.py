@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from command import PATIENCE_SECONDS, Command, Finished
 
 import callboard
 from callboard.__main__ import main
@@ -27,6 +26,7 @@ from callboard.runtime.store.interface import ApprovalRow
 from callboard.runtime.store.sqlite_store import open_disk_store, open_reader
 from callboard.tools.registry import builtin_tools
 from callboard.tools.tool import Tool
+from support.cli.command import PATIENCE_SECONDS, Command, Finished
 
 OVERWRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
 OTHER = ("write_file", {"path": "b.txt", "content": "new too\n"})

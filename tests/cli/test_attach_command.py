@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import trio
-from command import Command
 
 import callboard
 from callboard.config.daemon_file import DaemonFile, RunningDaemon
@@ -22,6 +21,7 @@ from callboard.gateway.shared.clients_channel import ClientsChannel
 from callboard.providers.provider import Emit, ModelRequest
 from callboard.providers.testing.script import reply
 from callboard.runtime.stream import Done, StopReason, TextDelta
+from support.cli.command import Command
 
 DELETE = ("delete_file", {"path": "b.txt"})
 QUESTION = ("ask_user", {"question": "Which door?", "options": ["left", "right"]})

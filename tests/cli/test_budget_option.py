@@ -6,13 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
-from command import Command
 
 from callboard.cli.run.flags import EXAMPLE, budget_of
 from callboard.cli.run.overrides import Tuning
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.budget import Budget
+from support.cli.command import Command
 
 
 def test_the_example_is_one() -> None:

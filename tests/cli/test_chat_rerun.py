@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chat_scene import chat_command, scripted
-
 from callboard.providers.testing.script import reply
+from support.cli.chat_scene import chat_command, scripted
 
 
 async def test_a_chat_has_the_last_turn_answered_anew(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from chat_scene import chat_command, chatting, say, scripted, serving
-from command import Command
 
 from callboard.providers.testing.script import reply, stall
+from support.cli.chat_scene import chat_command, chatting, say, scripted, serving
+from support.cli.command import Command
 
 OVERWRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
 CTRL_C, CTRL_D = "\x03", "\x04"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chat_scene import chat_command, chatting, say, scripted
-
 from callboard.config.managed import load_managed
 from callboard.providers.testing.script import reply
+from support.cli.chat_scene import chat_command, chatting, say, scripted
 
 
 async def test_a_provider_is_added_while_a_chat_lasts(tmp_path: Path) -> None:

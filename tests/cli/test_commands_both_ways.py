@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 import trio
-from command import PATIENCE_SECONDS, Command, Finished
-from daemon_process import serving
 
 import callboard
 from callboard.__main__ import main
@@ -23,6 +21,8 @@ from callboard.providers.testing.script import reply
 from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import ApprovalAsked
 from callboard.runtime.messages import ApprovalAnswer
+from support.cli.command import PATIENCE_SECONDS, Command, Finished
+from support.cli.daemon_process import serving
 
 WRITE = ("write_file", {"path": "a.txt", "content": "second\n"})
 REMEMBER = ("memory_store", {"text": "The kettle is blue.", "tags": ["tea"]})

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 import trio
-from command import PATIENCE_SECONDS, Command
-from daemon_process import serving
-from daemon_scene import open_daemon
 
 import callboard
 from callboard.client.administration import ClientMemories, ClientTokens, ClientUpkeep
 from callboard.client.providers import ClientKeys, ClientModels, ClientProviders
 from callboard.config.daemon_file import find_daemon
 from callboard.providers.testing.script import reply
+from support.cli.command import PATIENCE_SECONDS, Command
+from support.cli.daemon_process import serving
+from support.gateway.daemon_scene import open_daemon
 
 ROOT = Path(__file__).resolve().parents[2]
 GROUPS = {

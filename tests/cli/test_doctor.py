@@ -7,12 +7,12 @@ import os
 from pathlib import Path
 
 import pytest
-from sandbox_users import needs_sandbox
 
 from callboard.__main__ import main
 from callboard.config.sections import Strength
 from callboard.tools.sandbox import sandbox
 from callboard.tools.sandbox.selftest.self_test import INSTALL, USER_NAMESPACES, SandboxStatus
+from support.sandbox.sandbox_users import needs_sandbox
 
 
 def test_a_sandbox_that_holds(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,8 +18,6 @@ from typing import Any
 
 import pytest
 import trio
-from command import Command
-from sandbox_users import needs_sandbox
 
 from callboard.cli.doctor.files import LITTLE_BYTES, NO_BYTES, file_findings
 from callboard.cli.doctor.finding import Finding
@@ -27,6 +25,8 @@ from callboard.config.daemon_file import DaemonFile, RunningDaemon
 from callboard.config.keys.tokens import Credentials, Role
 from callboard.runtime.disk.own_folders import OwnFolders
 from callboard.runtime.redaction import Secret
+from support.cli.command import Command
+from support.sandbox.sandbox_users import needs_sandbox
 
 
 class Doctor:

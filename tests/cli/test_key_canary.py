@@ -18,10 +18,10 @@ from urllib.parse import quote
 
 import pytest
 import trio
-from command import PATIENCE_SECONDS, Command, Finished
 
 from callboard.providers.testing.script import Step, reply, stall, status
 from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
+from support.cli.command import PATIENCE_SECONDS, Command, Finished
 
 KEY = "canary+5b/1f0e7c9a=d24?86"
 FORMS = {

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import Command
 
 from callboard.__main__ import main
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.disk.data_lock import DataLock
+from support.cli.command import Command
 
 KEY = "sesame-4711-opens"
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chat_scene import chat_command, chatting, say, scripted, serving
-
 from callboard.providers.testing.script import reply
+from support.cli.chat_scene import chat_command, chatting, say, scripted, serving
 
 OVERWRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
 CTRL_C, CTRL_D = "\x03", "\x04"

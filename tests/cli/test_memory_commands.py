@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from command import Command
 
 import callboard
 from callboard.config.sections import MemorySearch, MemorySettings
@@ -13,6 +12,7 @@ from callboard.config.settings import Settings
 from callboard.providers.testing.script import reply
 from callboard.runtime.memory.vector_file import FILE_NAME
 from callboard.runtime.store.sqlite_store import open_disk_store
+from support.cli.command import Command
 
 NOTES = (
     {"text": "The build needs make.", "tags": ["build"]},

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from distributions import WEATHER, files_of, install
 
 from callboard.__main__ import main
 from callboard.cli.policy.lint import findings_about
 from callboard.config.files import parse_settings
+from support.tools.distributions import WEATHER, files_of, install
 
 CONFIGURATION = """
 [[rules]]

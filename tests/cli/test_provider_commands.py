@@ -8,9 +8,6 @@ import stat
 from pathlib import Path
 
 import pytest
-from command import Command, Finished
-from model_pages import CHAT, MODEL, WIRES, refusal
-from web_server import open_web_server
 
 from callboard.__main__ import main
 from callboard.config.files import load_settings
@@ -20,6 +17,9 @@ from callboard.providers.catalog.known import KNOWN
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.redaction import Secret
+from support.cli.command import Command, Finished
+from support.providers.model_pages import CHAT, MODEL, WIRES, refusal
+from support.web.web_server import open_web_server
 
 KEY = "sesame-4711-opens"
 

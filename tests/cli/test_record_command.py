@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 
 import pytest
-from command import Command
 
 import callboard
 from callboard.cli.run.attachments import read_attachments
@@ -15,6 +14,7 @@ from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
 from callboard.runtime.errors import NotFoundError, ValidationError
 from callboard.runtime.history import MAX_ATTACHED_BYTES, MAX_ATTACHMENTS, Attachment
+from support.cli.command import Command
 
 PIXEL = b"\x89PNG\r\n\x1a\n not much of an image"
 

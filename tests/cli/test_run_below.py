@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from command import Command
 
 from callboard.providers.testing.script import Step, reply
 from callboard.providers.testing.scripted_server import ScriptedRequest, open_scripted_server
+from support.cli.command import Command
 
 AWAY = ("delegate", {"kind": "worker", "task": "Look around.", "wait": False})
 

@@ -11,8 +11,6 @@ from pathlib import Path
 import msgspec
 import pytest
 import trio
-from command import PATIENCE_SECONDS, Command
-from warm_process import nowhere, start_warm
 
 from callboard.providers.testing.script import (
     ScriptedCall,
@@ -27,6 +25,8 @@ from callboard.providers.testing.scripted_server import ScriptedServer, open_scr
 from callboard.runtime.disk.data_lock import DataLock
 from callboard.runtime.events import CallFinished, TurnEnded
 from callboard.runtime.store.codec import decode_event
+from support.cli.command import PATIENCE_SECONDS, Command
+from support.cli.warm_process import nowhere, start_warm
 
 
 @pytest.fixture

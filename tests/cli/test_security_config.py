@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from command import Command
-from stage import make_workspace, play
-from web_server import open_web_server
 
 import callboard
 from callboard.providers.testing.script import reply
+from support.cli.command import Command
+from support.stage import make_workspace, play
+from support.web.web_server import open_web_server
 
 LAX = """
 policy = "auto"

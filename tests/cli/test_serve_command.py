@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 import trio
-from command import Command
-from warm_process import WarmProcess, nowhere, start_warm
 
 from callboard.client.client import connect
 from callboard.config.daemon_file import find_daemon
 from callboard.runtime.errors import NetworkError
+from support.cli.command import Command
+from support.cli.warm_process import WarmProcess, nowhere, start_warm
 
 PATIENCE_SECONDS = 60.0
 

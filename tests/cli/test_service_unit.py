@@ -12,13 +12,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from command import Command
 
 from callboard.cli.daemon import service
 from callboard.cli.daemon.service import install_service
 from callboard.cli.daemon.service_unit import ServicePlan, launchd_plist, systemd_unit
 from callboard.config.files import data_folder
 from callboard.runtime.errors import ValidationError
+from support.cli.command import Command
 
 
 def plan(*, is_system: bool) -> ServicePlan:

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from command import Command, Terminal
 
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
+from support.cli.command import Command, Terminal
 
 ASKS = "callboard asks: the skill"
 

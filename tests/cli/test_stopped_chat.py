@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from chat_scene import chat_command, chatting, say, scripted, serving
-from command import Command
 
 from callboard.providers.testing.script import stall
+from support.cli.chat_scene import chat_command, chatting, say, scripted, serving
+from support.cli.command import Command
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 import trio
-from command import Command, Terminal
 
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
+from support.cli.command import Command, Terminal
 
 CALL = ("write_file", {"path": "a.txt", "content": "new\n"})
 LONG_CALL = ("write_file", {"path": "a.txt", "content": "one\ntwo\n"})

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import Command
 
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
+from support.cli.command import Command
 
 OVERWRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
 BRANCH = ("delegate", {"kind": "branch", "task": "Tidy up a.txt"})

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from command import Command, Terminal
 
 from callboard.cli.show.question_text import (
     PLAIN,
@@ -23,6 +22,7 @@ from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
 from callboard.runtime.definitions import Tier
 from callboard.runtime.messages import ApprovalRequest
+from support.cli.command import Command, Terminal
 
 OVERWRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
 READ = ("read_file", {"path": "b.txt"})

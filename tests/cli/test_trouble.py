@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from command import Command
 
 from callboard.cli.run.overrides import Tuning
 from callboard.cli.show.event_lines import Trouble, trouble
@@ -27,6 +26,7 @@ from callboard.runtime.events import (
 )
 from callboard.runtime.store.interface import SessionRow
 from callboard.runtime.stream import Usage
+from support.cli.command import Command
 
 
 def failed(message: str, *, attempt: int = 1, seconds: float = 3) -> AttemptFailed:

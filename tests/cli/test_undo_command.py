@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from command import Command
-from sandbox_users import needs_sandbox
 
 import callboard
 from callboard.providers.testing.script import reply
+from support.cli.command import Command
+from support.sandbox.sandbox_users import needs_sandbox
 
 CALLS = (
     ("write_file", {"path": "a.txt", "content": "second"}),

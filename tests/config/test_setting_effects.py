@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from changed_settings import CHANGED, STANDING
 
 from callboard.config.setting_rows import RESTART, all_settings, effect_of, needs_restart
+from support.changed_settings import CHANGED, STANDING
 
 
 def value(settings: Any, name: str) -> Any:

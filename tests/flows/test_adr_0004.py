@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 import trio
-from seed_lines import Lines
-from stage import open_local_stage, play, read_result
 
 import callboard
 from callboard.config.settings import Limits, Settings
@@ -25,6 +23,8 @@ from callboard.runtime.events import ApprovalAsked, ChildAsks, MessageSent
 from callboard.runtime.handles import Delegation
 from callboard.tools.registry import HANDLES, ToolRegistry, builtin_tools
 from callboard.tools.tool import Tool
+from support.flows.seed_lines import Lines
+from support.stage import open_local_stage, play, read_result
 
 ADR = Lines(
     [

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stage import open_local_stage, play, read_result
 
 import callboard
 from callboard.providers.provider import Emit, ModelRequest
 from callboard.providers.testing.script import reply
+from support.stage import open_local_stage, play, read_result
 
 
 class Rogue(BaseException):

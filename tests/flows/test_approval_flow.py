@@ -9,13 +9,20 @@ from typing import Any
 
 import pytest
 import trio
-from stage import on_both_stores, open_local_stage, open_stage, play, read_result, tool_contents
 
 import callboard
 from callboard.config.settings import Limits, Settings
 from callboard.providers.testing.script import reply
 from callboard.runtime.approval import ApprovalDecision
 from callboard.runtime.events import ApprovalAnswered, ApprovalAsked
+from support.stage import (
+    on_both_stores,
+    open_local_stage,
+    open_stage,
+    play,
+    read_result,
+    tool_contents,
+)
 
 ASKS = ("delete_file", {"path": "old.txt"})
 STEPS = [reply(calls=[ASKS]), reply("As you wish.")]

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stage import Stage, on_both_stores, open_stage
 
 import callboard
 from callboard.providers.testing.script import reply
@@ -15,6 +14,7 @@ from callboard.runtime.errors import ValidationError
 from callboard.runtime.events import InputAccepted
 from callboard.runtime.history import MAX_ATTACHED_BYTES, MAX_ATTACHMENTS
 from callboard.runtime.redaction import Secret, redactor
+from support.stage import Stage, on_both_stores, open_stage
 
 KEY = "attached-secret-word-0815"
 PIXEL = b"\x89PNG\r\n\x1a\n not much of an image"

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import trio
-from stage import on_both_stores, open_local_stage, open_stage, play, read_result, tool_contents
 
 import callboard
 from callboard.config.settings import Limits, ProviderSettings, Settings
@@ -19,6 +18,14 @@ from callboard.runtime.stream import (
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
+)
+from support.stage import (
+    on_both_stores,
+    open_local_stage,
+    open_stage,
+    play,
+    read_result,
+    tool_contents,
 )
 
 MIB = 1024 * 1024

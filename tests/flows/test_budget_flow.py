@@ -9,20 +9,6 @@ from typing import Any
 
 import pytest
 import trio
-from cast import Cast, below, open_cast
-from raw_server import HEAD, Answer, Wire, open_raw_server
-from stage import (
-    NO_RETRIES,
-    check_record,
-    make_workspace,
-    on_both_stores,
-    open_local_stage,
-    open_stage,
-    play,
-    read_result,
-    text_of,
-)
-from waiting import killed_while_waiting, open_on
 
 import callboard
 from callboard.config.prices import Price
@@ -38,6 +24,20 @@ from callboard.runtime.events import (
     TurnEnded,
 )
 from callboard.runtime.stream import Usage
+from support.cast import Cast, below, open_cast
+from support.stage import (
+    NO_RETRIES,
+    check_record,
+    make_workspace,
+    on_both_stores,
+    open_local_stage,
+    open_stage,
+    play,
+    read_result,
+    text_of,
+)
+from support.waiting import killed_while_waiting, open_on
+from support.web.raw_server import HEAD, Answer, Wire, open_raw_server
 
 BARE = callboard.Agent(name="bare", prompt="Go.", tools=())
 """Its requests are a handful of tokens."""

@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 import trio
-from stage import (
+
+import callboard
+from callboard.providers.provider import ModelRequest
+from callboard.providers.testing.script import Step, reply, stall
+from callboard.providers.testing.scripted import ScriptedModel
+from callboard.providers.testing.scripted_server import ScriptedRequest
+from callboard.runtime.events import CallStarted, InputCancelled, MessageCompleted, TurnEnded
+from callboard.runtime.history import Input, Result
+from support.stage import (
     Played,
     Stage,
     check_record,
@@ -16,14 +24,6 @@ from stage import (
     open_stage,
     tool_contents,
 )
-
-import callboard
-from callboard.providers.provider import ModelRequest
-from callboard.providers.testing.script import Step, reply, stall
-from callboard.providers.testing.scripted import ScriptedModel
-from callboard.providers.testing.scripted_server import ScriptedRequest
-from callboard.runtime.events import CallStarted, InputCancelled, MessageCompleted, TurnEnded
-from callboard.runtime.history import Input, Result
 
 
 @callboard.tool

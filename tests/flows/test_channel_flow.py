@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import trio
-from stage import open_local_stage
 
 import callboard
 from callboard.config.policy.rules import PlacedRule, Rule
@@ -24,6 +23,7 @@ from callboard.runtime.event_types.people import (
     QuestionAsked,
 )
 from callboard.runtime.events import ApprovalAsked, Stored
+from support.stage import open_local_stage
 
 WHICH = ("ask_user", {"question": "Which door?", "options": ["left", "right"]})
 SAYS = ("message", {"text": "The kettle is on."})

@@ -5,13 +5,10 @@ from __future__ import annotations
 import socket
 import ssl
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
-from model_pages import CHAT, MODEL, WIRES, Wire, refusal, wish_for
-from web_server import Answer, open_web_server, page
 
 from callboard.providers.catalog.catalog import Wish, find_provider
 from callboard.providers.catalog.connection_test import (
@@ -21,8 +18,8 @@ from callboard.providers.catalog.connection_test import (
 )
 from callboard.providers.catalog.keys import StoredKeys
 from callboard.runtime.errors import AuthError
-
-CERTIFICATE = Path(__file__).parent.parent / "tools" / "good_test.pem"
+from support.providers.model_pages import CHAT, MODEL, WIRES, Wire, refusal, wish_for
+from support.web.web_server import CERTIFICATE, Answer, open_web_server, page
 
 SHORT_SECONDS = 0.5
 """For servers that say nothing: long enough to be asked."""

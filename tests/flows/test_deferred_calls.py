@@ -8,9 +8,6 @@ from typing import Literal
 
 import pytest
 import trio
-from deferring import ASK, LATER, Setting, changed, ended, pending, record
-from stage import messages_of, on_both_stores
-from waiting import noted
 
 import callboard
 from callboard.config.policy.rules import PlacedRule, Rule
@@ -26,6 +23,9 @@ from callboard.runtime.events import (
     InputAccepted,
     TurnStarted,
 )
+from support.flows.deferring import ASK, LATER, Setting, changed, ended, pending, record
+from support.stage import messages_of, on_both_stores
+from support.waiting import noted
 
 
 @on_both_stores

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 import trio
-from deferring import ASK, LATER, Setting, ended, is_asked, killed_in_the_late_turn, pending, record
-from waiting import noted
 
 import callboard
 from callboard.actors.permissions import broker as permission_broker
@@ -30,6 +28,17 @@ from callboard.runtime.events import (
 from callboard.runtime.messages import CancelTurn
 from callboard.runtime.store.rows import Append
 from callboard.runtime.store.sqlite_store import open_disk_store, open_reader
+from support.flows.deferring import (
+    ASK,
+    LATER,
+    Setting,
+    ended,
+    is_asked,
+    killed_in_the_late_turn,
+    pending,
+    record,
+)
+from support.waiting import noted
 
 ALLOW = callboard.ApprovalAnswer(decision="allow")
 TWICE = reply(calls=[("note", {"text": "one"}), ("note", {"text": "one"})])

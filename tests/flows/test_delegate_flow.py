@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 import trio
-from cast import Call, Cast, below, open_cast, part, task
-from stage import check_records, make_workspace, on_both_stores, play, read_result
 
 import callboard
 from callboard.actors.conversation.conversation import Conversation
@@ -30,6 +28,8 @@ from callboard.runtime.events import (
     TurnEnded,
 )
 from callboard.runtime.messages import AppendEvents, CancelTurn, StopSessions
+from support.cast import Call, Cast, below, open_cast, part, task
+from support.stage import check_records, make_workspace, on_both_stores, play, read_result
 
 WRITE = ("write_file", {"path": "a.txt", "content": "changed"})
 READ = ("read_file", {"path": "a.txt"})

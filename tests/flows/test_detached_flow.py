@@ -9,9 +9,6 @@ from typing import Any, TypeGuard
 
 import pytest
 import trio
-from cast import Cast, below, open_cast, part, task
-from killed import killed_when_ready, say_ready
-from stage import check_records, on_both_stores, play, read_result
 
 import callboard
 from callboard.actors.delegation import detached
@@ -32,6 +29,9 @@ from callboard.runtime.store.disk_room import DiskRoom, Space
 from callboard.runtime.store.interface import StoreReader
 from callboard.runtime.store.rows import Append, CommitResult
 from callboard.runtime.store.sqlite_store import open_reader
+from support.cast import Cast, below, open_cast, part, task
+from support.flows.killed import killed_when_ready, say_ready
+from support.stage import check_records, on_both_stores, play, read_result
 
 GIBIBYTE = 1024**3
 AWAY = task("Look.", wait=False)

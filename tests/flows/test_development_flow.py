@@ -6,10 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from development_bench import make_repository, plain_git
-from git_server import open_git_server
-from sandbox_users import needs_sandbox
-from stage import open_local_stage, play, read_result
 
 from callboard.config.keys.store import open_key_store
 from callboard.config.sections import GitSettings
@@ -19,6 +15,10 @@ from callboard.runtime.definitions import Capability, SessionKind
 from callboard.runtime.messages import ApprovalRequest
 from callboard.runtime.redaction import Secret
 from callboard.tools.registry import ToolRegistry, builtin_tools
+from support.sandbox.sandbox_users import needs_sandbox
+from support.stage import open_local_stage, play, read_result
+from support.tools.development_bench import make_repository, plain_git
+from support.tools.git_server import open_git_server
 
 TOKEN = "token-90c2f7"
 NAMES = {

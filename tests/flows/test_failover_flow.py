@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from stage import Played, check_messages, check_records, make_workspace, play
 
 import callboard
 from callboard.config.files import parse_settings
 from callboard.config.settings import Settings
 from callboard.providers.testing.script import Step, cut_after, reply, status
 from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
+from support.stage import Played, check_messages, check_records, make_workspace, play
 
 BUSY = status(503, {"error": {"message": "busy"}})
 NO_KEY = status(401, {"error": {"message": "bad key"}})

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 import trio
-from seed_proofs import Proofs, missing, named_tests
-from stage import open_local_stage, play, read_result
 
 import callboard
 from callboard.__main__ import main
@@ -20,6 +18,8 @@ from callboard.providers.provider import ModelRequest
 from callboard.providers.testing.script import Step, reply
 from callboard.providers.testing.scripted import ScriptStep
 from callboard.tools.workspace.atomic_write import TEMPORARY_PREFIX
+from support.flows.seed_proofs import Proofs, missing, named_tests
+from support.stage import open_local_stage, play, read_result
 
 HERE = "flows/test_feat_004::"
 

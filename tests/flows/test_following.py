@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 import trio
-from deferring import ASK, LATER, Setting, pending
-from stage import make_workspace
 
 import callboard
 from callboard.actors.session import subscribers as audience
@@ -17,6 +15,8 @@ from callboard.portals import aio
 from callboard.providers.testing.script import reply
 from callboard.runtime.errors import ActorStopped, ConflictError, OverloadedError
 from callboard.runtime.events import InputAccepted, TurnEnded
+from support.flows.deferring import ASK, LATER, Setting, pending
+from support.stage import make_workspace
 
 
 async def test_it_hears_prompts_of_others_and_turns_that_begin_by_themselves(

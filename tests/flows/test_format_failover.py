@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 import trio
-from format_stage import FORMATS, open_formats
-from sent_parts import Part, answer_parts, conversation
-from stage import play
 
 import callboard
 from callboard.providers.testing.script import Step, fail, reply, status
 from callboard.providers.testing.scripted_server import ServerStep
+from support.flows.format_stage import FORMATS, open_formats
+from support.flows.sent_parts import Part, answer_parts, conversation
+from support.stage import play
 
 A_PROOF, B_PROOF = (base64.b64encode(b"the proof of %b" % who).decode() for who in (b"a", b"b"))
 

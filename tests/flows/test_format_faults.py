@@ -6,9 +6,6 @@ from pathlib import Path
 
 import pytest
 import trio
-from format_stage import FORMATS, open_formats
-from sent_parts import conversation
-from stage import Played, play
 
 import callboard
 from callboard.config.settings import Limits
@@ -25,6 +22,9 @@ from callboard.providers.testing.script import (
     status,
 )
 from callboard.providers.testing.wires import wire_named
+from support.flows.format_stage import FORMATS, open_formats
+from support.flows.sent_parts import conversation
+from support.stage import Played, play
 
 each_format = pytest.mark.parametrize("dialect", FORMATS)
 

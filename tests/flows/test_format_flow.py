@@ -11,9 +11,6 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from format_stage import FORMATS, open_formats
-from sent_parts import Part, answer_parts, conversation, offered_names
-from stage import Played, play
 
 import callboard
 from callboard.actors.model import stream as model_stream
@@ -22,6 +19,9 @@ from callboard.providers.testing.scripted_server import ScriptedRequest
 from callboard.runtime.events import MessageCompleted, TurnEnded
 from callboard.runtime.stream import Usage
 from callboard.tools.tool import FunctionTool
+from support.flows.format_stage import FORMATS, open_formats
+from support.flows.sent_parts import Part, answer_parts, conversation, offered_names
+from support.stage import Played, play
 
 each_format = pytest.mark.parametrize("dialect", FORMATS)
 

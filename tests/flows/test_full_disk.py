@@ -15,8 +15,6 @@ from typing import cast
 import msgspec
 import pytest
 import trio
-from daemon_scene import Daemon, open_client, open_daemon
-from stage import check_record, make_workspace
 
 import callboard
 from callboard.cli.daemon.status import show_status
@@ -35,6 +33,8 @@ from callboard.runtime.store.interface import Store
 from callboard.runtime.store.memory_store import open_memory_store
 from callboard.runtime.store.rows import Append, CommitResult
 from callboard.tools.registry import ToolRegistry
+from support.gateway.daemon_scene import Daemon, open_client, open_daemon
+from support.stage import check_record, make_workspace
 
 MEBIBYTE = 1024**2
 CREATED = SessionCreated(agent="general", workspace="/work")

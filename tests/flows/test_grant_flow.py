@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import trio
-from stage import make_workspace, play, read_result
 
 import callboard
 from callboard.providers.testing.script import reply
@@ -17,6 +16,7 @@ from callboard.runtime.approval import ApprovalDecision
 from callboard.runtime.definitions import Resource
 from callboard.runtime.errors import ConflictError, NotFoundError, ValidationError
 from callboard.runtime.events import ApprovalAnswered, ApprovalAsked, GrantGiven, SessionTainted
+from support.stage import make_workspace, play, read_result
 
 on_both_stores = pytest.mark.parametrize("store", ["memory", "disk"])
 

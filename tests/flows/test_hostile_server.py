@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 import trio
-from raw_server import HEAD, Answer, RawServer, Wire, open_raw_server
-from stage import Played, check_records, make_workspace, play
 
 import callboard
 from callboard.actors.model import answer as answers
@@ -23,6 +21,8 @@ from callboard.providers.testing import chat_wire as scripted_wire
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.events import CallFinished
+from support.stage import Played, check_records, make_workspace, play
+from support.web.raw_server import HEAD, Answer, RawServer, Wire, open_raw_server
 
 MIB = 1024 * 1024
 SOAK = bool(os.environ.get("CALLBOARD_SOAK"))

@@ -10,8 +10,6 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from stage import check_records, make_workspace, on_both_stores, open_stage, play, read_result
-from web_server import WebServer, open_web_server, page
 
 import callboard
 from callboard.config.files import parse_settings
@@ -20,6 +18,15 @@ from callboard.providers.testing.script import Reply, reply
 from callboard.providers.testing.scripted_server import ScriptedRequest, ServerStep
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.events import CallFinished, CallProposed, CallStarted
+from support.stage import (
+    check_records,
+    make_workspace,
+    on_both_stores,
+    open_stage,
+    play,
+    read_result,
+)
+from support.web.web_server import WebServer, open_web_server, page
 
 
 def allowing(server: WebServer, **given: Any) -> Settings:

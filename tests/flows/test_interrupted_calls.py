@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from interrupted import (
+
+from support.flows.interrupted import (
     READY,
     Aftermath,
     break_down,

@@ -10,8 +10,6 @@ from typing import Any
 import apsw
 import pytest
 import trio
-from killed import running
-from stage import check_messages, check_record, make_workspace
 
 import callboard
 from callboard.providers.testing.script import Step, reply, stall
@@ -32,6 +30,8 @@ from callboard.runtime.events import (
 )
 from callboard.runtime.history import LOST
 from callboard.runtime.store.recovery import NOT_RUN
+from support.flows.killed import running
+from support.stage import check_messages, check_record, make_workspace
 
 CHILD = """
 import os, sys, time

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import killed_program
 import pytest
-from killed import killed_when_ready
-from sandbox_users import needs_sandbox
-from stage import play, read_result
 
 import callboard
 from callboard.cli.doctor.files import left_finding
 from callboard.providers.testing.script import reply
 from callboard.tools.sandbox.box.protected import Protection
 from callboard.tools.sandbox.left_stubs import FILE_NAME, LeftStubs, left_stubs
+from support.flows import killed_program
+from support.flows.killed import killed_when_ready
+from support.sandbox.sandbox_users import needs_sandbox
+from support.stage import play, read_result
 
 
 @pytest.fixture(autouse=True)

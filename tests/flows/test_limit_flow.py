@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import trio
-from stage import make_workspace, open_local_stage, open_stage, play, tool_contents
 
 import callboard
 from callboard.actors.model.stream import MAX_WAITING_BATCHES
@@ -18,6 +17,7 @@ from callboard.providers.testing.script import Step, drip, reply, stall
 from callboard.runtime.history import Input
 from callboard.runtime.kernel.subscription import MAX_WAITING_UPDATES
 from callboard.runtime.stream import Done, StopReason
+from support.stage import make_workspace, open_local_stage, open_stage, play, tool_contents
 
 CANCELLED = 300 if os.environ.get("CALLBOARD_SOAK") else 100
 

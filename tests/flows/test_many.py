@@ -8,11 +8,9 @@ import tempfile
 import threading
 from pathlib import Path
 
-import process_tools
 import pytest
 import trio
 import trio.testing
-from stage import check_record, make_workspace
 
 import callboard
 from callboard.providers.provider import Emit, ModelRequest
@@ -20,6 +18,8 @@ from callboard.providers.testing.script import Reply, reply
 from callboard.providers.testing.scripted_server import ScriptedRequest, open_scripted_server
 from callboard.runtime.history import Input
 from callboard.runtime.stream import Done, StopReason
+from support.stage import check_record, make_workspace
+from support.tools import process_tools
 
 SOAK = bool(os.environ.get("CALLBOARD_SOAK"))
 SESSIONS = 1_000 if SOAK else 300

@@ -10,8 +10,6 @@ from typing import Any
 import apsw
 import pytest
 import trio
-from stage import Played, make_workspace, on_both_stores, play, read_result
-from web_server import open_web_server, page
 
 import callboard
 from callboard.config.sections import MemoryPlace, MemorySearch, MemorySettings
@@ -21,6 +19,8 @@ from callboard.providers.testing.script import Step, reply
 from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.events import MemoryStored, PrivateDataRead, SessionTainted
+from support.stage import Played, make_workspace, on_both_stores, play, read_result
+from support.web.web_server import open_web_server, page
 
 STORE = ("memory_store", {"text": "The build needs make.", "tags": ["build"]})
 SEARCH = ("memory_search", {"query": "how to build"})

@@ -7,16 +7,6 @@ from pathlib import Path
 
 import pytest
 import trio
-from stage import (
-    NO_RETRIES,
-    Played,
-    Stage,
-    on_both_stores,
-    open_stage,
-    play,
-    read_result,
-    tool_contents,
-)
 
 import callboard
 from callboard.config.settings import Limits, Settings
@@ -38,6 +28,16 @@ from callboard.providers.testing.script import (
 from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.events import MessageCompleted
 from callboard.runtime.history import Call
+from support.stage import (
+    NO_RETRIES,
+    Played,
+    Stage,
+    on_both_stores,
+    open_stage,
+    play,
+    read_result,
+    tool_contents,
+)
 
 DANGEROUS = reply(
     ["I dele", "te it"],

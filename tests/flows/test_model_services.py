@@ -11,8 +11,6 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from model_pages import CHAT, MODEL, TEXT, WIRES, Wire, refusal, wish_for
-from web_server import Answer, WebServer, open_web_server, page
 
 import callboard
 from callboard.config.settings import DialectName, ProviderSettings, Settings
@@ -33,6 +31,8 @@ from callboard.runtime.errors import (
     ValidationError,
 )
 from callboard.runtime.http.client import open_http_client
+from support.providers.model_pages import CHAT, MODEL, TEXT, WIRES, Wire, refusal, wish_for
+from support.web.web_server import Answer, WebServer, open_web_server, page
 
 
 class Stage:

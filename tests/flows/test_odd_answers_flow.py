@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deferring import LATER, Setting, changed, ended, is_asked, pending
 
 import callboard
 from callboard.config.settings import Limits, Settings
 from callboard.providers.testing.script import reply
 from callboard.runtime.events import CallDeferred, CallFinished
+from support.flows.deferring import LATER, Setting, changed, ended, is_asked, pending
 
 NOTE = reply(calls=[("note", {"text": "one"})])
 

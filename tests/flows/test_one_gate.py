@@ -15,8 +15,6 @@ from typing import Any
 
 import pytest
 import trio
-from stage import make_workspace, on_both_stores
-from waiting import killed_while_waiting, open_on
 
 import callboard
 from callboard.actors.permissions import broker as permission_broker
@@ -27,6 +25,8 @@ from callboard.providers.testing.script import fail, reply
 from callboard.runtime.definitions import Verdict
 from callboard.runtime.messages import CheckPermissions, Decision, DispatcherMessage, RunCalls
 from callboard.tools.tool import Tool, ToolContext
+from support.stage import make_workspace, on_both_stores
+from support.waiting import killed_while_waiting, open_on
 
 PACKAGE = Path(callboard.__file__).parent
 

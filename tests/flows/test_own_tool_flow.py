@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
-import process_tools
 import pytest
 import trio
-from stage import on_both_stores, open_stage, play, read_result, tool_contents
 
 import callboard
 from callboard.config.settings import Limits, Settings
 from callboard.providers.testing.script import Reply, reply
 from callboard.providers.testing.scripted_server import ScriptedRequest, ServerStep
+from support.stage import on_both_stores, open_stage, play, read_result, tool_contents
+from support.tools import process_tools
 
 
 class Point(msgspec.Struct):

@@ -11,13 +11,24 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from batch import CANCELLED, DONE, ENOUGH, LAST, NEVER_RAN, ROWS, Bench, Row, play_row, tag
-from stage import messages_of, open_local_stage, play, tool_contents
 
 import callboard
 from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import Resource
 from callboard.runtime.events import CallProposed, CallStarted, TurnEnded
+from support.flows.batch import (
+    CANCELLED,
+    DONE,
+    ENOUGH,
+    LAST,
+    NEVER_RAN,
+    ROWS,
+    Bench,
+    Row,
+    play_row,
+    tag,
+)
+from support.stage import messages_of, open_local_stage, play, tool_contents
 
 each_row = pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stage import make_workspace, on_both_stores, play, read_result
 
 import callboard
 from callboard.actors.conversation.conversation import Conversation
@@ -14,6 +13,7 @@ from callboard.providers.testing.script import reply
 from callboard.runtime.event_types.plan import PlanItem
 from callboard.runtime.events import HistoryCompacted, PlanSet, Stored
 from callboard.runtime.history import Input
+from support.stage import make_workspace, on_both_stores, play, read_result
 
 FIRST = [{"text": "look", "status": "in_progress"}, {"text": "leap"}]
 SECOND = [{"text": "look", "status": "done"}, {"text": "leap", "status": "in_progress"}]

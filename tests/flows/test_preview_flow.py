@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 import trio
-import waiting
-from stage import make_workspace, on_both_stores, open_local_stage, play, read_result
 
 import callboard
 from callboard.actors.calls import preview as call_preview
@@ -21,6 +19,8 @@ from callboard.providers.testing.script import reply
 from callboard.runtime.events import ApprovalAsked
 from callboard.runtime.redaction import Secret, redactor
 from callboard.tools.files.preview import MAX_PREVIEW_BYTES
+from support import waiting
+from support.stage import make_workspace, on_both_stores, open_local_stage, play, read_result
 
 STRICT = Settings(agents={"general": callboard.Agent(policy=callboard.Preset.STRICT)})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -15,14 +14,15 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from process_ends import ENDS, FLOOD_BYTES, End, end
-from stage import messages_of, open_local_stage, play, tool_contents
-from workbench import wait_until
 
 import callboard
 from callboard.providers.testing.script import reply
 from callboard.runtime.events import CallFinished, CallProgress, TurnEnded
 from callboard.tools.processes import function_process
+from support.environment import finds_support
+from support.flows.process_ends import ENDS, FLOOD_BYTES, End, end
+from support.stage import messages_of, open_local_stage, play, tool_contents
+from support.tools.workbench import wait_until
 
 each_end = pytest.mark.parametrize("how", ENDS.values(), ids=ENDS)
 
@@ -157,7 +157,7 @@ async def test_more_processes_than_there_may_be_wait(
 
 PROGRAM = """
 import sys, callboard, trio
-from process_ends import end
+from support.flows.process_ends import end
 from callboard.providers.testing.script import reply
 
 async def main():
@@ -183,10 +183,8 @@ async def test_a_killed_runtime_takes_its_processes_along(tmp_path: Path) -> Non
     program = [sys.executable, "-c", PROGRAM, str(tmp_path), str(work), str(tmp_path / "data")]
 
     def run_and_kill() -> str:
-        paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
         with subprocess.Popen(
-            program, env=environment, stdout=subprocess.PIPE, text=True
+            program, env=finds_support(), stdout=subprocess.PIPE, text=True
         ) as process:
             watchdog = threading.Timer(30, process.kill)
             watchdog.start()

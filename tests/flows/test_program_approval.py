@@ -11,9 +11,6 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from program_calls import Call, results
-from sandbox_users import needs_sandbox
-from stage import make_workspace, open_local_stage
 
 import callboard
 from callboard.config.policy.rules import PlacedRule, Rule
@@ -21,6 +18,9 @@ from callboard.config.sections import SandboxSettings, Strength
 from callboard.config.settings import Settings
 from callboard.providers.testing.script import reply
 from callboard.tools.sandbox import sandbox as sandbox_module
+from support.flows.program_calls import Call, results
+from support.sandbox.sandbox_users import needs_sandbox
+from support.stage import make_workspace, open_local_stage
 
 
 @pytest.fixture(autouse=True)

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 import trio
-from program_calls import Call, count, new_tag, results, tagged
-from sandbox_users import needs_sandbox
-from stage import messages_of, open_local_stage, play, read_result, tool_contents
-from workbench import wait_until
 
 import callboard
 from callboard.portals import aio
 from callboard.providers.testing.script import reply
 from callboard.runtime.events import CallFinished, CallProgress
+from support.flows.program_calls import Call, count, new_tag, results, tagged
+from support.sandbox.sandbox_users import needs_sandbox
+from support.stage import messages_of, open_local_stage, play, read_result, tool_contents
+from support.tools.workbench import wait_until
 
 CANCELS = 500 if os.environ.get("CALLBOARD_SOAK") else 25
 

@@ -11,9 +11,6 @@ from typing import Any
 
 import pytest
 import trio
-from sandbox_users import needs_sandbox
-from stage import messages_of, open_local_stage, play, read_result, tool_contents
-from workbench import wait_until
 
 import callboard
 from callboard.config.sections import Strength
@@ -23,6 +20,9 @@ from callboard.runtime.events import CallFinished, CallProgress
 from callboard.tools.sandbox import sandbox as sandbox_module
 from callboard.tools.sandbox.changes.git_files import NO_REPOSITORY
 from callboard.tools.sandbox.selftest.self_test import SandboxStatus
+from support.sandbox.sandbox_users import needs_sandbox
+from support.stage import messages_of, open_local_stage, play, read_result, tool_contents
+from support.tools.workbench import wait_until
 
 
 @pytest.fixture(autouse=True)

@@ -10,10 +10,6 @@ from typing import Any
 
 import pytest
 import trio
-from sandbox_users import needs_sandbox
-from stage import Played, make_workspace, play, read_result
-from test_taint_flow import Person
-from web_server import WebServer, open_web_server, page
 
 import callboard
 from callboard.config.policy.rules import Condition, PlacedRule, Rule
@@ -23,6 +19,10 @@ from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import Tier, Verdict
 from callboard.runtime.events import PrivateDataRead, SessionTainted
 from callboard.runtime.processes import Command
+from support.flows.person import Person
+from support.sandbox.sandbox_users import needs_sandbox
+from support.stage import Played, make_workspace, play, read_result
+from support.web.web_server import WebServer, open_web_server, page
 
 Calls = Sequence[tuple[str, dict[str, Any]]]
 HERE, THERE = "here.test", "there.test"

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program_calls import Call, new_tag, results, tagged
-from sandbox_users import needs_sandbox
-from stage import open_local_stage, read_result
 
 from callboard.config.sections import SandboxSettings
 from callboard.config.settings import Limits, Settings
 from callboard.providers.testing.script import reply
 from callboard.runtime.events import CallFinished, CallProgress
 from callboard.tools.sandbox.running.capture import MAX_LINE_CHARACTERS, Capture, Lines
+from support.flows.program_calls import Call, new_tag, results, tagged
+from support.sandbox.sandbox_users import needs_sandbox
+from support.stage import open_local_stage, read_result
 
 KEPT = 64 * 1024
 SETTINGS = Settings(

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program_calls import Call
-from sandbox_users import needs_sandbox
-from stage import make_workspace, on_both_stores, play, read_result
-from test_file_taint_flow import FETCH, READ, WRITE, open_it, run, taints
 
 import callboard
 from callboard.runtime.events import FilesMarked, SessionTainted
 from callboard.tools.sandbox.changes import written_files
+from support.flows.file_taints import FETCH, READ, WRITE, open_it, run, taints
+from support.flows.program_calls import Call
+from support.sandbox.sandbox_users import needs_sandbox
+from support.stage import make_workspace, on_both_stores, play, read_result
 
 
 @pytest.fixture(autouse=True)

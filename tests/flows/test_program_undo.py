@@ -10,14 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import killed_program
 import pytest
 import trio
-from file_calls import random_calls
-from killed import killed_when_ready
-from sandbox_users import needs_sandbox
-from shell_edits import git, random_lines, seed_repository, tree
-from stage import make_workspace
 
 import callboard
 from callboard.providers.testing.script import reply
@@ -28,6 +22,12 @@ from callboard.tools.sandbox.changes import changes
 from callboard.tools.sandbox.changes import snapshot as kept_tree
 from callboard.tools.undo import undo
 from callboard.tools.undo.plan import plan_undo
+from support.flows import killed_program
+from support.flows.file_calls import random_calls
+from support.flows.killed import killed_when_ready
+from support.sandbox.sandbox_users import needs_sandbox
+from support.stage import make_workspace
+from support.tools.shell_edits import git, random_lines, seed_repository, tree
 
 Call = tuple[str, dict[str, Any]]
 

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from sandbox_users import NOBODY, needs_sandbox, python_of
+from support.sandbox.sandbox_users import NOBODY, needs_sandbox, python_of
 
 ROOT = Path(__file__).parents[2]
 SOAK = bool(os.environ.get("CALLBOARD_SOAK"))

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import trio
-from stage import Stage, open_stage, play
 
 import callboard
 from callboard.config.settings import Limits, Settings
@@ -16,6 +15,7 @@ from callboard.providers.recording import MAX_REQUEST_BYTES, read_recording
 from callboard.providers.testing.script import Step, cut_after, reply, stall, status
 from callboard.runtime.errors import NotFoundError, StorageError, ValidationError
 from callboard.runtime.redaction import Secret, redactor
+from support.stage import Stage, open_stage, play
 
 ONE_RETRY = Settings(limits=Limits(model_retries=1))
 KEY = "a-very-secret-word-0815"

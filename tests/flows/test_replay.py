@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 import pytest
 import trio
-from stage import make_workspace
 
 import callboard
 from callboard.actors.upkeep.replay import Replay, Replayed
@@ -19,6 +18,7 @@ from callboard.providers.testing.script import fail, reply, stall
 from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import CallProposed, MessageCompleted, Stored, TurnEnded
+from support.stage import make_workspace
 
 RAN: list[str] = []
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import msgspec
 import pytest
 import trio
-from stage import Messages, on_both_stores, open_stage, play, text_of
 
 import callboard
 from callboard.embedding.runtime import host_of
@@ -23,6 +22,7 @@ from callboard.runtime.events import (
 from callboard.runtime.history import Attachment
 from callboard.runtime.store.rows import Append
 from callboard.runtime.store.sqlite_store import open_disk_store
+from support.stage import Messages, on_both_stores, open_stage, play, text_of
 
 
 def said(messages: Messages) -> list[tuple[str, object]]:

@@ -12,11 +12,8 @@ import msgspec
 import pytest
 import trio
 import trio.testing
-from batch import Asked, Bench
 from hypothesis import given
 from hypothesis import strategies as st
-from scene import Scene, open_scene, run_calls
-from stage import make_workspace, messages_of, open_local_stage, play, read_result, tool_contents
 
 import callboard
 from callboard.config.settings import Limits, Settings
@@ -26,6 +23,16 @@ from callboard.runtime.events import CallProposed, TurnStarted
 from callboard.runtime.history import Call
 from callboard.tools.registry import builtin_tools
 from callboard.tools.tool import Arguments, FunctionTool
+from support.flows.batch import Asked, Bench
+from support.scene import Scene, open_scene, run_calls
+from support.stage import (
+    make_workspace,
+    messages_of,
+    open_local_stage,
+    play,
+    read_result,
+    tool_contents,
+)
 
 
 @pytest.mark.parametrize(

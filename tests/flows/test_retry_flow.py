@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import trio
-from stage import Played, Stage, on_both_stores, open_stage, play, text_of
 
 import callboard
 from callboard.config.settings import Limits, Settings
@@ -29,6 +28,7 @@ from callboard.providers.testing.script import (
     status,
 )
 from callboard.runtime.events import MessageCompleted, Stored
+from support.stage import Played, Stage, on_both_stores, open_stage, play, text_of
 
 SOON = Limits(retry_wait_seconds=0.02)
 """As by default, but the waits."""

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from seed_proofs import Proofs, missing
-from stage import open_local_stage, play, read_result
-from web_server import open_web_server, page
 
 from callboard.config.settings import NetworkSettings, Settings
 from callboard.providers.provider import ModelRequest
 from callboard.providers.testing.script import Step, reply
 from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.events import CallFinished, CallProposed
+from support.flows.seed_proofs import Proofs, missing
+from support.stage import open_local_stage, play, read_result
+from support.web.web_server import open_web_server, page
 
 HERE = "flows/test_rfc_004::"
 

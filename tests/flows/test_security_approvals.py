@@ -16,8 +16,6 @@ from typing import Any, Literal
 import apsw
 import pytest
 import trio
-from stage import make_workspace, on_both_stores, play, read_result
-from waiting import killed_while_waiting, noted, open_on, questions
 
 import callboard
 from callboard.config.policy.rules import Condition, PlacedRule, Rule
@@ -33,6 +31,8 @@ from callboard.runtime.events import (
     TurnEnded,
 )
 from callboard.tools.tool import FunctionTool
+from support.stage import make_workspace, on_both_stores, play, read_result
+from support.waiting import killed_while_waiting, noted, open_on, questions
 
 ALLOW = callboard.ApprovalAnswer(decision="allow")
 

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 import trio
-from cast import Cast, below, open_cast, part, task
-from stage import make_workspace
 
 import callboard
 from callboard.actors.session.subscribers import MAX_FOLLOWER_UPDATES
@@ -21,6 +19,8 @@ from callboard.runtime.events import Stored, TurnEnded
 from callboard.runtime.kernel.mailbox import Mailbox, Message
 from callboard.runtime.store.interface import SessionRow
 from callboard.runtime.stream import Done, StopReason, TextDelta
+from support.cast import Cast, below, open_cast, part, task
+from support.stage import make_workspace
 
 PIECES = 10_000
 BUDGET = 12

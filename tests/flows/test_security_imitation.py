@@ -12,12 +12,6 @@ from typing import Any
 
 import pytest
 import trio
-from cast import Cast, below, open_cast, task
-from format_stage import FORMATS, open_formats
-from sent_parts import conversation
-from stage import make_workspace, on_both_stores
-from waiting import killed_while_waiting, noted, questions
-from web_server import open_web_server, page
 
 import callboard
 from callboard.config.settings import NetworkSettings
@@ -25,6 +19,12 @@ from callboard.providers.testing.script import fail, reply
 from callboard.providers.testing.scripted_server import ScriptedRequest
 from callboard.runtime.events import ApprovalAnswered, ApprovalAsked, GrantGiven
 from callboard.tools.tool import Tool
+from support.cast import Cast, below, open_cast, task
+from support.flows.format_stage import FORMATS, open_formats
+from support.flows.sent_parts import conversation
+from support.stage import make_workspace, on_both_stores
+from support.waiting import killed_while_waiting, noted, questions
+from support.web.web_server import open_web_server, page
 
 # ── 68: what looks like something else stays data ────────────────────────────────────────────────
 

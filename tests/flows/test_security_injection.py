@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 import trio
-from cast import Call, Cast, below, open_cast, task
-from stage import make_workspace, on_both_stores, play, read_result
-from web_server import WebServer, open_web_server, page, redirect
 
 import callboard
 from callboard.config.settings import NetworkSettings, Settings
 from callboard.providers.testing.script import reply
 from callboard.runtime.handles import WebRequest
+from support.cast import Call, Cast, below, open_cast, task
+from support.stage import make_workspace, on_both_stores, play, read_result
+from support.web.web_server import WebServer, open_web_server, page, redirect
 
 PAGE_HOST = "127.0.0.1"
 EVIL_HOST = "localhost"

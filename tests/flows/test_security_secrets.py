@@ -9,11 +9,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from stage import make_workspace, play
 
 import callboard
 from callboard.providers.testing.script import reply, status
 from callboard.providers.testing.scripted_server import ServerStep, open_scripted_server
+from support.stage import make_workspace, play
 
 KEY = "canary/7f3a9c51+d2e84b06=="
 SPELLINGS = (KEY, quote(KEY, safe=""), base64.b64encode(KEY.encode()).decode())

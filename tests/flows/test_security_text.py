@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stage import make_workspace, on_both_stores, play, read_result
 
 import callboard
 from callboard.providers.testing.script import Step, reply
 from callboard.runtime.definitions import Agent
+from support.stage import make_workspace, on_both_stores, play, read_result
 
 ODD = [
     "'; drop table events; --",

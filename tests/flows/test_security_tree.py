@@ -18,9 +18,6 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from cast import Call, Cast, below, open_cast, part, task
-from stage import make_workspace
-from waiting import killed_while_waiting, noted, open_on, questions
 
 import callboard
 from callboard.config.policy.rules import PlacedRule, Rule
@@ -32,6 +29,9 @@ from callboard.runtime.events import ApprovalAsked
 from callboard.runtime.history import Input
 from callboard.runtime.store.interface import SessionRow
 from callboard.tools.tool import Tool
+from support.cast import Call, Cast, below, open_cast, part, task
+from support.stage import make_workspace
+from support.waiting import killed_while_waiting, noted, open_on, questions
 
 ACT: Call = ("act", {})
 

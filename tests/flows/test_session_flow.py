@@ -9,13 +9,20 @@ from pathlib import Path
 
 import pytest
 import trio
-from stage import make_workspace, messages_of, on_both_stores, open_local_stage, open_stage, text_of
 
 import callboard
 from callboard.providers.testing.script import Step, reply, stall
 from callboard.providers.testing.scripted import ScriptedModel
 from callboard.providers.testing.scripted_server import ScriptedRequest
 from callboard.runtime.events import InputAccepted, MessageCompleted, TurnStarted
+from support.stage import (
+    make_workspace,
+    messages_of,
+    on_both_stores,
+    open_local_stage,
+    open_stage,
+    text_of,
+)
 
 
 def user_text(request: ScriptedRequest) -> str:

@@ -8,9 +8,6 @@ from typing import Any
 
 import pytest
 import trio
-from sandbox_users import needs_sandbox
-from seed_lines import Lines
-from stage import open_local_stage, play, read_result
 
 import callboard
 from callboard.providers.testing.script import reply
@@ -18,6 +15,9 @@ from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.approval import ApprovalDecision
 from callboard.runtime.events import ApprovalAnswered, ApprovalAsked
 from callboard.tools.registry import builtin_tools
+from support.flows.seed_lines import Lines
+from support.sandbox.sandbox_users import needs_sandbox
+from support.stage import open_local_stage, play, read_result
 
 SPEC = Lines(
     [

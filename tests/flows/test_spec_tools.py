@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from seed_proofs import Proofs, missing
-from stage import open_local_stage, play, read_result
 
 from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import ErrorType
 from callboard.tools.registry import ToolRegistry, builtin_tools
+from support.flows.seed_proofs import Proofs, missing
+from support.stage import open_local_stage, play, read_result
 
 TOOLS = ToolRegistry(builtin_tools())
 

@@ -13,7 +13,6 @@ from typing import cast
 
 import pytest
 import trio
-from stage import check_messages, check_record, make_workspace, messages_of, open_stage
 
 import callboard
 from callboard.embedding.host import Plan, open_host
@@ -37,6 +36,7 @@ from callboard.runtime.store.interface import Store
 from callboard.runtime.store.memory_store import open_memory_store
 from callboard.runtime.store.rows import Append, CommitResult
 from callboard.tools.registry import ToolRegistry
+from support.stage import check_messages, check_record, make_workspace, messages_of, open_stage
 
 HOLDER = """
 import sys

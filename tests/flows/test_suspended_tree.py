@@ -9,9 +9,6 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from cast import Cast, open_cast, part, task
-from killed import killed_when_ready, say_ready
-from stage import check_record, read_result
 
 import callboard
 from callboard.providers.testing.script import reply, stall
@@ -26,6 +23,9 @@ from callboard.runtime.events import (
 )
 from callboard.runtime.messages import StopSessions
 from callboard.tools.tool import Tool
+from support.cast import Cast, open_cast, part, task
+from support.flows.killed import killed_when_ready, say_ready
+from support.stage import check_record, read_result
 
 PARTS = {
     "Go.": [reply(calls=[task("Middle."), ("plain", {})])],

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 import trio
-from stage import check_record, read_result
-from waiting import killed_while_waiting, noted, open_on, questions
 
 import callboard
 from callboard.providers.testing.script import reply
@@ -24,6 +22,8 @@ from callboard.runtime.events import (
     TurnSuspended,
 )
 from callboard.runtime.messages import AppendEvents
+from support.stage import check_record, read_result
+from support.waiting import killed_while_waiting, noted, open_on, questions
 
 DONE = [reply("Done."), reply("Hello.")]
 ONE, TWO = '{"text":"one"}', '{"text":"two"}'

@@ -3,47 +3,28 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
-from stage import Played, make_workspace, on_both_stores, play, read_result
-from web_server import Answer, WebServer, open_web_server, page, redirect
 
 import callboard
 from callboard.config.policy.rules import Condition, PlacedRule, Rule
 from callboard.config.settings import NetworkSettings, Settings
 from callboard.providers.testing.script import reply
-from callboard.runtime.approval import ApprovalDecision
 from callboard.runtime.definitions import Resource, Verdict
 from callboard.runtime.events import CallFinished, PrivateDataRead, SessionTainted, Stored
 from callboard.tools.web.fetch import web_fetch
+from support.flows.person import Person
+from support.stage import Played, make_workspace, on_both_stores, play, read_result
+from support.web.web_server import Answer, WebServer, open_web_server, page, redirect
 
 HERE = "127.0.0.1"
 THERE = "localhost"
 READ = ("read_file", {"path": "notes.md"})
 EXPOSED = "the session has read untrusted content and private data"
-
-
-class Person:
-    """Says the same to everything, and keeps what was asked."""
-
-    def __init__(self, decision: ApprovalDecision = "allow", remember: str | None = None) -> None:
-        self.said = callboard.ApprovalAnswer(decision=decision, remember=remember)
-        self.asked: list[callboard.ApprovalRequest] = []
-
-    async def __call__(self, request: callboard.ApprovalRequest) -> callboard.ApprovalAnswer:
-        self.asked.append(request)
-        return self.said
-
-    @property
-    def hosts(self) -> list[str | None]:
-        """The hosts that were asked about."""
-        return [urlsplit(json.loads(request.arguments)["url"]).hostname for request in self.asked]
 
 
 class Web:

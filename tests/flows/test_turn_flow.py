@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 import trio
-from stage import (
+
+import callboard
+from callboard.providers.openai_chat.dialect import OPENAI_CHAT
+from callboard.providers.provider import ModelRequest
+from callboard.providers.testing.script import Step, reply
+from callboard.runtime.events import CallStarted, MessageCompleted
+from support.stage import (
     Played,
     check_messages,
     messages_of,
@@ -19,12 +25,6 @@ from stage import (
     read_result,
     tool_contents,
 )
-
-import callboard
-from callboard.providers.openai_chat.dialect import OPENAI_CHAT
-from callboard.providers.provider import ModelRequest
-from callboard.providers.testing.script import Step, reply
-from callboard.runtime.events import CallStarted, MessageCompleted
 
 
 @on_both_stores

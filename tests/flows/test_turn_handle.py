@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import trio
 import trio.testing
-from stage import open_local_stage
 
 import callboard
 from callboard.providers.testing.script import reply, stall
 from callboard.runtime.errors import ConflictError
+from support.stage import open_local_stage
 
 
 async def test_a_turn_is_entered_once(tmp_path: Path) -> None:

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from file_calls import random_calls
-from sandbox_users import needs_sandbox
-from stage import make_workspace, on_both_stores
 
 import callboard
 from callboard.providers.testing.script import reply
 from callboard.runtime.changes.version_log import FOLDER, VersionLog
 from callboard.runtime.errors import ConflictError, NotFoundError
 from callboard.runtime.events import CallFinished, ChangesUndone, FilesMarked
+from support.flows.file_calls import random_calls
+from support.sandbox.sandbox_users import needs_sandbox
+from support.stage import make_workspace, on_both_stores
 
 Call = tuple[str, dict[str, Any]]
 Tree = dict[bytes, tuple[str, int, bytes]]

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from stage import make_workspace
 
 import callboard
 from callboard.providers.testing.script import reply
@@ -20,6 +19,7 @@ from callboard.runtime.errors import ConflictError, NotFoundError
 from callboard.tools.undo import undo
 from callboard.tools.undo import work as undo_work
 from callboard.tools.workspace.atomic_write import TemporaryFile
+from support.stage import make_workspace
 
 Call = tuple[str, dict[str, Any]]
 

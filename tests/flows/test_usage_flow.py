@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from stage import on_both_stores, open_local_stage, open_stage
 
 from callboard.config.prices import Price
 from callboard.config.settings import Limits, Settings
@@ -13,6 +12,7 @@ from callboard.providers.testing.script import reply
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.identity import now_ms
 from callboard.runtime.stream import Usage
+from support.stage import on_both_stores, open_local_stage, open_stage
 
 PRICED = Settings(
     limits=Limits(model_retries=0),

@@ -9,8 +9,14 @@ from typing import Any
 
 import pytest
 import trio
-import waiting
-from stage import (
+
+import callboard
+from callboard.providers.testing.script import reply
+from callboard.providers.testing.scripted import ScriptStep
+from callboard.runtime.events import CallFinished, DurableEvent, ToolGivenUp
+from callboard.tools.tool import FunctionTool
+from support import waiting
+from support.stage import (
     Played,
     on_both_stores,
     open_local_stage,
@@ -19,12 +25,6 @@ from stage import (
     read_result,
     tool_contents,
 )
-
-import callboard
-from callboard.providers.testing.script import reply
-from callboard.providers.testing.scripted import ScriptStep
-from callboard.runtime.events import CallFinished, DurableEvent, ToolGivenUp
-from callboard.tools.tool import FunctionTool
 
 WRONG: tuple[str, Any] = ("count", {"to": "ten"})
 RIGHT: tuple[str, Any] = ("count", {"to": 10})

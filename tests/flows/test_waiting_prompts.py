@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 import trio
-from killed import killed_when_ready
-from queued import SilentModel, submit_three
 
 import callboard
 from callboard.runtime.events import MessageCompleted, TurnEnded, TurnStarted
 from callboard.runtime.history import Text
+from support.environment import SUPPORT
+from support.flows.killed import killed_when_ready
+from support.flows.queued import SilentModel, submit_three
 
-PROGRAM = str(Path(__file__).parent / "queued.py")
+PROGRAM = str(SUPPORT / "flows" / "queued.py")
 PATIENCE_SECONDS = 20.0
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from stage import make_workspace, on_both_stores, open_stage, play, read_result
-from web_server import WebServer, open_web_server, page
 
 import callboard
 from callboard.config.settings import NetworkSettings, SearchEngine, SearchSettings, Settings
 from callboard.providers.testing.script import reply
 from callboard.runtime.events import SessionTainted
+from support.stage import make_workspace, on_both_stores, open_stage, play, read_result
+from support.web.web_server import WebServer, open_web_server, page
 
 KEY = "canary-of-the-engine-0123456789"
 PAGE = page("<title>News</title><p>All is well.", content_type="text/html")

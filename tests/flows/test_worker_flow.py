@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from stage import Stage, on_both_stores, open_stage, play, read_result
 
 import callboard
 from callboard.providers.testing.script import reply
@@ -14,6 +13,7 @@ from callboard.runtime.definitions import SessionKind, Tier
 from callboard.runtime.events import SessionCreated
 from callboard.runtime.messages import CreateSession
 from callboard.tools.registry import builtin_tools
+from support.stage import Stage, on_both_stores, open_stage, play, read_result
 
 WRITE = ("write_file", {"path": "a.txt", "content": "changed"})
 READ_ONLY = [

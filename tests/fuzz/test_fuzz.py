@@ -8,10 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import targets
 from hypothesis import given
 from hypothesis import strategies as st
-from targets import (
+
+from callboard.providers.testing import chat_wire as scripted_wire
+from callboard.providers.testing.script import reply
+from callboard.runtime.definitions import ToolFailure
+from callboard.runtime.errors import NetworkError, NotFoundError, ValidationError
+from support.fuzz import targets
+from support.fuzz.targets import (
     TARGETS,
     fuzz_anthropic_messages,
     fuzz_arguments,
@@ -24,11 +29,6 @@ from targets import (
     fuzz_sse,
     fuzz_toml,
 )
-
-from callboard.providers.testing import chat_wire as scripted_wire
-from callboard.providers.testing.script import reply
-from callboard.runtime.definitions import ToolFailure
-from callboard.runtime.errors import NetworkError, NotFoundError, ValidationError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -19,12 +19,6 @@ from pathlib import Path
 
 import pytest
 import trio
-from chaos_proxy import ChaosProxy, open_chaos
-from command import NOWHERE, Command
-from crowd import IN_ORDER, Crowd, Manner
-from foreign_witness import ForeignWitness
-from soak_vitals import Life
-from waits import until
 
 from callboard.client.client import Client, connect
 from callboard.config.daemon_file import find_daemon
@@ -35,6 +29,13 @@ from callboard.runtime.definitions import InputMode
 from callboard.runtime.errors import ConflictError, NetworkError, NotFoundError
 from callboard.runtime.store.sqlite_store import open_reader
 from callboard.runtime.wire.fields import Role
+from support.cli.command import NOWHERE, Command
+from support.environment import SUPPORT
+from support.gateway.chaos_proxy import ChaosProxy, open_chaos
+from support.gateway.crowd import IN_ORDER, Crowd, Manner
+from support.gateway.foreign_witness import ForeignWitness
+from support.gateway.soak_vitals import Life
+from support.waits import until
 
 MINUTES = float(os.environ.get("CALLBOARD_SOAK_MINUTES", "inf"))
 FIRST_ROUNDS = 4
@@ -93,7 +94,7 @@ class SoakedDaemon:
 
     async def start(self) -> None:
         """Returns when it takes clients."""
-        program = [sys.executable, str(Path(__file__).parent / "soak_daemon.py"), "serve"]
+        program = [sys.executable, str(SUPPORT / "gateway" / "soak_daemon.py"), "serve"]
         self._process = await trio.lowlevel.open_process(
             [*program, "--port", str(self.port)],
             stdin=subprocess.DEVNULL,

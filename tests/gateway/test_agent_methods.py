@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from daemon_scene import open_client, open_daemon
 
 import callboard
 from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import NotFoundError
 from callboard.runtime.wire.daemon import Agents, OneAgent
 from callboard.runtime.wire.fields import Nothing, Role
+from support.gateway.daemon_scene import open_client, open_daemon
 
 READER = callboard.Agent(name="reader", prompt="You read.", tools=("read_file",))
 

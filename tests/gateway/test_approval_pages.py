@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from daemon_scene import open_client, open_daemon, open_raw
 
 from callboard.embedding.runtime import host_of
 from callboard.gateway.feeds.pages import PAGE_BYTES
 from callboard.runtime.definitions import Tier
 from callboard.runtime.events import ApprovalAsked, DurableEvent
 from callboard.runtime.messages import AppendEvents
+from support.gateway.daemon_scene import open_client, open_daemon, open_raw
 
 
 def question(number: int) -> DurableEvent:

@@ -9,12 +9,12 @@ from contextlib import AsyncExitStack, suppress
 import msgspec
 import trio
 import trio.testing
-from daemon_scene import Daemon, open_client, open_daemon
-from raw_door import are_left, frame, open_frames
 
 from callboard.config.sections import ServerSettings
 from callboard.gateway.connection.connection import Connection
 from callboard.gateway.feeds.outbox import Outbox
+from support.gateway.daemon_scene import Daemon, open_client, open_daemon
+from support.gateway.raw_door import are_left, frame, open_frames
 
 SOAK = bool(os.environ.get("CALLBOARD_SOAK"))
 ROUNDS = 200 if SOAK else 2

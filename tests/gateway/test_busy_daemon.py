@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 import trio
-from daemon_scene import Daemon, open_client, open_daemon, open_raw
-from witness import Witness
 
 from callboard.config.sections import ServerSettings
 from callboard.providers.provider import Emit, ModelRequest
 from callboard.runtime.events import TurnEnded
 from callboard.runtime.stream import Done, StopReason, TextDelta
+from support.gateway.daemon_scene import Daemon, open_client, open_daemon, open_raw
+from support.gateway.witness import Witness
 
 SOAK = bool(os.environ.get("CALLBOARD_SOAK"))
 IDLE = 1_000 if SOAK else 50

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import trio
-from daemon_scene import open_client, open_daemon
 
 import callboard
 from callboard.runtime.errors import NotFoundError
 from callboard.runtime.wire.fields import Role
 from callboard.runtime.wire.sessions import CancelCall, Cancelled
+from support.gateway.daemon_scene import open_client, open_daemon
 
 
 async def test_one_call_is_cancelled_and_its_turn_goes_on() -> None:

@@ -14,17 +14,18 @@ from typing import Any
 
 import pytest
 import trio
-from chaos_proxy import ChaosProxy, open_chaos
-from chatty_model import ChattyModel
-from crowd import IN_ORDER, Crowd, Manner
-from daemon_scene import open_daemon
-from waits import until
 
 from callboard.client.client import connect
 from callboard.config.keys.tokens import Credentials, Role
 from callboard.config.sections import ServerSettings
 from callboard.runtime.definitions import InputMode
 from callboard.runtime.store.sqlite_store import open_reader
+from support.environment import SUPPORT, finds_support
+from support.gateway.chaos_proxy import ChaosProxy, open_chaos
+from support.gateway.chatty_model import ChattyModel
+from support.gateway.crowd import IN_ORDER, Crowd, Manner
+from support.gateway.daemon_scene import open_daemon
+from support.waits import until
 
 SOAK = bool(os.environ.get("CALLBOARD_SOAK"))
 CUTS = 2000 if SOAK else 100
@@ -91,13 +92,13 @@ async def _keep(url: str, token: str, *, task_status: trio.TaskStatus[Any]) -> N
 
 
 def _started(program: list[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(program, stdout=subprocess.PIPE, text=True, env=finds_support())
 
 
 @asynccontextmanager
 async def killed(folder: Path, port: int) -> AsyncGenerator[int]:
     """A daemon of its own around the block, which is killed in the end; gives its port."""
-    program = [sys.executable, str(Path(__file__).parent / "killed_daemon.py")]
+    program = [sys.executable, str(SUPPORT / "gateway" / "killed_daemon.py")]
     process = _started([*program, str(folder), str(port)])
     try:
         assert process.stdout is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from daemon_scene import open_daemon
 
 from callboard.client.address import authorization, read_address
 from callboard.client.client import connect
@@ -13,6 +12,7 @@ from callboard.config.daemon_file import DaemonFile, RunningDaemon
 from callboard.config.files import data_folder
 from callboard.runtime.errors import AuthError, NotFoundError, ValidationError
 from callboard.runtime.redaction import Secret
+from support.gateway.daemon_scene import open_daemon
 
 
 @pytest.mark.parametrize(

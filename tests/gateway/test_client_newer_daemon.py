@@ -8,9 +8,6 @@ from typing import Any
 
 import pytest
 import trio
-from daemon_scene import open_client, open_daemon
-from false_daemon import FalseDaemon, open_false, open_server
-from raw_door import PATIENCE
 
 from callboard.client import link as client_link
 from callboard.client.client import connect
@@ -18,6 +15,9 @@ from callboard.runtime.errors import AuthError, ConflictError, NetworkError, Ove
 from callboard.runtime.events import Stored, StreamBatch
 from callboard.runtime.stream import TextDelta
 from callboard.runtime.wire.topics import Snapshot, TopicUpdate
+from support.gateway.daemon_scene import open_client, open_daemon
+from support.gateway.false_daemon import FalseDaemon, open_false, open_server
+from support.gateway.raw_door import PATIENCE
 
 NOVEL = {"type": "novel_event", "colour": "blue"}
 DELETED = {"type": "session_deleted", "novel": 1}

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 import trio
-from configured_daemon import served
-from daemon_scene import open_client, open_daemon
 
 import callboard
 from callboard.client.client import Client, connect
@@ -20,6 +18,8 @@ from callboard.providers.testing.script import reply
 from callboard.runtime.errors import AuthError, BudgetError, ConflictError, NotFoundError
 from callboard.runtime.events import InputAccepted, TurnStarted
 from callboard.runtime.turns.outcome import text_of_answer
+from support.gateway.configured_daemon import served
+from support.gateway.daemon_scene import open_client, open_daemon
 
 SOURCES = Path(callboard.__file__).parent
 WRITE = ("write_file", {"path": "now.txt", "content": "late"})

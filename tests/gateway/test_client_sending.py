@@ -7,9 +7,6 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from false_daemon import FalseDaemon, open_false
-from raw_door import PATIENCE
-from waits import until
 
 from callboard.client import link as client_link
 from callboard.client import link as client_sending
@@ -22,6 +19,9 @@ from callboard.client.stream import (
     WatchedStream,
     open_stream,
 )
+from support.gateway.false_daemon import FalseDaemon, open_false
+from support.gateway.raw_door import PATIENCE
+from support.waits import until
 
 SLOW = b"x" * 3000
 """In a prompt that the line takes slowly; it is masked on the wire, so frames are told by their size."""

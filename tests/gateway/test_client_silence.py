@@ -8,11 +8,6 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from daemon_scene import open_client, open_daemon
-from false_daemon import FalseDaemon, open_false, open_server
-from kept_daemon import open_kept
-from raw_door import PATIENCE
-from waits import until
 
 import callboard
 from callboard.client import link as client_link
@@ -31,6 +26,11 @@ from callboard.runtime.errors import (
 from callboard.runtime.events import InputAccepted, Stored
 from callboard.runtime.wire.fields import Nothing
 from callboard.runtime.wire.sessions import Prompt, Ticket
+from support.gateway.daemon_scene import open_client, open_daemon
+from support.gateway.false_daemon import FalseDaemon, open_false, open_server
+from support.gateway.kept_daemon import open_kept
+from support.gateway.raw_door import PATIENCE
+from support.waits import until
 
 TICKET = {"input_id": "input_1", "seq": 2}
 

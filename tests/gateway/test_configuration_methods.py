@@ -7,8 +7,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from configured_daemon import served
-from daemon_scene import open_client, open_raw
 
 import callboard
 from callboard.client.client import Client, connect
@@ -45,6 +43,8 @@ from callboard.runtime.wire.providers import (
     Providers,
     SetKey,
 )
+from support.gateway.configured_daemon import served
+from support.gateway.daemon_scene import open_client, open_raw
 
 KEY = "sk-canary-0123456789abcdefghijklmn"
 WEBHOOK = "https://hooks.example/services/T0-canary-in-the-path"

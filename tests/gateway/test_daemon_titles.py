@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import trio
 import trio.testing
-from daemon_scene import open_client, open_daemon
 
 import callboard
 from callboard.client.topics import RemoteTopic
@@ -12,6 +11,7 @@ from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.events import TitleSet
 from callboard.runtime.wire.topics import TopicUpdate
+from support.gateway.daemon_scene import open_client, open_daemon
 
 PATIENCE_SECONDS = 20.0
 QUESTION = "What time is it in Tokyo?"

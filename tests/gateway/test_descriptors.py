@@ -5,8 +5,6 @@ from __future__ import annotations
 import resource
 
 import pytest
-from daemon_scene import open_daemon, open_raw
-from raw_door import answer_to, handshake, head_of
 
 from callboard.gateway.door.descriptors import (
     RESERVED,
@@ -14,6 +12,8 @@ from callboard.gateway.door.descriptors import (
     raise_limit,
     room_after_raising,
 )
+from support.gateway.daemon_scene import open_daemon, open_raw
+from support.gateway.raw_door import answer_to, handshake, head_of
 
 
 class Limit:

@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 import trio
-from daemon_scene import open_client, open_daemon, open_raw
-from raw_door import answer_to, code_of_end, handshake, head_of, open_stream, read_answer, upgrade
-from waits import until
 
 from callboard.client.client import connect
 from callboard.config.keys.tokens import Credentials
@@ -26,6 +23,17 @@ from callboard.gateway.door.request_head import BadHead, RequestHead
 from callboard.gateway.door.rules import door_rules
 from callboard.runtime.errors import AuthError
 from callboard.runtime.wire.fields import Role
+from support.gateway.daemon_scene import open_client, open_daemon, open_raw
+from support.gateway.raw_door import (
+    answer_to,
+    code_of_end,
+    handshake,
+    head_of,
+    open_stream,
+    read_answer,
+    upgrade,
+)
+from support.waits import until
 
 ROUTES = ("/", "/ws", "/healthz", "/readyz", "/metrics", "/v1/chat/completions", "/nothing")
 

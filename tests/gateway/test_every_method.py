@@ -7,17 +7,17 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from daemon_scene import Daemon, RawClient, open_client, open_daemon, open_raw
 from msgspec import inspect
-from raw_door import answer_to, handshake, head_of, upgrade
 from trio_websocket import ConnectionClosed
-from type_examples import example
 
 import callboard
 from callboard.gateway.connection.method_table import Method, MethodTable
 from callboard.gateway.methods.all import all_methods
 from callboard.runtime.wire.fields import Nothing, Role
 from callboard.runtime.wire.rpc import INVALID_PARAMS, NOT_AUTHORIZED, NOT_FOUND
+from support.gateway.daemon_scene import Daemon, RawClient, open_client, open_daemon, open_raw
+from support.gateway.raw_door import answer_to, handshake, head_of, upgrade
+from support.gateway.type_examples import example
 
 METHODS = {method.name: method for method in all_methods()}
 WRONG: list[object] = [[[]]]

@@ -10,8 +10,6 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from daemon_scene import Daemon, View, open_client, open_daemon
-from raw_door import frame
 from websockets.exceptions import ConnectionClosed, ConnectionClosedError, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
@@ -19,6 +17,8 @@ from websockets.typing import Subprotocol
 import callboard
 from callboard.config.sections import ServerSettings
 from callboard.runtime.wire.topics import Snapshot, Update
+from support.gateway.daemon_scene import Daemon, View, open_client, open_daemon
+from support.gateway.raw_door import frame
 
 PATIENCE = 10.0
 

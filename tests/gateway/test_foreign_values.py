@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import trio
-from daemon_scene import RawClient, open_daemon, open_raw
 from msgspec import inspect
-from raw_door import PATIENCE
-from type_examples import example
 
 from callboard.gateway.connection.method_table import Method
 from callboard.gateway.methods.all import all_methods
 from callboard.runtime.wire.rpc import INTERNAL_ERROR, STORAGE_FAILED
+from support.gateway.daemon_scene import RawClient, open_daemon, open_raw
+from support.gateway.raw_door import PATIENCE
+from support.gateway.type_examples import example
 
 NUMBERS = (2**63, -(2**63) - 1, 2**200)
 TEXTS = ("a\0b", "/\ud800", "/" + "x" * 5000)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from daemon_scene import View, open_client, open_daemon, open_raw
 from trio_websocket import ConnectionClosed
 
 import callboard
@@ -11,6 +10,7 @@ from callboard.client.client import connect
 from callboard.runtime.errors import AuthError, ConflictError, NetworkError, NotFoundError
 from callboard.runtime.events import ApprovalAsked
 from callboard.runtime.wire.fields import Role
+from support.gateway.daemon_scene import View, open_client, open_daemon, open_raw
 
 
 async def test_a_prompt_over_the_wire_tells_all_that_the_record_has() -> None:

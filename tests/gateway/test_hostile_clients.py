@@ -11,18 +11,6 @@ from contextlib import suppress
 import msgspec
 import pytest
 import trio
-from daemon_scene import Daemon, View, open_client, open_daemon, open_raw
-from raw_door import (
-    are_left,
-    close_code,
-    code_of_end,
-    frame,
-    handshake,
-    head_of,
-    open_frames,
-    open_stream,
-    read_end,
-)
 from trio_websocket import ConnectionClosed
 
 from callboard.config.sections import ServerSettings
@@ -46,6 +34,18 @@ from callboard.runtime.wire.rpc import (
     METHOD_NOT_FOUND,
     PARSE_ERROR,
     RpcRequest,
+)
+from support.gateway.daemon_scene import Daemon, View, open_client, open_daemon, open_raw
+from support.gateway.raw_door import (
+    are_left,
+    close_code,
+    code_of_end,
+    frame,
+    handshake,
+    head_of,
+    open_frames,
+    open_stream,
+    read_end,
 )
 
 HELLO = msgspec.json.encode(

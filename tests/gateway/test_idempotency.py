@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import trio
-from daemon_scene import Daemon, RawClient, open_client, open_daemon, open_raw
-from kept_daemon import open_kept
 
 import callboard
 from callboard.providers.testing.script import reply
 from callboard.runtime.events import InputAccepted
 from callboard.runtime.wire.fields import Role
+from support.gateway.daemon_scene import Daemon, RawClient, open_client, open_daemon, open_raw
+from support.gateway.kept_daemon import open_kept
 
 
 async def inputs(daemon: Daemon, session_id: str) -> list[str]:

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from daemon_scene import RawClient, View, open_client, open_daemon, open_raw
 from trio_websocket import ConnectionClosed
 
 import callboard
@@ -20,6 +19,7 @@ from callboard.gateway.feeds.frames import LARGE_EVENT, update_frame
 from callboard.gateway.feeds.pages import PAGE_BYTES
 from callboard.runtime.events import Stored, TurnEnded
 from callboard.runtime.store.feeds import StoredBytes
+from support.gateway.daemon_scene import RawClient, View, open_client, open_daemon, open_raw
 
 LONG = "y" * 300_000
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 import trio
-from daemon_scene import Daemon, RawClient, open_daemon, open_raw
 
 import callboard
 from callboard.embedding.runtime import host_of
 from callboard.runtime.store.interface import SessionRow
 from callboard.runtime.wire.fields import Role
+from support.gateway.daemon_scene import Daemon, RawClient, open_daemon, open_raw
 
 INVALID_PARAMS, NOT_AUTHORIZED, NOT_FOUND = -32602, -32002, -32003
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import trio
-from daemon_scene import View, open_client, open_daemon
 
 from callboard.config.sections import ServerSettings
 from callboard.gateway.connection import subscriptions as hearing
@@ -20,6 +19,7 @@ from callboard.runtime.store.lists import SessionPage
 from callboard.runtime.store.rows import Append
 from callboard.runtime.store.sqlite_store import open_disk_store
 from callboard.runtime.wire.sessions import ListSessions
+from support.gateway.daemon_scene import View, open_client, open_daemon
 
 SESSIONS = 1000 if os.environ.get("CALLBOARD_SOAK") else 500
 KEPT = 10_000

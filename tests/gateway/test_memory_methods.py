@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from daemon_scene import open_client, open_daemon
 
 from callboard.client.client import Client
 from callboard.runtime.errors import CallboardError, NotFoundError, ValidationError
@@ -17,6 +16,7 @@ from callboard.runtime.wire.memories import (
     SearchMemories,
     StoreMemory,
 )
+from support.gateway.daemon_scene import open_client, open_daemon
 
 
 async def listed(client: Client) -> list[str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 import trio
-from daemon_scene import Daemon, open_client, open_daemon
 
 import callboard
 from callboard.runtime.events import TurnEnded
 from callboard.runtime.wire.fields import Role
+from support.gateway.daemon_scene import Daemon, open_client, open_daemon
 
 LINE = re.compile(r'callboard_[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? -?[0-9.]+')
 

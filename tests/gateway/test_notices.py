@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from daemon_scene import open_client, open_daemon
 
 import callboard
 from callboard.config.sections import NotifySettings
@@ -19,6 +18,7 @@ from callboard.config.settings import Settings
 from callboard.gateway.feeds import notices
 from callboard.gateway.feeds.notices import webhook_guard
 from callboard.runtime.http.address_guard import AddressRefused
+from support.gateway.daemon_scene import open_client, open_daemon
 
 SECRET = "a-word-of-the-model"
 DELETE = callboard.reply(calls=[("delete_file", {"path": SECRET})])

@@ -9,10 +9,6 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from daemon_scene import open_client
-from kept_daemon import open_kept
-from raw_door import PATIENCE
-from waits import until
 
 import callboard
 from callboard.client.client import Client
@@ -26,6 +22,10 @@ from callboard.runtime.errors import (
     ValidationError,
 )
 from callboard.runtime.wire.daemon import Root, Roots
+from support.gateway.daemon_scene import open_client
+from support.gateway.kept_daemon import open_kept
+from support.gateway.raw_door import PATIENCE
+from support.waits import until
 
 MODEL = callboard.ScriptedModel([callboard.reply("Done.")])
 

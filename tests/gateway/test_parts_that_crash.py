@@ -7,9 +7,7 @@ from itertools import pairwise
 
 import pytest
 import trio
-from daemon_scene import open_client, open_daemon, open_raw
 from trio.testing import MockClock
-from waits import until
 
 import callboard
 from callboard.gateway.feeds.frames import wire_json
@@ -18,6 +16,8 @@ from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import CallProgress
 from callboard.runtime.stream import AnyStreamEvent, TextDelta
 from callboard.runtime.turns.live_state import whole_events
+from support.gateway.daemon_scene import open_client, open_daemon, open_raw
+from support.waits import until
 
 
 async def test_half_a_character_in_what_is_told_live_ends_nothing() -> None:

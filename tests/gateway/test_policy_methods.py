@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from daemon_scene import open_client, open_daemon
 
 from callboard.runtime.errors import NotFoundError, ValidationError
 from callboard.runtime.wire.approvals import CheckPolicy, PolicyAnswer
 from callboard.runtime.wire.fields import Role
+from support.gateway.daemon_scene import open_client, open_daemon
 
 
 async def test_the_verdict_about_a_call_is_told(tmp_path: Path) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from daemon_scene import open_client, open_daemon, open_raw
-from program_calls import count, new_tag, tagged
-from raw_door import are_left
-from sandbox_users import needs_sandbox
-from workbench import wait_until
-
 import callboard
+from support.flows.program_calls import count, new_tag, tagged
+from support.gateway.daemon_scene import open_client, open_daemon, open_raw
+from support.gateway.raw_door import are_left
+from support.sandbox.sandbox_users import needs_sandbox
+from support.tools.workbench import wait_until
 
 
 async def test_case_46_it_goes_on_and_a_cancel_by_another_leaves_nothing(tmp_path: Path) -> None:

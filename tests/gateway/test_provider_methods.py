@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from daemon_scene import open_client, open_daemon, open_raw
 
 from callboard.config.keys.store import open_key_store
 from callboard.config.settings import ProviderSettings, Settings
@@ -22,6 +21,7 @@ from callboard.runtime.wire.providers import (
     SetKey,
     TryProvider,
 )
+from support.gateway.daemon_scene import open_client, open_daemon, open_raw
 
 KEY = "sk-canary-0123456789abcdefghijklmn"
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from daemon_scene import View, open_client, open_daemon
 
 import callboard
 from callboard.runtime.errors import ConflictError, NotFoundError
 from callboard.runtime.events import QuestionAsked, Stored
 from callboard.runtime.wire.approvals import ListQuestions, Questions
 from callboard.runtime.wire.fields import Role
+from support.gateway.daemon_scene import View, open_client, open_daemon
 
 ASK = ("ask_user", {"question": "Which door?", "options": ["left", "right"]})
 

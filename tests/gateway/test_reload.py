@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import trio
-from changed_settings import CHANGED_TEXT, STANDING_TEXT
 
 import callboard
 from callboard.client.client import Client, connect
@@ -26,6 +25,7 @@ from callboard.runtime.errors import AuthError, ConflictError, NotFoundError, Va
 from callboard.runtime.http.address_guard import AddressRefused
 from callboard.runtime.wire.daemon import Reloaded
 from callboard.runtime.wire.fields import Nothing
+from support.changed_settings import CHANGED_TEXT, STANDING_TEXT
 
 PATIENCE_SECONDS = 20.0
 

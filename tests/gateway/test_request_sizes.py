@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import msgspec
 import pytest
-from daemon_scene import open_daemon, open_raw
 from msgspec import inspect
 from trio_websocket import ConnectionClosed
 
@@ -31,6 +30,7 @@ from callboard.runtime.store.feeds import Topic
 from callboard.runtime.wire import fields as sizes
 from callboard.runtime.wire.fields import MAX_ITEMS, MAX_LINE_CHARS, MAX_WORD_CHARS, Role
 from callboard.runtime.wire.rpc import CONFLICT, INVALID_PARAMS, INVALID_STATE, NOT_FOUND
+from support.gateway.daemon_scene import open_daemon, open_raw
 
 MIB = 1024 * 1024
 CHECKED_OTHERWISE = (Attachment,)

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import trio
-from daemon_scene import Daemon, RawClient, open_client, open_daemon, open_raw
-from kept_daemon import open_kept
 
 import callboard
 from callboard.client.client import Client
@@ -16,6 +14,8 @@ from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import Stored, TurnSetAside, TurnStarted
 from callboard.runtime.wire.fields import Role
 from callboard.runtime.wire.rpc import CONFLICT, INVALID_STATE, NOT_AUTHORIZED, NOT_FOUND
+from support.gateway.daemon_scene import Daemon, RawClient, open_client, open_daemon, open_raw
+from support.gateway.kept_daemon import open_kept
 
 
 async def error_of(raw: RawClient, method: str, **params: Any) -> int:

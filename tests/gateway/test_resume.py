@@ -8,11 +8,6 @@ from typing import Any
 
 import pytest
 import trio
-from daemon_scene import Daemon, open_client, open_daemon, open_raw
-from gated_model import GatedModel
-from kept_daemon import open_kept
-from waits import until
-from witness import Witness, hear
 
 import callboard
 from callboard.actors.session.subscribers import Audience
@@ -32,6 +27,11 @@ from callboard.runtime.stream import (
     ToolCallEnd,
     ToolCallStart,
 )
+from support.gateway.daemon_scene import Daemon, open_client, open_daemon, open_raw
+from support.gateway.gated_model import GatedModel
+from support.gateway.kept_daemon import open_kept
+from support.gateway.witness import Witness, hear
+from support.waits import until
 
 LONG: list[AnyStreamEvent] = [
     ThinkingDelta("What do "),

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 import trio
-from daemon_scene import open_client, open_daemon, open_raw
-from waits import until
 
 from callboard.config.keys.tokens import Credentials
 from callboard.runtime.errors import PermissionRefused
 from callboard.runtime.wire.fields import Role
+from support.gateway.daemon_scene import open_client, open_daemon, open_raw
+from support.waits import until
 
 
 async def test_what_comes_behind_the_end_of_a_connection_is_not_done() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from daemon_scene import Daemon, open_client, open_daemon
 
 import callboard
 from callboard.client.files import fetch_file
@@ -31,6 +30,7 @@ from callboard.runtime.wire.sessions import (
     ImportedSessions,
     ImportSessions,
 )
+from support.gateway.daemon_scene import Daemon, open_client, open_daemon
 
 LONG = 'Grüß dich, 🌍! "quoted" \\ ' * 20_000
 """Of some pages, with all that escaping makes longer."""

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from daemon_scene import Daemon, View, open_client, open_daemon
 
 import callboard
 from callboard.client.client import Client
@@ -23,6 +22,7 @@ from callboard.runtime.wire.sessions import (
     SetAgent,
     SomeSessions,
 )
+from support.gateway.daemon_scene import Daemon, View, open_client, open_daemon
 
 
 @asynccontextmanager

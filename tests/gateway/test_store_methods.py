@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 import trio
-from daemon_scene import open_client, open_daemon
 
 from callboard.runtime.backup.backup import restore_backup
 from callboard.runtime.errors import AuthError, ConflictError
 from callboard.runtime.store.sqlite_store import open_reader
 from callboard.runtime.wire.daemon import BackupMade
 from callboard.runtime.wire.fields import Nothing, Role
+from support.gateway.daemon_scene import open_client, open_daemon
 
 
 async def test_a_client_has_the_store_backed_up(tmp_path: Path) -> None:

@@ -6,9 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import trio
-from daemon_scene import open_client, open_daemon, open_raw
-from kept_daemon import open_kept
-from waits import until
 
 import callboard
 from callboard.client.client import connect
@@ -18,6 +15,9 @@ from callboard.providers.testing.script import reply
 from callboard.runtime.events import ApprovalAnswered, ApprovalAsked, SessionCreated
 from callboard.runtime.wire.fields import Role
 from callboard.runtime.wire.topics import TopicCurrent, TopicUpdate
+from support.gateway.daemon_scene import open_client, open_daemon, open_raw
+from support.gateway.kept_daemon import open_kept
+from support.waits import until
 
 ASK = reply(calls=[("delete_file", {"path": "old.txt"})])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from daemon_scene import open_client, open_daemon
 
 import callboard
 from callboard.config.usage_sums import UsageReport
@@ -12,6 +11,7 @@ from callboard.runtime.errors import CallboardError, NotFoundError
 from callboard.runtime.events import SessionBudgetSet
 from callboard.runtime.wire.fields import Nothing, Role
 from callboard.runtime.wire.sessions import GetUsage, SetBudget
+from support.gateway.daemon_scene import open_client, open_daemon
 
 
 async def test_usage_over_the_wire_is_that_of_the_runtime() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from daemon_scene import open_client, open_daemon
 
 import callboard
 from callboard.runtime.changes.undo_report import UndoReport
@@ -19,6 +18,7 @@ from callboard.runtime.events import ChangesUndone
 from callboard.runtime.wire.daemon import Changes, Root, Roots, UndoChanges
 from callboard.runtime.wire.fields import Nothing, Role
 from callboard.runtime.wire.sessions import OneSession
+from support.gateway.daemon_scene import open_client, open_daemon
 
 WRITE = ("write_file", {"path": "a.txt", "content": "second"})
 

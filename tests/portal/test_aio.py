@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import assert_type
 
 import pytest
-from programs import PIECES, CountingModel, wait_quiet
 
 import callboard
 from callboard.portals import aio
@@ -25,6 +24,7 @@ from callboard.runtime.definitions import CallStatus
 from callboard.runtime.errors import ActorStopped, ConflictError, NotFoundError, ProviderError
 from callboard.runtime.events import TurnEnded
 from callboard.runtime.kernel.subscription import MAX_WAITING_UPDATES
+from support.portal.programs import PIECES, CountingModel, wait_quiet
 
 
 def open_with(workspace: Path, *steps: ScriptStep, **options: object) -> aio.Opening:

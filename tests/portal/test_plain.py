@@ -12,7 +12,6 @@ from typing import Any, assert_type
 
 import pytest
 import trio
-from programs import PIECES, CountingModel, run_program, wait_quiet
 
 import callboard
 from callboard.embedding.runtime import open_runtime
@@ -29,6 +28,7 @@ from callboard.runtime.errors import (
 )
 from callboard.runtime.events import ApprovalAnswered, TurnEnded
 from callboard.runtime.kernel.subscription import MAX_WAITING_UPDATES
+from support.portal.programs import PIECES, CountingModel, run_program, wait_quiet
 
 
 def start(workspace: Path, *steps: Step, **options: object) -> plain.Runtime:

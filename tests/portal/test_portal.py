@@ -15,7 +15,6 @@ from typing import Any, assert_type
 
 import pytest
 import trio
-from programs import run_program
 
 import callboard
 from callboard.embedding import runtime as embedded
@@ -24,6 +23,7 @@ from callboard.portals.portal import RuntimeOptions
 from callboard.providers.testing.script import Step, reply, stall
 from callboard.runtime.errors import ActorStopped, InternalError
 from callboard.runtime.store.interface import OpenTurn, StoreReader
+from support.portal.programs import run_program
 
 
 def start(workspace: Path, *steps: Step) -> plain.Runtime:

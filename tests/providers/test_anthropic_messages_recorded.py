@@ -6,7 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from recordings import (
+from callboard.providers.anthropic.decoder import AnthropicMessagesDecoder
+from callboard.providers.anthropic.dialect import ANTHROPIC
+from callboard.runtime.stream import AnyStreamEvent, OpaquePart, Usage
+from support.providers.recordings import (
     AnswerPart,
     Format,
     Recording,
@@ -14,10 +17,6 @@ from recordings import (
     check_error_answer,
     expected_parts,
 )
-
-from callboard.providers.anthropic.decoder import AnthropicMessagesDecoder
-from callboard.providers.anthropic.dialect import ANTHROPIC
-from callboard.runtime.stream import AnyStreamEvent, OpaquePart, Usage
 
 
 def ends_answer(data: bytes) -> bool:

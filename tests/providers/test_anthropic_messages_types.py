@@ -6,14 +6,14 @@ import json
 from typing import Any
 
 import pytest
-from conversations import requests
 from hypothesis import given
 from pydantic import ValidationError
-from request_rules import check_anthropic_types, check_request
 
 from callboard.providers.anthropic.dialect import ANTHROPIC
 from callboard.providers.provider import ModelRequest
 from callboard.runtime.history import Input, Round
+from support.providers.conversations import requests
+from support.providers.request_rules import check_anthropic_types, check_request
 
 MODELS = [
     "claude-3-5-sonnet-20241022",

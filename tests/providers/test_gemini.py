@@ -10,7 +10,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from request_rules import check_request
 
 from callboard.actors.model.answer import AnswerBuilder
 from callboard.providers.gemini.decoder import GeminiDecoder
@@ -37,6 +36,7 @@ from callboard.runtime.history import (
     repair_history,
     split_rounds,
 )
+from support.providers.request_rules import check_request
 
 READ_FILE = ToolDefinition(
     name="read_file",

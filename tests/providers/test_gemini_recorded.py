@@ -7,7 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from recordings import (
+from callboard.providers.gemini.decoder import GeminiDecoder
+from callboard.providers.gemini.dialect import GEMINI
+from callboard.runtime.stream import AnyStreamEvent, OpaquePart, ToolCallDelta, Usage
+from support.providers.recordings import (
     AnswerPart,
     Format,
     Recording,
@@ -15,10 +18,6 @@ from recordings import (
     check_error_answer,
     expected_parts,
 )
-
-from callboard.providers.gemini.decoder import GeminiDecoder
-from callboard.providers.gemini.dialect import GEMINI
-from callboard.runtime.stream import AnyStreamEvent, OpaquePart, ToolCallDelta, Usage
 
 
 def ends_answer(data: bytes) -> bool:

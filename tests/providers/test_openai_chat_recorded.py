@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
-from recordings import (
+from callboard.providers.openai_chat.decoder import OpenAiChatDecoder
+from callboard.providers.openai_chat.dialect import OPENAI_CHAT
+from callboard.runtime.stream import AnyStreamEvent, OpaquePart
+from support.providers.recordings import (
     AnswerPart,
     Format,
     Recording,
@@ -12,10 +15,6 @@ from recordings import (
     expected_parts,
     length,
 )
-
-from callboard.providers.openai_chat.decoder import OpenAiChatDecoder
-from callboard.providers.openai_chat.dialect import OPENAI_CHAT
-from callboard.runtime.stream import AnyStreamEvent, OpaquePart
 
 
 def ends_answer(data: bytes) -> bool:

@@ -6,15 +6,15 @@ import json
 from typing import Any
 
 import pytest
-from conversations import requests
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from request_rules import check_chat_rules, check_chat_types
 
 from callboard.providers.openai_chat.dialect import openai_chat_at
 from callboard.providers.provider import ModelRequest
 from callboard.runtime.history import Input, Round
+from support.providers.conversations import requests
+from support.providers.request_rules import check_chat_rules, check_chat_types
 
 OPENAI = "https://api.openai.com/v1"
 OTHERS = (

@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from recordings import (
+from callboard.providers.openai_responses.decoder import OpenAiResponsesDecoder
+from callboard.providers.openai_responses.dialect import OPENAI_RESPONSES
+from callboard.providers.openai_responses.items import ANNOTATIONS, PHASE
+from callboard.runtime.stream import AnyStreamEvent, OpaquePart
+from support.providers.recordings import (
     AnswerPart,
     Format,
     Recording,
     body_of,
     check_error_answer,
 )
-from recordings import add_opaque as add_server_part
-
-from callboard.providers.openai_responses.decoder import OpenAiResponsesDecoder
-from callboard.providers.openai_responses.dialect import OPENAI_RESPONSES
-from callboard.providers.openai_responses.items import ANNOTATIONS, PHASE
-from callboard.runtime.stream import AnyStreamEvent, OpaquePart
+from support.providers.recordings import add_opaque as add_server_part
 
 
 def ends_answer(data: bytes) -> bool:

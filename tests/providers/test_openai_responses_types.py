@@ -6,14 +6,14 @@ import json
 from typing import Any
 
 import pytest
-from conversations import requests
 from hypothesis import given
 from pydantic import ValidationError
-from request_rules import check_request, check_responses_types
 
 from callboard.providers.openai_responses.dialect import OPENAI_RESPONSES
 from callboard.providers.provider import ModelRequest
 from callboard.runtime.history import Input, Round
+from support.providers.conversations import requests
+from support.providers.request_rules import check_request, check_responses_types
 
 MODELS = ["gpt-4.1", "gpt-5-mini", "gpt-5.2", "o3", "openai/gpt-5-pro", "grok-4", "qwen3", "m"]
 OPAQUE = {

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from request_rules import CHECKS, check_request
 
 from callboard.providers.dialects import dialect_named
 from callboard.providers.provider import ModelRequest
 from callboard.runtime.definitions import ToolDefinition
 from callboard.runtime.history import Answer, Call, Input, Result, Round, Text
+from support.providers.request_rules import CHECKS, check_request
 
 TOOL = ToolDefinition(name="look", description="Looks.", parameters={"type": "object"})
 ROUND = Round(

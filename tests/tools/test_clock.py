@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-import workbench
-from workbench import Caller
 
 from callboard.tools.agent.clock import in_words
+from support.tools import workbench
+from support.tools.workbench import Caller
 
 caller = workbench.caller
 folder = workbench.folder

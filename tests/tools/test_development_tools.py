@@ -7,11 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import development_bench
 import pytest
-from development_bench import Bench
-from package_index import Pages, npm_pages, open_index, pip_pages
-from sandbox_users import give_up, needs_sandbox
 
 from callboard.config.sections import SandboxSettings
 from callboard.runtime.definitions import ErrorType
@@ -19,6 +15,10 @@ from callboard.runtime.processes import Command
 from callboard.tools.development import packages
 from callboard.tools.development.run_tests import _counts
 from callboard.tools.sandbox.sandbox import Sandbox
+from support.sandbox.sandbox_users import give_up, needs_sandbox
+from support.tools import development_bench
+from support.tools.development_bench import Bench
+from support.tools.package_index import Pages, npm_pages, open_index, pip_pages
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from stage import open_local_stage, play, read_result
 
 import callboard
 from callboard.actors.calls.preparation import CallPreparation
@@ -31,6 +30,7 @@ from callboard.runtime.events import CallFinished, CallProposed, CallStarted, Tu
 from callboard.tools import registry
 from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.tool import Tool, ToolContext
+from support.stage import open_local_stage, play, read_result
 
 GOOD: dict[str, dict[str, Any]] = {
     "get_current_time": {},

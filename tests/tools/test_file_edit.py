@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import workbench
 from hypothesis import given
 from hypothesis import strategies as st
-from workbench import Caller
 
 from callboard.runtime.definitions import Artifact, ErrorType, ToolFailure
 from callboard.tools.files import file_edit, text_diff
 from callboard.tools.workspace.workspace import Workspace
+from support.tools import workbench
+from support.tools.workbench import Caller
 
 caller = workbench.caller
 folder = workbench.folder

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 import trio
-import workbench
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from workbench import Caller
 
 from callboard.tools.files.file_pages import MAX_READ_BYTES
 from callboard.tools.files.text_codec import decode_page
+from support.tools import workbench
+from support.tools.workbench import Caller
 
 caller = workbench.caller
 folder = workbench.folder

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import workbench
-from workbench import Caller
 
 from callboard.runtime.definitions import (
     Artifact,
@@ -18,6 +16,8 @@ from callboard.runtime.definitions import (
     SessionKind,
     ToolFailure,
 )
+from support.tools import workbench
+from support.tools.workbench import Caller
 
 caller = workbench.caller
 folder = workbench.folder

@@ -11,10 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import process_tools
 import pytest
 import trio
-from workbench import wait_until
 
 import callboard
 from callboard.runtime.definitions import Agent, ErrorType, SessionKind, ToolFailure
@@ -22,6 +20,9 @@ from callboard.runtime.errors import ValidationError
 from callboard.tools.processes import function_process
 from callboard.tools.processes.left_running import left_running
 from callboard.tools.tool import FunctionTool, ToolContext, tool
+from support.environment import finds_support
+from support.tools import process_tools
+from support.tools.workbench import wait_until
 
 
 def context(show: Callable[[str], None] | None = None) -> ToolContext:
@@ -151,7 +152,7 @@ async def main():
     context = ContextFields(
         session_id="s", turn_id="t", call_id="c", session_kind=SessionKind.MAIN, agent=Agent()
     )
-    place = FunctionPlace("process_tools", None, "daemonize")
+    place = FunctionPlace("support.tools.process_tools", None, "daemonize")
     arguments = '{"folder": ".", "then_hangs": true}'
     await run_in_process("daemonize", place, arguments, context, lambda line: print(line, flush=True))
 
@@ -160,11 +161,10 @@ trio.run(main)
 
 
 async def test_a_daemon_of_a_killed_runtime_is_killed(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     with subprocess.Popen(  # noqa: ASYNC220  it begins at once, and is read in a thread
         [sys.executable, "-c", _DAEMONIZING],
         cwd=tmp_path,
-        env=environment,
+        env=finds_support(),
         stdout=subprocess.PIPE,
     ) as runtime:
         assert runtime.stdout is not None

@@ -6,7 +6,6 @@ import random
 from pathlib import Path
 
 import pytest
-from shell_edits import git
 
 from callboard.tools.sandbox.changes.git_files import (
     GitFiles,
@@ -15,6 +14,7 @@ from callboard.tools.sandbox.changes.git_files import (
     open_reader,
     tracked_files,
 )
+from support.tools.shell_edits import git
 
 NAMES = ["a", "a.txt", "dir/with space", "dir/x/ümläut", "dir/x/y", "z" * 200, "'quoted'\t"]
 

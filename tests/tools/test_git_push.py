@@ -7,11 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import development_bench
 import pytest
-from development_bench import Bench, make_repository, plain_git
-from git_server import GitServer, open_git_server
-from sandbox_users import needs_sandbox
 
 from callboard.config.sections import SandboxSettings
 from callboard.runtime.definitions import ErrorType, ToolFailure
@@ -19,6 +15,10 @@ from callboard.runtime.processes import Command
 from callboard.runtime.redaction import Secret
 from callboard.tools.git.remote import Remote, answerer, parse_remote
 from callboard.tools.sandbox.sandbox import Sandbox
+from support.sandbox.sandbox_users import needs_sandbox
+from support.tools import development_bench
+from support.tools.development_bench import Bench, make_repository, plain_git
+from support.tools.git_server import GitServer, open_git_server
 
 TOKEN = "token-4f1c9a"
 

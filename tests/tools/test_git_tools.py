@@ -9,11 +9,11 @@ from operator import itemgetter
 from pathlib import Path
 
 import pytest
-from development_bench import Bench, make_repository
-from sandbox_users import needs_sandbox
 
 from callboard.runtime.definitions import ErrorType
 from callboard.tools.workshop import Author
+from support.sandbox.sandbox_users import needs_sandbox
+from support.tools.development_bench import Bench, make_repository
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sandbox_users import needs_sandbox
 
 from callboard.config.sections import SandboxSettings
 from callboard.runtime.definitions import ErrorType, ToolFailure
@@ -18,6 +17,7 @@ from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.workspace.git_settings import MAX_FILES, paths_in_settings
 from callboard.tools.workspace.protected_places import HeldPlaces, own_code
 from callboard.tools.workspace.workspace import Workspace, open_workspace
+from support.sandbox.sandbox_users import needs_sandbox
 
 
 @pytest.fixture

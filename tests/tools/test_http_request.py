@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 import trio
-from floods import bomb, encoded
-from web_server import Answer, WebServer, open_web_server, page, redirect, zipped
 
 from callboard.runtime.definitions import (
     Agent,
@@ -34,6 +32,8 @@ from callboard.tools.web.http_request import (
     NOT_SETTABLE,
     http_request,
 )
+from support.web.floods import bomb, encoded
+from support.web.web_server import Answer, WebServer, open_web_server, page, redirect, zipped
 
 
 def context(network: WebClient | None) -> ToolContext:

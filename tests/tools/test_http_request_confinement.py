@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from empty_network import INSIDE, PUBLIC
-from namespaces import Play, all_in_namespace, in_namespace
 
-CERTIFICATE = Path(__file__).with_name("good_test.pem")
+from support.web.empty_network import INSIDE, PUBLIC
+from support.web.namespaces import Play, all_in_namespace, in_namespace
+from support.web.web_server import CERTIFICATE
 
 LITERALS = [
     *("127.0.0.1", "0", "0.0.0.0", "127.1", "2130706433", "0x7f000001", "0x7f.1"),

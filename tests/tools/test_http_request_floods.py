@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import floods
 import pytest
-from namespaces import in_namespace
+
+from support.web import floods
+from support.web.namespaces import in_namespace
 
 LEFT = ["/gzip_bomb", "/deflate_bomb", "/endless", "/endless_chunks"]
 """Those of which the model gets the beginning."""

@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
-from sandbox_users import needs_sandbox
 
 from callboard.config.sections import SandboxSettings, Strength
 from callboard.tools.sandbox.box.kernel_files import MAX_LOOKED_AT, writable_kernel_files
 from callboard.tools.sandbox.selftest import self_test as strength
 from callboard.tools.sandbox.selftest.self_test import StrengthTest
+from support.sandbox.sandbox_users import needs_sandbox
 
 
 @pytest.fixture

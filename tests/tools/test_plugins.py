@@ -16,8 +16,6 @@ from typing import Any
 
 import pytest
 import trio
-from distributions import WEATHER, files_of, install, wheel
-from stage import open_local_stage, play, read_result
 
 import callboard
 from callboard.__main__ import main
@@ -28,6 +26,8 @@ from callboard.providers.testing.script import reply
 from callboard.runtime.errors import ValidationError
 from callboard.tools import plugins as plugins_module
 from callboard.tools.plugins import LoadedPlugins, Plugin, load_plugins, unused_plugins
+from support.stage import open_local_stage, play, read_result
+from support.tools.distributions import WEATHER, files_of, install, wheel
 
 ON = "enabled = true"
 

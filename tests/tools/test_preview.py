@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import workbench
 from hypothesis import given
 from hypothesis import strategies as st
-from workbench import Caller
 
 from callboard.runtime.definitions import ToolFailure
 from callboard.tools.files import preview, text_diff
 from callboard.tools.files.preview import bounded, command_line
 from callboard.tools.workspace.paths import UNSHOWABLE
+from support.tools import workbench
+from support.tools.workbench import Caller
 
 caller = workbench.caller
 folder = workbench.folder

@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 from pwd import getpwuid
 
-import development_bench
 import pytest
-from development_bench import Bench
-from sandbox_users import needs_sandbox
 
 from callboard.config.sections import SandboxSettings
 from callboard.tools.sandbox.sandbox import Sandbox
+from support.sandbox.sandbox_users import needs_sandbox
+from support.tools import development_bench
+from support.tools.development_bench import Bench
 
 PLACES = ("plain", "repository")
 OTHERS_IN = PLACES if os.environ.get("CALLBOARD_SOAK") else PLACES[:1]

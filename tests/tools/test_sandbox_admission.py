@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 import trio
-from sandbox_users import needs_sandbox
 
 from callboard.config.sections import SandboxSettings, Strength
 from callboard.runtime.definitions import ErrorType, ToolFailure
@@ -21,6 +20,7 @@ from callboard.tools.sandbox.box.start_gate import MAX_KEY_BYTES, Gate
 from callboard.tools.sandbox.box.workspace_pin import identity_of
 from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.sandbox.selftest.self_test import strength_test
+from support.sandbox.sandbox_users import needs_sandbox
 
 GONE_SECONDS = 20
 

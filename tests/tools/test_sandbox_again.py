@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import trio
 import trio.testing
-from sandbox_users import needs_sandbox
 
 from callboard.config.sections import SandboxSettings, Strength
 from callboard.runtime.definitions import SessionKind, ToolFailure
@@ -17,6 +16,7 @@ from callboard.tools.processes.system_programs import find_system_program
 from callboard.tools.registry import ToolRegistry, builtin_tools
 from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.sandbox.selftest import self_test as strength
+from support.sandbox.sandbox_users import needs_sandbox
 
 HOURS = 3600.0
 

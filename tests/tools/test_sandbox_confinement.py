@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sandbox_users import USERS, needs_sandbox, played
+
+from support.sandbox.sandbox_users import USERS, needs_sandbox, played
 
 
 @pytest.fixture(scope="module", params=USERS)

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from namespaces import namespace_problem
-from sandbox_users import NOBODY, USERS, give_up, needs_sandbox, python_of
 
-SCRIPT = Path(__file__).with_name("program_network_scenes.py")
+from support.environment import SUPPORT
+from support.sandbox.sandbox_users import NOBODY, USERS, give_up, needs_sandbox, python_of
+from support.web.namespaces import namespace_problem
+
+SCRIPT = SUPPORT / "sandbox" / "program_network_scenes.py"
 
 
 @pytest.fixture(scope="module", params=USERS)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from sandbox_users import USERS, needs_sandbox, played
 
-SCRIPT = Path(__file__).with_name("planting_scenes.py")
+from support.environment import SUPPORT
+from support.sandbox.sandbox_users import USERS, needs_sandbox, played
+
+SCRIPT = SUPPORT / "sandbox" / "planting_scenes.py"
 
 
 @pytest.fixture(scope="module", params=USERS)

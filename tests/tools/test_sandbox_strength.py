@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from sandbox_users import needs_sandbox
 
 from callboard.config.sections import SandboxSettings, Strength
 from callboard.runtime.definitions import ToolFailure
@@ -21,6 +20,7 @@ from callboard.tools.sandbox.selftest import self_test as strength
 from callboard.tools.sandbox.selftest import self_test_run as trial
 from callboard.tools.sandbox.selftest.self_test import SandboxStatus, StrengthTest, cheap_problem
 from callboard.tools.sandbox.tiers import landlock as second_tier
+from support.sandbox.sandbox_users import needs_sandbox
 
 MERELY_RUNS = """#!{python}
 import os, sys

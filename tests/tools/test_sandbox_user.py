@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sandbox_users import needs_sandbox
 
 from callboard.config.sections import SandboxSettings, Strength
 from callboard.runtime.definitions import ToolFailure
 from callboard.runtime.processes import Command, Ran
 from callboard.tools.sandbox.box.user import find_user
 from callboard.tools.sandbox.sandbox import Sandbox
+from support.sandbox.sandbox_users import needs_sandbox
 
 NOBODY = "nobody"
 

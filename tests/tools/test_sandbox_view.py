@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
-from sandbox_users import needs_sandbox
 
 from callboard.config.sections import SandboxSettings
 from callboard.runtime.processes import Command
 from callboard.tools.sandbox.box.roots import MAX_INSTALLATIONS, find_view
 from callboard.tools.sandbox.sandbox import Sandbox
+from support.sandbox.sandbox_users import needs_sandbox
 
 CANARY = "canary-9d1e44"
 

@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 import trio
-import workbench
 from hypothesis import given
 from hypothesis import strategies as st
-from workbench import Caller, wait_until
 
 from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.handles import FileInfo, Listing, ReadableFiles
@@ -21,6 +19,8 @@ from callboard.tools.processes.threads import run_read
 from callboard.tools.search import search_process
 from callboard.tools.search.search_files import MAX_SEARCHED_BYTES, Search
 from callboard.tools.search.search_pattern import MAX_LINE_CHARACTERS, SearchPattern
+from support.tools import workbench
+from support.tools.workbench import Caller, wait_until
 
 caller = workbench.caller
 folder = workbench.folder

@@ -17,8 +17,6 @@ from typing import Any
 
 import pytest
 import trio
-from sandbox_scenes import LEAVES, new_tag, tagged
-from sandbox_users import give_up
 
 from callboard.config.sections import MIB, SandboxSettings, Strength
 from callboard.runtime.definitions import ToolFailure
@@ -35,6 +33,8 @@ from callboard.tools.sandbox.tiers.landlock_exec import (
     ruleset_attributes,
 )
 from callboard.tools.sandbox.tiers.landlock_filter import strict_program
+from support.sandbox.sandbox_scenes import LEAVES, new_tag, tagged
+from support.sandbox.sandbox_users import give_up
 
 NOBODY = "nobody"
 

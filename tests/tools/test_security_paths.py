@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import workbench
-from leftovers import nothing_left
-from path_scenes import ENTRIES
-from workbench import Caller, text_of
 
 from callboard.runtime.definitions import ToolFailure
 from callboard.tools.workspace.workspace import Workspace
+from support.environment import SUPPORT, finds_support
+from support.tools import workbench
+from support.tools.leftovers import nothing_left
+from support.tools.path_scenes import ENTRIES
+from support.tools.workbench import Caller, text_of
 
 caller = workbench.caller
 folder = workbench.folder
@@ -26,7 +27,7 @@ outside = workbench.outside
 workspace = workbench.workspace
 _nothing_left = nothing_left
 
-SCENES = Path(__file__).with_name("path_scenes.py")
+SCENES = SUPPORT / "tools" / "path_scenes.py"
 BAD = "path_not_allowed"
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a device or a mount")
@@ -40,6 +41,7 @@ def played(scene: str, folder: Path, *arguments: str) -> Any:
         text=True,
         timeout=120,
         check=False,
+        env=finds_support(),
     )
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout)
@@ -154,6 +156,7 @@ def test_what_is_mounted_in_a_workspace_is_out_of_reach(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
+        env=finds_support(),
     )
     if "may not mount" in ran.stderr:
         pytest.skip("this container lets nobody mount")

@@ -13,8 +13,6 @@ from typing import Annotated, Any, Literal, Optional
 import msgspec
 import pytest
 import trio
-import workbench
-from workbench import Caller
 
 from callboard.runtime.definitions import (
     Agent,
@@ -29,6 +27,8 @@ from callboard.runtime.definitions import (
 )
 from callboard.runtime.errors import ValidationError
 from callboard.tools.tool import FunctionTool, ToolContext, tool
+from support.tools import workbench
+from support.tools.workbench import Caller
 
 caller = workbench.caller
 folder = workbench.folder

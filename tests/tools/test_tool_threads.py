@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from workbench import wait_until
 
 from callboard.runtime.definitions import Agent, SessionKind
 from callboard.tools import context as progress
@@ -18,6 +17,7 @@ from callboard.tools.context import ProgressRelay
 from callboard.tools.processes import threads
 from callboard.tools.processes.left_running import left_running
 from callboard.tools.tool import FunctionTool, ToolContext, tool
+from support.tools.workbench import wait_until
 
 
 def context(show: Callable[[str], None] | None = None, turn_id: str = "t") -> ToolContext:

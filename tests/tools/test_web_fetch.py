@@ -11,9 +11,6 @@ from typing import Any
 
 import pytest
 import trio
-from floods import bomb, encoded
-from web_pages import context, failure_of, open_network, pdf, run
-from web_server import Answer, WebServer, page, redirect, zipped
 
 from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.tools.web import page_reader
@@ -21,6 +18,9 @@ from callboard.tools.web.client import WebClient
 from callboard.tools.web.fetch import EMPTY, UNTRUSTED, web_fetch
 from callboard.tools.web.page_reader import PageWork, read_page
 from callboard.tools.web.page_text import MAX_PAGE_BYTES, MAX_TEXT_CHARS
+from support.web.floods import bomb, encoded
+from support.web.web_pages import context, failure_of, open_network, pdf, run
+from support.web.web_server import Answer, WebServer, page, redirect, zipped
 
 
 class Web:

@@ -10,8 +10,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 import pytest
-from web_pages import context, failure_of, open_network, run
-from web_server import Answer, WebServer, page, redirect
 
 from callboard.config.search_engines import KNOWN_ENGINES
 from callboard.config.settings import SearchEngine
@@ -22,6 +20,8 @@ from callboard.tools.web.client import WebClient
 from callboard.tools.web.fetch import UNTRUSTED
 from callboard.tools.web.search import MAX_QUERY_CHARS, SearchPlace, WebSearch, web_search
 from callboard.tools.web.search_engines import MAX_SNIPPET_CHARS, MAX_TITLE_CHARS
+from support.web.web_pages import context, failure_of, open_network, run
+from support.web.web_server import Answer, WebServer, page, redirect
 
 SEARXNG, BRAVE, TAVILY = SearchEngine.SEARXNG, SearchEngine.BRAVE, SearchEngine.TAVILY
 KEY = "canary-key-0123456789"

@@ -13,14 +13,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-import workbench
-from workbench import Caller, text_of
 
 from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.errors import ValidationError
 from callboard.tools.workspace import atomic_write, openat2
 from callboard.tools.workspace.file_errors import failure
 from callboard.tools.workspace.workspace import Workspace, open_workspace
+from support.tools import workbench
+from support.tools.workbench import Caller, text_of
 
 caller = workbench.caller
 folder = workbench.folder

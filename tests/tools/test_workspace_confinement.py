@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import workbench
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from workbench import Caller, text_of
 
 from callboard.runtime.definitions import ToolFailure
 from callboard.tools.sandbox.box.protected import AT_TOP
 from callboard.tools.workspace.workspace import Workspace
+from support.tools import workbench
+from support.tools.workbench import Caller, text_of
 
 caller = workbench.caller
 folder = workbench.folder

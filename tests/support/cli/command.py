@@ -1,0 +1,204 @@
+"""The real command, as a process: what tests of the command line share.
+
+No test reaches a model of this machine: keys are taken out of the environment, and a configuration
+puts the servers that callboard looks for where nothing listens.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import sys
+import termios
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import trio
+
+from callboard.runtime.events import TurnEnded
+from callboard.runtime.store.sqlite_store import open_reader
+from support.cli.warm_process import WarmProcess, can_be_warm, nowhere, run_warm, start_warm
+
+NOWHERE = """
+[providers.ollama]
+base_url = "http://127.0.0.1:9/v1"
+[providers.llamacpp]
+base_url = "http://127.0.0.1:9/v1"
+"""
+"""Port 9 is `discard`, which nobody runs."""
+
+PATIENCE_SECONDS = 30.0
+"""A bound for a command that hangs; none takes a tenth of it."""
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[Any]:
+        """The output, which is one JSON value a line."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class Command:
+    """Runs `callboard` with a home and a workspace of its own.
+
+    Attributes:
+        home: `CALLBOARD_HOME`.
+        workspace: The folder in which it runs.
+        extra: More of its environment.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.extra: dict[str, str] = {}
+        self.home = folder / "home"
+        self.workspace = folder / "work"
+        (self.home / "config").mkdir(parents=True)
+        (self.home / "config" / "callboard.toml").write_text(NOWHERE)
+        self.workspace.mkdir()
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The environment of a fresh user."""
+        others = r"API_KEY|^CALLBOARD|^VISUAL$|^EDITOR$"
+        kept = {k: v for k, v in os.environ.items() if not re.search(others, k)}
+        ours = {"CALLBOARD_HOME": str(self.home), "TERM": "xterm", "NO_COLOR": "1"}
+        return {**kept, **ours, **self.extra}
+
+    def line(self, *tokens: str) -> list[str]:
+        """The command line of a process."""
+        return [sys.executable, "-m", "callboard", *tokens]
+
+    async def __call__(
+        self, *tokens: str, stdin: bytes = b"", environ: Mapping[str, str] | None = None
+    ) -> Finished:
+        """Runs it to its end, without a terminal."""
+        whole = {**self.environ, **(environ or {})}
+        with trio.fail_after(PATIENCE_SECONDS):
+            if can_be_warm(whole):
+                code, out, err = await run_warm(tokens, stdin, self.workspace, whole)
+                return Finished(code, out.decode(), err.decode())
+            process = await trio.run_process(
+                self.line(*tokens),
+                stdin=stdin,
+                capture_stdout=True,
+                capture_stderr=True,
+                check=False,
+                cwd=self.workspace,
+                env=whole,
+            )
+        return Finished(process.returncode, process.stdout.decode(), process.stderr.decode())
+
+    async def interrupted(self, *tokens: str, at: str) -> Finished:
+        """Runs it without a terminal, and sends an interrupt when `at` was shown."""
+        output = b""
+        read, write = os.pipe()
+        async with trio.lowlevel.FdStream(read) as stream:
+            try:
+                with nowhere() as null:
+                    process = start_warm(tokens, (null, write, 2), self.workspace, self.environ)
+            finally:
+                os.close(write)
+            try:
+                with trio.fail_after(PATIENCE_SECONDS):
+                    while at.encode() not in output:
+                        data = await stream.receive_some()
+                        assert data, f"{at!r} was never shown, but: {output.decode()}"
+                        output += data
+                    process.send_signal(signal.SIGINT)
+                    while data := await stream.receive_some():
+                        output += data
+                    code = await trio.to_thread.run_sync(process.wait)
+            except BaseException:
+                process.kill()
+                raise
+        return Finished(code, output.decode(), "")
+
+    async def outcomes(self) -> list[str]:
+        """How the turns on record ended, the last session's first."""
+        reader = await open_reader(self.home / "data")
+        sessions = await reader.sessions()
+        events = [await reader.events(row.session_id) for row in sessions]
+        await reader.aclose()
+        ends = [stored.event for page in events for stored in page]
+        return [event.outcome for event in ends if isinstance(event, TurnEnded)]
+
+    @asynccontextmanager
+    async def at_terminal(self, *tokens: str) -> AsyncGenerator[Terminal]:
+        """Runs it at a terminal of its own for as long as the block lasts."""
+        terminal = self._open_terminal(tokens)
+        try:
+            yield terminal
+        finally:
+            await terminal.aclose()
+
+    def _open_terminal(self, tokens: tuple[str, ...]) -> Terminal:
+        master, slave = pty.openpty()
+        try:
+            process = start_warm(tokens, (slave, slave, slave), self.workspace, self.environ, True)
+        finally:
+            os.close(slave)
+        return Terminal(process, master)
+
+
+class Terminal:
+    """The screen and the keyboard of a running command.
+
+    Attributes:
+        seen: Everything that was shown so far.
+    """
+
+    def __init__(self, process: WarmProcess, master: int) -> None:
+        self.process = process
+        self.seen = ""
+        self._expected_until = 0
+        self._stream = trio.lowlevel.FdStream(master)
+
+    def state(self) -> list[Any]:
+        """The terminal's modes: whether it echoes, and hands over lines."""
+        return termios.tcgetattr(self._stream.fileno())[:4]
+
+    async def type(self, text: str) -> None:
+        """Presses keys; `\\x03` is Ctrl-C."""
+        await self._stream.send_all(text.encode())
+
+    async def expect(self, text: str) -> None:
+        """Waits until this was shown, behind what was expected before."""
+        while (found := self.seen.find(text, self._expected_until)) < 0:
+            try:
+                data = await self._receive()
+            except trio.TooSlowError:
+                data = b""
+            assert data, f"{text!r} was never shown, but: {self.seen}"
+            self.seen += data.decode(errors="replace").replace("\r\n", "\n")
+        self._expected_until = found + len(text)
+
+    async def end(self) -> int:
+        """Waits for the end and gives the exit code."""
+        while data := await self._receive():
+            self.seen += data.decode(errors="replace").replace("\r\n", "\n")
+        return await trio.to_thread.run_sync(self.process.wait)
+
+    async def aclose(self) -> None:
+        """Ends it, if it still runs."""
+        self.process.kill()
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(self.process.wait)
+            await self._stream.aclose()
+
+    async def _receive(self) -> bytes:
+        try:
+            with trio.fail_after(PATIENCE_SECONDS):
+                return bytes(await self._stream.receive_some())
+        except trio.BrokenResourceError:
+            return b""  # how Linux says that the last one has closed the terminal

@@ -1,0 +1,183 @@
+"""Processes of commands that were forked by one that is warm (`warm_server.py`)."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import trio
+
+from support.environment import finds_support
+
+READ_WHEN_PYTHON_STARTS = ("PYTHON", "LC_", "LANG", "LD_")
+"""Variables that a process which runs already does not follow."""
+
+
+class WarmProcess:
+    """A command's process, with what tests use of `subprocess.Popen`.
+
+    Attributes:
+        pid: Its number.
+        returncode: How it ended, as `Popen` has it; None until somebody has waited.
+    """
+
+    def __init__(self, told: int) -> None:
+        self._told = os.fdopen(told, "r")
+        self.pid = int(self._told.readline())
+        self.returncode: int | None = None
+
+    def wait(self) -> int:
+        """Blocks until it has ended."""
+        if self.returncode is None:
+            self.returncode = int(self._told.readline())
+            self._told.close()
+        return self.returncode
+
+    def poll(self) -> int | None:
+        """How it ended, or None while it runs."""
+        if self.returncode is None and select.select([self._told], [], [], 0)[0]:
+            self.wait()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Sends a signal, if it runs."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):  # it has ended, which is not told yet
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Asks it to end, if it runs."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Ends it, if it runs."""
+        self.send_signal(signal.SIGKILL)
+
+
+def start_warm(
+    tokens: Sequence[str],
+    standard: tuple[int, int, int],
+    folder: Path,
+    environ: Mapping[str, str],
+    terminal: bool = False,
+    program: str = "",
+) -> WarmProcess:
+    """Starts `callboard` on three descriptors, which stay the caller's to close.
+
+    Args:
+        tokens: Its arguments.
+        standard: Its input, output and errors.
+        folder: Where it runs.
+        environ: The whole of its environment.
+        terminal: Whether `standard` is a terminal that is to be its own.
+        program: A file of Python that is to run as the main program, and not `callboard`.
+    """
+    read, write = os.pipe()
+    request = {
+        "tokens": list(tokens),
+        "folder": str(folder),
+        "environ": dict(environ),
+        "terminal": terminal,
+        "program": program,
+    }
+    try:
+        socket.send_fds(_server().requests, [json.dumps(request).encode()], [*standard, write])
+    finally:
+        os.close(write)
+    return WarmProcess(read)
+
+
+@contextmanager
+def nowhere() -> Generator[int]:
+    """A descriptor of which nothing comes, and which keeps nothing."""
+    descriptor = os.open(os.devnull, os.O_RDWR)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+async def run_warm(
+    tokens: Sequence[str], stdin: bytes, folder: Path, environ: Mapping[str, str]
+) -> tuple[int, bytes, bytes]:
+    """Runs `callboard` to its end; gives its exit code, its output and its errors."""
+    pipes = [os.pipe() for _ in range(3)]
+    (typed, to_type), (out, to_print), (err, to_complain) = pipes
+    theirs = (typed, to_print, to_complain)
+    try:
+        process = start_warm(tokens, theirs, folder, environ)
+    finally:
+        for descriptor in theirs:
+            os.close(descriptor)
+    read: dict[int, bytes] = {}
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_type, to_type, stdin)
+            nursery.start_soon(_read, out, read)
+            nursery.start_soon(_read, err, read)
+    except BaseException:
+        process.kill()
+        raise
+    return await trio.to_thread.run_sync(process.wait), read[out], read[err]
+
+
+async def _type(descriptor: int, data: bytes) -> None:
+    async with trio.lowlevel.FdStream(descriptor) as stream:
+        with contextlib.suppress(trio.BrokenResourceError):  # it has ended, or closed its input
+            await stream.send_all(data)
+
+
+async def _read(descriptor: int, read: dict[int, bytes]) -> None:
+    async with trio.lowlevel.FdStream(descriptor) as stream:
+        read[descriptor] = b"".join([chunk async for chunk in stream])
+
+
+def can_be_warm(environ: Mapping[str, str]) -> bool:
+    """Whether a process that runs already behaves as one that starts with this environment."""
+    return _of_start(environ) == _of_start(os.environ)
+
+
+def _of_start(environ: Mapping[str, str]) -> dict[str, str]:
+    return {k: v for k, v in environ.items() if k.startswith(READ_WHEN_PYTHON_STARTS)}
+
+
+@functools.cache
+def _server() -> WarmServer:
+    return WarmServer()
+
+
+class WarmServer:
+    """The process that is warm, from the first command to the end of all tests."""
+
+    def __init__(self) -> None:
+        self.requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        program = Path(__file__).with_name("warm_server.py")
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-W", "error", str(program), str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env=finds_support(),  # for files that it runs
+            )
+
+    def close(self) -> None:
+        """Ends it, and waits until it has."""
+        self.requests.close()
+        self._process.wait()
+
+
+def end_warm() -> None:
+    """Ends the process that is warm, if there is one."""
+    if _server.cache_info().currsize:
+        _server().close()
+        _server.cache_clear()
