@@ -23,8 +23,7 @@ from .budget.budgets import BudgetBook
 from .delegation.tree import SessionTree
 from .model.provider_health import ProviderHealth
 from .model.stream import ModelStream, StartModelCall
-from .people.channels import Channels
-from .people.lineage import Lineage
+from .people.lineage import Channels, Lineage
 
 
 class Programs(Protocol):

@@ -38,8 +38,8 @@ from ...tools.workspace.protected_places import HeldPlaces
 from ...tools.workspace.workspace import Workspace, open_workspace
 from ..calls.marks import STRANGERS
 from ..delegation.tree import SessionTree
+from ..people.speech import Speech
 from .memories import JournaledMemories, OpenReader, OpenWriter
-from .speech import Speech
 
 
 class OpenPlan:

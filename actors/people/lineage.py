@@ -1,26 +1,92 @@
-"""Where a session stands in the session tree: who delegated to it, and what that leaves it."""
+"""Where a session stands in the session tree: under which agents it acts, and whom it can ask.
+
+A session that another one delegated to has no more tools than its parent has now, whatever was
+configured since, and no people of its own: its questions go to the nearest session above it whose
+people can be reached. A worker asks nobody, wherever it stands.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from ...runtime.definitions import Agent
+from ...runtime.channel import Channel
+from ...runtime.definitions import Agent, SessionKind
 from ...runtime.errors import NotFoundError, StorageError
 from ...runtime.events import SessionCreated
-from ...runtime.messages import Ancestor
+from ...runtime.messages import Ancestor, CallPlace
 from ...runtime.store.interface import SessionRow, StoreReader
-from .channels import Channels
+
+
+class Served(msgspec.Struct, frozen=True):
+    """A channel that serves a place in the tree.
+
+    Attributes:
+        session_id: The session that has the channel.
+        channel: The channel.
+        asked_in: `session_id`, when that is a session above the place; else empty.
+        origin: Which session below asks, and its task, in words; empty for the session itself.
+    """
+
+    session_id: str
+    channel: Channel
+    asked_in: str = ""
+    origin: str = ""
+
+
+class Channels:
+    """The channels of a runtime, by the names that places and policies use.
+
+    Args:
+        channel: The channel of its main sessions; `None` where there are no people.
+    """
+
+    def __init__(self, channel: Channel | None = None) -> None:
+        self._channel = channel
+
+    def own(self, kind: SessionKind) -> str | None:
+        """Return the name of the channel that sessions of this kind have themselves."""
+        if self._channel is None or kind is not SessionKind.MAIN:
+            return None
+        return self._channel.name
+
+    def serving(self, place: CallPlace) -> Served | None:
+        """Return the nearest channel up the session tree."""
+        return next(self._reachable(place), None)
+
+    def reachable(self, place: CallPlace) -> tuple[Served, ...]:
+        """Return each channel that a place can reach, the nearest first."""
+        found: dict[str, Served] = {}
+        for served in self._reachable(place):
+            found.setdefault(served.channel.name, served)
+        return tuple(found.values())
+
+    def _reachable(self, place: CallPlace) -> Iterator[Served]:
+        if place.session_kind is SessionKind.WORKER:
+            return
+        line = [(place.session_id, place.channel)]
+        line += [(each.session_id, each.channel) for each in place.lineage]
+        for session_id, name in line:
+            if name is not None and self._channel is not None and name == self._channel.name:
+                if session_id == place.session_id:
+                    yield Served(session_id, self._channel)
+                else:
+                    yield Served(session_id, self._channel, session_id, _origin(place))
+
+
+def _origin(place: CallPlace) -> str:
+    task = f", whose task is: {place.task}" if place.task else ""
+    return f"from the {place.session_kind} {place.session_id}{task}"
 
 
 class Lineage:
-    """Reads from the record who a session's parents are; what is found never changes.
+    """Reads a session's parents from the record; what it finds never changes.
 
     Args:
         store: The record.
         agents: By name.
-        channels: Where people are.
+        channels: Finds people.
     """
 
     def __init__(self, store: StoreReader, agents: Mapping[str, Agent], channels: Channels) -> None:
@@ -29,10 +95,10 @@ class Lineage:
         self._channels = channels
 
     async def above(self, parent_id: str | None) -> tuple[Ancestor, ...]:
-        """The parent, its parent and so on; empty for a session that nobody delegated to.
+        """Return the parent, its parent and so on; empty for a main session.
 
         Raises:
-            NotFoundError: One of them has an agent that is not configured any more.
+            NotFoundError: The agent of one of them is not configured any more.
         """
         found: list[Ancestor] = []
         seen: set[str] = set()
@@ -47,10 +113,14 @@ class Lineage:
                 Ancestor(session_id=parent_id, agent=agent, kind=row.kind, channel=channel)
             )
             parent_id = row.parent_id
-        return tuple(_narrowed_downwards(found))
+        line: tuple[Ancestor, ...] = ()
+        for each in reversed(found):  # from the main session downwards, each under the one above
+            agent = under(each.agent, line)
+            line = (msgspec.structs.replace(each, agent=agent), *line)
+        return line
 
     async def agent_of(self, row: SessionRow, lineage: tuple[Ancestor, ...]) -> Agent:
-        """The agent of a session that is not loaded, with the tools that are left to it."""
+        """Return the agent of a session that is not loaded, with the tools that it may use."""
         agent = narrowed(agent_named(self._agents, row.agent), await self._tools(row))
         return under(agent, lineage)
 
@@ -65,7 +135,7 @@ class Lineage:
 
 
 def agent_named(agents: Mapping[str, Agent], name: str) -> Agent:
-    """The agent of this name; raises `NotFoundError`, which says which there are."""
+    """Return the agent of this name; raise `NotFoundError`, which lists the names that exist."""
     agent = agents.get(name)
     if agent is None:
         known = ", ".join(sorted(agents))
@@ -74,7 +144,7 @@ def agent_named(agents: Mapping[str, Agent], name: str) -> Agent:
 
 
 def narrowed(agent: Agent, tools: tuple[str, ...] | None) -> Agent:
-    """The agent with those of its tools that are among these (`None`: with all of its tools)."""
+    """Return the agent with those of its tools that are among `tools`; `None` keeps them all."""
     if tools is None:
         return agent
     has = agent.tools
@@ -83,13 +153,5 @@ def narrowed(agent: Agent, tools: tuple[str, ...] | None) -> Agent:
 
 
 def under(agent: Agent, lineage: tuple[Ancestor, ...]) -> Agent:
-    """The agent with those of its tools that its parent has, whatever was configured since."""
+    """Return the agent with those of its tools that its parent has."""
     return narrowed(agent, lineage[0].agent.tools) if lineage else agent
-
-
-def _narrowed_downwards(found: list[Ancestor]) -> list[Ancestor]:
-    below: tuple[Ancestor, ...] = ()
-    for each in reversed(found):
-        agent = under(each.agent, below)
-        below = (msgspec.structs.replace(each, agent=agent), *below)
-    return list(below)

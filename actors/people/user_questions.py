@@ -1,9 +1,17 @@
-"""What models ask people: put to their channel, answered once, on record."""
+"""Questions of `ask_user`: put to people, answered once, on record.
+
+The task of the asking call stores what happens to its question, so a call that is cancelled leaves
+a question without an answer, and its result says so. Nothing is asked again after a crash: a new
+process does not know the question, and the interrupted call is the model's to repeat.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections import deque
+from collections.abc import Awaitable
 from contextlib import suppress
+from typing import TypeVar
 
 import msgspec
 import trio
@@ -26,15 +34,16 @@ from ...runtime.kernel.user_code import raise_stop
 from ...runtime.messages import AppendEvents, CallPlace, JournalMessage
 from ...runtime.redaction import redacting_logger
 from ...runtime.text import without_surrogates
-from .approver import said
-from .channels import Served
+from .lineage import Served
 
 logger = redacting_logger(__name__)
 
 MAX_ANSWER_CHARACTERS = 100_000
-"""What a person pastes at most; the model reads it whole up to `max_result_bytes`."""
+"""Longest answer of a person; the model reads it whole up to `max_result_bytes`."""
 MAX_REMEMBERED = 1024
-"""Questions that are over and still told from unknown ones: as many as calls may wait at once."""
+"""Ended questions that are still known by id: as many as calls may wait at once."""
+
+_Value = TypeVar("_Value")
 
 
 class OpenUserQuestion:
@@ -42,7 +51,7 @@ class OpenUserQuestion:
 
     Attributes:
         outcome: The first answer, or why there is none.
-        record: Answered when the answer is stored.
+        record: Sent when the answer is stored.
     """
 
     def __init__(self, question: UserQuestion) -> None:
@@ -51,26 +60,23 @@ class OpenUserQuestion:
         self.record: Reply[None] = Reply()
 
     def take(self, answer: PersonAnswer) -> bool:
-        """Takes an answer, unless there is one, or the time is over."""
+        """Take an answer; return `False` when there is one, or the time is over."""
         if self.outcome.is_done:
             return False
         self.outcome.send(answer)
         return True
 
     def give_up(self, failure: ToolFailure) -> None:
-        """There will be no answer, unless there is one."""
+        """Fail the question, unless it has an answer."""
         if not self.outcome.is_done:
             self.outcome.fail(failure)
 
 
 class UserQuestions:
-    """The questions of `ask_user` that are open in this process, and how they are answered.
-
-    The task of the asking call stores what happens to its question: one that is cancelled has no
-    answer, and its call says so.
+    """The questions of `ask_user` that are open in this process.
 
     Attributes:
-        seconds: How long a question waits from now on.
+        seconds: How long questions wait that are asked from now on.
     """
 
     def __init__(self, journal: Mailbox[JournalMessage], seconds: float) -> None:
@@ -82,10 +88,10 @@ class UserQuestions:
     async def ask(
         self, place: CallPlace, call: Call, served: Served, text: str, options: tuple[str, ...]
     ) -> PersonAnswer:
-        """Asks, and waits for the first answer, whoever gives it.
+        """Ask, and wait for the first answer, whoever gives it.
 
         Raises:
-            ToolFailure: Nobody answers in time, or the channel has no way to.
+            ToolFailure: Nobody answers in time, or the channel takes no questions.
         """
         question = UserQuestion(
             question_id=new_id("question"),
@@ -101,7 +107,7 @@ class UserQuestions:
         name = question.question_id
         entry = self._open[name] = OpenUserQuestion(question)
         try:
-            await self._tell(entry, call)
+            await self._store_asked(entry, call)
             await self._find_answer(entry, served.channel)
             return await self._recorded(entry)
         finally:
@@ -110,16 +116,16 @@ class UserQuestions:
             entry.record.abandon()
 
     def waiting(self) -> list[UserQuestion]:
-        """Those without an answer, in the order in which they were asked."""
+        """Return the questions without an answer, in the order in which they were asked."""
         return [each.question for each in self._open.values() if not each.outcome.is_done]
 
     async def answer(self, question_id: str, answer: PersonAnswer | str) -> None:
-        """An answer by id; on record on return.
+        """Answer a question by its id; the answer is on record on return.
 
         Raises:
             NotFoundError: There is no such question.
             ConflictError: Somebody was first, or nobody waits for it any more.
-            ValidationError: It is no answer; the question stays open.
+            ValidationError: The answer can't be taken; the question stays open.
         """
         entry = self._open.get(question_id)
         over = ConflictError(f"the question {question_id} is not open any more")
@@ -138,8 +144,8 @@ class UserQuestions:
         except ActorStopped:
             raise over from None
 
-    async def _tell(self, entry: OpenUserQuestion, call: Call) -> None:
-        """On record first, in both sessions."""
+    async def _store_asked(self, entry: OpenUserQuestion, call: Call) -> None:
+        """Put the question on record in its session, and in the one whose people are asked."""
         question = entry.question
         asked = QuestionAsked(
             question_id=question.question_id,
@@ -160,11 +166,11 @@ class UserQuestions:
             await self._store(question.asked_in, above)
 
     async def _find_answer(self, entry: OpenUserQuestion, channel: Channel) -> None:
-        """Sees to it that there is an outcome: the channel's, by id, or that time is over."""
+        """Wait until there is an outcome: the channel's answer, one by id, or that time is over."""
         with trio.move_on_after(self.seconds):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_put, entry, channel, name=f"ask {entry.question.question_id}")
-                with suppress(ToolFailure):  # told to the caller, when it is on record
+                with suppress(ToolFailure):  # raised by `_recorded`
                     await entry.outcome.wait()
                 nursery.cancel_scope.cancel(reason="answered")
         entry.give_up(
@@ -176,7 +182,7 @@ class UserQuestions:
         )
 
     async def _recorded(self, entry: OpenUserQuestion) -> PersonAnswer:
-        """The answer, once it is on record; raises why there is none, once that is."""
+        """Store the outcome; return the answer, or raise why there is none."""
         question = entry.question
         answer: PersonAnswer | None = None
         with suppress(ToolFailure):
@@ -200,10 +206,10 @@ class UserQuestions:
 
 
 async def _put(entry: OpenUserQuestion, channel: Channel) -> None:
-    """Puts a question to the people of a channel; where nobody is, it waits for an answer by id."""
+    """Ask the people of a channel; where nobody is, the question waits for an answer by id."""
     try:
         if channel.is_connected:
-            answer = await said(channel.ask(entry.question))
+            answer = await awaited(channel.ask(entry.question))
             entry.take(checked_answer(answer, entry.question))
     except ToolFailure as failure:
         entry.give_up(failure)
@@ -219,14 +225,14 @@ async def _put(entry: OpenUserQuestion, channel: Channel) -> None:
 
 
 def checked_answer(answer: object, question: UserQuestion) -> PersonAnswer:
-    """What was said, as an answer to this question; raises `ValidationError` for what is none."""
+    """Return what was said as an answer to this question; raise `ValidationError`."""
     given = PersonAnswer(text=answer) if isinstance(answer, str) else answer
     try:
         if not isinstance(given, PersonAnswer):
-            raise msgspec.ValidationError(f"it is {answer!r:.80}, and no text")
+            raise msgspec.ValidationError(f"{answer!r:.80} is not a text")
         given = msgspec.convert(msgspec.structs.asdict(given), PersonAnswer)
     except msgspec.ValidationError as error:
-        raise ValidationError(f"the answer is none: {error}", field="answer") from None
+        raise ValidationError(f"the answer has a wrong type: {error}", field="answer") from None
     options, option = question.options, given.option
     if option is not None and not 0 <= option < len(options):
         raise ValidationError(
@@ -245,3 +251,11 @@ def checked_answer(answer: object, question: UserQuestion) -> PersonAnswer:
         )
     answered_by = without_surrogates(given.answered_by) or "application"
     return PersonAnswer(text=text, option=option, answered_by=answered_by)
+
+
+async def awaited(answer: Awaitable[_Value] | _Value) -> _Value:
+    """Return what an application's function gave, awaited if need be."""
+    if inspect.isawaitable(answer):
+        return await answer
+    await trio.lowlevel.checkpoint()
+    return answer

@@ -1,14 +1,15 @@
-"""What a person makes of a call's arguments, judged as if the model had said so."""
+"""Arguments that a person changed: validated and judged as if the model had said them.
+
+Changed arguments of a higher tier are a new question: the answer is then `revised`, and whoever
+asked asks again with them. For a deferred question, which nobody waits for, a successor is asked.
+"""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import msgspec
 
 from ...runtime.definitions import ErrorType, ToolFailure, Verdict
-from ...runtime.errors import ValidationError
-from ...runtime.identity import new_id
+from ...runtime.identity import new_id, now_ms
 from ...runtime.messages import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -16,32 +17,22 @@ from ...runtime.messages import (
     Decision,
     Resolution,
 )
-from ...tools.schema.validation import without_advice
 from ..calls.call import ReadyCall
 from ..calls.preparation import CallPreparation
 from ..calls.preview import preview_of
-from ..people.person_answer import without_memory
-from ..people.question import OpenQuestion
+from .decisions import Decisions
+from .question import OpenQuestion, without_memory
 
 
-class ChangedArguments:
-    """Makes of an answer what it means for its question.
+class EditedArguments:
+    """Judges the arguments of answers. Each method raises `ToolFailure` for a call that can't be."""
 
-    Args:
-        preparation: Validates them.
-        decide: Gives the verdicts.
-    """
-
-    def __init__(
-        self,
-        preparation: CallPreparation,
-        decide: Callable[[CheckPermissions], tuple[Decision, ...]],
-    ) -> None:
+    def __init__(self, preparation: CallPreparation, decisions: Decisions) -> None:
         self._preparation = preparation
-        self._decide = decide
+        self._decisions = decisions
 
     def resolution(self, question: OpenQuestion, answer: ApprovalAnswer) -> Resolution:
-        """What the answer makes of the question; raises `ToolFailure` for what can't be."""
+        """Return what the answer comes to."""
         if answer.decision != "allow" or answer.arguments is None:
             return question.resolution(answer)
         changed, decision = self._judged(question, answer.arguments)
@@ -55,10 +46,10 @@ class ChangedArguments:
         )
 
     async def request(self, question: OpenQuestion, arguments: str) -> ApprovalRequest:
-        """The question as it would be about other arguments; raises `ToolFailure` as above."""
+        """Return the question as it would be about other arguments."""
         changed, decision = self._judged(question, arguments)
         canonical = changed.arguments.canonical
-        # Of a higher tier it is asked about itself, and only that answer can be remembered.
+        # Of a higher tier they are asked about again, and only that answer can be remembered.
         is_higher = _is_higher(changed, question)
         return msgspec.structs.replace(
             question.request(),
@@ -70,21 +61,21 @@ class ChangedArguments:
             scopes=("call",) if is_higher else question.scopes_for(canonical),
         )
 
-    async def asked_anew(
-        self, question: OpenQuestion, arguments: str, *, expires_at_ms: int, seconds: float
+    async def successor(
+        self, question: OpenQuestion, arguments: str, seconds: float
     ) -> OpenQuestion:
-        """The question about arguments of a higher tier, which takes the place of a deferred one."""
+        """Return the question that takes the place of a deferred one, with `seconds` to answer."""
         changed, decision = self._judged(question, arguments)
         before = question.question.tier
         return OpenQuestion(
-            new_id("approval"),
-            question.place,
-            question.call,
-            changed.question,
+            approval_id=new_id("approval"),
+            place=question.place,
+            call=question.call,
+            question=changed.question,
             reason=f"a person changed the arguments, which made it {changed.tier} instead of {before}",
             digest=changed.digest(question.place, decision.policy_version),
             policy_version=decision.policy_version,
-            expires_at_ms=expires_at_ms,
+            expires_at_ms=now_ms() + int(seconds * 1000),
             patience_seconds=seconds,
             marks=question.marks,
             preview=await preview_of(changed),
@@ -95,7 +86,7 @@ class ChangedArguments:
         place = question.place
         changed = self._preparation.ready(place, question.call, arguments)
         check = CheckPermissions(place=place, questions=(changed.question,), marks=question.marks)
-        (decision,) = self._decide(check)
+        (decision,) = self._decisions.decide(check)
         if decision.verdict is Verdict.DENY:
             raise ToolFailure(
                 ErrorType.PERMISSION_DENIED,
@@ -104,11 +95,6 @@ class ChangedArguments:
                 reason=decision.reason,
             )
         return changed, decision
-
-
-def told_to_person(failure: ToolFailure) -> ValidationError:
-    """Why changed arguments can't be, for whoever changed them: the model's advice is left out."""
-    return ValidationError(f"arguments: {without_advice(str(failure))}", field="arguments")
 
 
 def _is_higher(changed: ReadyCall, question: OpenQuestion) -> bool:

@@ -1,4 +1,4 @@
-"""What is on record of questions and grants, and the broker's way to it."""
+"""Questions and grants on record: read from the store, written through the journal."""
 
 from __future__ import annotations
 
@@ -30,30 +30,29 @@ from ...runtime.store.interface import ApprovalRow, GrantRow, SessionRow, StoreR
 from ...runtime.store.tables.permissions import REFUSED
 from ..calls.marks import joined
 from ..calls.preparation import CallPreparation
-from ..people.channels import Channels, Served
-from ..people.lineage import Lineage
-from ..people.question import OpenQuestion
+from ..people.lineage import Channels, Lineage
+from .question import OpenQuestion
 
 logger = redacting_logger(__name__)
 
 MAX_FOLLOWERS = 1000
-"""Questions of one answer that ask the same: more than the calls that an answer may ask for."""
+"""Twins of one question at most: more than the calls that one model answer may ask for."""
 MAX_LEFT = 10_000
-"""Questions of earlier processes that are taken up again; of more, the oldest wait on record."""
+"""Questions of earlier processes taken up again at most; the oldest of more wait on record."""
 
 
 class BrokerServices(msgspec.Struct, kw_only=True):
-    """What the broker works with; the times may be changed while it does.
+    """What the broker works with; the times may be changed while it runs.
 
     Attributes:
-        store: Where questions and grants of earlier processes are found.
-        preparation: Validates what a person changed.
+        store: Holds the questions and grants of earlier processes.
+        preparation: Validates arguments that a person changed.
         agents: By name, for answers to sessions that are not loaded.
         policies: All rules.
-        channels: Where people are.
-        approval_seconds: When silence becomes a denial.
-        deferred_seconds: The same for a question that its turn does not wait for.
-        sessions: Where sessions are woken for late answers; `None` where none run.
+        channels: Finds the people to ask.
+        approval_seconds: Time until silence becomes a denial.
+        deferred_seconds: The same for a deferred question.
+        sessions: Wakes sessions for late answers; `None` where no sessions run.
     """
 
     store: StoreReader
@@ -67,29 +66,31 @@ class BrokerServices(msgspec.Struct, kw_only=True):
 
 
 class ApprovalRecord:
-    """Reads the store, and writes through the journal, what questions and grants need."""
+    """What the broker reads from the store and appends to the journal."""
 
     def __init__(self, journal: Mailbox[JournalMessage], services: BrokerServices) -> None:
         self._journal = journal
         self._services = services
 
-    def opened(
-        self, message: AskPerson, known: ApprovalRow | None, served: Served | None
-    ) -> OpenQuestion:
-        """A question that is asked from here on, for the first time or again; nothing is stored."""
+    def opened(self, message: AskPerson, known: ApprovalRow | None) -> OpenQuestion:
+        """Return a question to ask, for the first time or again; store nothing.
+
+        Here its expiry is set: `approval_seconds` or `deferred_seconds` from now.
+        """
         is_deferred = known is None and message.defers
         services = self._services
+        served = services.channels.serving(message.place)
         seconds = services.deferred_seconds if is_deferred else services.approval_seconds
         expires_at_ms = now_ms() + int(seconds * 1000)
         if known is not None:
-            # Its time went on while nobody asked; a clock that went back adds nothing to it.
+            # Its time went on while nobody asked; a clock that was set back adds nothing to it.
             seconds = max(0.0, min((known.expires_at_ms - now_ms()) / 1000, seconds))
             expires_at_ms = known.expires_at_ms
         return OpenQuestion(
-            known.approval_id if known is not None else new_id("approval"),
-            message.place,
-            message.call,
-            message.question,
+            approval_id=known.approval_id if known is not None else new_id("approval"),
+            place=message.place,
+            call=message.call,
+            question=message.question,
             reason=message.reason,
             digest=message.digest,
             policy_version=message.policy_version,
@@ -103,30 +104,30 @@ class ApprovalRecord:
         )
 
     async def append(self, question: OpenQuestion, *events: DurableEvent) -> None:
-        """Stores events of the question's session; `ConflictError` when the store is against it."""
+        """Store events of the question's session; raise `ConflictError` when the store refuses."""
         await self._store(question.place.session_id, *events)
 
-    async def tell_above(self, question: OpenQuestion) -> None:
-        """Stores, in the session whose people are asked, that one below it asks."""
+    async def append_above(self, question: OpenQuestion) -> None:
+        """Store in the session whose people are asked that one below it asks."""
         await self._store(question.asked_in, question.asked_above())
 
     async def refresh(self, question: OpenQuestion) -> None:
-        """Tells a question what its session has read by now."""
+        """Update what the question's session has read."""
         session = await self._services.store.session(question.place.session_id)
         if session is not None:
             read = SessionMarks(is_tainted=session.is_tainted, has_private=session.has_private)
             question.marks = joined(question.marks, read)
 
     async def row(self, question: OpenQuestion) -> ApprovalRow:
-        """The question as it is now."""
+        """Return the question's row as it is now."""
         return await self._row(question.approval_id, question.place.session_id)
 
     async def still_asked(
         self, known: ApprovalRow | None, digest: str, *, is_granted: bool
     ) -> ApprovalRow | None:
-        """A question of an earlier process, if it is about what would run now.
+        """Return the question of an earlier process, if it is about what would run now.
 
-        What is not is taken back: the tool, its policy or its place has changed, or the grant that
+        Otherwise withdraw it: the tool, its policy or its place has changed, or the grant that
         answered it holds no longer.
         """
         if known is None or known.state in {"void", "withdrawn"}:
@@ -149,7 +150,7 @@ class ApprovalRecord:
         return None
 
     async def question(self, approval_id: str) -> OpenQuestion:
-        """A question that waits on record, in a session that is not loaded, with its followers.
+        """Return a question that waits on record, with its followers.
 
         Raises:
             NotFoundError: There is none, or its session's agent is gone.
@@ -172,9 +173,9 @@ class ApprovalRecord:
         return question
 
     async def deferred(self) -> list[tuple[OpenQuestion, str]]:
-        """Deferred questions of earlier processes that wait, the oldest first, each with its twin.
+        """Return the deferred questions that wait, the oldest first, each with its twin's id.
 
-        One whose session's agent is not configured is left on record.
+        A question whose session's agent is not configured is left on record.
         """
         found: list[tuple[OpenQuestion, str]] = []
         rows = await self._services.store.approvals(state="waiting", limit=MAX_LEFT)
@@ -195,7 +196,7 @@ class ApprovalRecord:
         return found
 
     async def wake(self, session_id: str | None = None) -> None:
-        """Has sessions begin the turns of the inputs that wait: this one, or all."""
+        """Let this session, or all, begin the turns of inputs that wait."""
         if (sessions := self._services.sessions) is None:
             return
         for waking in await self._services.store.waking_sessions():
@@ -203,10 +204,10 @@ class ApprovalRecord:
                 await sessions.tell(WakeSession(session_id=waking))
 
     async def grant(self, grant_id: str) -> GrantRow:
-        """A grant that can be revoked.
+        """Return a grant that can be revoked.
 
         Raises:
-            NotFoundError: There is none.
+            NotFoundError: There is no such grant.
             ConflictError: It is revoked already.
         """
         rows = await self._services.store.grants(grant_id=grant_id, include_ended=True)
@@ -217,12 +218,12 @@ class ApprovalRecord:
         return rows[0]
 
     async def revoke(self, grant: GrantRow, revoked_by: str) -> None:
-        """Stores that it holds no longer; `ConflictError` when that is so already."""
+        """Store that a grant holds no longer; raise `ConflictError` when that is on record."""
         event = GrantRevoked(grant_id=grant.grant_id, revoked_by=revoked_by)
         await self._store(grant.session_id, event)
 
     async def void_answers_of(self, grant: GrantRow) -> None:
-        """Takes back what it has allowed and has not started."""
+        """Withdraw what a grant has allowed and has not started."""
         for row in await self._services.store.approvals(state="allowed", limit=MAX_LEFT):
             if row.grant_id == grant.grant_id:
                 event = ApprovalAnswered(
@@ -245,7 +246,7 @@ class ApprovalRecord:
         await self._journal.ask(AppendEvents(session_id=session_id, events=events))
 
     async def _place(self, row: ApprovalRow, session: SessionRow) -> CallPlace:
-        """Where the call was made, with the tools and the parents that the session has."""
+        """Return where the call was made, with the tools and the parents that the session has."""
         services = self._services
         tree = Lineage(services.store, services.agents, services.channels)
         try:
@@ -277,10 +278,10 @@ class ApprovalRecord:
             definition=self._services.preparation.definition(row.tool),
         )
         return OpenQuestion(
-            row.approval_id,
-            place,
-            Call(row.call_id, row.tool, row.arguments),
-            question,
+            approval_id=row.approval_id,
+            place=place,
+            call=Call(row.call_id, row.tool, row.arguments),
+            question=question,
             reason=row.reason,
             digest=row.digest,
             policy_version=row.policy_version,

@@ -20,9 +20,8 @@ from typing import Literal
 import msgspec
 import trio
 
-from ...actors.people.channels import Channels
-from ...actors.people.lineage import Lineage
-from ...actors.permissions.policy import SessionPolicies
+from ...actors.people.lineage import Channels, Lineage
+from ...actors.permissions.decisions import SessionPolicies
 from ...config.daemon_file import find_daemon
 from ...config.files import data_folder
 from ...config.policy.policy import PolicyBook

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import trio
 
-from ...actors.permissions.grants import is_suspended
+from ...actors.permissions.decisions import is_suspended
 from ...runtime.errors import NotFoundError, ValidationError
 from ...runtime.identity import now_ms
 from ...runtime.messages import SessionMarks

@@ -20,6 +20,7 @@ import trio
 import trio.testing
 
 import callboard
+from callboard.actors.permissions import edited_arguments
 from callboard.actors.permissions import record as approval_record
 from callboard.actors.permissions import resolution as settlement
 from callboard.actors.session import recovery as left_open
@@ -298,7 +299,7 @@ def test_nothing_runs_twice_or_without_an_answer(
 def run_seed(seed: int, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     async def whole() -> Counter[str]:
         world = World(seed)
-        for module in (settlement, approval_record, left_open, turn_record):
+        for module in (settlement, edited_arguments, approval_record, left_open, turn_record):
             monkeypatch.setattr(module, "now_ms", world.now_ms)
         with trio.fail_after(20 * HOUR_SECONDS):
             await play(world)

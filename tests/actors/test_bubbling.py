@@ -9,8 +9,8 @@ import pytest
 import trio
 
 import callboard
-from callboard.actors.handles.speech import OpenChannel, Speech
-from callboard.actors.people.channels import Channels
+from callboard.actors.people.lineage import Channels
+from callboard.actors.people.speech import OpenChannel, Speech
 from callboard.actors.people.user_questions import UserQuestions
 from callboard.runtime.definitions import Agent, SessionKind, Tier, ToolDefinition, ToolFailure
 from callboard.runtime.events import ApprovalAsked, ChildAsks, MessageSent, QuestionAsked

@@ -524,7 +524,7 @@ class ForgetfulBroker(PermissionBroker):
 
     async def _ask(self, message: AskPerson) -> None:
         with message.scope:
-            message.reply.send(await self._resolve(message))
+            message.reply.send(await self._resolver.ask(message))
         message.reply.abandon()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from callboard.actors.people.person_answer import as_answer, bounded, checked_answer
+from callboard.actors.permissions.asking import as_answer, bounded, checked_answer
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.messages import ApprovalAnswer
 from callboard.runtime.redaction import Secret, redactor

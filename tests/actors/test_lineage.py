@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from callboard.actors.people.channels import Channels
-from callboard.actors.people.lineage import Lineage, narrowed
+from callboard.actors.people.lineage import Channels, Lineage, narrowed
 from callboard.runtime.channel import Channel
 from callboard.runtime.definitions import Agent, SessionKind
 from callboard.runtime.errors import NotFoundError

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.actors.permissions.policy import MAX_CACHED_POLICIES, SessionPolicies
+from callboard.actors.permissions.decisions import MAX_CACHED_POLICIES, SessionPolicies
 from callboard.config.policy.policy import PolicyBook
 from callboard.config.policy.rules import Condition, PlacedRule, Rule
 from callboard.runtime.definitions import (

@@ -11,6 +11,7 @@ import trio
 import trio.testing
 
 import callboard
+from callboard.actors.permissions import edited_arguments
 from callboard.actors.permissions import record as approval_record
 from callboard.actors.permissions import resolution as settlement
 from callboard.config.settings import Limits
@@ -532,7 +533,7 @@ async def test_a_late_answer_that_finds_no_room_is_stored_when_there_is_some(
     full_seconds: float, state: str, autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wall = Wall()
-    for module in (settlement, approval_record):
+    for module in (edited_arguments, approval_record):
         monkeypatch.setattr(module, "now_ms", wall.now_ms)
     store = FakeStore()
     store.inner = open_memory_store(now_ms=wall.now_ms)
@@ -595,7 +596,7 @@ async def test_what_is_remembered_is_said_only_of_what_is() -> None:
 async def test_an_answer_for_which_there_is_no_room_counts_for_its_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("callboard.actors.permissions.grants.MAX_GRANTS", 0)
+    monkeypatch.setattr("callboard.actors.permissions.decisions.MAX_GRANTS", 0)
     person = Person()
     person.say(ApprovalAnswer(decision="allow", remember="session"))
     scene = await ready(person)

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 import callboard
-from callboard.actors.permissions import broker as permission_broker
+from callboard.actors.permissions import resolution
 from callboard.providers.testing.script import reply
 from callboard.runtime.events import (
     ApprovalAnswered,
@@ -256,7 +256,7 @@ async def test_an_input_that_is_cancelled_ends_its_call(tmp_path: Path) -> None:
 async def test_so_many_may_wait_and_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(permission_broker, "MAX_DEFERRED", 2)
+    monkeypatch.setattr(resolution, "MAX_DEFERRED", 2)
     setting = Setting(tmp_path)
     calls = [("note", {"text": str(number)}) for number in range(3)]
     async with setting.open([reply(calls=calls), *LATER], "wait") as runtime:

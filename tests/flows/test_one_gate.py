@@ -17,7 +17,7 @@ import pytest
 import trio
 
 import callboard
-from callboard.actors.permissions import broker as permission_broker
+from callboard.actors.permissions.decisions import Decisions
 from callboard.config.settings import Settings
 from callboard.embedding import runtime as embedded
 from callboard.portals import aio
@@ -53,13 +53,13 @@ class Gate:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.verdicts: Counter[str] = Counter()
         self.ran: list[str] = []
-        usual = permission_broker._decide
+        usual = Decisions.decide
 
-        def counted(message: CheckPermissions, *rest: Any) -> Any:
+        def counted(decisions: Decisions, message: CheckPermissions) -> Any:
             self.verdicts.update(question.call_id for question in message.questions)
-            return usual(message, *rest)
+            return usual(decisions, message)
 
-        monkeypatch.setattr(permission_broker, "_decide", counted)
+        monkeypatch.setattr(Decisions, "decide", counted)
 
     @property
     def tool(self) -> Tool:
@@ -234,7 +234,7 @@ async def test_a_denial_at_the_gate_is_the_end_of_every_way(
     """The positive control: without the verdict, nothing runs."""
     gate = Gate(monkeypatch)
     denied = Decision(verdict=Verdict.DENY, reason="the test says so")
-    monkeypatch.setattr(permission_broker, "_decide", lambda m, *_: (denied,) * len(m.questions))
+    monkeypatch.setattr(Decisions, "decide", lambda _, m: (denied,) * len(m.questions))
     await by_run(gate, tmp_path, "memory")
     assert gate.ran == []
 

@@ -11,8 +11,9 @@ from msgspec import inspect
 from trio_websocket import ConnectionClosed
 
 import callboard
-from callboard.actors.people.person_answer import MAX_PATTERN_CHARACTERS, MAX_REASON_CHARACTERS
 from callboard.actors.people.user_questions import MAX_ANSWER_CHARACTERS
+from callboard.actors.permissions.asking import MAX_REASON_CHARACTERS
+from callboard.actors.permissions.question import MAX_PATTERN_CHARACTERS
 from callboard.actors.upkeep import keeping as session_keeping
 from callboard.config.base_url import MAX_URL_LENGTH
 from callboard.config.policy.path_pattern import MAX_PATH_CHARS

@@ -15,8 +15,8 @@ from callboard.actors.delegation.tree import SessionTree
 from callboard.actors.directory import Directory, LiveSessions
 from callboard.actors.journal import Journal
 from callboard.actors.model.stream import ModelStream, StartModelCall
-from callboard.actors.people.approver import Approver, ApproverChannel
-from callboard.actors.people.channels import Channels
+from callboard.actors.people.lineage import Channels
+from callboard.actors.permissions.asking import Approver, ApproverChannel
 from callboard.actors.permissions.broker import PermissionBroker
 from callboard.actors.permissions.record import BrokerServices
 from callboard.actors.services import SessionServices

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import trio
 
 import callboard
-from callboard.actors.people.approver import Approver
+from callboard.actors.permissions.asking import Approver
 from callboard.config.settings import Limits, Settings
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted import ScriptStep

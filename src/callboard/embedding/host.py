@@ -27,10 +27,10 @@ from ..actors.directory import Directory, LiveSessions
 from ..actors.handles.memories import JournaledMemories
 from ..actors.handles.memory_search import IndexedMemories
 from ..actors.handles.open_handles import OpenHandles
-from ..actors.handles.speech import Speech
 from ..actors.journal import MAILBOX_CAPACITY as JOURNAL_CAPACITY
 from ..actors.journal import Journal
-from ..actors.people.channels import Channels
+from ..actors.people.lineage import Channels
+from ..actors.people.speech import Speech
 from ..actors.people.user_questions import UserQuestions
 from ..actors.permissions.broker import MAILBOX_CAPACITY as BROKER_CAPACITY
 from ..actors.permissions.broker import PermissionBroker

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 import trio
 
-from ..actors.people.approver import Approver, ApproverChannel
+from ..actors.permissions.asking import Approver, ApproverChannel
 from ..config.settings import Settings
 from ..providers.catalog.table import check_provider
 from ..providers.provider import LocalModel

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import trio
 
-from ..actors.people.approver import Approver
+from ..actors.permissions.asking import Approver
 from ..actors.upkeep.keeping import checked_title
 from ..config.files import config_folder
 from ..config.policy.policy import PolicyBook

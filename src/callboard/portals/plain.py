@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, Unpack
 
 import trio
 
-from ..actors.people.approver import Approver
+from ..actors.permissions.asking import Approver
 from ..config.usage_sums import UsageBy, UsageReport
 from ..embedding import runtime as embedded
 from ..embedding.status import RuntimeStatus

@@ -18,7 +18,7 @@ import trio
 import callboard
 from callboard.actors.calls import batch as call_batch
 from callboard.actors.conversation.conversation import Conversation
-from callboard.actors.permissions import broker as permission_broker
+from callboard.actors.permissions.decisions import Decisions
 from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import Resource
 from callboard.runtime.errors import CallboardError
@@ -277,10 +277,10 @@ def crash_dispatcher() -> None:
 
 
 def crash_broker() -> None:
-    def is_poisoned(message: Any, *_: Any) -> bool:
+    def is_poisoned(_: Any, message: Any) -> bool:
         return any(question.name == POISON for question in message.questions)
 
-    _crash_once(permission_broker, "_decide", is_poisoned)
+    _crash_once(Decisions, "decide", is_poisoned)
 
 
 def crash_session() -> None:

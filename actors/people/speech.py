@@ -1,4 +1,4 @@
-"""How a call reaches the people of its session: their questions, and messages to them."""
+"""The handle through which a call asks people questions and sends them messages."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.kernel.user_code import raise_stop
 from ...runtime.messages import AppendEvents, CallPlace, JournalMessage
 from ...runtime.redaction import redacting_logger
-from ..people.approver import said
-from ..people.channels import Channels, Served
-from ..people.user_questions import UserQuestions
+from .lineage import Channels, Served
+from .user_questions import UserQuestions, awaited
 
 logger = redacting_logger(__name__)
 
 
 class Speech:
-    """Makes the handles through which calls speak to people."""
+    """Makes the handles of calls."""
 
     def __init__(
         self, channels: Channels, questions: UserQuestions, journal: Mailbox[JournalMessage]
@@ -29,7 +28,7 @@ class Speech:
         self.journal = journal
 
     def handle(self, place: CallPlace, call: Call) -> OpenChannel | None:
-        """The way to the people of a place; `None` where there are none."""
+        """Return the handle for a place; `None` where there are no people."""
         reachable = self.channels.reachable(place)
         return OpenChannel(self, place, call, reachable) if reachable else None
 
@@ -46,16 +45,16 @@ class OpenChannel:
         self._reachable = reachable
 
     async def ask(self, question: str, options: tuple[str, ...] = ()) -> PersonAnswer:
-        """Waits for a person; raises `ToolFailure` when nobody answers in time."""
+        """Wait for a person's answer; raise `ToolFailure` when nobody answers in time."""
         return await self._speech.questions.ask(
             self._place, self._call, self._reachable[0], question, options
         )
 
     async def tell(self, text: str, channel: str | None = None) -> str:
-        """Says something, on record once it is delivered; gives the name of the channel.
+        """Deliver a message, put it on record, and return the name of the channel.
 
         Raises:
-            ToolFailure: No channel of that name can be reached, or it was not delivered.
+            ToolFailure: No channel of that name can be reached, or delivery failed.
         """
         served = self._find(channel)
         message = ChannelMessage(
@@ -97,7 +96,7 @@ async def _deliver(served: Served, message: ChannelMessage) -> None:
                 ErrorType.EXECUTION_ERROR,
                 f"Not delivered: nobody is connected to the channel {channel.name!r}.",
             )
-        await said(channel.tell(message))
+        await awaited(channel.tell(message))
     except ToolFailure:
         raise
     except BaseException as crash:
