@@ -7,8 +7,9 @@ from typing import TypeVar
 
 from ..runtime.definitions import SessionKind
 from ..runtime.errors import NotFoundError, ValidationError
-from ..runtime.store.interface import ApprovalRow, GrantRow, SessionRow, StoreReader
+from ..runtime.store.interface import StoreReader
 from ..runtime.store.lists import SessionFilter
+from ..runtime.store.rows import ApprovalRow, GrantRow, SessionRow
 
 MAX_LOOKED_AT = 1000
 """Sessions of other kinds (workers, branches) that may be younger than the last main one."""

@@ -12,7 +12,8 @@ from typing import Literal, get_args
 import msgspec
 
 from ..runtime.errors import ValidationError
-from ..runtime.store.interface import StoreReader, UsageRow
+from ..runtime.store.interface import StoreReader
+from ..runtime.store.rows import UsageRow
 from ..runtime.stream import Usage
 from .prices import Price, PriceTable
 

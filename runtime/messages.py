@@ -22,7 +22,7 @@ from .history import Attachment, Call
 from .identity import RequestKey
 from .kernel.mailbox import Message, Request
 from .kernel.subscription import Subscription
-from .store.interface import ApprovalRow
+from .store.rows import ApprovalRow
 from .turn_options import TurnOptions
 from .turns.live_state import UnderWay
 

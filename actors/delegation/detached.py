@@ -19,7 +19,8 @@ from ...runtime.messages import (
     WakeSession,
 )
 from ...runtime.redaction import redacting_logger
-from ...runtime.store.interface import SessionRow, Store
+from ...runtime.store.interface import Store
+from ...runtime.store.rows import SessionRow
 from ...tools.processes.left_running import left_running
 from ..calls.marks import marked
 from .child_result import ChildAnswer, told

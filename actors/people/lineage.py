@@ -16,7 +16,8 @@ from ...runtime.definitions import Agent, SessionKind
 from ...runtime.errors import NotFoundError, StorageError
 from ...runtime.events import SessionCreated
 from ...runtime.messages import Ancestor, CallPlace
-from ...runtime.store.interface import SessionRow, StoreReader
+from ...runtime.store.interface import StoreReader
+from ...runtime.store.rows import SessionRow
 
 
 class Served(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ from ...runtime.messages import (
     PermissionQuestion,
     SessionMarks,
 )
-from ...runtime.store.interface import GrantRow
+from ...runtime.store.rows import GrantRow
 from ...runtime.store.tables.permissions import is_suspended_in_tainted
 
 MAX_GRANTS = 10_000

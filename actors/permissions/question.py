@@ -37,7 +37,7 @@ from ...runtime.messages import (
     Resolution,
     SessionMarks,
 )
-from ...runtime.store.interface import ApprovalRow
+from ...runtime.store.rows import ApprovalRow
 from ...runtime.store.tables.permissions import LASTING_SCOPES
 from ...runtime.text import excerpt
 from ..calls.deferral import answered_text, pending_result

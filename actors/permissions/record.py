@@ -26,7 +26,8 @@ from ...runtime.messages import (
     WakeSession,
 )
 from ...runtime.redaction import redacting_logger
-from ...runtime.store.interface import ApprovalRow, GrantRow, SessionRow, StoreReader
+from ...runtime.store.interface import StoreReader
+from ...runtime.store.rows import ApprovalRow, GrantRow, SessionRow
 from ...runtime.store.tables.permissions import REFUSED
 from ..calls.marks import joined
 from ..calls.preparation import CallPreparation

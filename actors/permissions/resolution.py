@@ -46,7 +46,7 @@ from ...runtime.events import DurableEvent, GrantGiven, InputAccepted
 from ...runtime.identity import now_ms
 from ...runtime.messages import ApprovalAnswer, AskPerson, Resolution
 from ...runtime.redaction import redacting_logger
-from ...runtime.store.interface import GrantRow
+from ...runtime.store.rows import GrantRow
 from ...runtime.store.tables.permission_rows import given_grant
 from ..calls.deferral import MAX_DEFERRED
 from .asking import EXPIRED, ask_people, bounded, checked_answer

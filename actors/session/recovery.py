@@ -11,8 +11,9 @@ from ...runtime.identity import now_ms
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import AppendEvents, JournalMessage
 from ...runtime.redaction import redacting_logger
-from ...runtime.store.interface import ApprovalRow, OpenTurn, StoreReader
+from ...runtime.store.interface import StoreReader
 from ...runtime.store.recovery import closing_events, deepest_first, kept_calls
+from ...runtime.store.rows import ApprovalRow, OpenTurn
 from ..conversation.conversation import Conversation
 
 logger = redacting_logger(__name__)

@@ -28,7 +28,7 @@ from ...runtime.messages import (
     WakeSession,
 )
 from ...runtime.redaction import redacting_logger
-from ...runtime.store.interface import OpenTurn
+from ...runtime.store.rows import OpenTurn
 from ..conversation.turn_options import Given, given_with
 from ..model.stream import MAILBOX_CAPACITY as MODEL_STREAM_CAPACITY
 from ..model.stream import StartModelCall

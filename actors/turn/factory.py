@@ -8,7 +8,7 @@ from functools import partial
 from ...runtime.definitions import Agent, ToolDefinition
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.kernel.subscription import Subscription
-from ...runtime.store.interface import OpenTurn
+from ...runtime.store.rows import OpenTurn
 from ...tools.skills.shelf import skills_prompt
 from ..conversation.conversation import Conversation
 from ..conversation.turn_options import Given

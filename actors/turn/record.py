@@ -19,8 +19,8 @@ from ...runtime.events import (
 from ...runtime.history import Call
 from ...runtime.identity import new_id, now_ms
 from ...runtime.messages import SubmitInput
-from ...runtime.store.interface import OpenTurn
 from ...runtime.store.recovery import closing_events
+from ...runtime.store.rows import OpenTurn
 from ...tools.processes.left_running import reaped
 from ...tools.programs.program_result import processes
 from ..calls.call import failure_outcome

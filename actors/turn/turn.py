@@ -33,7 +33,7 @@ from ...runtime.history import Call, Result
 from ...runtime.identity import new_id
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import Ancestor, CallPlace, DispatcherMessage, RunCalls
-from ...runtime.store.interface import ApprovalRow, OpenTurn
+from ...runtime.store.rows import ApprovalRow, OpenTurn
 from ...runtime.stream import StopReason, StreamError
 from ...tools.processes.left_running import left_running
 from ..budget.budgets import BudgetBook, TurnBudget

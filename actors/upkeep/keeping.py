@@ -42,8 +42,9 @@ from ...runtime.messages import (
     WakeSession,
 )
 from ...runtime.redaction import redacting_logger
-from ...runtime.store.interface import SessionRow, Store
-from ...runtime.store.lists import Hit, Search, SessionFilter
+from ...runtime.store.interface import Store
+from ...runtime.store.lists import Hit, SessionFilter, WordSearch
+from ...runtime.store.rows import SessionRow
 from ..conversation.conversation import UnreadableRecord
 from .session_import import imported_events
 
@@ -247,7 +248,7 @@ class SessionKeeping:
                 return True
         return False
 
-    async def search(self, search: Search) -> list[Hit]:
+    async def search(self, search: WordSearch) -> list[Hit]:
         """Sessions in which words were said, the best first.
 
         Messages since the last search are taken into the index first, a step at a time.

@@ -9,7 +9,8 @@ import msgspec
 
 from ...runtime.changes.file_versions import KnownChange
 from ...runtime.definitions import CallStatus
-from ...runtime.store.interface import CallRow, StoreReader
+from ...runtime.store.interface import StoreReader
+from ...runtime.store.rows import CallRow
 
 MAX_CALLS = 100
 """The latest calls of each tool that are looked at: who undoes wants to know of those."""

@@ -34,8 +34,8 @@ from ...runtime.events import (
 from ...runtime.history import Call, Opaque, Part, Refusal, Text, Thinking
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import Ancestor, DispatcherMessage, RunCalls
-from ...runtime.store.interface import OpenTurn
 from ...runtime.store.memory_store import open_memory_store
+from ...runtime.store.rows import OpenTurn
 from ...runtime.stream import (
     AnyStreamEvent,
     Done,

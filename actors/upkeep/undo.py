@@ -23,7 +23,8 @@ from ...runtime.kernel.locks import WorkspaceLocks
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import AppendEvents, JournalMessage
 from ...runtime.redaction import redacting_logger
-from ...runtime.store.interface import SessionRow, StoreReader
+from ...runtime.store.interface import StoreReader
+from ...runtime.store.rows import SessionRow
 from ...runtime.taint.marked_files import MarkedFiles
 from ...runtime.taint.tracked_files import FileWatch
 from ...tools.processes.threads import run_read, run_write

@@ -32,7 +32,8 @@ from ...runtime.channel import Channel
 from ...runtime.definitions import Agent, Preset
 from ...runtime.errors import ConflictError, NotFoundError, ValidationError
 from ...runtime.messages import ApprovalAnswer, CallPlace, PermissionQuestion
-from ...runtime.store.interface import ApprovalRow, SessionRow, StoreReader
+from ...runtime.store.interface import StoreReader
+from ...runtime.store.rows import ApprovalRow, SessionRow
 from ...tools.registry import ToolRegistry, builtin_tools
 from ..ask.terminal_channel import TerminalChannel
 from ..backend import open_backend

@@ -9,7 +9,7 @@ import trio
 
 from ...runtime.errors import ConflictError, ValidationError
 from ...runtime.messages import ApprovalRequest
-from ...runtime.store.interface import ApprovalRow
+from ...runtime.store.rows import ApprovalRow
 from ..ask.dialogue import Consider
 from ..ask.edit_form import EditProblem, is_same
 from ..ask.editing import Editor

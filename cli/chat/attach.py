@@ -19,7 +19,8 @@ from ...config.prices import PriceTable
 from ...config.settings import Settings
 from ...runtime.errors import CallboardError, NotFoundError
 from ...runtime.events import InputAccepted, Stored, TurnEnded
-from ...runtime.store.interface import SessionRow, StoreReader
+from ...runtime.store.interface import StoreReader
+from ...runtime.store.rows import SessionRow
 from ..ask.notify import tell_desktop
 from ..ask.question_events import questions_of
 from ..ask.terminal_channel import TerminalChannel

@@ -18,7 +18,7 @@ import trio
 from ...client.client import Client, connect
 from ...config.settings import Settings
 from ...runtime.errors import AuthError, CallboardError, NetworkError
-from ...runtime.store.interface import SessionRow
+from ...runtime.store.rows import SessionRow
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..terminal.complaint import complain
 from ..terminal.output import Output

@@ -9,7 +9,7 @@ import msgspec
 
 from ...client.client import Client
 from ...runtime.errors import ConflictError, ValidationError
-from ...runtime.store.interface import SessionRow
+from ...runtime.store.rows import SessionRow
 from ...runtime.wire.daemon import Root, Roots
 from ..daemon.roots import root_advice
 

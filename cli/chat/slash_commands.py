@@ -14,7 +14,7 @@ from ...runtime.definitions import SessionKind
 from ...runtime.errors import ConflictError, NotFoundError, ValidationError
 from ...runtime.event_types.plan import plan_lines
 from ...runtime.event_types.turns import RerunWay
-from ...runtime.store.interface import SessionRow
+from ...runtime.store.rows import SessionRow
 from ...runtime.wire.daemon import Agents, UndoChanges
 from ...runtime.wire.fields import Nothing
 from ...runtime.wire.sessions import FindWords, Hits, Rename, SetAgent

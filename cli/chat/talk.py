@@ -16,7 +16,7 @@ from ...runtime.errors import (
 )
 from ...runtime.event_types.turns import RerunWay
 from ...runtime.events import InputAccepted, Stored, TurnEnded
-from ...runtime.store.interface import SessionRow
+from ...runtime.store.rows import SessionRow
 from ...runtime.wire.topics import Snapshot
 from ..ask.notify import heard, tell_desktop
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED

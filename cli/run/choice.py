@@ -10,7 +10,8 @@ from ...config.settings import Settings
 from ...runtime.errors import NotFoundError, ValidationError
 from ...runtime.events import TurnStarted
 from ...runtime.history import Attachment
-from ...runtime.store.interface import SessionRow, StoreReader
+from ...runtime.store.interface import StoreReader
+from ...runtime.store.rows import SessionRow
 from ..record_names import find_session
 from .overrides import Tuning
 

@@ -10,7 +10,8 @@ import msgspec
 from ...runtime.errors import ConflictError
 from ...runtime.identity import now_ms
 from ...runtime.messages import ApprovalRequest
-from ...runtime.store.interface import ApprovalRow, StoreReader
+from ...runtime.store.interface import StoreReader
+from ...runtime.store.rows import ApprovalRow
 
 MAX_WAITING = 1000
 """Questions that are looked through: more than people leave unanswered."""

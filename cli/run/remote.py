@@ -17,7 +17,8 @@ from ...runtime.definitions import Preset, ThinkingEffort
 from ...runtime.errors import ConflictError, ValidationError
 from ...runtime.events import Stored
 from ...runtime.history import Attachment
-from ...runtime.store.interface import SessionRow, StoreReader
+from ...runtime.store.interface import StoreReader
+from ...runtime.store.rows import SessionRow
 from ...runtime.turn_options import TurnOptions
 from ...runtime.wire.daemon import Root, Roots
 from ...runtime.wire.fields import Nothing

@@ -27,7 +27,7 @@ from ...runtime.events import (
     TurnEnded,
 )
 from ...runtime.history import Refusal, Text, Thinking
-from ...runtime.store.interface import SessionRow
+from ...runtime.store.rows import SessionRow
 from ..terminal.escaping import safe_line, safe_text
 from ..terminal.style import counted, seconds
 from .event_lines import Told, answer_line, told, trouble

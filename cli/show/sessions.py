@@ -11,8 +11,9 @@ from pathlib import Path
 import trio
 
 from ...runtime.errors import NotFoundError
-from ...runtime.store.interface import SessionRow, StoreReader
+from ...runtime.store.interface import StoreReader
 from ...runtime.store.lists import SessionFilter
+from ...runtime.store.rows import SessionRow
 from ...runtime.store.sqlite_store import open_reader
 from ..exit_codes import ANSWERED
 from ..record_names import MAX_DELETED, find_session

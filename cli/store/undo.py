@@ -16,7 +16,7 @@ from ...config.files import config_folder
 from ...runtime.changes.undo_report import ChangedCall, UndoReport
 from ...runtime.changes.version_log import VersionStore
 from ...runtime.errors import NotFoundError
-from ...runtime.store.interface import SessionRow
+from ...runtime.store.rows import SessionRow
 from ...tools.undo.undo import Undo, changed_calls
 from ..backend import open_backend
 from ..exit_codes import ANSWERED, FAILED, USAGE

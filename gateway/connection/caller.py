@@ -10,8 +10,8 @@ from ...embedding.runtime import Runtime
 from ...runtime.errors import NotFoundError
 from ...runtime.identity import RequestKey
 from ...runtime.store.feeds import Topic
-from ...runtime.store.interface import SessionRow
-from ...runtime.store.lists import Limits
+from ...runtime.store.lists import Visibility
+from ...runtime.store.rows import SessionRow
 from ..shared.state import Daemon
 
 LOCAL_CALLER = "terminal"
@@ -79,9 +79,9 @@ class Caller:
         return self.credential.agents is not None or self.credential.sessions is not None
 
     @property
-    def limits(self) -> Limits:
-        """What of the record exists for it."""
-        return Limits(agents=self.credential.agents, session_ids=self.credential.sessions)
+    def visible(self) -> Visibility:
+        """The agents and sessions that its credential lets it see."""
+        return Visibility(agents=self.credential.agents, session_ids=self.credential.sessions)
 
     def sees(self, session: SessionRow) -> bool:
         """Whether the credential's limits let it know of a session."""

@@ -14,7 +14,7 @@ from ...runtime.channel import UserQuestion
 from ...runtime.errors import NotFoundError, PermissionRefused
 from ...runtime.handles import PersonAnswer
 from ...runtime.messages import WakeSession
-from ...runtime.store.interface import ApprovalRow
+from ...runtime.store.rows import ApprovalRow
 from ...runtime.wire.approvals import (
     AnswerQuestion,
     Approvals,
@@ -45,7 +45,7 @@ methods = MethodTable()
 
 
 async def _approval(caller: Caller, approval_id: str) -> ApprovalRow:
-    rows = await caller.runtime.store.approvals(approval_id=approval_id, within=caller.limits)
+    rows = await caller.runtime.store.approvals(approval_id=approval_id, within=caller.visible)
     for row in rows:
         return row
     raise NotFoundError(f"there is no approval {approval_id}")
@@ -60,7 +60,7 @@ async def list_approvals(caller: Caller, params: ListApprovals) -> Approvals:
             session_id=params.session_id,
             state=params.state,
             before=params.before if last is None else last.approval_id,
-            within=caller.limits,
+            within=caller.visible,
             limit=count,
         )
 

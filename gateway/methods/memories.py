@@ -31,7 +31,7 @@ methods = MethodTable()
 async def list_memories(caller: Caller, params: ListMemories) -> Memories:
     """What is remembered, the latest first."""
     found = await caller.runtime.store.memories(
-        agent=params.agent, before=params.before, within=caller.limits, limit=page(params.limit)
+        agent=params.agent, before=params.before, within=caller.visible, limit=page(params.limit)
     )
     return Memories(found)
 
@@ -40,7 +40,7 @@ async def list_memories(caller: Caller, params: ListMemories) -> Memories:
 async def search_memories(caller: Caller, params: SearchMemories) -> Memories:
     """Memories of an agent that hold a word of the query, the best first."""
     found = await caller.runtime.store.found_memories(
-        params.agent, params.query, within=caller.limits, limit=page(params.limit)
+        params.agent, params.query, within=caller.visible, limit=page(params.limit)
     )
     return Memories(found)
 
@@ -68,7 +68,7 @@ async def store_memory(caller: Caller, params: StoreMemory) -> Memory:
 async def delete_memory(caller: Caller, params: OneMemory) -> Nothing:
     """Takes a memory back: no session finds it from then on."""
     found = await caller.runtime.store.memories(
-        memory_id=params.memory_id, within=caller.limits, limit=1
+        memory_id=params.memory_id, within=caller.visible, limit=1
     )
     if not found:
         raise NotFoundError(f"there is no memory {params.memory_id}")

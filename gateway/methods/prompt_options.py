@@ -11,7 +11,7 @@ from ...runtime.budget import checked_budget
 from ...runtime.definitions import InputMode
 from ...runtime.errors import NotFoundError, PermissionRefused, ValidationError
 from ...runtime.messages import InputTicket, SubmitInput
-from ...runtime.store.interface import SessionRow
+from ...runtime.store.rows import SessionRow
 from ...runtime.turn_options import TurnOptions, check_fallbacks
 from ...runtime.turns.attachments import checked_attachments
 from ...runtime.wire.fields import Role

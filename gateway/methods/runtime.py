@@ -11,8 +11,8 @@ import msgspec
 from ...embedding.runtime import host_of
 from ...runtime.definitions import Agent
 from ...runtime.errors import NotFoundError
-from ...runtime.store.interface import CallRow
 from ...runtime.store.lists import CallFilter, CallPage
+from ...runtime.store.rows import CallRow
 from ...runtime.turns.status import RuntimeStatus
 from ...runtime.wire.daemon import Agents, ListCalls, OneAgent, Status, Tools
 from ...runtime.wire.fields import Role
@@ -99,8 +99,7 @@ async def list_calls(caller: Caller, params: ListCalls) -> CallPage:
         status=params.status,
         since_ms=params.since_ms,
         until_ms=params.until_ms,
-        agents=caller.credential.agents,
-        session_ids=caller.credential.sessions,
+        within=caller.visible,
     )
     return await _filled(caller, wanted, params.limit)
 

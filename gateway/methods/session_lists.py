@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...embedding.runtime import host_of
 from ...runtime.errors import ConflictError
-from ...runtime.store.lists import Search, SessionFilter, SessionPage
+from ...runtime.store.lists import SessionFilter, SessionPage, WordSearch
 from ...runtime.wire.fields import Role
 from ...runtime.wire.sessions import (
     FindWords,
@@ -38,8 +38,7 @@ async def list_sessions(caller: Caller, params: ListSessions) -> SessionPage:
         words=params.query,
         deleted=params.deleted,
         include_children=params.include_children,
-        agents=caller.credential.agents,
-        session_ids=caller.credential.sessions,
+        within=caller.visible,
     )
     return await caller.runtime.store.session_page(wanted)
 
@@ -47,11 +46,10 @@ async def list_sessions(caller: Caller, params: ListSessions) -> SessionPage:
 @methods.add("session/search", Role.OBSERVER, is_slow=True)
 async def search_sessions(caller: Caller, params: FindWords) -> Hits:
     """Sessions in which words were said, with what stands around them."""
-    search = Search(
+    search = WordSearch(
         query=params.query,
         limit=page(params.limit),
-        agents=caller.credential.agents,
-        session_ids=caller.credential.sessions,
+        within=caller.visible,
     )
     return Hits(await host_of(caller.runtime).keeping.search(search))
 

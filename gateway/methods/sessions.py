@@ -9,8 +9,8 @@ from ...runtime.event_types.turns import RerunWay
 from ...runtime.events import InputAccepted, TurnSetAside, TurnStarted
 from ...runtime.messages import RerunTurn
 from ...runtime.store.feeds import DoneRequest
-from ...runtime.store.interface import MessageRow, SessionRow
 from ...runtime.store.lists import SessionFilter
+from ...runtime.store.rows import MessageRow, SessionRow
 from ...runtime.wire.fields import Role
 from ...runtime.wire.sessions import (
     Cancel,
@@ -78,8 +78,7 @@ async def _check_seen(caller: Caller, wanted: str | None, folder: str) -> None:
         workspace=folder,
         deleted="also",
         limit=1,
-        agents=caller.limits.agents,
-        session_ids=caller.limits.session_ids,
+        within=caller.visible,
     )
     if not (await caller.runtime.store.session_page(seen)).sessions:
         raise ValidationError(

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from ..definitions import CallStatus
-from ..events import Stored
 from .rows import CallRow, SessionRow
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """To whom some agents or sessions alone exist; `None` is all."""
+class Visibility(msgspec.Struct, frozen=True, kw_only=True):
+    """The agents and sessions that a reader may see; `None` is all."""
 
     agents: tuple[str, ...] | None = None
     session_ids: tuple[str, ...] | None = None
 
 
-NO_LIMITS = Limits()
+ALL_VISIBLE = Visibility()
 
 
 class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +31,7 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
         deleted: Whether deleted ones are left out, are among them, or are all.
         include_children: Those that sessions gave tasks to, too.
         until_ms: Without activity since then.
-        agents, session_ids: Only of these; `None` is all.
+        within: Which sessions the reader may see.
     """
 
     limit: int = 100
@@ -44,8 +42,7 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     deleted: Literal["no", "also", "only"] = "no"
     include_children: bool = True
     until_ms: int | None = None
-    agents: tuple[str, ...] | None = None
-    session_ids: tuple[str, ...] | None = None
+    within: Visibility = ALL_VISIBLE
 
 
 class SessionPage(msgspec.Struct, frozen=True):
@@ -65,8 +62,7 @@ class CallFilter(msgspec.Struct, frozen=True, kw_only=True):
     status: CallStatus | None = None
     since_ms: int | None = None
     until_ms: int | None = None
-    agents: tuple[str, ...] | None = None
-    session_ids: tuple[str, ...] | None = None
+    within: Visibility = ALL_VISIBLE
 
 
 class CallPage(msgspec.Struct, frozen=True):
@@ -76,13 +72,12 @@ class CallPage(msgspec.Struct, frozen=True):
     next_before: int | None = None
 
 
-class Search(msgspec.Struct, frozen=True, kw_only=True):
+class WordSearch(msgspec.Struct, frozen=True, kw_only=True):
     """Words to be found, all of them in one message."""
 
     query: str
     limit: int = 20
-    agents: tuple[str, ...] | None = None
-    session_ids: tuple[str, ...] | None = None
+    within: Visibility = ALL_VISIBLE
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,56 +96,3 @@ class StoreSize(NamedTuple):
 
     used_bytes: int
     file_bytes: int
-
-
-class RecordReader(Protocol):
-    """A part of `StoreReader`. Every method raises `StorageError` when the database fails."""
-
-    async def session_page(self, wanted: SessionFilter) -> SessionPage:
-        """Sessions by page."""
-        ...
-
-    async def call_page(self, wanted: CallFilter) -> CallPage:
-        """Calls by page."""
-        ...
-
-    async def hits(self, search: Search) -> list[Hit]:
-        """Sessions in which words were found, the best first; as far as `index_words` has come."""
-        ...
-
-    async def session_tree(self, session_ids: Sequence[str]) -> list[str]:
-        """These sessions, as far as they exist, and all below them."""
-        ...
-
-    async def expired_sessions(self, before_ms: int) -> list[str]:
-        """Sessions that were deleted before a time, in Unix milliseconds; the first deleted first."""
-        ...
-
-    async def size(self) -> StoreSize:
-        """How large the store is."""
-        ...
-
-
-class RecordUpkeep(Protocol):
-    """A part of `Store`. Every method raises `StorageError` when the database fails."""
-
-    async def index_words(self) -> bool:
-        """Takes the next messages into the index of words; whether there may be more.
-
-        A step of some milliseconds, in a transaction of its own.
-        """
-        ...
-
-    async def bring_in(self, events: Sequence[Stored]) -> list[Stored]:
-        """Stores the events of new sessions, each in its own order and at its own time; all or none.
-
-        No permission is looked at: whoever calls it has seen to it that nothing in them acts.
-        """
-        ...
-
-    async def purge(self, session_ids: Sequence[str]) -> list[Stored]:
-        """Removes deleted sessions and all that is on record of them; gives what is told of each.
-
-        Raises `ConflictError`, having removed nothing, when one of them is not deleted.
-        """
-        ...

@@ -5,43 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import cache
+from typing import TypeVar
 
 import apsw
 
-from ..definitions import CallStatus
 from ..errors import StorageError, ValidationError
 from ..events import CallFinished, DurableEvent, Stored, TurnEnded
-from ..identity import RequestKey
-from ..memory.memories import Memory
 from .disk_room import DiskRoom
-from .feeds import DoneRequest, LogEntry, StoredBytes, Topic
-from .interface import (
-    ApprovalRow,
-    CallRow,
-    GrantRow,
-    InputRow,
-    MessageRow,
-    OpenTurn,
-    SessionRow,
-    Store,
-    UsageRow,
-)
+from .interface import Store
 from .ledger import Done, Entry, Ledger, imported_entries, prepare, refusal, wall_clock_ms
-from .lists import (
-    NO_LIMITS,
-    CallFilter,
-    CallPage,
-    Hit,
-    Limits,
-    Search,
-    SessionFilter,
-    SessionPage,
-    StoreSize,
-)
 from .migrations import NEW_EPOCH, migrate
 from .queries import Queries
-from .rows import Append, CommitResult, Spending
+from .rows import Append, CommitResult
 from .tables.search import index_step
+
+_Result = TypeVar("_Result")
 
 MAX_WAITING_EVENTS = 1024
 """Making their rows takes some ten milliseconds, in which nothing else runs."""
@@ -184,7 +162,7 @@ def _fill(connection: apsw.Connection) -> None:
     connection.execute(NEW_EPOCH)
 
 
-class _MemoryStore:
+class _MemoryStore(Store):
     # The protocol is asynchronous because a disk blocks. Memory does not: nothing is awaited here.
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
@@ -202,137 +180,21 @@ class _MemoryStore:
         self._open()
         return self._backlog.commit(appends)
 
+    async def _run(self, query: Callable[[Queries], _Result]) -> _Result:
+        queries = self._open()
+        self._backlog.settle()
+        return query(queries)
+
     async def events(
         self, session_id: str, *, after_seq: int = 0, limit: int | None = None
     ) -> list[Stored]:
         # Every session reads its events when it begins: that makes no rows.
-        events = self._open().events(session_id, after_seq, limit)
+        events = self._open().events(session_id, after_seq=after_seq, limit=limit)
         events += [s for s in self._backlog.waiting(session_id) if s.seq > after_seq]
         return events if limit is None else events[: max(limit, 0)]
 
     async def epoch(self) -> str:
         return self._open().epoch()
-
-    async def event_bytes(
-        self, session_id: str, *, after_seq: int = 0, limit: int | None = None
-    ) -> list[StoredBytes]:
-        return self._settled().event_bytes(session_id, after_seq, limit)
-
-    async def log(
-        self, *, after_seq: int = 0, topic: Topic | None = None, limit: int | None = None
-    ) -> list[LogEntry]:
-        return self._settled().log(after_seq, topic, limit)
-
-    async def log_head(self) -> int:
-        return self._settled().log_head()
-
-    async def request(self, request: RequestKey) -> DoneRequest | None:
-        return self._settled().request(request)
-
-    async def session(self, session_id: str) -> SessionRow | None:
-        return self._settled().session(session_id)
-
-    async def sessions(
-        self, *, limit: int = 100, include_deleted: bool = False, include_children: bool = True
-    ) -> list[SessionRow]:
-        return self._settled().sessions(limit, include_deleted, include_children)
-
-    async def children(
-        self,
-        parent_id: str | None = None,
-        *,
-        call_id: str | None = None,
-        is_detached: bool | None = None,
-    ) -> list[SessionRow]:
-        return self._settled().children(parent_id, call_id, is_detached)
-
-    async def messages(
-        self, session_id: str, *, after: int = 0, limit: int | None = None
-    ) -> list[MessageRow]:
-        return self._settled().messages(session_id, after, limit)
-
-    async def calls(
-        self,
-        *,
-        session_id: str | None = None,
-        name: str | None = None,
-        status: CallStatus | None = None,
-        limit: int = 100,
-    ) -> list[CallRow]:
-        return self._settled().calls(session_id, name, status, limit)
-
-    async def usage(
-        self,
-        session_id: str | None = None,
-        *,
-        since_ms: int = 0,
-        after: int = 0,
-        limit: int | None = None,
-    ) -> list[UsageRow]:
-        return self._settled().usage(session_id, since_ms, after, limit)
-
-    async def spending(self, session_id: str, turn_id: str | None = None) -> Spending | None:
-        return self._settled().spending(session_id, turn_id)
-
-    async def approvals(
-        self,
-        *,
-        session_id: str | None = None,
-        approval_id: str | None = None,
-        state: str | None = None,
-        before: str | None = None,
-        within: Limits = NO_LIMITS,
-        limit: int = 100,
-    ) -> list[ApprovalRow]:
-        return self._settled().approvals(session_id, approval_id, state, before, within, limit)
-
-    async def grants(
-        self, *, grant_id: str | None = None, include_ended: bool = False, limit: int | None = None
-    ) -> list[GrantRow]:
-        return self._settled().grants(grant_id, include_ended, limit)
-
-    async def full_output(self, session_id: str, call_id: str) -> str | None:
-        return self._settled().full_output(session_id, call_id)
-
-    async def open_turns(self) -> list[OpenTurn]:
-        return self._settled().open_turns()
-
-    async def open_inputs(self, session_id: str) -> list[InputRow]:
-        return self._settled().open_inputs(session_id)
-
-    async def waking_sessions(self) -> list[str]:
-        return self._settled().waking_sessions()
-
-    async def memories(
-        self,
-        *,
-        agent: str | None = None,
-        memory_id: str | None = None,
-        before: str | None = None,
-        within: Limits = NO_LIMITS,
-        limit: int = 100,
-    ) -> list[Memory]:
-        return self._settled().memories(agent, memory_id, before, within, limit)
-
-    async def found_memories(
-        self, agent: str, query: str, *, within: Limits = NO_LIMITS, limit: int
-    ) -> list[Memory]:
-        return self._settled().found_memories(agent, query, within, limit)
-
-    async def session_page(self, wanted: SessionFilter) -> SessionPage:
-        return self._settled().session_page(wanted)
-
-    async def call_page(self, wanted: CallFilter) -> CallPage:
-        return self._settled().call_page(wanted)
-
-    async def hits(self, search: Search) -> list[Hit]:
-        return self._settled().hits(search)
-
-    async def session_tree(self, session_ids: Sequence[str]) -> list[str]:
-        return self._settled().session_tree(session_ids)
-
-    async def expired_sessions(self, before_ms: int) -> list[str]:
-        return self._settled().expired_sessions(before_ms)
 
     async def bring_in(self, events: Sequence[Stored]) -> list[Stored]:
         self._open()
@@ -346,20 +208,9 @@ class _MemoryStore:
         self._open()
         return self._backlog.purge(session_ids)
 
-    async def size(self) -> StoreSize:
-        return self._settled().size()
-
-    async def marked_files(self) -> list[str]:
-        return self._settled().marked_files()
-
     async def aclose(self) -> None:
         self._queries = None
         self._connection.close()
-
-    def _settled(self) -> Queries:
-        queries = self._open()
-        self._backlog.settle()
-        return queries
 
     def _open(self) -> Queries:
         if self._queries is None:

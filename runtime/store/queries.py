@@ -1,4 +1,8 @@
-"""What is read of a database of events and rows, without a thread and without a file's name."""
+"""What can be read from a store: every query, with its SQL, over one SQLite connection.
+
+`Queries` is synchronous and knows no thread. `interface.StoreReader` offers each of its methods as an
+asynchronous one; the two stores decide where the query runs.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,19 @@ from ..identity import RequestKey
 from ..memory.memories import Memory, query_of
 from .codec import decode_event
 from .feeds import DoneRequest, LogEntry, StoredBytes, Topic
-from .interface import (
+from .ledger import SEEN_AT_MS, storage_error, too_large
+from .lists import (
+    ALL_VISIBLE,
+    CallFilter,
+    CallPage,
+    Hit,
+    SessionFilter,
+    SessionPage,
+    StoreSize,
+    Visibility,
+    WordSearch,
+)
+from .rows import (
     ApprovalRow,
     CallRow,
     GrantRow,
@@ -22,22 +38,11 @@ from .interface import (
     MessageRow,
     OpenTurn,
     SessionRow,
+    Spending,
     UsageRow,
 )
-from .ledger import SEEN_AT_MS, storage_error, too_large
-from .lists import (
-    CallFilter,
-    CallPage,
-    Hit,
-    Limits,
-    Search,
-    SessionFilter,
-    SessionPage,
-    StoreSize,
-)
-from .rows import Spending, read_spending
 from .tables.inputs import LATE_CALLS, LATE_QUESTIONS, SELECT_INPUTS, WAKING
-from .tables.lists import LIMITS, TREE, call_condition, filtered, limits, names, session_condition
+from .tables.lists import TREE, VISIBLE, call_condition, filtered, names, session_condition, visible
 from .tables.memories import SEARCH_MEMORIES, SELECT_MEMORIES, memory_of
 from .tables.permission_rows import (
     ASKED_BEFORE,
@@ -50,10 +55,10 @@ from .tables.permission_rows import (
 from .tables.requests import SELECT_REQUEST
 from .tables.search import find_matches
 from .tables.topics import LOG_HEAD, SELECT_BYTES, SELECT_LOG, log_entry
-from .tables.usage import select_usage
+from .tables.usage import read_spending, select_usage
 
-# The call's own columns come from its row, so that a `tool_call` shows its present state and no
-# large text is kept twice.
+# A call's columns come from its own row: so a `tool_call` shows its present state, and no large text
+# is stored twice.
 SELECT_MESSAGES = """
 select m.message_id, s.session_id, m.position, m.type,
   iif(m.type = 'tool_result', c.display, m.content),
@@ -70,8 +75,8 @@ order by m.position limit ?
 """
 
 
-Row = TypeVar("Row", SessionRow, MessageRow, CallRow, UsageRow, InputRow)
-_Made = TypeVar("_Made", ApprovalRow, GrantRow)
+_Row = TypeVar("_Row", SessionRow, MessageRow, CallRow, UsageRow, InputRow)
+_Decoded = TypeVar("_Decoded", ApprovalRow, GrantRow, Memory)
 
 _BOOLEANS = frozenset({"is_active", "is_tainted", "has_private", "is_detached", "is_set_aside"})
 
@@ -85,8 +90,10 @@ _CALL_COLUMNS = (
     "c.call_id, s.session_id, c.turn_id, c.name, c.status, c.arguments, c.result, c.display,"
     " c.proposed_at_ms, c.started_at_ms, c.finished_at_ms, c.duration_ms"
 )
+_FROM_CALLS = "from tool_calls c join sessions s on s.id = c.session"
+_SELECT_CALLS = f"select {_CALL_COLUMNS} {_FROM_CALLS}"
 
-WAITED_FOR = (
+_WAITED_FOR = (
     "select s.parent_call_id from sessions s where s.parent_id = ? and not s.is_detached"
     " and (? or exists (select 1 from turns t"
     " where t.session = s.id and t.is_suspended and t.ended_at_ms is null)) order by s.id"
@@ -94,21 +101,23 @@ WAITED_FOR = (
 
 
 class Queries:
-    """The reading side of a database; every method raises `StorageError` when it fails."""
+    """The reads of one connection; each raises `StorageError` when the database fails.
+
+    `name` is the database's, for errors.
+    """
 
     def __init__(self, connection: apsw.Connection, name: str) -> None:
         self._connection = connection
         self._name = name
 
-    def events(self, session_id: str, after_seq: int, limit: int | None) -> list[Stored]:
-        """See `StoreReader.events`."""
-        rows = self._rows(
-            "select e.seq, e.at_ms, e.event from events e join sessions s on s.id = e.session"
-            " where s.session_id = ? and e.seq > ? order by e.seq limit ?",
-            (session_id, after_seq, _bound(limit)),
-        )
+    # ── events and feeds ─────────────────────────────────────────────────────────────────────────
+
+    def events(
+        self, session_id: str, *, after_seq: int = 0, limit: int | None = None
+    ) -> list[Stored]:
+        """Return the events of a session after `after_seq`, in order."""
         stored: list[Stored] = []
-        for seq, at_ms, data in rows:
+        for seq, at_ms, data in self._rows(SELECT_BYTES, (session_id, after_seq, _bound(limit))):
             try:
                 event = decode_event(data)
             except msgspec.MsgspecError as error:
@@ -117,89 +126,45 @@ class Queries:
             stored.append(Stored(session_id, seq, at_ms, event))
         return stored
 
-    def epoch(self) -> str:
-        """See `FeedReader.epoch`."""
-        return str(self._rows("select value from meta where key = 'epoch'", ())[0][0])
-
-    def event_bytes(self, session_id: str, after_seq: int, limit: int | None) -> list[StoredBytes]:
-        """See `FeedReader.event_bytes`."""
+    def event_bytes(
+        self, session_id: str, *, after_seq: int = 0, limit: int | None = None
+    ) -> list[StoredBytes]:
+        """Return the same as `events`, not decoded."""
         rows = self._rows(SELECT_BYTES, (session_id, after_seq, _bound(limit)))
         return [StoredBytes(session_id, row[0], row[1], msgspec.Raw(row[2])) for row in rows]
 
-    def log(self, after_seq: int, topic: Topic | None, limit: int | None) -> list[LogEntry]:
-        """See `FeedReader.log`."""
+    def epoch(self) -> str:
+        """Return the name of this store; a new or restored one has another."""
+        return str(self._rows("select value from meta where key = 'epoch'", ())[0][0])
+
+    def log(
+        self, *, after_seq: int = 0, topic: Topic | None = None, limit: int | None = None
+    ) -> list[LogEntry]:
+        """Return the events of a topic, or of all topics, after `after_seq`, in order."""
         values = (after_seq, None if topic is None else topic.value, _bound(limit))
         return [log_entry(row) for row in self._rows(SELECT_LOG, values)]
 
     def log_head(self) -> int:
-        """See `FeedReader.log_head`."""
+        """Return the last `seq` of all topics."""
         return int(self._rows(LOG_HEAD, ())[0][0])
 
     def request(self, request: RequestKey) -> DoneRequest | None:
-        """See `FeedReader.request`."""
+        """Return the result of the request with this idempotency key, if it was done."""
         rows = self._rows(SELECT_REQUEST, (request.sender, request.method, request.key))
         return DoneRequest(*rows[0]) if rows else None
 
-    def session_page(self, wanted: SessionFilter) -> SessionPage:
-        """See `RecordReader.session_page`."""
-        where, values = session_condition(wanted)
-        sql = f"from sessions s where {where} order by s.last_event desc limit ?"
-        bound = (*values, wanted.limit + 1)
-        places = [row[0] for row in self._rows(f"select s.last_event {sql}", bound)]
-        rows = self._structs(SessionRow, f"select {_SESSION_COLUMNS} {sql}", bound)
-        next_before = places[wanted.limit - 1] if len(places) > wanted.limit else None
-        return SessionPage(rows[: wanted.limit], next_before)
-
-    def call_page(self, wanted: CallFilter) -> CallPage:
-        """See `RecordReader.call_page`."""
-        where, values = call_condition(wanted)
-        sql = (
-            "from tool_calls c join sessions s on s.id = c.session"
-            f" where {where} order by c.id desc limit ?"
-        )
-        bound = (*values, wanted.limit + 1)
-        places = [row[0] for row in self._rows(f"select c.id {sql}", bound)]
-        rows = self._structs(CallRow, f"select {_CALL_COLUMNS} {sql}", bound)
-        next_before = places[wanted.limit - 1] if len(places) > wanted.limit else None
-        return CallPage(rows[: wanted.limit], next_before)
-
-    def hits(self, search: Search) -> list[Hit]:
-        """See `RecordReader.hits`."""
-        return [
-            Hit(session=session, **match.of_message())
-            for match in find_matches(self._rows, search)
-            if (session := self.session(match.session_id)) is not None
-        ]
-
-    def session_tree(self, session_ids: Sequence[str]) -> list[str]:
-        """See `RecordReader.session_tree`."""
-        sql = f"{TREE} select session_id from tree"
-        return [row[0] for row in self._rows(sql, (names(list(session_ids)),))]
-
-    def expired_sessions(self, before_ms: int) -> list[str]:
-        """See `RecordReader.expired_sessions`."""
-        sql = "select session_id from sessions where deleted_at_ms < ? order by deleted_at_ms"
-        return [row[0] for row in self._rows(sql, (before_ms,))]
-
-    def size(self) -> StoreSize:
-        """See `RecordReader.size`."""
-        pragmas = "pragma_page_count(), pragma_freelist_count(), pragma_page_size()"
-        pages, free, page_bytes = self._rows(f"select * from {pragmas}", ())[0]
-        return StoreSize((pages - free) * page_bytes, pages * page_bytes)
+    # ── sessions ─────────────────────────────────────────────────────────────────────────────────
 
     def session(self, session_id: str) -> SessionRow | None:
-        """See `StoreReader.session`."""
-        rows = self._structs(
-            SessionRow,
-            f"select {_SESSION_COLUMNS} from sessions where session_id = ?",
-            (session_id,),
-        )
+        """Return one session, deleted or not."""
+        where = "from sessions where session_id = ?"
+        rows = self._structs(SessionRow, f"select {_SESSION_COLUMNS} {where}", (session_id,))
         return rows[0] if rows else None
 
     def sessions(
-        self, limit: int, include_deleted: bool, include_children: bool
+        self, *, limit: int = 100, include_deleted: bool = False, include_children: bool = True
     ) -> list[SessionRow]:
-        """See `StoreReader.sessions`."""
+        """Return sessions, the latest activity first."""
         return self._structs(
             SessionRow,
             f"select {_SESSION_COLUMNS} from sessions where (? or deleted_at_ms is null)"
@@ -208,9 +173,19 @@ class Queries:
         )
 
     def children(
-        self, parent_id: str | None, call_id: str | None, is_detached: bool | None
+        self,
+        parent_id: str | None = None,
+        *,
+        call_id: str | None = None,
+        is_detached: bool | None = None,
     ) -> list[SessionRow]:
-        """See `StoreReader.children`."""
+        """Return sessions that were delegated to, in order, deleted ones too.
+
+        Args:
+            parent_id: Only those of this session.
+            call_id: Only those of this call.
+            is_detached: Only those whose parent does not have their answer yet, or only the others.
+        """
         where, values = filtered({"parent_id": parent_id, "parent_call_id": call_id})
         return self._structs(
             SessionRow,
@@ -219,81 +194,149 @@ class Queries:
             (*values, is_detached, is_detached),
         )
 
-    def messages(self, session_id: str, after: int, limit: int | None) -> list[MessageRow]:
-        """See `StoreReader.messages`."""
+    def session_page(self, wanted: SessionFilter) -> SessionPage:
+        """Return a page of sessions, the latest activity first."""
+        where, values = session_condition(wanted)
+        sql = f"from sessions s where {where} order by s.last_event desc limit ?"
+        bound = (*values, wanted.limit + 1)
+        places = [row[0] for row in self._rows(f"select s.last_event {sql}", bound)]
+        rows = self._structs(SessionRow, f"select {_SESSION_COLUMNS} {sql}", bound)
+        next_before = places[wanted.limit - 1] if len(places) > wanted.limit else None
+        return SessionPage(rows[: wanted.limit], next_before)
+
+    def session_tree(self, session_ids: Sequence[str]) -> list[str]:
+        """Return the ids of those of the sessions that exist, and of all sessions below them."""
+        sql = f"{TREE} select session_id from tree"
+        return [row[0] for row in self._rows(sql, (names(list(session_ids)),))]
+
+    def expired_sessions(self, before_ms: int) -> list[str]:
+        """Return the sessions that were deleted before a Unix time in ms, the first deleted first."""
+        sql = "select session_id from sessions where deleted_at_ms < ? order by deleted_at_ms"
+        return [row[0] for row in self._rows(sql, (before_ms,))]
+
+    def hits(self, search: WordSearch) -> list[Hit]:
+        """Return sessions whose messages hold the words, the best first.
+
+        Only messages that `Store.index_words` has indexed are found.
+        """
+        return [
+            Hit(session=session, **match.of_message())
+            for match in find_matches(self._rows, search)
+            if (session := self.session(match.session_id)) is not None
+        ]
+
+    # ── messages and calls ───────────────────────────────────────────────────────────────────────
+
+    def messages(
+        self, session_id: str, *, after: int = 0, limit: int | None = None
+    ) -> list[MessageRow]:
+        """Return the messages of a session after position `after`, in order."""
         return self._structs(MessageRow, SELECT_MESSAGES, (session_id, after, _bound(limit)))
 
     def calls(
-        self, session_id: str | None, name: str | None, status: CallStatus | None, limit: int
+        self,
+        *,
+        session_id: str | None = None,
+        name: str | None = None,
+        status: CallStatus | None = None,
+        limit: int = 100,
     ) -> list[CallRow]:
-        """See `StoreReader.calls`."""
+        """Return tool calls, the latest first."""
         where, values = filtered({"s.session_id": session_id, "c.name": name, "c.status": status})
         return self._structs(
             CallRow,
-            f"select {_CALL_COLUMNS} from tool_calls c join sessions s on s.id = c.session"
-            f" where {where} order by c.id desc limit ?",
+            f"{_SELECT_CALLS} where {where} order by c.id desc limit ?",
             (*values, _bound(limit)),
         )
 
-    def usage(
-        self, session_id: str | None, since_ms: int, after: int, limit: int | None
-    ) -> list[UsageRow]:
-        """See `StoreReader.usage`."""
-        query = select_usage(session_id, since_ms, after, _bound(limit))
-        return self._structs(UsageRow, *query)
-
-    def spending(self, session_id: str, turn_id: str | None) -> Spending | None:
-        """See `StoreReader.spending`."""
-        return read_spending(self._rows, session_id, turn_id)
-
-    def approvals(
-        self,
-        session_id: str | None,
-        approval_id: str | None,
-        state: str | None,
-        before: str | None,
-        within: Limits,
-        limit: int,
-    ) -> list[ApprovalRow]:
-        """See `StoreReader.approvals`."""
-        where, values = filtered(
-            {"s.session_id": session_id, "a.approval_id": approval_id, "a.state": state}
-        )
-        sql = f"{SELECT_APPROVALS} where {where}{ASKED_BEFORE}{LIMITS} order by a.id desc limit ?"
-        bound = (*values, before, before, *limits(within.agents, within.session_ids), _bound(limit))
-        return self._decoded(approval_row, self._rows(sql, bound))
-
-    def grants(
-        self, grant_id: str | None, include_ended: bool, limit: int | None
-    ) -> list[GrantRow]:
-        """See `StoreReader.grants`."""
-        where, values = filtered({"g.grant_id": grant_id})
-        sql = f"{SELECT_GRANTS} where {where} and (? or {GRANT_HOLDS}) order by g.id limit ?"
-        rows = self._rows(sql, (*values, include_ended, _bound(limit)))
-        return self._decoded(grant_row, rows)
-
-    def _decoded(
-        self, make: Callable[[tuple[Any, ...]], _Made], rows: list[tuple[Any, ...]]
-    ) -> list[_Made]:
-        try:
-            return [make(row) for row in rows]
-        except msgspec.MsgspecError as error:
-            raise storage_error(self._name, error) from error
+    def call_page(self, wanted: CallFilter) -> CallPage:
+        """Return a page of calls, the latest first."""
+        where, values = call_condition(wanted)
+        sql = f"{_FROM_CALLS} where {where} order by c.id desc limit ?"
+        bound = (*values, wanted.limit + 1)
+        places = [row[0] for row in self._rows(f"select c.id {sql}", bound)]
+        rows = self._structs(CallRow, f"select {_CALL_COLUMNS} {sql}", bound)
+        next_before = places[wanted.limit - 1] if len(places) > wanted.limit else None
+        return CallPage(rows[: wanted.limit], next_before)
 
     def full_output(self, session_id: str, call_id: str) -> str | None:
-        """See `StoreReader.full_output`."""
+        """Return the whole output of a call whose result was cut, as JSON text."""
         rows = self._rows(
-            "select c.finished_seq from tool_calls c join sessions s on s.id = c.session"
+            f"select c.finished_seq {_FROM_CALLS}"
             " where s.session_id = ? and c.call_id = ? and c.finished_seq is not null",
             (session_id, call_id),
         )
         if not rows:
             return None
-        (stored,) = self.events(session_id, rows[0][0] - 1, 1)
+        (stored,) = self.events(session_id, after_seq=rows[0][0] - 1, limit=1)
         return stored.event.full_output if isinstance(stored.event, CallFinished) else None
 
+    def marked_files(self) -> list[str]:
+        """Return the files that hold words of tainted sessions; see `FilesMarked`."""
+        return [row[0] for row in self._rows("select path from marked_files", ())]
+
+    # ── usage ────────────────────────────────────────────────────────────────────────────────────
+
+    def usage(
+        self,
+        session_id: str | None = None,
+        *,
+        since_ms: int = 0,
+        after: int = 0,
+        limit: int | None = None,
+    ) -> list[UsageRow]:
+        """Return the tokens of each model call after position `after`, in order.
+
+        Those of one session, or of all sessions, deleted ones too, since a Unix time in ms.
+        """
+        query = select_usage(session_id, since_ms, after, _bound(limit))
+        return self._structs(UsageRow, *query)
+
+    def spending(self, session_id: str, turn_id: str | None = None) -> Spending | None:
+        """Return what a session, or one turn of it, has used, with all that it delegated."""
+        return read_spending(self._rows, session_id, turn_id)
+
+    def size(self) -> StoreSize:
+        """Return how large the store is."""
+        pragmas = "pragma_page_count(), pragma_freelist_count(), pragma_page_size()"
+        pages, free, page_bytes = self._rows(f"select * from {pragmas}", ())[0]
+        return StoreSize((pages - free) * page_bytes, pages * page_bytes)
+
+    # ── permissions ──────────────────────────────────────────────────────────────────────────────
+
+    def approvals(
+        self,
+        *,
+        session_id: str | None = None,
+        approval_id: str | None = None,
+        state: str | None = None,
+        before: str | None = None,
+        within: Visibility = ALL_VISIBLE,
+        limit: int = 100,
+    ) -> list[ApprovalRow]:
+        """Return questions to people, the latest first; only those asked before the id `before`."""
+        where, values = filtered(
+            {"s.session_id": session_id, "a.approval_id": approval_id, "a.state": state}
+        )
+        sql = f"{SELECT_APPROVALS} where {where}{ASKED_BEFORE}{VISIBLE} order by a.id desc limit ?"
+        bound = (*values, before, before, *visible(within), _bound(limit))
+        return self._decoded(approval_row, sql, bound)
+
+    def grants(
+        self, *, grant_id: str | None = None, include_ended: bool = False, limit: int | None = None
+    ) -> list[GrantRow]:
+        """Return remembered answers, in the order in which they were given.
+
+        Only those in force: not revoked, and, of a turn's grant, the turn has not ended.
+        """
+        where, values = filtered({"g.grant_id": grant_id})
+        sql = f"{SELECT_GRANTS} where {where} and (? or {GRANT_HOLDS}) order by g.id limit ?"
+        return self._decoded(grant_row, sql, (*values, include_ended, _bound(limit)))
+
+    # ── what a crash left, and what waits ────────────────────────────────────────────────────────
+
     def open_turns(self) -> list[OpenTurn]:
-        """See `StoreReader.open_turns`."""
+        """Return the turns without an end: those that a crash left, and suspended ones."""
         turns = self._rows(
             "select t.session, s.session_id, t.turn_id, t.started_at_ms, t.is_suspended,"
             " s.parent_id, s.parent_call_id, s.is_detached from turns t"
@@ -306,82 +349,81 @@ class Queries:
     def _open_turn(self, row: tuple[Any, ...], seen_at_ms: int) -> OpenTurn:
         key, session_id, turn_id, started_at_ms, is_suspended, *parent, is_detached = row
         parent_id, parent_call_id = parent
+        keys = (key, turn_id, key, turn_id)
+        calls = (
+            f"{_SELECT_CALLS} where c.session = ? and c.finished_at_ms is null"
+            f" and (c.turn_id = ? and c.status <> 'deferred' or c.call_id in ({LATE_CALLS}))"
+            " order by c.id"
+        )
+        questions = (
+            f"{SELECT_APPROVALS} where a.session = ? and (a.turn_id = ? and not a.is_deferred"
+            f" or a.approval_id in ({LATE_QUESTIONS}))"
+            " and not exists (select 1 from tool_calls c where"
+            " c.session = a.session and c.call_id = a.call_id and c.finished_at_ms is not null)"
+            " order by a.id"
+        )
         return OpenTurn(
             session_id=session_id,
             turn_id=turn_id,
             started_at_ms=started_at_ms,
-            calls=self._open_calls(key, turn_id),
+            calls=tuple(self._structs(CallRow, calls, keys)),
             is_suspended=bool(is_suspended),
-            approvals=tuple(self._open_questions(key, turn_id)),
+            approvals=tuple(self._decoded(approval_row, questions, keys)),
             seen_at_ms=seen_at_ms,
             parent_id=parent_id,
             parent_call_id=parent_call_id,
             is_detached=bool(is_detached),
-            delegated=tuple(row[0] for row in self._rows(WAITED_FOR, (session_id, is_suspended))),
+            delegated=tuple(row[0] for row in self._rows(_WAITED_FOR, (session_id, is_suspended))),
         )
-
-    def _open_questions(self, key: int, turn_id: str) -> list[ApprovalRow]:
-        where = (
-            "a.session = ? and (a.turn_id = ? and not a.is_deferred"
-            f" or a.approval_id in ({LATE_QUESTIONS}))"
-            " and not exists (select 1 from tool_calls c where"
-            " c.session = a.session and c.call_id = a.call_id and c.finished_at_ms is not null)"
-        )
-        sql = f"{SELECT_APPROVALS} where {where} order by a.id"
-        rows = self._rows(sql, (key, turn_id, key, turn_id))
-        return self._decoded(approval_row, rows)
-
-    def _open_calls(self, key: int, turn_id: str) -> tuple[CallRow, ...]:
-        rows = self._structs(
-            CallRow,
-            f"select {_CALL_COLUMNS} from tool_calls c join sessions s on s.id = c.session"
-            " where c.session = ? and c.finished_at_ms is null"
-            " and (c.turn_id = ? and c.status <> 'deferred'"
-            f" or c.call_id in ({LATE_CALLS})) order by c.id",
-            (key, turn_id, key, turn_id),
-        )
-        return tuple(rows)
 
     def open_inputs(self, session_id: str) -> list[InputRow]:
-        """See `StoreReader.open_inputs`."""
+        """Return the inputs of a session whose turns have not ended, in order."""
         where = "where s.session_id = ? order by i.id"
         return self._structs(InputRow, f"{SELECT_INPUTS} {where}", (session_id,))
 
     def waking_sessions(self) -> list[str]:
-        """See `StoreReader.waking_sessions`."""
+        """Return the sessions with an input whose turn can begin; see `WAKING`."""
         return [row[0] for row in self._rows(WAKING, ())]
+
+    # ── memories ─────────────────────────────────────────────────────────────────────────────────
 
     def memories(
         self,
-        agent: str | None,
-        memory_id: str | None,
-        before: str | None,
-        within: Limits,
-        limit: int,
+        *,
+        agent: str | None = None,
+        memory_id: str | None = None,
+        before: str | None = None,
+        within: Visibility = ALL_VISIBLE,
+        limit: int = 100,
     ) -> list[Memory]:
-        """See `StoreReader.memories`."""
-        bound = (*limits(within.agents, within.session_ids), _bound(limit))
-        return self._memories(SELECT_MEMORIES, (agent, memory_id, before, *bound))
+        """Return memories, the latest first; only those stored before the id `before`."""
+        bound = (agent, memory_id, before, *visible(within), _bound(limit))
+        return self._decoded(memory_of, SELECT_MEMORIES, bound)
 
-    def found_memories(self, agent: str, query: str, within: Limits, limit: int) -> list[Memory]:
-        """See `StoreReader.found_memories`."""
+    def found_memories(
+        self, agent: str, query: str, *, within: Visibility = ALL_VISIBLE, limit: int
+    ) -> list[Memory]:
+        """Return an agent's memories that hold a word of the query, the best first."""
         words = query_of(query)
-        bound = (*limits(within.agents, within.session_ids), _bound(limit))
-        return self._memories(SEARCH_MEMORIES, (words, agent, *bound)) if words else []
+        bound = (words, agent, *visible(within), _bound(limit))
+        return self._decoded(memory_of, SEARCH_MEMORIES, bound) if words else []
 
-    def _memories(self, sql: str, values: tuple[object, ...]) -> list[Memory]:
+    # ── rows ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _decoded(
+        self,
+        make: Callable[[tuple[Any, ...]], _Decoded],
+        sql: str,
+        values: tuple[object, ...],
+    ) -> list[_Decoded]:
         try:
-            return [memory_of(row) for row in self._rows(sql, values)]
+            return [make(row) for row in self._rows(sql, values)]
         except msgspec.MsgspecError as error:
             raise storage_error(self._name, error) from error
 
-    def marked_files(self) -> list[str]:
-        """See `StoreReader.marked_files`."""
-        return [row[0] for row in self._rows("select path from marked_files", ())]
-
-    def _structs(self, kind: type[Row], sql: str, values: tuple[object, ...]) -> list[Row]:
-        # The columns stand in the order of the fields. SQLite has no booleans, and convert's
-        # `strict=False`, which would take 0 and 1, also takes the text "null" for `None`.
+    def _structs(self, kind: type[_Row], sql: str, values: tuple[object, ...]) -> list[_Row]:
+        # The columns are in the order of the fields. SQLite has no booleans, and `strict=False` of
+        # convert, which would accept 0 and 1, also reads the text "null" as `None`.
         names = kind.__struct_fields__
         records = [dict(zip(names, row, strict=True)) for row in self._rows(sql, values)]
         for record in records:
@@ -400,7 +442,7 @@ class Queries:
         except OverflowError as error:
             raise too_large(error) from error
         except UnicodeEncodeError:
-            return []  # a lone surrogate (an argument that is not UTF-8) names nothing stored
+            return []  # nothing stored has a lone surrogate (from an argument that is not UTF-8)
 
 
 def _bound(limit: int | None) -> int:

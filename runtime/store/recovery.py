@@ -11,7 +11,7 @@ from ..definitions import CallStatus, ErrorType
 from ..errors import InternalError
 from ..events import ApprovalAnswered, CallFinished, DurableEvent, TurnEnded, TurnSuspended
 from ..history import LOST
-from .interface import ApprovalRow, CallRow, OpenTurn
+from .rows import ApprovalRow, CallRow, OpenTurn
 
 NOT_RUN = msgspec.json.encode(
     {

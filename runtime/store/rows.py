@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import starmap
-from typing import Any
+from typing import Literal
 
 import msgspec
 
+from ..approval import ApprovalDecision, GrantVerdict
 from ..budget import Budget
-from ..definitions import CallStatus, SessionKind
+from ..definitions import Binding, CallStatus, InputSource, SessionKind, Tier
 from ..errors import ConflictError, NotFoundError, StorageFull, ValidationError
 from ..events import DurableEvent, Stored
 from ..stream import Usage
@@ -70,6 +69,156 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
     started_at_ms: int | None
     finished_at_ms: int | None
     duration_ms: int | None
+
+
+ApprovalState = Literal[
+    "waiting", "allowed", "used", "denied", "expired", "revised", "withdrawn", "void"
+]
+"""Where a question stands: it waits, its call may start (`allowed`) or has started (`used`), or it
+ended without a start, as `ApprovalDecision` explains."""
+
+
+class MessageRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of a session, with the columns of RFC-000.
+
+    `type` is `user`, `assistant`, `tool_call`, `tool_result`, `error` or `system`; `position` orders
+    the messages of a session. `is_set_aside` says that the model reads it no more, since its turn was
+    run again.
+    """
+
+    message_id: str
+    session_id: str
+    position: int
+    type: str
+    content: str
+    created_at_ms: int
+    turn_id: str | None = None
+    thinking: str | None = None
+    call_id: str | None = None
+    tool_name: str | None = None
+    tool_input: str | None = None
+    tool_output: str | None = None
+    tool_status: CallStatus | None = None
+    tool_duration_ms: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    model: str | None = None
+    provider: str | None = None
+    duration_ms: int | None = None
+    is_set_aside: bool = False
+
+
+class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens of one model call; `None` is unknown, never zero.
+
+    `position` orders the calls of all sessions; `agent` is who the session is of now. What is
+    estimated stands where nobody counted.
+    """
+
+    position: int
+    session_id: str
+    agent: str
+    turn_id: str
+    message_id: str
+    provider: str
+    model: str
+    input_tokens: int | None
+    output_tokens: int | None
+    cached_tokens: int | None
+    reasoning_tokens: int | None
+    cache_write_tokens: int | None
+    created_at_ms: int
+    estimated_input: int | None = None
+    estimated_output: int | None = None
+
+
+class ApprovalRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A question to a person about one call, and its answer once there is one.
+
+    `final_arguments` are those that a person changed; `grant_id` is the remembered answer that
+    answered it.
+    """
+
+    approval_id: str
+    session_id: str
+    turn_id: str
+    call_id: str
+    state: ApprovalState
+    tool: str
+    tier: Tier
+    reason: str
+    arguments: str
+    digest: str
+    preview: str = ""
+    policy_version: str = ""
+    same_as: str = ""
+    asked_at_ms: int = 0
+    expires_at_ms: int = 0
+    answered_at_ms: int | None = None
+    decision: ApprovalDecision | Literal[""] = ""
+    answered_by: str = ""
+    answer_reason: str = ""
+    remember: str | None = None
+    final_arguments: str | None = None
+    final_digest: str | None = None
+    is_deferred: bool = False
+    grant_id: str = ""
+
+
+class InputRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An input whose turn is not over; see `InputAccepted`. `turn_id` is its turn's, once it has one."""
+
+    session_id: str
+    input_id: str
+    source: InputSource
+    call_id: str
+    approval_id: str
+    turn_id: str | None
+
+
+class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A remembered answer, in force until it is revoked; see `GrantGiven`."""
+
+    grant_id: str
+    session_id: str
+    verdict: GrantVerdict
+    scope: str
+    tool: str
+    definition: str
+    tier: Tier
+    binding: Binding
+    agent: str
+    turn_id: str
+    workspace: str
+    approval_id: str
+    given_by: str
+    reason: str
+    given_at_ms: int
+    revoked_at_ms: int | None = None
+    is_tainted: bool = False
+
+
+class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn that has no end yet, with its calls that have no result, in their order.
+
+    A deferred call is open only in the turn that runs it after all. `approvals` are the questions
+    about those calls, in the order in which they were asked.
+    `seen_at_ms` is the latest time on record since the first of them. `delegated` are the calls that
+    wait for a suspended session; of a suspended turn, those that waited for one: it may have gone on
+    by itself. The rest says whose turn it is, as in `SessionRow`.
+    """
+
+    session_id: str
+    turn_id: str
+    started_at_ms: int
+    calls: tuple[CallRow, ...]
+    is_suspended: bool = False
+    approvals: tuple[ApprovalRow, ...] = ()
+    seen_at_ms: int = 0
+    parent_id: str | None = None
+    parent_call_id: str = ""
+    is_detached: bool = False
+    delegated: tuple[str, ...] = ()
 
 
 class SpentCall(msgspec.Struct, frozen=True):
@@ -141,68 +290,3 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         What is waited for runs within the time of the turn that waits.
         """
         return sum(turn.seconds for turn in self.turns)
-
-
-Rows = Callable[[str, tuple[object, ...]], list[tuple[Any, ...]]]
-"""Runs a query."""
-
-_TREE = """
-with recursive tree (key, name, is_root, has_time) as (
-  select id, session_id, 1, 1 from sessions where session_id = ?1
-  union
-  select s.id, s.session_id, 0, s.runs_apart from tree t join sessions s on s.parent_id = t.name
-  where ?2 is null or not t.is_root or exists (
-    select 1 from tool_calls c
-    where c.session = t.key and c.call_id = s.parent_call_id and c.turn_id = ?2)
-)
-"""
-"""The session and all below it; of one turn, those that its calls delegated to. Those that were not
-waited for have a time of their own."""
-
-_OF_TURN = "(?2 is null or not t.is_root or {}.turn_id = ?2)"
-
-_ORIGIN = """
-select s.agent, s.budget, s.parent_id, coalesce((
-  select c.turn_id from tool_calls c join sessions p on p.id = c.session
-  where p.session_id = s.parent_id and c.call_id = s.parent_call_id), ''), s.runs_apart
-from sessions s where s.session_id = ?
-"""
-
-_CALLS = f"""{_TREE}
-select u.turn_id, u.provider, u.model, u.input_tokens, u.output_tokens, u.cached_tokens, u.reasoning_tokens,
-  u.cache_write_tokens, u.estimated_input, u.estimated_output
-from tree t join usage u on u.session = t.key where {_OF_TURN.format("u")}
-"""
-
-# A call that only reads may run without a start on record.
-_TOOL_CALLS = f"""{_TREE}
-select t.name, c.call_id from tree t join tool_calls c on c.session = t.key
-where (c.started_at_ms is not null or c.status = 'success') and {_OF_TURN.format("c")}
-"""
-
-_TURNS = f"""{_TREE}
-select r.turn_id, r.failed_calls, iif(t.has_time, r.ran_ms, 0) / 1000.0
-from tree t join turns r on r.session = t.key where {_OF_TURN.format("r")}
-"""
-
-
-def read_spending(rows: Rows, session_id: str, turn_id: str | None) -> Spending | None:
-    """What a session has used, or one turn of it; `None` for an unknown session."""
-    origin = rows(_ORIGIN, (session_id,))
-    if not origin:
-        return None
-    [(agent, budget, parent_id, parent_turn_id, runs_apart)] = origin
-    values = (session_id, turn_id)
-    return Spending(
-        agent=agent,
-        budget=msgspec.json.decode(budget, type=Budget) if budget else None,
-        parent_id=parent_id,
-        parent_turn_id=parent_turn_id,
-        runs_apart=bool(runs_apart),
-        calls=tuple(
-            SpentCall(turn, provider, model, Usage(*counts[:5]), Usage(*counts[5:]))
-            for turn, provider, model, *counts in rows(_CALLS, values)
-        ),
-        turns=tuple(starmap(SpentTurn, rows(_TURNS, values))),
-        ran=tuple((name, call_id) for name, call_id in rows(_TOOL_CALLS, values)),
-    )

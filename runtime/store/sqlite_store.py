@@ -16,41 +16,15 @@ from typing import TYPE_CHECKING, TypeVar
 import apsw
 import trio
 
-from ..definitions import CallStatus
 from ..disk.data_lock import DataLock
 from ..errors import StorageError
 from ..events import Stored
-from ..identity import RequestKey
-from ..memory.memories import Memory
 from .disk_room import DiskRoom
-from .feeds import DoneRequest, LogEntry, StoredBytes, Topic
 from .file import DATABASE_NAME, check_local, make_folder, open_reading, open_writer
-from .interface import (
-    ApprovalRow,
-    CallRow,
-    GrantRow,
-    InputRow,
-    MessageRow,
-    OpenTurn,
-    SessionRow,
-    Store,
-    StoreReader,
-    UsageRow,
-)
+from .interface import Store, StoreReader
 from .ledger import Ledger, storage_error, wall_clock_ms
-from .lists import (
-    NO_LIMITS,
-    CallFilter,
-    CallPage,
-    Hit,
-    Limits,
-    Search,
-    SessionFilter,
-    SessionPage,
-    StoreSize,
-)
 from .queries import Queries
-from .rows import Append, CommitResult, Spending
+from .rows import Append, CommitResult
 from .tables.search import index_step
 
 if TYPE_CHECKING:
@@ -62,7 +36,7 @@ MAX_READERS = 2
 _CANCEL_STEPS = 20_000
 """SQLite's own steps between two looks for a cancellation: about a millisecond."""
 
-_Answer = TypeVar("_Answer")
+_Result = TypeVar("_Result")
 
 
 async def open_disk_store(
@@ -103,7 +77,7 @@ def _open_disk_store(folder: Path, now_ms: Callable[[], int], disk: DiskRoom) ->
         raise
 
 
-class _DiskReader:
+class _DiskReader(StoreReader):
     """Read-only connections, lent to one read at a time."""
 
     def __init__(self, folder: Path) -> None:
@@ -119,11 +93,11 @@ class _DiskReader:
         connection.set_progress_handler(_check_cancelled, _CANCEL_STEPS)
         return connection
 
-    async def _read(self, query: Callable[[Queries], _Answer]) -> _Answer:
+    async def _run(self, query: Callable[[Queries], _Result]) -> _Result:
         self._check_open()
         return await trio.to_thread.run_sync(self._read_sync, query, limiter=self._limiter)
 
-    def _read_sync(self, query: Callable[[Queries], _Answer]) -> _Answer:
+    def _read_sync(self, query: Callable[[Queries], _Result]) -> _Result:
         self._check_open()
         try:
             connection = self._idle.pop()
@@ -137,147 +111,6 @@ class _DiskReader:
     def _check_open(self) -> None:
         if self._is_closed:
             raise StorageError(f"The store {self._name} is closed.")
-
-    async def events(
-        self, session_id: str, *, after_seq: int = 0, limit: int | None = None
-    ) -> list[Stored]:
-        return await self._read(lambda queries: queries.events(session_id, after_seq, limit))
-
-    async def epoch(self) -> str:
-        return await self._read(Queries.epoch)
-
-    async def event_bytes(
-        self, session_id: str, *, after_seq: int = 0, limit: int | None = None
-    ) -> list[StoredBytes]:
-        return await self._read(lambda queries: queries.event_bytes(session_id, after_seq, limit))
-
-    async def log(
-        self, *, after_seq: int = 0, topic: Topic | None = None, limit: int | None = None
-    ) -> list[LogEntry]:
-        return await self._read(lambda queries: queries.log(after_seq, topic, limit))
-
-    async def log_head(self) -> int:
-        return await self._read(Queries.log_head)
-
-    async def request(self, request: RequestKey) -> DoneRequest | None:
-        return await self._read(lambda queries: queries.request(request))
-
-    async def session(self, session_id: str) -> SessionRow | None:
-        return await self._read(lambda queries: queries.session(session_id))
-
-    async def sessions(
-        self, *, limit: int = 100, include_deleted: bool = False, include_children: bool = True
-    ) -> list[SessionRow]:
-        return await self._read(
-            lambda queries: queries.sessions(limit, include_deleted, include_children)
-        )
-
-    async def children(
-        self,
-        parent_id: str | None = None,
-        *,
-        call_id: str | None = None,
-        is_detached: bool | None = None,
-    ) -> list[SessionRow]:
-        return await self._read(lambda queries: queries.children(parent_id, call_id, is_detached))
-
-    async def messages(
-        self, session_id: str, *, after: int = 0, limit: int | None = None
-    ) -> list[MessageRow]:
-        return await self._read(lambda queries: queries.messages(session_id, after, limit))
-
-    async def calls(
-        self,
-        *,
-        session_id: str | None = None,
-        name: str | None = None,
-        status: CallStatus | None = None,
-        limit: int = 100,
-    ) -> list[CallRow]:
-        return await self._read(lambda queries: queries.calls(session_id, name, status, limit))
-
-    async def usage(
-        self,
-        session_id: str | None = None,
-        *,
-        since_ms: int = 0,
-        after: int = 0,
-        limit: int | None = None,
-    ) -> list[UsageRow]:
-        return await self._read(lambda queries: queries.usage(session_id, since_ms, after, limit))
-
-    async def spending(self, session_id: str, turn_id: str | None = None) -> Spending | None:
-        return await self._read(lambda queries: queries.spending(session_id, turn_id))
-
-    async def approvals(
-        self,
-        *,
-        session_id: str | None = None,
-        approval_id: str | None = None,
-        state: str | None = None,
-        before: str | None = None,
-        within: Limits = NO_LIMITS,
-        limit: int = 100,
-    ) -> list[ApprovalRow]:
-        return await self._read(
-            lambda queries: queries.approvals(session_id, approval_id, state, before, within, limit)
-        )
-
-    async def grants(
-        self, *, grant_id: str | None = None, include_ended: bool = False, limit: int | None = None
-    ) -> list[GrantRow]:
-        return await self._read(lambda queries: queries.grants(grant_id, include_ended, limit))
-
-    async def full_output(self, session_id: str, call_id: str) -> str | None:
-        return await self._read(lambda queries: queries.full_output(session_id, call_id))
-
-    async def open_turns(self) -> list[OpenTurn]:
-        return await self._read(Queries.open_turns)
-
-    async def open_inputs(self, session_id: str) -> list[InputRow]:
-        return await self._read(lambda queries: queries.open_inputs(session_id))
-
-    async def waking_sessions(self) -> list[str]:
-        return await self._read(Queries.waking_sessions)
-
-    async def memories(
-        self,
-        *,
-        agent: str | None = None,
-        memory_id: str | None = None,
-        before: str | None = None,
-        within: Limits = NO_LIMITS,
-        limit: int = 100,
-    ) -> list[Memory]:
-        return await self._read(
-            lambda queries: queries.memories(agent, memory_id, before, within, limit)
-        )
-
-    async def found_memories(
-        self, agent: str, query: str, *, within: Limits = NO_LIMITS, limit: int
-    ) -> list[Memory]:
-        return await self._read(lambda queries: queries.found_memories(agent, query, within, limit))
-
-    async def session_page(self, wanted: SessionFilter) -> SessionPage:
-        return await self._read(lambda queries: queries.session_page(wanted))
-
-    async def call_page(self, wanted: CallFilter) -> CallPage:
-        return await self._read(lambda queries: queries.call_page(wanted))
-
-    async def hits(self, search: Search) -> list[Hit]:
-        return await self._read(lambda queries: queries.hits(search))
-
-    async def session_tree(self, session_ids: Sequence[str]) -> list[str]:
-        return await self._read(lambda queries: queries.session_tree(session_ids))
-
-    async def expired_sessions(self, before_ms: int) -> list[str]:
-        return await self._read(lambda queries: queries.expired_sessions(before_ms))
-
-    async def size(self) -> StoreSize:
-        return await self._read(Queries.size)
-
-    async def marked_files(self) -> list[str]:
-        return await self._read(Queries.marked_files)
 
     async def aclose(self) -> None:
         """Waits for the reads that have begun; later ones are refused. Again is harmless."""
@@ -295,7 +128,7 @@ class _DiskReader:
             self._idle.pop().close()
 
 
-class _DiskStore(_DiskReader):
+class _DiskStore(_DiskReader, Store):
     """The readers, and beside them the one connection that writes."""
 
     def __init__(
@@ -329,7 +162,7 @@ class _DiskStore(_DiskReader):
             partial(self.disk.removing, partial(self._ledger.purge, session_ids))
         )
 
-    async def _write(self, work: Callable[[], _Answer]) -> _Answer:
+    async def _write(self, work: Callable[[], _Result]) -> _Result:
         self._check_open()
         try:
             self._writing.acquire_nowait()
@@ -366,7 +199,7 @@ def _check_cancelled() -> bool:
     return False
 
 
-async def _uninterrupted(work: Callable[[], _Answer]) -> _Answer:
+async def _uninterrupted(work: Callable[[], _Result]) -> _Result:
     """What `work` answers in a worker thread; neither cancellable nor a point of cancellation.
 
     Bounded by the disk: a cancelled turn's last events are stored too, and whoever asked learns
@@ -375,11 +208,11 @@ async def _uninterrupted(work: Callable[[], _Answer]) -> _Answer:
     token = trio.lowlevel.current_trio_token()
     task = trio.lowlevel.current_task()
 
-    def deliver(outcome: Outcome[_Answer]) -> None:
+    def deliver(outcome: Outcome[_Result]) -> None:
         token.run_sync_soon(trio.lowlevel.reschedule, task, outcome)
 
     trio.lowlevel.start_thread_soon(work, deliver)
-    answer: _Answer = await trio.lowlevel.wait_task_rescheduled(_go_on)
+    answer: _Result = await trio.lowlevel.wait_task_rescheduled(_go_on)
     return answer
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from ..channel import UserQuestion
 from ..definitions import SessionKind, Tier, Verdict
-from ..store.interface import ApprovalRow, GrantRow
+from ..store.rows import ApprovalRow, GrantRow
 from ..text import WireInteger
 from .fields import Line, LongText, Word
 

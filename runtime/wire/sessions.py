@@ -8,8 +8,8 @@ import msgspec
 
 from ..budget import Budget
 from ..definitions import InputMode
-from ..store.interface import MessageRow
 from ..store.lists import Hit
+from ..store.rows import MessageRow
 from ..text import WireInteger
 from ..turn_options import TurnOptions
 from .fields import Attachments, FileText, Line, ModelName, PromptText, Word, Words

@@ -15,7 +15,7 @@ from callboard.runtime.messages import (
     PermissionQuestion,
     SessionMarks,
 )
-from callboard.runtime.store.interface import GrantRow
+from callboard.runtime.store.rows import GrantRow
 
 LAUNCH = ToolDefinition(name="launch", description="", parameters={})
 QUESTION = PermissionQuestion(

@@ -43,9 +43,8 @@ from callboard.runtime.messages import (
     Resolution,
     RevokeGrant,
 )
-from callboard.runtime.store.interface import ApprovalRow, GrantRow
 from callboard.runtime.store.memory_store import open_memory_store
-from callboard.runtime.store.rows import Append
+from callboard.runtime.store.rows import Append, ApprovalRow, GrantRow
 from support.scene import FakeStore, Scene, open_scene, place_of
 
 ALL = ("journal", "broker")

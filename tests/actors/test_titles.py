@@ -20,7 +20,7 @@ from callboard.providers.testing.script import Reply, events_of, reply
 from callboard.runtime.definitions import ThinkingEffort
 from callboard.runtime.events import AttemptCharged, TitleSet
 from callboard.runtime.history import Input
-from callboard.runtime.store.interface import SessionRow
+from callboard.runtime.store.rows import SessionRow
 from callboard.runtime.stream import Usage
 
 PATIENCE_SECONDS = 20.0

@@ -22,7 +22,7 @@ from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import ScriptedServer, open_scripted_server
 from callboard.runtime.definitions import Capability
 from callboard.runtime.events import ApprovalAsked
-from callboard.runtime.store.interface import ApprovalRow
+from callboard.runtime.store.rows import ApprovalRow
 from callboard.runtime.store.sqlite_store import open_disk_store, open_reader
 from callboard.tools.registry import builtin_tools
 from callboard.tools.tool import Tool

@@ -21,7 +21,7 @@ from callboard.runtime.events import (
     TurnEnded,
 )
 from callboard.runtime.history import Text, Thinking
-from callboard.runtime.store.interface import SessionRow
+from callboard.runtime.store.rows import SessionRow
 
 ROW = SessionRow(
     session_id="session_1",

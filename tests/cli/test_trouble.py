@@ -24,7 +24,7 @@ from callboard.runtime.events import (
     Stored,
     TurnEnded,
 )
-from callboard.runtime.store.interface import SessionRow
+from callboard.runtime.store.rows import SessionRow
 from callboard.runtime.stream import Usage
 from support.cli.command import Command
 

@@ -11,9 +11,8 @@ from callboard.config.prices import Price, PriceTable
 from callboard.config.usage_sums import PAGE_ROWS, UsageBy, UsageReport, UsageSums, read_usage
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.events import MessageCompleted, SessionCreated
-from callboard.runtime.store.interface import UsageRow
 from callboard.runtime.store.memory_store import open_memory_store
-from callboard.runtime.store.rows import Append
+from callboard.runtime.store.rows import Append, UsageRow
 from callboard.runtime.stream import Usage
 
 MILLION = 1_000_000

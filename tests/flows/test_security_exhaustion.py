@@ -17,7 +17,7 @@ from callboard.providers.testing.script import reply
 from callboard.runtime.errors import OverloadedError
 from callboard.runtime.events import Stored, TurnEnded
 from callboard.runtime.kernel.mailbox import Mailbox, Message
-from callboard.runtime.store.interface import SessionRow
+from callboard.runtime.store.rows import SessionRow
 from callboard.runtime.stream import Done, StopReason, TextDelta
 from support.cast import Cast, below, open_cast, part, task
 from support.stage import make_workspace

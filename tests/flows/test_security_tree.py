@@ -27,7 +27,7 @@ from callboard.providers.testing.script import reply
 from callboard.runtime.definitions import Preset, SessionKind, Tier, Verdict
 from callboard.runtime.events import ApprovalAsked
 from callboard.runtime.history import Input
-from callboard.runtime.store.interface import SessionRow
+from callboard.runtime.store.rows import SessionRow
 from callboard.tools.tool import Tool
 from support.cast import Call, Cast, below, open_cast, part, task
 from support.stage import make_workspace

@@ -9,7 +9,7 @@ import trio
 
 import callboard
 from callboard.embedding.runtime import host_of
-from callboard.runtime.store.interface import SessionRow
+from callboard.runtime.store.rows import SessionRow
 from callboard.runtime.wire.fields import Role
 from support.gateway.daemon_scene import Daemon, RawClient, open_daemon, open_raw
 

@@ -65,6 +65,6 @@ def test_the_usage_of_the_first_format_is_kept(connection: apsw.Connection) -> N
     connection.execute(f"insert into sessions values (1, {session})")
     connection.execute("insert into usage values (1, 1, 't1', 'm1', 'p', 'm', 10, 5, 3, null, 7)")
     assert migrate(connection, "it") == (1, len(MIGRATIONS))
-    [row] = Queries(connection, "it").usage("s1", 0, 0, None)
+    [row] = Queries(connection, "it").usage("s1")
     assert (row.input_tokens, row.output_tokens, row.cached_tokens) == (10, 5, 3)
     assert (row.cache_write_tokens, row.agent, row.created_at_ms) == (None, "general", 7)

@@ -17,10 +17,9 @@ from callboard.runtime.events import (
     TurnSuspended,
 )
 from callboard.runtime.history import LOST
-from callboard.runtime.store.interface import CallRow, OpenTurn
 from callboard.runtime.store.memory_store import open_memory_store
 from callboard.runtime.store.recovery import closing_events, deepest_first
-from callboard.runtime.store.rows import Append
+from callboard.runtime.store.rows import Append, CallRow, OpenTurn
 
 PENDING = CallRow(
     call_id="c1", session_id="s1", turn_id="t1", name="write_file", status=CallStatus.PENDING,

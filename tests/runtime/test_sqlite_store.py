@@ -7,7 +7,6 @@ import resource
 import stat
 import threading
 from pathlib import Path
-from typing import Any
 
 import apsw
 import pytest
@@ -311,30 +310,27 @@ async def test_a_cancelled_commit_that_waits_for_another_one_is_stored_too(tmp_p
 
 
 async def test_a_cancelled_read_ends_in_the_middle_and_the_next_one_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     store = await open_disk_store(tmp_path)
     await put(store, CREATED, *(said("x") for _ in range(5_000)))
     is_cancelled = threading.Event()
-    events = Queries.events
 
-    def wait_and_read(queries: Queries, *arguments: Any) -> list[Stored]:
+    def wait_and_read(queries: Queries) -> list[Stored]:
         is_cancelled.wait()
-        return events(queries, *arguments)
+        return queries.events("s1")
 
     rows = None
-    with monkeypatch.context() as patch:
-        patch.setattr(Queries, "events", wait_and_read)
-        async with trio.open_nursery() as nursery:
-            with trio.CancelScope() as scope:
+    async with trio.open_nursery() as nursery:
+        with trio.CancelScope() as scope:
 
-                async def cancel() -> None:
-                    await trio.testing.wait_all_tasks_blocked()
-                    scope.cancel()
-                    is_cancelled.set()
+            async def cancel() -> None:
+                await trio.testing.wait_all_tasks_blocked()
+                scope.cancel()
+                is_cancelled.set()
 
-                nursery.start_soon(cancel)
-                rows = await store.events("s1")
+            nursery.start_soon(cancel)
+            rows = await store._run(wait_and_read)
     assert rows is None
     assert len(await store.events("s1")) == 5_001
     await store.aclose()

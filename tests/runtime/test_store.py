@@ -30,9 +30,9 @@ from callboard.runtime.events import (
     TurnStarted,
 )
 from callboard.runtime.history import Opaque, Refusal, Text, Thinking
-from callboard.runtime.store.interface import CallRow, OpenTurn, SessionRow, Store, UsageRow
+from callboard.runtime.store.interface import Store
 from callboard.runtime.store.memory_store import open_memory_store
-from callboard.runtime.store.rows import Append
+from callboard.runtime.store.rows import Append, CallRow, OpenTurn, SessionRow, UsageRow
 from callboard.runtime.store.sqlite_store import open_disk_store
 from callboard.runtime.stream import Usage
 

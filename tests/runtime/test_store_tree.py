@@ -21,9 +21,9 @@ from callboard.runtime.events import (
     TurnStarted,
     TurnSuspended,
 )
-from callboard.runtime.store.interface import OpenTurn, Store
+from callboard.runtime.store.interface import Store
 from callboard.runtime.store.memory_store import open_memory_store
-from callboard.runtime.store.rows import Append
+from callboard.runtime.store.rows import Append, OpenTurn
 from callboard.runtime.store.sqlite_store import open_disk_store
 
 MAIN = SessionCreated(agent="general", workspace="/work")

@@ -12,7 +12,7 @@ from callboard.providers.provider import Emit, ModelRequest
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted import ScriptedModel, ScriptStep
 from callboard.runtime.history import Input
-from callboard.runtime.store.interface import SessionRow
+from callboard.runtime.store.rows import SessionRow
 from support.stage import make_workspace
 
 Call = tuple[str, dict[str, Any]]

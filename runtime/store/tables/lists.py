@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ..lists import CallFilter, SessionFilter
+from ..lists import CallFilter, SessionFilter, Visibility
 
 Query = tuple[str, tuple[object, ...]]
 
-LIMITS = (
+VISIBLE = (
     " and (? is null or s.agent in (select value from json_each(?)))"
     " and (? is null or s.session_id in (select value from json_each(?)))"
 )
-"""To whom some agents or sessions alone exist; see `limits`."""
+"""The condition that hides sessions from a reader who may not see them; `visible` has its values."""
 
 TREE = (
     "with recursive tree (session_id) as (select session_id from sessions"
@@ -24,11 +24,11 @@ TREE = (
 """Sessions, and all below them."""
 
 
-def limits(
-    agents: tuple[str, ...] | None, session_ids: tuple[str, ...] | None
-) -> tuple[object, ...]:
-    """The values of `LIMITS`."""
-    encoded = [None if each is None else names(each) for each in (agents, session_ids)]
+def visible(within: Visibility) -> tuple[object, ...]:
+    """Return the values of `VISIBLE`."""
+    encoded = [
+        None if each is None else names(each) for each in (within.agents, within.session_ids)
+    ]
     return encoded[0], encoded[0], encoded[1], encoded[1]
 
 
@@ -61,9 +61,9 @@ def session_condition(wanted: SessionFilter) -> Query:
         *(wanted.deleted, wanted.deleted, wanted.include_children),
         *(wanted.until_ms, wanted.until_ms),
         *(words, words, words, words),
-        *limits(wanted.agents, wanted.session_ids),
+        *visible(wanted.within),
     )
-    return where + LIMITS, values
+    return where + VISIBLE, values
 
 
 def call_condition(wanted: CallFilter) -> Query:
@@ -79,4 +79,4 @@ def call_condition(wanted: CallFilter) -> Query:
         *(status, wanted.since_ms, wanted.until_ms),
     )
     doubled = tuple(value for value in filters for _ in range(2))
-    return where + LIMITS, (*doubled, *limits(wanted.agents, wanted.session_ids))
+    return where + VISIBLE, (*doubled, *visible(wanted.within))

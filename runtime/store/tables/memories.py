@@ -10,7 +10,7 @@ import apsw
 from ...events import DurableEvent, MemoryForgotten, MemoryStored
 from ...memory.memories import MAX_MEMORIES, Memory, indexed
 from ..codec import decode_event
-from .lists import LIMITS
+from .lists import VISIBLE
 
 MemoryEvent = MemoryStored | MemoryForgotten
 
@@ -24,14 +24,14 @@ join events e on e.session = m.session and e.seq = m.stored_seq
 SELECT_MEMORIES = (
     f"{_SELECT} where (?1 is null or m.agent = ?1) and (?2 is null or m.memory_id = ?2)"
     " and (?3 is null or m.id < (select id from memories where memory_id = ?3))"
-    f"{LIMITS} order by m.id desc limit ?"
+    f"{VISIBLE} order by m.id desc limit ?"
 )
 """By agent, by id, stored before that one, within limits, as many."""
 
 # A tag is said on purpose: it counts as much as two words of the text.
 SEARCH_MEMORIES = (
     f"{_SELECT} join memory_words w on w.rowid = m.id"
-    f" where memory_words match ?1 and m.agent = ?2{LIMITS}"
+    f" where memory_words match ?1 and m.agent = ?2{VISIBLE}"
     " order by bm25(memory_words, 1.0, 2.0), m.id desc limit ?"
 )
 """By words, agent, within limits, as many."""

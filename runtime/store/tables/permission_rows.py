@@ -8,7 +8,7 @@ import msgspec
 
 from ...events import ApprovalAnswered, ApprovalAsked, GrantGiven
 from ..codec import decode_event
-from ..interface import ApprovalRow, GrantRow
+from ..rows import ApprovalRow, GrantRow
 
 SELECT_APPROVALS = """
 select s.session_id, a.state, asked.at_ms, asked.event, answered.at_ms, answered.event

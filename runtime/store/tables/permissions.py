@@ -28,7 +28,7 @@ from ...events import (
     TurnSuspended,
 )
 from ..codec import decode_event
-from ..interface import ApprovalState
+from ..rows import ApprovalState
 
 LASTING_SCOPES = frozenset({"agent", "always"})
 """What outlives its session; a tainted one can neither give nor use it."""

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import apsw
 
 from ...memory.memories import indexed, word_query, words_of
-from ..lists import Search
-from .lists import LIMITS, limits
+from ..lists import WordSearch
+from .lists import VISIBLE, visible
 
 STEP_MESSAGES = 200
 """Messages that are indexed in one transaction: some milliseconds, for which commits wait."""
@@ -41,7 +41,7 @@ _FOUND = (
     " m.created_at_ms from message_words w join messages m on m.id = w.rowid"
     f" join sessions s on s.id = m.session {_CALLS}"
     " where message_words match ? and s.deleted_at_ms is null"
-    f"{LIMITS} order by bm25(message_words), m.id desc limit {MAX_MATCHES}"
+    f"{VISIBLE} order by bm25(message_words), m.id desc limit {MAX_MATCHES}"
 )
 
 
@@ -81,7 +81,7 @@ def index_step(connection: apsw.Connection) -> bool:
 
 
 def find_matches(
-    rows: Callable[[str, tuple[object, ...]], list[tuple[Any, ...]]], search: Search
+    rows: Callable[[str, tuple[object, ...]], list[tuple[Any, ...]]], search: WordSearch
 ) -> list[Match]:
     """The best sessions; their messages in the order of how well they match."""
     words = words_of(search.query)
@@ -89,9 +89,7 @@ def find_matches(
         return []
     query = " AND ".join(map(word_query, words))
     best: dict[str, Match] = {}
-    for session_id, message_id, kind, text, at_ms in rows(
-        _FOUND, (query, *limits(search.agents, search.session_ids))
-    ):
+    for session_id, message_id, kind, text, at_ms in rows(_FOUND, (query, *visible(search.within))):
         known = best.get(session_id)
         if known is not None:
             best[session_id] = known._replace(matches=known.matches + 1)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import starmap
+from typing import Any
+
 import apsw
 import msgspec
 
@@ -17,6 +21,7 @@ from ...events import (
     TurnSuspended,
 )
 from ...stream import Usage
+from ..rows import Spending, SpentCall, SpentTurn
 
 _COLUMNS = """
 select u.id, s.session_id, s.agent, u.turn_id, u.message_id, u.provider, u.model, u.input_tokens,
@@ -137,3 +142,68 @@ def count_run(
             "update turns set ran_ms = ran_ms + ? where session = ? and turn_id = ?",
             (event.duration_ms, session, event.turn_id),
         )
+
+
+Rows = Callable[[str, tuple[object, ...]], list[tuple[Any, ...]]]
+"""Runs a query."""
+
+_TREE = """
+with recursive tree (key, name, is_root, has_time) as (
+  select id, session_id, 1, 1 from sessions where session_id = ?1
+  union
+  select s.id, s.session_id, 0, s.runs_apart from tree t join sessions s on s.parent_id = t.name
+  where ?2 is null or not t.is_root or exists (
+    select 1 from tool_calls c
+    where c.session = t.key and c.call_id = s.parent_call_id and c.turn_id = ?2)
+)
+"""
+"""The session and all below it; of one turn, those that its calls delegated to. Those that were not
+waited for have a time of their own."""
+
+_OF_TURN = "(?2 is null or not t.is_root or {}.turn_id = ?2)"
+
+_ORIGIN = """
+select s.agent, s.budget, s.parent_id, coalesce((
+  select c.turn_id from tool_calls c join sessions p on p.id = c.session
+  where p.session_id = s.parent_id and c.call_id = s.parent_call_id), ''), s.runs_apart
+from sessions s where s.session_id = ?
+"""
+
+_CALLS = f"""{_TREE}
+select u.turn_id, u.provider, u.model, u.input_tokens, u.output_tokens, u.cached_tokens, u.reasoning_tokens,
+  u.cache_write_tokens, u.estimated_input, u.estimated_output
+from tree t join usage u on u.session = t.key where {_OF_TURN.format("u")}
+"""
+
+# A call that only reads may run without a start on record.
+_TOOL_CALLS = f"""{_TREE}
+select t.name, c.call_id from tree t join tool_calls c on c.session = t.key
+where (c.started_at_ms is not null or c.status = 'success') and {_OF_TURN.format("c")}
+"""
+
+_TURNS = f"""{_TREE}
+select r.turn_id, r.failed_calls, iif(t.has_time, r.ran_ms, 0) / 1000.0
+from tree t join turns r on r.session = t.key where {_OF_TURN.format("r")}
+"""
+
+
+def read_spending(rows: Rows, session_id: str, turn_id: str | None) -> Spending | None:
+    """What a session has used, or one turn of it; `None` for an unknown session."""
+    origin = rows(_ORIGIN, (session_id,))
+    if not origin:
+        return None
+    [(agent, budget, parent_id, parent_turn_id, runs_apart)] = origin
+    values = (session_id, turn_id)
+    return Spending(
+        agent=agent,
+        budget=msgspec.json.decode(budget, type=Budget) if budget else None,
+        parent_id=parent_id,
+        parent_turn_id=parent_turn_id,
+        runs_apart=bool(runs_apart),
+        calls=tuple(
+            SpentCall(turn, provider, model, Usage(*counts[:5]), Usage(*counts[5:]))
+            for turn, provider, model, *counts in rows(_CALLS, values)
+        ),
+        turns=tuple(starmap(SpentTurn, rows(_TURNS, values))),
+        ran=tuple((name, call_id) for name, call_id in rows(_TOOL_CALLS, values)),
+    )

@@ -19,8 +19,8 @@ from ..runtime.history import Attachment
 from ..runtime.identity import new_id
 from ..runtime.redaction import Secret
 from ..runtime.store.feeds import Topic
-from ..runtime.store.interface import ApprovalRow, CallRow, GrantRow, MessageRow, SessionRow
 from ..runtime.store.lists import CallPage, SessionPage
+from ..runtime.store.rows import ApprovalRow, CallRow, GrantRow, MessageRow, SessionRow
 from ..runtime.turn_options import TurnOptions
 from ..runtime.turns.outcome import error_of_turn, text_of_answer
 from ..runtime.wire.approvals import (

@@ -12,7 +12,7 @@ from ..runtime.messages import (
     RevokeGrant,
     ShowApproval,
 )
-from ..runtime.store.interface import ApprovalRow, GrantRow
+from ..runtime.store.rows import ApprovalRow, GrantRow
 from .host import Host
 
 

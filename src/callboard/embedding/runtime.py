@@ -31,9 +31,10 @@ from ..runtime.identity import RequestKey
 from ..runtime.kernel.inbox import EventInboxes
 from ..runtime.kernel.mailbox import Mailbox
 from ..runtime.messages import CreateSession, DirectoryMessage
-from ..runtime.store.interface import SessionRow, Store, StoreReader
-from ..runtime.store.lists import Hit, Search
+from ..runtime.store.interface import Store, StoreReader
+from ..runtime.store.lists import Hit, WordSearch
 from ..runtime.store.memory_store import open_memory_store
+from ..runtime.store.rows import SessionRow
 from ..tools.plugins import Plugin, load_plugins
 from ..tools.registry import ToolRegistry, builtin_tools
 from ..tools.sandbox.sandbox import Sandbox
@@ -261,7 +262,7 @@ class Runtime(ModelAccess, ApprovalAccess):
             for hit in await runtime.search("tokyo"):
                 print(hit.session.title, hit.snippet)
         """
-        return await self._host.keeping.search(Search(query=query, limit=limit))
+        return await self._host.keeping.search(WordSearch(query=query, limit=limit))
 
     async def purge(self, session_ids: Sequence[str]) -> list[str]:
         """Removes deleted sessions for good, and all below them; gives what was removed.

@@ -32,8 +32,8 @@ from ..runtime.budget import Budget
 from ..runtime.handles import PersonAnswer
 from ..runtime.identity import RequestKey
 from ..runtime.messages import ApprovalAnswer, ApprovalRequest
-from ..runtime.store.interface import ApprovalRow, GrantRow, SessionRow
 from ..runtime.store.lists import Hit
+from ..runtime.store.rows import ApprovalRow, GrantRow, SessionRow
 from .aio_session import Following as Following
 from .aio_session import Session as Session
 from .aio_session import Turn as Turn

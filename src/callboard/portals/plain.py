@@ -29,8 +29,9 @@ from ..runtime.budget import Budget
 from ..runtime.handles import PersonAnswer
 from ..runtime.identity import RequestKey
 from ..runtime.messages import ApprovalAnswer, ApprovalRequest
-from ..runtime.store.interface import ApprovalRow, GrantRow, SessionRow, StoreReader
+from ..runtime.store.interface import StoreReader
 from ..runtime.store.lists import Hit
+from ..runtime.store.rows import ApprovalRow, GrantRow, SessionRow
 from .channels import adapted_channel
 from .plain_session import Following as Following
 from .plain_session import Session as Session

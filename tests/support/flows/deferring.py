@@ -20,7 +20,7 @@ from callboard.actors.permissions.asking import Approver
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.events import DurableEvent, TurnEnded
-from callboard.runtime.store.interface import ApprovalRow
+from callboard.runtime.store.rows import ApprovalRow
 from callboard.tools.tool import Tool
 from support.flows.killed import killed_when_ready, say_ready
 from support.stage import check_messages, check_record, make_workspace, messages_of
