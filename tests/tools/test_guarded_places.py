@@ -14,8 +14,12 @@ from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.errors import ValidationError
 from callboard.runtime.processes import Command
 from callboard.tools.sandbox.sandbox import Sandbox
-from callboard.tools.workspace.git_settings import MAX_FILES, paths_in_settings
-from callboard.tools.workspace.protected_places import HeldPlaces, own_code
+from callboard.tools.workspace.protected_places import (
+    MAX_FILES,
+    HeldPlaces,
+    own_code,
+    paths_in_settings,
+)
 from callboard.tools.workspace.workspace import Workspace, open_workspace
 from support.sandbox.sandbox_users import needs_sandbox
 

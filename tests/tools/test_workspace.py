@@ -17,7 +17,7 @@ import pytest
 from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.errors import ValidationError
 from callboard.tools.workspace import atomic_write, openat2
-from callboard.tools.workspace.file_errors import failure
+from callboard.tools.workspace.reader import failure
 from callboard.tools.workspace.workspace import Workspace, open_workspace
 from support.tools import workbench
 from support.tools.workbench import Caller, text_of

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from ...runtime.changes.file_versions import MAX_KEPT_FILE_BYTES, NOTHING, FileState, Kind
 from ...runtime.changes.version_log import CHUNK_BYTES, Draft
 from ..files.file_facts import in_bytes
+from ..workspace.reader import READ_FLAGS, lstat
 from ..workspace.resolver import Names, OpenDirectory, Resolver
-from ..workspace.tree_removal import MAX_REMOVED_ENTRIES
-from ..workspace.workspace_reader import READ_FLAGS, lstat
+from ..workspace.workspace import tree_below
 
 MAX_READ_BYTES = MAX_KEPT_FILE_BYTES
 """What is larger was never kept, so that its content is not compared either."""
@@ -137,27 +137,6 @@ def real_target(resolver: Resolver, names: Names) -> tuple[Names, int]:
 def real_entry(resolver: Resolver, names: Names) -> Names:
     """Where the entry of these names lies: a link at the end stands for itself. Raises `OSError`."""
     return (*resolver.real_names(names[:-1]), names[-1])
-
-
-def tree_below(resolver: Resolver, top: Names) -> list[Names]:
-    """What a directory holds, what is deeper first, without the directory itself.
-
-    A tree that is too large to be removed is cut: it is not removed either.
-    """
-    found: list[Names] = []
-    pending = [top]
-    while pending and len(found) <= MAX_REMOVED_ENTRIES:
-        names = pending.pop()
-        with (
-            resolver.open_directory(names, follow=False) as directory,
-            os.scandir(directory.fd) as entries,
-        ):
-            for entry in entries:
-                found.append((*names, entry.name))
-                if entry.is_dir(follow_symlinks=False):
-                    pending.append(found[-1])
-    found.sort(key=lambda names: (-len(names), names))
-    return found
 
 
 def likeness(resolver: Resolver, names: Names) -> tuple[int, bytes]:

@@ -29,18 +29,16 @@ from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.errors import StorageError
 from ...runtime.handles import FileContent, FileInfo, Listing
 from ...runtime.identity import new_id, now_ms
-from ..workspace.file_errors import failures
 from ..workspace.paths import is_protected, is_steering, shown
+from ..workspace.reader import failures
 from ..workspace.resolver import Names
-from ..workspace.tree_removal import MAX_REMOVED_ENTRIES
-from ..workspace.workspace import Workspace
+from ..workspace.workspace import MAX_REMOVED_ENTRIES, Workspace, tree_below
 from .file_states import (
     IsMarked,
     Keeper,
     likeness,
     real_entry,
     real_target,
-    tree_below,
 )
 
 MAX_TOLD = 20

@@ -1,8 +1,8 @@
-"""How bytes get into a file: whole and durable, or not at all.
+"""Writing a file whole and durably, or not at all.
 
-A write goes to a temporary file in the same directory, is flushed, and takes its name in one
-rename. A crash between leaves the old content and a `.callboard-….tmp`, which the next opening
-of the workspace removes when it is a day old (younger ones may be another process at work).
+A write goes to a temporary file in the same directory, is flushed to disk, and gets its name in one
+rename. A crash in between leaves the old content and a `.callboard-….tmp`, which the next opening of
+the workspace removes when it is a day old (a younger one may belong to a process at work).
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ TEMPORARY_SUFFIX = ".tmp"
 LEFTOVER_SECONDS = 24 * 3600
 """No write lasts a day."""
 MAX_SWEPT_ENTRIES = 2_000
-"""Opening a workspace must stay a matter of milliseconds: the sweep looks at the first so many
-entries, breadth first, and leaves the rest of a large tree alone."""
+"""Entries that the sweep looks at, breadth first: opening a workspace must take milliseconds."""
 
 _NO_EXCLUSIVE_RENAME = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
 
@@ -52,13 +51,13 @@ class TemporaryFile:
 def write_temporary(
     parent: OpenDirectory, data: bytes, mode: int | None, name: str | None = None
 ) -> TemporaryFile:
-    """Writes the bytes beside their place.
+    """Write the bytes to a temporary file in the directory they are for.
 
     Args:
         parent: The directory that the file is for.
         data: All of its content.
         mode: The permission bits of the file that it replaces, or `None` for a new one.
-        name: Its own, which nobody can guess; made up unless given.
+        name: The temporary file's name; by default one that nobody can guess.
     """
     name = name or f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -79,7 +78,7 @@ def write_temporary(
 
 
 def publish(parent: OpenDirectory, temporary: TemporaryFile, name: str, *, replace: bool) -> None:
-    """Gives the file its name, durably; without `replace`, EEXIST when the name is taken."""
+    """Give the file its name, durably; without `replace`, EEXIST when the name is taken."""
     if replace:
         os.rename(temporary.name, name, src_dir_fd=parent.fd, dst_dir_fd=parent.fd)
     else:
@@ -89,7 +88,7 @@ def publish(parent: OpenDirectory, temporary: TemporaryFile, name: str, *, repla
 
 
 def append_to(fd: int, data: bytes) -> os.stat_result:
-    """Adds to an open file, durably; what could not be added whole is taken back."""
+    """Append to an open file, durably; on an error, cut off what was appended in part."""
     before = os.fstat(fd).st_size
     try:
         _write_all(fd, data)
@@ -101,7 +100,7 @@ def append_to(fd: int, data: bytes) -> os.stat_result:
 
 
 def rename_to_free_name(source_fd: int, source: str, target_fd: int, target: str) -> None:
-    """Renames to a name that must be free; EEXIST when it is taken, also by a racing writer."""
+    """Rename to a free name; EEXIST when it is taken, also by a racing writer."""
     try:
         rename_exclusive(source_fd, source, target_fd, target)
     except OSError as error:
@@ -127,13 +126,13 @@ def _claim_and_rename(source_fd: int, source: str, target_fd: int, target: str) 
 
 
 def sweep_leftovers(resolver: Resolver) -> None:
-    """Removes temporary files that a crash left a day ago or earlier."""
+    """Remove temporary files that a crash left a day ago or earlier."""
     oldest = time.time() - LEFTOVER_SECONDS
     pending: deque[Names] = deque([()])
     seen = 0
     while pending and seen < MAX_SWEPT_ENTRIES:
         names = pending.popleft()
-        # What can't be read or removed here is no reason to refuse the workspace.
+        # A folder that can't be read or cleared is no reason to refuse the workspace.
         with contextlib.suppress(OSError), resolver.open_directory(names, follow=False) as here:
             with os.scandir(here.fd) as entries:
                 for entry in entries:

@@ -1,6 +1,6 @@
 """Two Linux system calls that Python's `os` lacks: openat2 and renameat2.
 
-Each raises `OSError` as `os` does; ENOSYS where the system has no such call.
+Both raise `OSError`, as `os` does; ENOSYS where the system has no such call.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ RENAME_NOREPLACE = 1
 
 _SYS_OPENAT2 = 437  # The same on every architecture: it came after the numbers were unified.
 _MAX_EAGAIN = 128
-"""A rename elsewhere during a lookup of `..` gives EAGAIN (openat2(2)); somebody who renames in a
-loop must not hold us for ever."""
+"""A rename during a lookup of `..` gives EAGAIN (openat2(2)); a program that renames in a loop must
+not hold us for ever."""
 
 
 class _OpenHow(ctypes.Structure):
@@ -39,7 +39,7 @@ _syscall.restype = ctypes.c_long
 
 
 def openat2(dir_fd: int, path: str, flags: int, *, mode: int = 0, resolve: int) -> int:
-    """Opens a path with the kernel's own confinement; close-on-exec always."""
+    """Open a path with the kernel's own confinement; close-on-exec always."""
     if not _is_linux:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), path)
     how = _OpenHow(flags | os.O_CLOEXEC, mode, resolve)
@@ -60,7 +60,7 @@ def openat2(dir_fd: int, path: str, flags: int, *, mode: int = 0, resolve: int) 
 
 
 def rename_exclusive(source_fd: int, source: str, target_fd: int, target: str) -> None:
-    """Renames to a name that must be free: one atomic step, EEXIST when it is taken."""
+    """Rename to a free name in one atomic step; EEXIST when it is taken."""
     if _renameat2 is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), target)
     done: int = _renameat2(

@@ -1,8 +1,8 @@
-"""What a path argument may be, decided on its text alone, before any disk access.
+"""The rules for path arguments that are decided on the text alone, before any disk access.
 
-`..` is taken lexically (`a/../b` is `b`, also when `a` is a link), so that no `..` ever reaches
+`..` is resolved lexically (`a/../b` is `b`, also when `a` is a link), so that no `..` ever reaches
 the kernel. Bytes are bytes: no Unicode normalisation. Case and trailing dots or spaces are
-ignored only where a name is protected, since some file systems ignore them (CVE-2025-59944).
+ignored only for protected names, since some file systems ignore them (CVE-2025-59944).
 """
 
 from __future__ import annotations
@@ -17,48 +17,37 @@ MAX_NAME_BYTES = 255
 """What ext4, xfs, btrfs and apfs allow for one name."""
 
 PROTECTED_NAMES = frozenset({".callboard", "callboard.toml"})
-"""They steer callboard itself, at any depth (a folder below may be a workspace another day)."""
+"""They configure callboard itself, at any depth (a folder below may be a workspace another day)."""
 START_UP_NAMES = frozenset(
-    {
-        ".bash_login",
-        ".bash_logout",
-        ".bash_profile",
-        ".bashrc",
-        ".envrc",
-        ".gitconfig",
-        ".profile",
-        ".zlogin",
-        ".zprofile",
-        ".zshenv",
-        ".zshrc",
-    }
+    {".bash_login", ".bash_logout", ".bash_profile", ".bashrc", ".envrc", ".gitconfig"}
+    | {".profile", ".zlogin", ".zprofile", ".zshenv", ".zshrc"}
 )
-"""What shells, direnv and git run or obey, when the folder is somebody's home or is entered."""
+"""Files that shells, direnv and git run or obey in a home folder, or in a folder that is entered."""
 PROTECTED_IN_GIT = frozenset({"hooks", "config", "config.worktree", "commondir"})
-"""Below `.git`: git runs programs that these name, or takes its config from where `commondir` points;
-submodules keep theirs deeper."""
+"""Below `.git`, at any depth (submodules): git runs programs that these name, or takes its config
+from where `commondir` points."""
 
 BARE_REPOSITORY = ("refs", "objects", "HEAD")
-"""What makes a folder without `.git` a repository when it holds all three: git then runs what the
-`config` beside them names. The first is the one that a project has least often of its own."""
+"""A folder without `.git` that holds all three is a repository: git then runs what the `config`
+beside them names. The first is the one that projects have least often of their own."""
 
 UNSHOWABLE = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     r"\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
-"""What a person would not see, or would see as something else; among it all that HFS+ ignores in a
-name (git's `is_hfs_dotgit` has the list), and the tags in which hidden text is written."""
+"""Characters that a person would not see, or would see as others; among them all that HFS+ ignores
+in a name (git's `is_hfs_dotgit` has the list), and the tags in which hidden text is written."""
 
 
 def shown(name: str) -> str:
-    """A name with control, zero-width and bidirectional characters and broken bytes escaped."""
+    """Return a name with control, zero-width and bidirectional characters and broken bytes escaped."""
     if not name:
         return "''"
     return UNSHOWABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), name)
 
 
 def not_allowed(path: str) -> ToolFailure:
-    """The one refusal for all forbidden paths; it never tells whether something exists there."""
+    """Return the one refusal for all forbidden paths; it does not say whether anything exists there."""
     return ToolFailure(
         ErrorType.PATH_NOT_ALLOWED,
         f"{shown(path)}: not allowed. Tools reach only what lies inside the workspace, and never "
@@ -69,14 +58,14 @@ def not_allowed(path: str) -> ToolFailure:
 
 
 def split_path(path: str, roots: tuple[tuple[str, ...], ...] = ()) -> tuple[str, ...]:
-    """The names that lead from the workspace's root to a path.
+    """Return the names that lead from the workspace's root to a path.
 
     Args:
         path: Relative, or absolute when it lies under one of `roots`.
         roots: The workspace's own absolute path (as given, and real), split into names.
 
     Raises:
-        ToolFailure: `validation_error` for what can be no path, `path_not_allowed` outside.
+        ToolFailure: `validation_error` for an impossible path, `path_not_allowed` outside the root.
     """
     _check_text(path)
     names = _normalize(path)
@@ -91,12 +80,12 @@ def split_path(path: str, roots: tuple[tuple[str, ...], ...] = ()) -> tuple[str,
 
 
 def root_names(path: str) -> tuple[str, ...]:
-    """The names of a workspace's own absolute path, as `split_path` takes them."""
+    """Return the names of a workspace's own absolute path, as `split_path` takes them."""
     return tuple(name for name in path.split("/") if name)
 
 
 def check_new_name(path: str) -> None:
-    """Refuses to write to names that could deceive whoever reads a log or a terminal."""
+    """Raise `ToolFailure` for names that could deceive readers of a log or a terminal."""
     if UNSHOWABLE.search(path):
         raise ToolFailure(
             ErrorType.VALIDATION_ERROR,
@@ -107,12 +96,12 @@ def check_new_name(path: str) -> None:
 
 
 def is_protected(names: tuple[str, ...]) -> bool:
-    """Whether tools may not write, move or delete this path (real names, links resolved)."""
-    return any(map(_is_start_up, names)) or is_steering(names)
+    """Return whether tools may not write, move or delete this path (real names, links resolved)."""
+    return not START_UP_NAMES.isdisjoint(map(_folded, names)) or is_steering(names)
 
 
 def is_steering(names: tuple[str, ...]) -> bool:
-    """Whether it is protected also in a folder that is deleted whole, where start-up files may go."""
+    """Return whether a path configures callboard or git; such paths block even a recursive delete."""
     folded = [_folded(name) for name in names]
     if PROTECTED_NAMES.intersection(folded):
         return True
@@ -125,12 +114,8 @@ def is_steering(names: tuple[str, ...]) -> bool:
 
 
 def is_inside_git(names: tuple[str, ...]) -> bool:
-    """Whether a path lies in a repository's own folder."""
+    """Return whether a path lies in a repository's `.git`."""
     return any(_folded(name) == ".git" for name in names)
-
-
-def _is_start_up(name: str) -> bool:
-    return _folded(name) in START_UP_NAMES
 
 
 def _folded(name: str) -> str:
@@ -138,7 +123,7 @@ def _folded(name: str) -> str:
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Whether a path lies below a folder; both are real."""
+    """Return whether a path lies below a folder; both are real paths."""
     return path.startswith(folder.rstrip("/") + "/")
 
 

@@ -1,24 +1,37 @@
-"""What file tools don't write in one workspace, besides the names that are protected everywhere.
+"""Places in one workspace that file tools don't write, besides the names protected everywhere.
 
-That depends on the workspace: where its repository's settings keep hooks and further settings, and
-whether callboard's own code lies in it. It is looked up each time, since people change it meanwhile.
+They are looked up each time, since people change them meanwhile:
+
+- Hooks and further settings that the repository's git settings name. The settings are read as text:
+  git itself is not asked, since the repository may be a stranger's.
+- callboard's own code, when it lies in the workspace.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import stat
 import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from ...runtime.errors import ValidationError
-from .git_settings import paths_in_settings
 from .paths import BARE_REPOSITORY, is_below, shown
 from .resolver import Names
 
 MAX_HELD = 4096
-"""Paths of workspaces that one runtime has opened; of more, the oldest are forgotten."""
+"""Paths of workspaces that one runtime remembers; beyond it the oldest is forgotten."""
+MAX_SETTINGS_BYTES = 256 * 1024
+"""Of one settings file; git itself writes some hundred bytes."""
+MAX_LINES = 4096
+MAX_FILES = 8
+"""Settings that include settings."""
+
+_SECTION = re.compile(r'\[\s*([A-Za-z0-9.-]+)(?:[ \t]+"(?:[^"\\]|\\.)*")?\s*\](.*)', re.DOTALL)
+_SETTING = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*=(.*)", re.DOTALL)
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
 class HeldPlaces:
@@ -28,13 +41,12 @@ class HeldPlaces:
         self._real: dict[str, str] = {}
 
     def check(self, path: str, real: str) -> None:
-        """Raises `ValidationError` when a path has led to another place before."""
+        """Raise `ValidationError` when a path has led to another place before."""
         held = self._real.setdefault(path, real)
         if held != real:
             raise ValidationError(
                 f"{shown(path)} leads to {shown(real)} now, and led to {shown(held)}: something put "
-                "a link in its place. Put the folder back, or start callboard anew if that was "
-                "meant.",
+                "a link in its place. Put the folder back, or restart callboard if that was meant.",
                 field="workspace",
             )
         if len(self._real) > MAX_HELD:
@@ -43,7 +55,7 @@ class HeldPlaces:
 
 @cache
 def own_code() -> tuple[str, ...]:
-    """The real paths of the package, of its parts that lie elsewhere, and of what it runs in."""
+    """Return the real paths of the package, of parts that are links, and of the interpreter."""
     package = Path(sys.modules[__name__.partition(".")[0]].__path__[0])
     found = {os.path.realpath(package)}
     with os.scandir(package) as entries:
@@ -53,7 +65,7 @@ def own_code() -> tuple[str, ...]:
 
 
 def own_code_in(workspace: str) -> tuple[str, ...]:
-    """Of it what lies in a workspace (a real path), outer places first."""
+    """Return the parts of callboard's code in a workspace (a real path), outermost only."""
     inside: list[str] = []
     for path in own_code():
         if is_below(path, workspace) and not any(is_below(path, outer) for outer in inside):
@@ -61,8 +73,8 @@ def own_code_in(workspace: str) -> tuple[str, ...]:
     return tuple(inside)
 
 
-def holds(workspace: str) -> str | None:
-    """The part of it in which a workspace lies, or which it is; `None` when there is none."""
+def own_code_around(workspace: str) -> str | None:
+    """Return the part of callboard's code that a workspace is or lies in, or `None`."""
     package = own_code()
     shared = {os.path.realpath(sys.base_prefix), "/usr", "/usr/local"}
     return next(
@@ -76,7 +88,7 @@ def holds(workspace: str) -> str | None:
 
 
 class GuardedPlaces:
-    """The guarded places of one workspace.
+    """The protected places of one workspace.
 
     Args:
         workspace: Its real path.
@@ -86,14 +98,14 @@ class GuardedPlaces:
         self._workspace = workspace
 
     def covers(self, names: Names) -> bool:
-        """Whether a path is such a place or lies in one, or would make the workspace a repository."""
+        """Return whether a path is or lies in such a place, or completes a bare repository."""
         folded = _folded(names)
         if any(folded[: len(place)] == place for place in self._places()):
             return True
         return self._makes_repository(folded)
 
     def leads_to(self, names: Names) -> bool:
-        """Whether such a place lies below a folder, so that it would be moved along or made anew."""
+        """Return whether such a place lies below a folder, and would move or go along with it."""
         folded = _folded(names)
         return any(place[: len(folded)] == folded for place in self._places())
 
@@ -102,7 +114,7 @@ class GuardedPlaces:
         return [_folded(os.path.relpath(path, self._workspace).split("/")) for path in paths]
 
     def _makes_repository(self, folded: Names) -> bool:
-        """Whether what is missing of a repository without `.git` would be there then."""
+        """Return whether the path is the one missing part of a repository without `.git`."""
         parts = {name.casefold(): name for name in BARE_REPOSITORY}
         own = parts.pop(folded[0], None) if folded else None
         return (
@@ -114,3 +126,71 @@ class GuardedPlaces:
 
 def _folded(names: Sequence[str]) -> Names:
     return tuple(name.casefold().rstrip(". ") for name in names)
+
+
+def paths_in_settings(workspace: str) -> tuple[str, ...]:
+    """Return the folders of hooks and the settings files that a workspace's repository names.
+
+    They are absolute paths below the workspace, by their text: links on the way are not followed.
+
+    Args:
+        workspace: Its real path.
+    """
+    git = os.path.join(workspace, ".git")
+    waiting = [os.path.join(git, name) for name in ("config", "config.worktree")]
+    found: dict[str, None] = {}
+    for _ in range(MAX_FILES):
+        if not waiting:
+            break
+        path = waiting.pop(0)
+        for kind, value in _named(_settings(path)):
+            base = workspace if kind == "hooks" else os.path.dirname(path)
+            place = os.path.normpath(os.path.join(base, os.path.expanduser(value)))
+            if kind == "include":
+                waiting.append(place)
+            elif os.path.basename(place) == "_":
+                place = os.path.dirname(place)  # husky's hooks run what lies one folder above
+            if place.startswith(workspace.rstrip("/") + "/"):
+                found.setdefault(place)
+    return tuple(found)
+
+
+def _named(text: str) -> list[tuple[str, str]]:
+    """Return what one settings file names: `hooks` or `include`, and the path."""
+    found: list[tuple[str, str]] = []
+    section = ""
+    for line in text.splitlines()[:MAX_LINES]:
+        line = line.strip()
+        if head := _SECTION.fullmatch(line):
+            section, line = head[1].lower(), head[2].strip()
+        if not (setting := _SETTING.fullmatch(line)):
+            continue
+        kind = {("core", "hookspath"): "hooks"}.get((section, setting[1].lower()))
+        if section in {"include", "includeif"} and setting[1].lower() == "path":
+            kind = "include"
+        if kind is not None and (value := _value(setting[2])):
+            found.append((kind, value))
+    return found
+
+
+def _value(text: str) -> str:
+    text = text.strip()
+    if quoted := _QUOTED.match(text):
+        return re.sub(r"\\(.)", r"\1", quoted[1])
+    return re.split(r"\s*[#;]", text, maxsplit=1)[0].strip()
+
+
+def _settings(path: str) -> str:
+    """Return the text of a regular file; empty when there is none."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return ""
+        return os.read(fd, MAX_SETTINGS_BYTES).decode(errors="surrogateescape")
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)

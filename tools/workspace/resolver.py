@@ -1,11 +1,14 @@
 """From names to open files that certainly lie below one root.
 
-`KernelResolver` leaves it to openat2 (RESOLVE_BENEATH: no way out, whatever is renamed
-meanwhile; RESOLVE_NO_XDEV: no mount point, RESOLVE_NO_MAGICLINKS: no /proc links).
-`WalkResolver` opens one name after the other with O_NOFOLLOW from held directories and reads
-links itself; it serves where openat2 is missing, and can't see a bind mount from the same file
-system. Both follow relative links that stay inside and refuse absolute ones. What is refused is
-`OSError` with EXDEV or ELOOP.
+A check of a path followed by a use of the path is a race: anybody may put a link in between. So a
+path is never checked and then used; it is opened below the root's descriptor, and only descriptors
+are used from there on.
+
+`KernelResolver` leaves the lookup to openat2 (RESOLVE_BENEATH: no way out, whatever is renamed
+meanwhile; RESOLVE_NO_XDEV: no mount point; RESOLVE_NO_MAGICLINKS: no /proc links). `WalkResolver`
+serves where openat2 is missing: it opens one name after the other with O_NOFOLLOW from held
+directories and reads links itself; it can't see a bind mount from the same file system. Both follow
+relative links that stay inside and refuse absolute ones. A refusal is `OSError` with EXDEV or ELOOP.
 """
 
 from __future__ import annotations
@@ -35,10 +38,7 @@ _O_PATH = getattr(os, "O_PATH", 0)
 
 
 class OpenDirectory:
-    """A directory that is held open, with the real names that lead to it.
-
-    Use it in a `with` block, which closes it.
-    """
+    """A directory that is held open, with the real names that lead to it; `with` closes it."""
 
     def __init__(self, fd: int, names: Names) -> None:
         self.fd = fd
@@ -57,19 +57,19 @@ class Resolver(Protocol):
     root_fd: int
 
     def open(self, names: Names, flags: int) -> int:
-        """Opens what the names lead to, links inside followed."""
+        """Open what the names lead to; links inside the root are followed."""
         ...
 
     def open_at(self, directory: OpenDirectory, name: str, flags: int, mode: int = 0) -> int:
-        """Opens one entry of a directory; a link is refused."""
+        """Open one entry of a directory; a link is refused."""
         ...
 
     def open_directory(self, names: Names, *, follow: bool = True) -> OpenDirectory:
-        """Opens a directory; without `follow`, no name on the way may be a link."""
+        """Open a directory; without `follow`, no name on the way may be a link."""
         ...
 
     def real_names(self, names: Names) -> Names:
-        """Where the names lead once all links are followed; ENOENT when nothing is there."""
+        """Return where the names lead when all links are followed; ENOENT when nothing is there."""
         ...
 
 
@@ -109,8 +109,8 @@ class KernelResolver:
             os.close(fd)
 
     def _names_of(self, fd: int) -> Names:
-        # The kernel knows by which names an open file is reached now; the root's own are read
-        # each time, since the whole workspace may be renamed while it is open.
+        # The kernel knows the present names of an open file. The root's own are read each time,
+        # since the whole workspace may be renamed while it is open.
         root = os.readlink(f"/proc/self/fd/{self.root_fd}")
         path = os.readlink(f"/proc/self/fd/{fd}")
         if path == root:
@@ -165,8 +165,8 @@ class WalkResolver:
         return fd
 
     def _walk(self, names: Names, *, follow: bool) -> tuple[OpenDirectory, str]:
-        """The open parent and the last name, which is no link (`""`: the parent itself)."""
-        # Opened anew: the root's own descriptor may be a mere place (O_PATH), good for no scan.
+        """Return the open parent and the last name, which is not a link (`""`: the parent itself)."""
+        # Opened again: the root's own descriptor may be O_PATH, which can't be scanned.
         held = [OpenDirectory(os.open(".", DIRECTORY_FLAGS, dir_fd=self.root_fd), ())]
         try:
             name = self._descend(held, deque(names), follow)
@@ -215,11 +215,11 @@ def _link_target(dir_fd: int, name: str) -> str | None:
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
-        return None  # It was swapped for something else; opening it without links decides.
+        return None  # it was exchanged meanwhile; opening it with O_NOFOLLOW decides
 
 
 def open_resolver(root_fd: int, *, use_openat2: bool = True) -> Resolver:
-    """The best resolver that works here: some containers forbid openat2 or hide /proc."""
+    """Return the best resolver that works here: some containers forbid openat2 or hide /proc."""
     if use_openat2:
         kernel = KernelResolver(root_fd)
         try:

@@ -1,7 +1,8 @@
-"""A session's folder: everything that file tools touch lies below its root, whatever they ask.
+"""A session's folder: everything that file tools touch lies below its root.
 
-Guarantees: no path, link or race leads outside (see resolver.py); what steers callboard or git is
-not writable (paths.py); a written file is complete and durable or unchanged (atomic_write.py).
+Three guarantees: no path, link or race leads outside (`resolver`); what configures callboard or git
+can't be written (`paths`, `protected_places`); a written file is complete and durable, or unchanged
+(`atomic_write`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Generator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Self
 
@@ -19,23 +23,27 @@ from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.errors import ValidationError
 from ...runtime.handles import FileInfo
 from .atomic_write import append_to, publish, rename_to_free_name, sweep_leftovers, write_temporary
-from .file_errors import failure, failures
 from .paths import (
     BARE_REPOSITORY,
     check_new_name,
     is_inside_git,
     is_protected,
+    is_steering,
     not_allowed,
     root_names,
     shown,
 )
-from .protected_places import GuardedPlaces, holds
-from .resolver import Names, OpenDirectory, open_resolver
-from .tree_removal import remove_directory
-from .workspace_reader import READ_FLAGS, FileReader, Root, info_of, lstat, regular
+from .protected_places import GuardedPlaces, own_code_around
+from .reader import READ_FLAGS, FileReader, OpenRoot, failure, failures, info_of, lstat, regular
+from .resolver import Names, OpenDirectory, Resolver, open_resolver
 
 DIRECTORY_MODE = 0o755
 """Masked by the umask; never writable for others, even under umask 000."""
+MAX_REMOVED_ENTRIES = 10_000
+"""One call of a model must not clear a disk; a larger tree is removed part by part."""
+
+Target = contextlib.AbstractContextManager[tuple[OpenDirectory, str]]
+"""A name in an open directory, which the `with` block closes."""
 
 
 class Workspace(FileReader):
@@ -46,7 +54,7 @@ class Workspace(FileReader):
         place: Its real path.
     """
 
-    def __init__(self, root: Root, place: str) -> None:
+    def __init__(self, root: OpenRoot, place: str) -> None:
         super().__init__(root)
         self.place = place
         self._guarded = GuardedPlaces(place)
@@ -58,11 +66,11 @@ class Workspace(FileReader):
         self.close()
 
     def close(self) -> None:
-        """Refuses calls from now on, also of its views; those that run may end. Idempotent."""
+        """Refuse calls from now on, also those of views; running calls may end. Idempotent."""
         self._root.is_closed = True
 
     def is_at(self, path: str) -> bool:
-        """Whether the path still leads here: the folder may have been removed, or made anew."""
+        """Return whether the path still leads here: the folder may have been replaced."""
         try:
             found = os.stat(path)
         except OSError:
@@ -71,12 +79,12 @@ class Workspace(FileReader):
 
     @property
     def identity(self) -> tuple[int, int]:
-        """The device and the number of the folder that was opened."""
+        """The device and the inode of the folder that was opened."""
         own = os.fstat(self._resolver.root_fd)
         return own.st_dev, own.st_ino
 
     def read_only(self) -> FileReader:
-        """A view of the same workspace that has no method to write."""
+        """Return a view of the same workspace that has no method to write."""
         return FileReader(self._root)
 
     def write(self, path: str, data: bytes, *, replace: bool, create_dirs: bool) -> FileInfo:
@@ -94,7 +102,7 @@ class Workspace(FileReader):
                 try:
                     return _put(parent, name, data, None, replace=False)
                 except FileExistsError:
-                    _present_file(parent, name, path)  # It appeared meanwhile: append to that.
+                    _present_file(parent, name, path)  # it appeared meanwhile: append to it
             flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY
             fd = self._resolver.open_at(parent, name, flags)
             try:
@@ -112,11 +120,11 @@ class Workspace(FileReader):
 
             temporary = write_temporary(parent, data, _kept_mode(present))
             with temporary:
-                # Last, so that what another program wrote during our own write is seen too.
+                # Checked last, to see what another program wrote during our own write too.
                 if self._digest(parent, name, path) != digest:
                     raise ToolFailure(
                         ErrorType.EDIT_CONFLICT,
-                        f"{shown(path)}: it was changed by something else meanwhile; nothing was "
+                        f"{shown(path)}: something else changed it meanwhile; nothing was "
                         "written. Read it again and repeat the edit.",
                     )
                 publish(parent, temporary, name, replace=True)
@@ -163,11 +171,11 @@ class Workspace(FileReader):
             os.fsync(parent.fd)
             return tuple("/".join(removed) for removed in gone)
 
-    def _open_target(self, path: str, create_dirs: bool) -> _Target:
-        """Where a file is to be written: a link at the end stands for the file that it names."""
+    def _open_target(self, path: str, create_dirs: bool) -> Target:
+        """Return where to write a file: a link at the end stands for the file that it names."""
         check_new_name(path)
         names = self._unprotected(path)
-        # What is missing is new; a link to nothing is found out by the next look at its name.
+        # What is missing is new; a link to nothing shows at the next look at its name.
         with contextlib.suppress(FileNotFoundError):
             names = self._resolver.real_names(names)
         if not names:
@@ -176,17 +184,18 @@ class Workspace(FileReader):
             self._make_directories(names[:-1], path)
         return self._target(names, path)
 
-    def _open_parent(self, path: str) -> _Target:
-        """Where an entry itself is to be moved or removed: a link at the end stands for itself."""
+    def _open_parent(self, path: str) -> Target:
+        """Return the entry to move or remove: a link at the end stands for itself."""
         names = self._unprotected(path)
         if not names or self._guarded.leads_to(names):
             raise not_allowed(path)
         return self._target(names, path)
 
     def _unprotected(self, path: str) -> Names:
-        """The names as they are said: a `.git` that is a link is a repository under that name too.
+        """Return the names as written, links unresolved; refuse protected ones.
 
-        And nothing is made on the way to what is refused in the end.
+        A `.git` that is a link makes a repository under that name too. And no folder is made on
+        the way to a path that is refused in the end.
         """
         names = self._root.names(path)
         if self._is_protected(names):
@@ -196,12 +205,12 @@ class Workspace(FileReader):
     def _is_protected(self, names: Names) -> bool:
         return is_protected(names) or self._guarded.covers(names)
 
-    def _target(self, names: Names, path: str) -> _Target:
-        parent = self._resolver.open_directory(names[:-1])
-        if self._is_protected((*parent.names, names[-1])):
-            os.close(parent.fd)
-            raise not_allowed(path)
-        return _Target(parent, names[-1])
+    @contextlib.contextmanager
+    def _target(self, names: Names, path: str) -> Generator[tuple[OpenDirectory, str]]:
+        with self._resolver.open_directory(names[:-1]) as parent:
+            if self._is_protected((*parent.names, names[-1])):
+                raise not_allowed(path)
+            yield parent, names[-1]
 
     def _make_directories(self, names: Names, path: str) -> None:
         try:
@@ -217,7 +226,7 @@ class Workspace(FileReader):
                 os.mkdir(names[-1], DIRECTORY_MODE, dir_fd=parent.fd)
                 os.fsync(parent.fd)
             except FileExistsError:
-                pass  # A parallel write made it first; whatever it is, opening it decides.
+                pass  # a parallel write was first; opening what is there decides
 
     def _digest(self, parent: OpenDirectory, name: str, path: str) -> bytes:
         fd = self._resolver.open_at(parent, name, READ_FLAGS)
@@ -226,28 +235,14 @@ class Workspace(FileReader):
             return hashlib.file_digest(file, "sha256").digest()
 
 
-class _Target:
-    """A name in an open directory; its `with` block gives both and closes the directory."""
-
-    def __init__(self, parent: OpenDirectory, name: str) -> None:
-        self._parent = parent
-        self._name = name
-
-    def __enter__(self) -> tuple[OpenDirectory, str]:
-        return self._parent, self._name
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._parent.fd)
-
-
 def open_workspace(
     path: str | os.PathLike[str], *, forbidden: Sequence[Path] = (), use_openat2: bool = True
 ) -> Workspace:
-    """Opens a folder as a workspace and clears what a crash left of unfinished writes.
+    """Open a folder as a workspace, and remove what a crash left of unfinished writes.
 
     Args:
         path: The folder.
-        forbidden: What must not lie in it or be it: callboard's own data and configuration.
+        forbidden: What it must neither be nor hold: callboard's own data and configuration.
         use_openat2: Whether to let the kernel confine lookups where it can.
 
     Raises:
@@ -266,7 +261,7 @@ def open_workspace(
         os.close(root_fd)
         raise
     sweep_leftovers(resolver)
-    return Workspace(Root(root_fd, resolver, (root_names(root), root_names(real))), real)
+    return Workspace(OpenRoot(root_fd, resolver, (root_names(root), root_names(real))), real)
 
 
 def _check_root(root: str, real: str, forbidden: Sequence[Path]) -> None:
@@ -280,7 +275,7 @@ def _check_root(root: str, real: str, forbidden: Sequence[Path]) -> None:
         raise _unfit(root, "it is your whole home folder")
     if all(os.path.lexists(os.path.join(real, name)) for name in BARE_REPOSITORY):
         raise _unfit(root, "it is a git repository's own folder, whose settings run programs")
-    if (code := holds(real)) is not None:
+    if (code := own_code_around(real)) is not None:
         raise _unfit(root, f"callboard itself runs from there ({code})")
     for item in forbidden:
         if os.path.commonpath([real, os.path.realpath(item)]) == real:
@@ -295,13 +290,13 @@ def _unfit(root: str, why: str) -> ValidationError:
 
 
 def _present_file(parent: OpenDirectory, name: str, path: str) -> os.stat_result | None:
-    """The status of the regular file that a write would replace; `None` when there is nothing."""
+    """Return the status of the regular file that a write would replace, or `None`."""
     try:
         status = lstat(parent, name)
     except FileNotFoundError:
         return None
     if stat.S_ISLNK(status.st_mode):
-        # Only a link to nothing is left here: every other was followed.
+        # a link to nothing: every other link was followed
         raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
     if stat.S_ISDIR(status.st_mode):
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -342,3 +337,64 @@ def _put(
     with write_temporary(parent, data, _kept_mode(present)) as temporary:
         publish(parent, temporary, name, replace=replace)
     return info_of((*parent.names, name), lstat(parent, name))
+
+
+# ── removing a directory ─────────────────────────────────────────────────────────────────────────
+# Not `runtime.disk.tree_removal`, which makes everything removable: it lifts the owner's bans, and
+# moves what lies deep. In a workspace a ban of its owner holds, and a removal that fails in the
+# middle must leave what remains where it was.
+
+
+def remove_directory(
+    resolver: Resolver, parent: OpenDirectory, name: str, path: str
+) -> tuple[Names, ...]:
+    """Remove a directory and what it holds; return the names of all that is gone.
+
+    Nothing is removed when a protected name lies in it, or when it holds too much. Every directory
+    is opened by its real names, with no link followed and no mount point crossed: a link that is
+    put there meanwhile stops the removal instead of redirecting it. So does a new entry.
+    """
+    top = (*parent.names, name)
+    entries = tree_below(resolver, top)
+    for inner in entries:
+        if is_steering(inner):
+            raise not_allowed("/".join(inner))
+    if len(entries) > MAX_REMOVED_ENTRIES:
+        raise ToolFailure(
+            ErrorType.NOT_EMPTY,
+            f"{shown(path)}: it holds more than {MAX_REMOVED_ENTRIES} entries; nothing was removed. "
+            "Delete its folders one by one.",
+        )
+    for folder, inside in groupby(entries, key=itemgetter(slice(-1))):
+        with resolver.open_directory(folder, follow=False) as directory:
+            for *_, last in inside:
+                with contextlib.suppress(FileNotFoundError):  # somebody else removed it
+                    if stat.S_ISDIR(lstat(directory, last).st_mode):
+                        os.rmdir(last, dir_fd=directory.fd)
+                    else:
+                        os.unlink(last, dir_fd=directory.fd)
+    os.rmdir(name, dir_fd=parent.fd)
+    return (*sorted(entries), top)
+
+
+def tree_below(resolver: Resolver, top: Names) -> list[Names]:
+    """Return what a directory holds at any depth, the deepest first; no link is followed.
+
+    A tree that is too large to be removed is cut, one entry past the bound.
+    """
+    found: list[Names] = []
+    pending = deque([top])
+    while pending and len(found) <= MAX_REMOVED_ENTRIES:
+        names = pending.popleft()
+        with (
+            resolver.open_directory(names, follow=False) as directory,
+            os.scandir(directory.fd) as entries,
+        ):
+            for entry in entries:
+                found.append((*names, entry.name))
+                if len(found) > MAX_REMOVED_ENTRIES:
+                    break
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(found[-1])
+    found.sort(key=lambda names: (-len(names), names))
+    return found

@@ -15,9 +15,8 @@ import stat
 from collections.abc import Iterator
 
 from ....runtime.definitions import ErrorType, ToolFailure
-from ...workspace.git_settings import paths_in_settings
 from ...workspace.paths import BARE_REPOSITORY, PROTECTED_NAMES, START_UP_NAMES, is_below, shown
-from ...workspace.protected_places import own_code_in
+from ...workspace.protected_places import own_code_in, paths_in_settings
 from .stubs import CLOSED_MODE, MODE, Stub, give_up, is_stub, take
 
 AT_TOP = (*sorted(PROTECTED_NAMES), *sorted(START_UP_NAMES))

@@ -30,8 +30,8 @@ from ....runtime.identity import new_id, now_ms
 from ....runtime.processes import ChangedFiles
 from ...undo.file_states import Keeper
 from ...workspace.paths import is_protected, shown
+from ...workspace.reader import FileReader
 from ...workspace.resolver import Names
-from ...workspace.workspace_reader import FileReader
 from ..box.protected import AT_TOP
 from .changes import UNSEEN, Differences, Look, changed, differences, look
 from .git_files import NO_REPOSITORY, GitFiles, is_repository, open_reader

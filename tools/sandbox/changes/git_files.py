@@ -13,8 +13,8 @@ from ....runtime.definitions import ToolFailure
 from ....runtime.handles import FileInfo
 from ...search.ignore_rules import IgnoreRules
 from ...workspace.paths import root_names
+from ...workspace.reader import FileReader, OpenRoot
 from ...workspace.resolver import open_resolver
-from ...workspace.workspace_reader import FileReader, Root
 
 MAX_INDEX_BYTES = 16 * 1024 * 1024
 """More than 100,000 files take; more than a look at the workspace goes through."""
@@ -38,7 +38,7 @@ class _NoIndex(Exception):
 def open_reader(workspace: str) -> FileReader:
     """The workspace to read in; raises `OSError`."""
     root = os.open(workspace, getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_CLOEXEC)
-    return FileReader(Root(root, open_resolver(root), (root_names(workspace),)))
+    return FileReader(OpenRoot(root, open_resolver(root), (root_names(workspace),)))
 
 
 def is_repository(files: FileReader) -> bool:

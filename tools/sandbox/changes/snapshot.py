@@ -20,8 +20,8 @@ import msgspec
 from ....runtime.changes.file_versions import FileState, Kind
 from ....runtime.changes.version_log import CHUNK_BYTES
 from ...files.file_facts import in_bytes
+from ...workspace.reader import READ_FLAGS, FileReader
 from ...workspace.resolver import OpenDirectory
-from ...workspace.workspace_reader import READ_FLAGS, FileReader
 from .changes import UNSEEN, Facts, Look, facts_of
 from .git_files import GitFiles, tracked_files
 

@@ -1,29 +1,33 @@
-"""Reading below one root: the handle that a session gets when it may only look."""
+"""Reading below one root: the handle that a session gets when it may only look.
+
+The one place where `OSError` of file tools becomes `ToolFailure` (`failures`).
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import heapq
 import os
 import stat
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.handles import FileContent, FileInfo, Listing
-from .file_errors import failures
-from .paths import shown, split_path
+from .paths import not_allowed, shown, split_path
 from .resolver import Names, OpenDirectory, Resolver
 
 # A FIFO or a device must neither block the open nor become the controlling terminal.
 READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class Root:
+class OpenRoot:
     """An open root that a workspace and its views share.
 
-    Its descriptor is closed when the last of them is gone, not before: a number that was given
-    back soon means another file, and a thread may still be at work.
+    Its descriptor is closed when the last of them is gone, not before: the number of a closed
+    descriptor soon means another file, and a thread may still be at work.
     """
 
     def __init__(self, fd: int, resolver: Resolver, paths: tuple[Names, ...]) -> None:
@@ -33,30 +37,30 @@ class Root:
         weakref.finalize(self, os.close, fd)
 
     def names(self, path: str) -> Names:
-        """The names below the root that an argument stands for; refused after closing."""
+        """Return the names below the root that a path means; raise `ToolFailure` after closing."""
         if self.is_closed:
             raise ToolFailure(ErrorType.EXECUTION_ERROR, "the workspace was closed meanwhile.")
         return split_path(path, self._paths)
 
 
 class FileReader:
-    """A `ReadableFiles` below a root; it has no way to write."""
+    """A `ReadableFiles` below a root; it can't write."""
 
-    def __init__(self, root: Root) -> None:
+    def __init__(self, root: OpenRoot) -> None:
         self._root = root
         self._resolver = root.resolver
 
     @property
     def resolver(self) -> Resolver:
-        """The way to what lies below the root, by names."""
+        """What opens names below the root."""
         return self._resolver
 
     def names(self, path: str) -> Names:
-        """The names below the root that an argument stands for."""
+        """Return the names below the root that a path means."""
         return self._root.names(path)
 
     def normalize(self, path: str) -> str:
-        """See `ReadableFiles`; the root itself is `.`."""
+        """See `ReadableFiles`."""
         return "/".join(self._root.names(path)) or "."
 
     def find(self, path: str, *, follow: bool = True) -> FileInfo | None:
@@ -90,9 +94,8 @@ class FileReader:
     ) -> Listing:
         """See `ReadableFiles`.
 
-        Memory is bounded by `max_entries` however many there are: of each directory only the
-        first so many names are kept. Directories are taken breadth first, so that a bound cuts
-        the deepest.
+        Memory is bounded by `max_entries`, however many entries there are: only the first so many
+        names of each directory are kept. The walk is breadth first, so a bound cuts the deepest.
         """
         names = self._root.names(path)
         found: list[FileInfo] = []
@@ -107,7 +110,7 @@ class FileReader:
                 except OSError:
                     if not below:
                         raise
-                    continue  # It vanished, or is not ours to read: the listing goes on.
+                    continue  # it vanished or can't be read; the listing goes on
                 with directory:
                     count, kept = _scan(directory, include_hidden, max_entries - len(found))
                     total += count
@@ -123,7 +126,7 @@ class FileReader:
 
 
 def info_of(names: Names, status: os.stat_result) -> FileInfo:
-    """The facts of an entry, from its status."""
+    """Return the facts of an entry, from its status."""
     mode = status.st_mode
     if stat.S_ISREG(mode):
         kind = "file"
@@ -141,17 +144,67 @@ def info_of(names: Names, status: os.stat_result) -> FileInfo:
 
 
 def lstat(directory: OpenDirectory, name: str) -> os.stat_result:
-    """The status of one entry itself, links not followed."""
+    """Return the status of one entry itself, links not followed."""
     return os.stat(name, dir_fd=directory.fd, follow_symlinks=False)
 
 
 def regular(fd: int, path: str) -> os.stat_result:
-    """The status of an open file, which must be a regular one."""
+    """Return the status of an open file; raise `ToolFailure` unless it is a regular file."""
     status = os.fstat(fd)
     if stat.S_ISREG(status.st_mode):
         return status
     what = "a directory" if stat.S_ISDIR(status.st_mode) else "a FIFO, socket or device"
     raise ToolFailure(ErrorType.NOT_A_FILE, f"{shown(path)}: {what}, where a file is meant.")
+
+
+_MEANING: dict[int, tuple[ErrorType, str]] = {
+    errno.ENOENT: (
+        ErrorType.FILE_NOT_FOUND,
+        "no such file or directory. list_directory shows what there is.",
+    ),
+    errno.ENOTDIR: (
+        ErrorType.NOT_A_DIRECTORY,
+        "not a directory, or a part of the path is a file.",
+    ),
+    errno.EISDIR: (ErrorType.NOT_A_FILE, "a directory, where a file is meant."),
+    errno.ENXIO: (ErrorType.NOT_A_FILE, "not a regular file."),
+    errno.ENODEV: (ErrorType.NOT_A_FILE, "not a regular file."),
+    errno.EEXIST: (ErrorType.ALREADY_EXISTS, "it exists already."),
+    errno.ENOTEMPTY: (
+        ErrorType.NOT_EMPTY,
+        "the directory is not empty; delete_file takes recursive=true.",
+    ),
+    errno.EACCES: (ErrorType.ACCESS_DENIED, "the operating system denies access."),
+    errno.EPERM: (ErrorType.ACCESS_DENIED, "the operating system does not permit it."),
+    errno.EROFS: (ErrorType.ACCESS_DENIED, "the file system is read-only."),
+    errno.EBUSY: (ErrorType.ACCESS_DENIED, "it is in use by the operating system."),
+    errno.ETXTBSY: (ErrorType.ACCESS_DENIED, "it is a program that is running."),
+    errno.ENOSPC: (ErrorType.STORAGE_FULL, "no space left on the disk; nothing was changed."),
+    errno.EDQUOT: (ErrorType.STORAGE_FULL, "the disk quota is used up; nothing was changed."),
+    errno.EFBIG: (ErrorType.STORAGE_FULL, "the file would be larger than is allowed."),
+    errno.ENAMETOOLONG: (ErrorType.VALIDATION_ERROR, "a name in the path is too long."),
+    errno.EINVAL: (ErrorType.VALIDATION_ERROR, "the operating system can't do this with it."),
+}
+
+
+def failure(error: OSError, path: str) -> ToolFailure:
+    """Return the `ToolFailure` for an error about a path."""
+    if error.errno in {errno.EXDEV, errno.ELOOP}:
+        return not_allowed(path)
+    fallback = ErrorType.EXECUTION_ERROR, f"{os.strerror(error.errno or errno.EIO)}."
+    error_type, text = _MEANING.get(error.errno or 0, fallback)
+    if error_type is ErrorType.VALIDATION_ERROR:
+        return ToolFailure(error_type, f"{shown(path)}: {text}", field="path")
+    return ToolFailure(error_type, f"{shown(path)}: {text}")
+
+
+@contextlib.contextmanager
+def failures(path: str) -> Generator[None]:
+    """Turn an `OSError` of the block into a `ToolFailure` about `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise failure(error, path) from error
 
 
 def _read(fd: int, offset: int, limit: int) -> bytes:
@@ -180,7 +233,7 @@ def _scan(
                     yield entry.name
 
     kept = []
-    # One more than is kept: asked for none, it would not even look, and more would go unnoticed.
+    # One more than is kept: `nsmallest(0, …)` would not iterate, and nothing would be counted.
     for name in heapq.nsmallest(max_entries + 1, names())[:max_entries]:
         try:
             kept.append((name, lstat(directory, name)))
