@@ -48,17 +48,6 @@ class RunningDaemon(msgspec.Struct, frozen=True, kw_only=True):
     drain_seconds: float = 0.0
 
 
-class _File(msgspec.Struct, frozen=True):
-    """As it is written: a `Secret` is never encoded by itself."""
-
-    url: str
-    pid: int
-    token: str
-    started_at_ms: int
-    is_chat: bool = False
-    drain_seconds: float = 0.0
-
-
 def find_daemon(data: Path) -> RunningDaemon | None:
     """The daemon that runs on a data folder; `None` when none does, or a dead one left its file.
 
@@ -70,21 +59,13 @@ def find_daemon(data: Path) -> RunningDaemon | None:
     if not _is_held(path) or (content := read_private(path, MAX_FILE_BYTES)) is None:
         return None
     try:
-        found = msgspec.json.decode(content, type=_File)
+        found = msgspec.json.decode(content, type=RunningDaemon, dec_hook=_secret)
     except msgspec.MsgspecError as error:
         raise StorageError(
             f"{path} is damaged ({error}), and a daemon holds it: stop that one, and start it again."
         ) from error
-    token = Secret(found.token)
-    redactor.add(token)
-    return RunningDaemon(
-        url=found.url,
-        pid=found.pid,
-        token=token,
-        started_at_ms=found.started_at_ms,
-        is_chat=found.is_chat,
-        drain_seconds=found.drain_seconds,
-    )
+    redactor.add(found.token)
+    return found
 
 
 class DaemonFile:
@@ -104,19 +85,12 @@ class DaemonFile:
         self._descriptor = -1
 
     def __enter__(self) -> Self:
-        daemon = self._daemon
-        written = _File(
-            daemon.url,
-            daemon.pid,
-            daemon.token.reveal(),
-            daemon.started_at_ms,
-            daemon.is_chat,
-            daemon.drain_seconds,
-        )
+        # A `Secret` is never encoded by itself.
+        content = msgspec.json.encode(self._daemon, enc_hook=Secret.reveal)
         make_private_folder(self.path.parent)
         temporary = self.path.with_name(f".{FILE_NAME}.{secrets.token_hex(6)}.tmp")
         try:
-            self._descriptor = _held_file(temporary, msgspec.json.encode(written))
+            self._descriptor = _held_file(temporary, content)
             # Held before it has its name: nobody ever reads one that looks dead.
             temporary.replace(self.path)
             sync_path(self.path.parent)
@@ -154,6 +128,12 @@ class DaemonFile:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def _secret(kind: type, text: object) -> Secret:
+    if not isinstance(text, str):
+        raise TypeError(f"expected a text for {kind.__name__}")
+    return Secret(text)
 
 
 def _held_file(path: Path, content: bytes) -> int:

@@ -7,15 +7,11 @@ holds. This module never writes.
 from __future__ import annotations
 
 import os
-import re
 import stat
 import sys
-import types
-import typing
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -25,7 +21,7 @@ from .policy.tables import read_rules, without_rules
 from .prices import Price
 from .sections import PluginSettings
 from .settings import ManagedSettings, ProviderSettings, Settings
-from .toml_lines import TomlLines
+from .toml_reader import TomlReader
 
 FILE_NAME = "callboard.toml"
 
@@ -35,23 +31,8 @@ MANAGED_NAME = "managed.toml"
 MAX_FILE_BYTES = 1024 * 1024
 """A configuration of a thousand agents with long prompts fits; a wrong file is not read whole."""
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-"""Names of agents and providers: they stand in commands and before the slash of a model."""
-
 RESERVED_PROVIDERS = frozenset({"custom", "git", "rehearsal"})
 """Names that mean something of their own: `--base-url`'s provider, git's credentials, the built-in model."""
-
-TOML_WORDS = {
-    " | null`": "`",
-    "`object": "`table",
-    "`str`": "`string`",
-    "`int`": "`integer`",
-    "`float`": "`number`",
-}
-"""What TOML calls the types that msgspec names."""
-
-_Any = TypeVar("_Any")
-_Table = TypeVar("_Table", Agent, PluginSettings, ProviderSettings)
 
 
 def config_folder(environ: Mapping[str, str] | None = None) -> Path:
@@ -180,23 +161,23 @@ def parse_settings(text: str, file: Path) -> Settings:
     )
 
 
-def _parsed(text: str, file: Path) -> tuple[dict[str, Any], _Reader]:
+def _parsed(text: str, file: Path) -> tuple[dict[str, Any], TomlReader]:
     import tomllib  # here: most starts have no configuration file
 
     try:
-        return tomllib.loads(text), _Reader(text, file)
+        return tomllib.loads(text), TomlReader(text, file)
     except (ValueError, RecursionError) as exc:  # ValueError: an integer of thousands of digits
         raise ValidationError(f"{file} is not TOML: {exc}. Nothing of it was used.") from exc
 
 
-def _providers(reader: _Reader, document: Mapping[str, Any]) -> dict[str, ProviderSettings]:
+def _providers(reader: TomlReader, document: Mapping[str, Any]) -> dict[str, ProviderSettings]:
     providers = reader.tables(document, "providers", ProviderSettings, {})
     for name in RESERVED_PROVIDERS & providers.keys():
         raise reader.error(("providers", name), f"the name {name!r} is built in; choose another")
     return providers
 
 
-def _prices(reader: _Reader, document: Mapping[str, Any]) -> dict[str, Price]:
+def _prices(reader: TomlReader, document: Mapping[str, Any]) -> dict[str, Price]:
     form = '[prices."PROVIDER/MODEL"]'
     tables = document.get("prices", {})
     if not isinstance(tables, dict):
@@ -250,113 +231,3 @@ def _read(file: Path, *, required: bool) -> str | None:
 def _open(path: str, flags: int) -> int:
     # Without blocking: the name may be a pipe's.
     return os.open(path, flags | os.O_NONBLOCK)
-
-
-class _Reader:
-    """Turns parsed TOML into structs, and msgspec's complaints into ours."""
-
-    def __init__(self, text: str, file: Path) -> None:
-        self._text = text
-        self._file = file
-
-    @cached_property
-    def _lines(self) -> TomlLines:
-        return TomlLines(self._text)
-
-    def tables(
-        self,
-        document: Mapping[str, Any],
-        key: str,
-        kind: type[_Table],
-        defaults: Mapping[str, Any],
-    ) -> dict[str, _Table]:
-        """The tables `[key.NAME]`, each with its name filled in."""
-        tables = document.get(key, {})
-        if not isinstance(tables, dict):
-            raise self.error((key,), f"expected tables like [{key}.NAME]")
-        found: dict[str, _Table] = {}
-        for name, table in tables.items():
-            path: tuple[str, ...] = (key, name)
-            if not isinstance(table, dict):
-                raise self.error(path, f"expected a table [{key}.NAME], got a single value")
-            if not NAME.fullmatch(name):
-                raise self.error(path, "a name has letters, digits, '.', '_' and '-', at most 64")
-            if table.get("name", name) != name:
-                raise self.error((*path, "name"), f"expected {name!r}, the name of its table")
-            found[name] = self.convert({**defaults, **table, "name": name}, kind, path)
-        return found
-
-    def convert(self, value: Any, kind: type[_Any], path: tuple[str, ...]) -> _Any:
-        """One struct of one table."""
-        try:
-            return msgspec.convert(value, kind, strict=True)
-        except msgspec.ValidationError as exc:
-            raise self._explained(str(exc), kind, path) from exc
-
-    def _explained(self, complaint: str, kind: type[Any], path: tuple[str, ...]) -> ValidationError:
-        """msgspec says ``Expected `int`, got `str` - at `$.limits.idle_seconds` ``."""
-        text, _, where = complaint.partition(" - at `$")
-        inner = tuple(re.findall(r"[A-Za-z0-9_]+", where.partition("[")[0]))
-        unknown = re.search(r"unknown field `(.*)`$", text)
-        missing = re.search(r"missing required field `(.*)`$", text)
-        if unknown is not None:
-            import difflib  # here: a configuration without a mistake needs it not
-
-            known = _fields(kind, inner)
-            close = difflib.get_close_matches(unknown[1], known, 1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
-            return self.error((*path, *inner, unknown[1]), f"there is no such setting; {hint}")
-        if missing is not None:
-            return self.error((*path, *inner, missing[1]), "it is required")
-        name, colon, rest = text.partition(": ")
-        if colon and name in _fields(kind, inner):  # a struct's own check names its field
-            return self.error((*path, *inner, name), rest)
-        if text.startswith("Invalid enum value"):
-            text += f"; choices: {', '.join(_choices(kind, inner))}"
-        for word, plain in TOML_WORDS.items():
-            text = text.replace(word, plain)
-        return self.error((*path, *inner), text[:1].lower() + text[1:].replace("`", ""))
-
-    def error(self, path: tuple[str, ...], problem: str) -> ValidationError:
-        """The error for the setting at `path`."""
-        line = self._lines.line_of(path)
-        where = f"{self._file}, line {line}" if line else str(self._file)
-        field = _dotted(path)
-        end = "" if problem.endswith("?") else "."
-        return ValidationError(
-            f"{where}: {field}: {problem}{end} Nothing of it was used.", field=field
-        )
-
-    def place(self, path: tuple[str, ...]) -> str:
-        """Where the table at `path` stands, for people; the file by its name alone."""
-        line = self._lines.line_of(path)
-        where = f"{self._file.name}, line {line}" if line else self._file.name
-        return f"{_dotted(path)} ({where})"
-
-
-def _dotted(path: tuple[str, ...]) -> str:
-    return ".".join(path).replace(".[", "[")
-
-
-def _fields(kind: Any, inner: tuple[str, ...]) -> list[str]:
-    """The names that a struct, or the struct inside it at `inner`, knows."""
-    for name in inner:
-        kind = _type_of(kind, name)
-    return [field.encode_name for field in msgspec.structs.fields(kind)]
-
-
-def _choices(kind: Any, inner: tuple[str, ...]) -> list[str]:
-    """The values of the enumeration that stands at `inner`."""
-    *outer, last = inner
-    for name in outer:
-        kind = _type_of(kind, name)
-    found = _type_of(kind, last)
-    members = next(
-        iter(typing.get_args(found)), found
-    )  # of an optional one, the one that is not None
-    return [str(member.value) for member in members]
-
-
-def _type_of(kind: Any, name: str) -> Any:
-    found = next(field.type for field in msgspec.structs.fields(kind) if field.name == name)
-    return typing.get_args(found)[0] if isinstance(found, types.UnionType) else found

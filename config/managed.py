@@ -15,10 +15,10 @@ import msgspec
 
 from ..runtime.disk.private_folder import sync_path
 from ..runtime.errors import NotFoundError, StorageError, ValidationError
-from .file_lock import locked
-from .files import MANAGED_NAME, MAX_FILE_BYTES, NAME, RESERVED_PROVIDERS, read_managed
-from .private_file import make_private_folder, write_private
+from .files import MANAGED_NAME, MAX_FILE_BYTES, RESERVED_PROVIDERS, read_managed
+from .private_file import locked, make_private_folder, write_private
 from .settings import ManagedSettings, ProviderSettings
+from .toml_reader import NAME
 
 LOCK_NAME = "managed.lock"
 

@@ -27,7 +27,7 @@ RESTART: dict[str, str] = {
 """Settings, or whole tables of them, that hold from the next start on; and why."""
 
 
-class Effect(msgspec.Struct, frozen=True, kw_only=True):
+class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
     """What becomes of a configuration that was read again.
 
     Attributes:
@@ -41,7 +41,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     waiting: tuple[str, ...] = ()
 
 
-def effect_of(old: Settings, new: Settings) -> Effect:
+def effect_of(old: Settings, new: Settings) -> SettingsChange:
     """What holds of `new` where `old` holds."""
     changed: list[str] = []
     waiting: list[str] = []
@@ -61,7 +61,9 @@ def effect_of(old: Settings, new: Settings) -> Effect:
                 (waiting if is_kept else changed).append(setting)
             kept[field] = getattr(before if is_kept else after, field)
         values[name] = type(before)(**kept)
-    return Effect(settings=Settings(**values), changed=tuple(changed), waiting=tuple(waiting))
+    return SettingsChange(
+        settings=Settings(**values), changed=tuple(changed), waiting=tuple(waiting)
+    )
 
 
 def needs_restart(setting: str) -> bool:
@@ -70,7 +72,7 @@ def needs_restart(setting: str) -> bool:
 
 
 def all_settings() -> Iterator[str]:
-    """Every setting by its name in `Effect`."""
+    """Every setting by its name in `SettingsChange`."""
     defaults = Settings()
     for name in Settings.__struct_fields__:
         value = getattr(defaults, name)

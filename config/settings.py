@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -126,6 +126,28 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_session_depth: Annotated[int, msgspec.Meta(ge=0, le=MAX_DEPTH)] = 3
     max_child_sessions: Count = 8
     max_repeats: Count = 25
+
+
+if TYPE_CHECKING:
+    _AnyLimits = Limits
+else:
+    _AnyLimits = object
+
+
+class LiveLimits(_AnyLimits):  # type: ignore[misc]  # pyright: ignore[reportGeneralTypeIssues]
+    """Stands wherever `Limits` stand, while the configuration changes: one reading is one moment.
+
+    Attributes:
+        now: The limits that hold; a new object takes the place of the old one.
+    """
+
+    now: Limits
+
+    def __init__(self, limits: Limits) -> None:
+        self.now = limits
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.now, name)
 
 
 class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

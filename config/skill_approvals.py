@@ -12,8 +12,7 @@ from pathlib import Path
 import msgspec
 
 from ..runtime.errors import StorageError, ValidationError
-from .file_lock import locked
-from .private_file import make_private_folder, read_private, write_private
+from .private_file import locked, make_private_folder, read_private, write_private
 
 FILE_NAME = "skills.json"
 LOCK_NAME = "skills.lock"

@@ -36,7 +36,7 @@ _Answer = TypeVar("_Answer")
 _Args = TypeVarTuple("_Args")
 
 
-class MemorySearch:
+class HybridSearch:
     """Finds what is on record by words and by an index, whose work is done in one thread at a time.
 
     An index that fails is told in the log, and words still find.
@@ -97,7 +97,7 @@ class MemorySearch:
         return await trio.to_thread.run_sync(work, *args, limiter=self._turn)
 
 
-class IndexedMemories(MemorySearch):
+class IndexedMemories(HybridSearch):
     """A `MemoryStore` over another one, whose memories an index helps to find.
 
     What is on record is what counts: nothing that an index does or leaves undone fails a call.

@@ -25,7 +25,7 @@ from ...tools.schema.validation import without_advice
 from .decisions import Decisions
 from .edited_arguments import EditedArguments
 from .record import ApprovalRecord, BrokerServices
-from .resolution import Resolver
+from .resolution import QuestionResolver
 
 MAILBOX_CAPACITY = 256
 """Batches that wait for decisions: more than sessions can have at once without being queued."""
@@ -57,7 +57,7 @@ class PermissionBroker:
         self._decisions = Decisions(services.policies)
         self._edits = EditedArguments(services.preparation, self._decisions)
         self._revoking = trio.Lock()
-        self._resolver: Resolver
+        self._resolver: QuestionResolver
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled."""
@@ -66,7 +66,7 @@ class PermissionBroker:
             decisions.grants.add(grant)
         with self._mailbox.open() as messages:
             async with trio.open_nursery() as nursery:
-                resolver = self._resolver = Resolver(
+                resolver = self._resolver = QuestionResolver(
                     self._services, self._record, decisions.grants, self._edits, nursery
                 )
                 nursery.start_soon(resolver.take_up_deferred, name="deferred questions")

@@ -63,7 +63,7 @@ MAX_RETRY_SECONDS = 60.0
 """Longest of these pauses, each twice the one before: a full disk is no reason to hammer it."""
 
 
-class Resolver:
+class QuestionResolver:
     """Finds answers to questions, and makes them count.
 
     Args:

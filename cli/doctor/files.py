@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ...config import daemon_file
 from ...config.daemon_file import find_daemon
-from ...config.keys import file as key_file
+from ...config.keys import store as key_file
 from ...config.keys import tokens as credentials
 from ...runtime.disk.data_lock import LOCK_NAME
 from ...runtime.disk.own_folders import OwnFolders

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import trio
 
-from ...actors.handles.memory_search import MemorySearch
+from ...actors.handles.memory_search import HybridSearch
 from ...config.sections import MemorySettings
 from ...embedding.access import memory_index
 from ...runtime.errors import NotFoundError, ValidationError
@@ -46,7 +46,7 @@ def search_memories(
     async def found(reader: StoreReader) -> Sequence[Memory]:
         if index is None:
             return await reader.found_memories(agent, words, limit=most)
-        search = MemorySearch(reader, index)
+        search = HybridSearch(reader, index)
         try:
             return await search.search(agent, words, limit=most)
         finally:

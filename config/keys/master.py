@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from ...runtime.disk.private_folder import sync_path
 from ...runtime.errors import AuthError, StorageError
@@ -29,8 +30,15 @@ MAX_FILE_BYTES = 256
 CREDENTIAL_NAME = "callboard-key"
 NEXT_CREDENTIAL_NAME = "callboard-key-next"
 
+SERVICE = "callboard"
 
-class KeyPlace(Protocol):
+UNREAL = ("keyring.backends.fail", "keyring.backends.null", "keyrings.alt")
+"""What keeps nothing, or keeps it in a file of its own that is weaker than ours."""
+
+CHAINER = "keyring.backends.chainer"
+
+
+class MasterKeyPlace(Protocol):
     """Where the master key of one store of keys is. Everything blocks.
 
     Attributes:
@@ -70,14 +78,14 @@ class FilePlace:
         self.name = str(self._path)
 
     def keys(self) -> list[MasterKey]:
-        """See `KeyPlace`."""
+        """See `MasterKeyPlace`."""
         self._check_apart()
         # The next one first: should a rotation end between the two reads, it is found twice.
         found = [self._read(self._next), self._read(self._path)]
         return [key for key in reversed(found) if key is not None]
 
     def make(self) -> MasterKey:
-        """See `KeyPlace`."""
+        """See `MasterKeyPlace`."""
         self._check_apart()
         make_private_folder(self._folder)
         with contextlib.suppress(FileExistsError):
@@ -87,13 +95,13 @@ class FilePlace:
         return key
 
     def begin(self) -> MasterKey:
-        """See `KeyPlace`."""
+        """See `MasterKeyPlace`."""
         key = MasterKey.generate()
         write_private(self._next, key.text, replace=True)
         return key
 
     def finish(self) -> None:
-        """See `KeyPlace`."""
+        """See `MasterKeyPlace`."""
         try:
             self._next.replace(self._path)
             sync_path(self._folder)
@@ -132,7 +140,7 @@ class CredentialPlace:
         self.name = f"the systemd credential {CREDENTIAL_NAME}"
 
     def keys(self) -> list[MasterKey]:
-        """See `KeyPlace`."""
+        """See `MasterKeyPlace`."""
         found = [self._read(CREDENTIAL_NAME), self._read(NEXT_CREDENTIAL_NAME)]
         return [key for key in found if key is not None]
 
@@ -173,6 +181,100 @@ class CredentialPlace:
             return _parsed(file.read(MAX_FILE_BYTES + 1), str(path))
 
 
+class KeyringPlace:
+    """Two entries of the service `callboard`; see `MasterKeyPlace`."""
+
+    def __init__(self, store_id: str) -> None:
+        self._current = f"master-{store_id}"
+        self._next = f"master-{store_id}-next"
+        self.name = f"the system's keyring (service {SERVICE}, user {self._current})"
+        self._found: Any = None
+
+    def keys(self) -> list[MasterKey]:
+        """See `MasterKeyPlace`."""
+        found = [self._read(self._next), self._read(self._current)]
+        return [key for key in reversed(found) if key is not None]
+
+    def make(self) -> MasterKey:
+        """See `MasterKeyPlace`. The store's lock keeps two programs from making one each."""
+        return self._write(self._current, MasterKey.generate())
+
+    def begin(self) -> MasterKey:
+        """See `MasterKeyPlace`."""
+        return self._write(self._next, MasterKey.generate())
+
+    def finish(self) -> None:
+        """See `MasterKeyPlace`."""
+        following = self._read(self._next)
+        assert following is not None
+        self._write(self._current, following)
+        backend = self._backend
+        with _mapped(self.name):
+            backend.delete_password(SERVICE, self._next)
+
+    def _read(self, user: str) -> MasterKey | None:
+        backend = self._backend
+        with _mapped(self.name):
+            text = backend.get_password(SERVICE, user)
+        if text is None:
+            return None
+        try:
+            return MasterKey.parse(text.encode())
+        except ValueError as error:
+            raise AuthError(
+                f"The stored keys are locked: {self.name} holds no master key: {error}."
+            ) from error
+
+    def _write(self, user: str, key: MasterKey) -> MasterKey:
+        backend = self._backend
+        with _mapped(self.name):
+            backend.set_password(SERVICE, user, key.text.decode().strip())
+        read = self._read(user)
+        if read is None or read.key_id != key.key_id:
+            raise AuthError(f"{self.name} did not keep what was put there. Use another place.")
+        return read
+
+    @property
+    def _backend(self) -> Any:
+        if self._found is None:
+            self._found = _real_backend()
+        return self._found
+
+
+def _real_backend() -> Any:
+    try:
+        keyring = import_module("keyring")
+    except ImportError as error:
+        raise AuthError(
+            'The master key is configured to be in the system\'s keyring (master = "keyring"), '
+            "which needs a library: pip install 'callboard[keyring]'."
+        ) from error
+    chosen = keyring.get_keyring()
+    # Several at once stand behind one that tries them in turn; the first real one is it, always.
+    backends = chosen.backends if type(chosen).__module__ == CHAINER else [chosen]
+    for backend in backends:
+        if not type(backend).__module__.startswith(UNREAL):
+            return backend
+    names = ", ".join(type(backend).__module__ for backend in backends) or "none"
+    raise AuthError(
+        f'The master key is configured to be in the system\'s keyring (master = "keyring"), and '
+        f"there is no real one here (found: {names}). Start one, or choose another place under "
+        "[keys]."
+    )
+
+
+@contextlib.contextmanager
+def _mapped(name: str) -> Generator[None]:
+    errors = import_module("keyring.errors")
+    try:
+        yield
+    except errors.KeyringError as error:
+        raise AuthError(
+            f"The stored keys are locked: {name} refused ({type(error).__name__}). Unlock it, and "
+            "try again."
+        ) from error
+
+
 def key_place(
     source: MasterSource | None,
     *,
@@ -180,7 +282,7 @@ def key_place(
     config: Path,
     data: Path,
     environ: Mapping[str, str],
-) -> KeyPlace:
+) -> MasterKeyPlace:
     """The place that is configured; without one, the credential if the process has it, else a file.
 
     Args:
@@ -198,8 +300,6 @@ def key_place(
         case MasterSource.CREDENTIAL:
             return CredentialPlace(credentials)
         case MasterSource.KEYRING:
-            from .keyring import KeyringPlace  # here: it is optional, and slow to import
-
             return KeyringPlace(store_id)
         case MasterSource.FILE:
             return FilePlace(config, data, store_id)

@@ -25,7 +25,7 @@ NONCE_BYTES = 12
 """96 bits, what GCM is made for. Random ones may seal 2**32 times; a key store does so some dozens."""
 
 
-class Binding(msgspec.Struct, frozen=True, kw_only=True):
+class KeyBinding(msgspec.Struct, frozen=True, kw_only=True):
     """What a key belongs to.
 
     Attributes:
@@ -103,13 +103,13 @@ class MasterKey:
         """How it is kept: base64, one line."""
         return base64.b64encode(self._value) + b"\n"
 
-    def seal(self, value: str, binding: Binding) -> Sealed:
+    def seal(self, value: str, binding: KeyBinding) -> Sealed:
         """Encrypts a key for its place."""
         nonce = os.urandom(NONCE_BYTES)
         ciphertext = self._cipher().encrypt(nonce, value.encode(), binding.data)
         return Sealed(nonce=nonce, ciphertext=ciphertext, key_id=self.key_id)
 
-    def unseal(self, sealed: Sealed, binding: Binding) -> str:
+    def unseal(self, sealed: Sealed, binding: KeyBinding) -> str:
         """Decrypts it; raises `SealError`."""
         from cryptography.exceptions import InvalidTag
 

@@ -18,25 +18,51 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import apsw
 import msgspec
 
+from ...runtime.disk.private_folder import sync_path
 from ...runtime.errors import AuthError, NotFoundError, StorageError
 from ...runtime.identity import now_ms
 from ...runtime.redaction import Secret, redactor
 from ...runtime.store.file import make_folder
-from ..file_lock import locked
+from ...runtime.store.ledger import storage_error
 from ..files import config_folder
+from ..private_file import MODE, locked
 from ..settings import KeySettings
-from .file import KEYS_NAME, key_transaction, make_key_file
-from .master import KeyPlace, key_place
-from .sealing import Binding, MasterKey, Sealed, SealError
+from .master import MasterKeyPlace, key_place
+from .sealing import KeyBinding, MasterKey, Sealed, SealError
 
-if TYPE_CHECKING:
-    import apsw
-
+KEYS_NAME = "keys.db"
 LOCK_NAME = "keys.lock"
+
+APPLICATION_ID = 0x636B6579
+"""`ckey` in ASCII."""
+
+VERSION = 1
+
+BUSY_TIMEOUT_MS = 2000
+"""What a reader waits for at most; a transaction takes milliseconds."""
+
+_SCHEMA = f"""
+create table store (store_id text not null, key_id text) strict;
+
+create table keys (
+  provider text not null,
+  origin text not null,
+  name text not null,
+  version integer not null,
+  nonce blob not null,
+  ciphertext blob not null,
+  key_id text not null,
+  created_at_ms integer not null,
+  primary key (provider, origin, name)
+) strict;
+
+pragma application_id = {APPLICATION_ID};
+pragma user_version = {VERSION};
+"""
 
 API_KEY = "api_key"
 """The name of the key that authorises requests; a provider may come to have others."""
@@ -47,7 +73,7 @@ _COLUMNS = "provider, origin, name, version, nonce, ciphertext, key_id, created_
 class StoredKey(msgspec.Struct, frozen=True, kw_only=True):
     """A row: everything but the key."""
 
-    binding: Binding
+    binding: KeyBinding
     sealed: Sealed
     created_at_ms: int
 
@@ -60,7 +86,7 @@ class KeyStore:
         place: Where the master key of a store with this id is.
     """
 
-    def __init__(self, data: Path, place: Callable[[str], KeyPlace]) -> None:
+    def __init__(self, data: Path, place: Callable[[str], MasterKeyPlace]) -> None:
         self.path = data / KEYS_NAME
         self._place = place
 
@@ -72,7 +98,7 @@ class KeyStore:
         """
         if not os.path.lexists(self.path):
             return []
-        with key_transaction(self.path, write=False) as connection:
+        with _transaction(self.path, write=False) as connection:
             return _rows(connection)
 
     def get(self, provider: str, origin: str, name: str = API_KEY) -> Secret | None:
@@ -87,7 +113,7 @@ class KeyStore:
         if not os.path.lexists(self.path):
             return None
         for is_last in (False, True):
-            with key_transaction(self.path, write=False) as connection:
+            with _transaction(self.path, write=False) as connection:
                 row = _find(connection, provider, origin, name)
                 place = self._place(_store_id(connection))
             if row is None:
@@ -123,7 +149,7 @@ class KeyStore:
             master, is_new = _sealing_key(connection, place)
             old = _find(connection, provider, origin, name)
             version = 1 if old is None else old.binding.version + 1
-            binding = Binding(provider=provider, origin=origin, name=name, version=version)
+            binding = KeyBinding(provider=provider, origin=origin, name=name, version=version)
             row = StoredKey(
                 binding=binding,
                 sealed=master.seal(key.reveal(), binding),
@@ -167,7 +193,7 @@ class KeyStore:
         if not os.path.lexists(self.path):
             raise NotFoundError("There are no stored keys yet: `callboard keys set` stores one.")
         with locked(self.path.with_name(LOCK_NAME)):
-            with key_transaction(self.path, write=True) as connection:
+            with _transaction(self.path, write=True) as connection:
                 place = self._place(_store_id(connection))
                 old = _active_key(connection, place)
                 following = _next_key(place, old)
@@ -186,7 +212,7 @@ class KeyStore:
         """
         if not os.path.lexists(self.path):
             return None
-        with key_transaction(self.path, write=False) as connection:
+        with _transaction(self.path, write=False) as connection:
             rows = _rows(connection)
             place = self._place(_store_id(connection))
         try:
@@ -200,15 +226,15 @@ class KeyStore:
     def _changing(self, *, make: bool = False) -> Generator[apsw.Connection]:
         with locked(self.path.with_name(LOCK_NAME)):
             if make and not os.path.lexists(self.path):
-                make_key_file(self.path, secrets.token_hex(4))
-            with key_transaction(self.path, write=True) as connection:
+                _make_file(self.path, secrets.token_hex(4))
+            with _transaction(self.path, write=True) as connection:
                 yield connection
 
 
 def open_key_store(data: Path, settings: KeySettings, environ: Mapping[str, str]) -> KeyStore:
     """The keys of a data folder, with the master key where the settings say."""
 
-    def place(store_id: str) -> KeyPlace:
+    def place(store_id: str) -> MasterKeyPlace:
         return key_place(
             settings.master,
             store_id=store_id,
@@ -237,7 +263,7 @@ def _sealed_anew(row: StoredKey, old: MasterKey, new: MasterKey) -> StoredKey:
     return msgspec.structs.replace(row, sealed=new.seal(value, row.binding))
 
 
-def _sealing_key(connection: apsw.Connection, place: KeyPlace) -> tuple[MasterKey, bool]:
+def _sealing_key(connection: apsw.Connection, place: MasterKeyPlace) -> tuple[MasterKey, bool]:
     """The key that new rows are sealed with, and whether it was made for that."""
     keys = place.keys()
     active = _by_id(keys, _active_id(connection))
@@ -251,7 +277,7 @@ def _sealing_key(connection: apsw.Connection, place: KeyPlace) -> tuple[MasterKe
     return key, not keys
 
 
-def _active_key(connection: apsw.Connection, place: KeyPlace) -> MasterKey:
+def _active_key(connection: apsw.Connection, place: MasterKeyPlace) -> MasterKey:
     keys = place.keys()
     active = _by_id(keys, _active_id(connection))
     if active is None:
@@ -259,7 +285,7 @@ def _active_key(connection: apsw.Connection, place: KeyPlace) -> MasterKey:
     return active
 
 
-def _next_key(place: KeyPlace, active: MasterKey) -> MasterKey:
+def _next_key(place: MasterKeyPlace, active: MasterKey) -> MasterKey:
     keys = place.keys()
     if active.key_id != keys[0].key_id:
         place.finish()  # an earlier rotation was cut off between its commit and this
@@ -272,7 +298,7 @@ def _next_key(place: KeyPlace, active: MasterKey) -> MasterKey:
     return following
 
 
-def _locked(place: KeyPlace, keys: list[MasterKey]) -> AuthError:
+def _locked(place: MasterKeyPlace, keys: list[MasterKey]) -> AuthError:
     what = "holds another master key than they were sealed with" if keys else "is not there"
     return AuthError(
         f"The stored keys are locked: {place.name} {what}. Put the right one back, or remove the "
@@ -335,7 +361,7 @@ def _row(
     created_at_ms: int,
 ) -> StoredKey:
     return StoredKey(
-        binding=Binding(provider=provider, origin=origin, name=name, version=version),
+        binding=KeyBinding(provider=provider, origin=origin, name=name, version=version),
         sealed=Sealed(nonce=nonce, ciphertext=ciphertext, key_id=key_id),
         created_at_ms=created_at_ms,
     )
@@ -356,3 +382,90 @@ def _write(connection: apsw.Connection, row: StoredKey) -> None:
             row.created_at_ms,
         ),
     )
+
+
+# ── the file ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _make_file(path: Path, store_id: str) -> None:
+    """Makes the file, under another name first; the caller holds the lock and has looked.
+
+    Raises:
+        StorageError: It can't be made.
+    """
+    new = path.with_name(KEYS_NAME + ".new")
+    journal = Path(f"{new}-journal")
+    try:
+        for leftover in (new, journal):
+            leftover.unlink(missing_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(new, flags, MODE)
+        try:
+            os.fchmod(descriptor, MODE)
+        finally:
+            os.close(descriptor)
+        with _connection(new) as connection:
+            connection.execute("begin immediate")
+            connection.execute(_SCHEMA)
+            connection.execute("insert into store values (?, null)", (store_id,))
+            connection.execute("commit")
+        new.rename(path)
+        sync_path(path.parent)
+    except apsw.Error as error:
+        raise storage_error(str(path), error) from error
+    except OSError as error:
+        raise StorageError(
+            f"{path} can't be made: {error.strerror}. callboard must be able to write to its data "
+            "folder."
+        ) from error
+
+
+@contextmanager
+def _transaction(path: Path, *, write: bool) -> Generator[apsw.Connection]:
+    """A connection inside a transaction: committed at the block's end, rolled back if it raises.
+
+    Raises:
+        StorageError: The file is no store of keys, is damaged, or can't be read or written.
+    """
+    try:
+        with _connection(path) as connection:
+            _check(connection, path)
+            connection.execute("begin immediate" if write else "begin")
+            try:
+                yield connection
+                connection.execute("commit")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("rollback")
+    except apsw.Error as error:
+        raise storage_error(str(path), error) from error
+
+
+@contextmanager
+def _connection(path: Path) -> Generator[apsw.Connection]:
+    # The folder may be behind a link, which is its owner's choice; the file itself may not.
+    real = Path(os.path.realpath(path.parent), path.name)
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
+    connection = apsw.Connection(os.fspath(real), flags=flags)
+    try:
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        # FULL, and the folder synced too when the journal goes: a rotation puts the old master
+        # key away after the commit, which must not come undone then.
+        connection.pragma("synchronous", "extra")
+        # What is deleted or replaced is overwritten with zeros.
+        connection.pragma("secure_delete", True)
+        yield connection
+    finally:
+        connection.close()
+
+
+def _check(connection: apsw.Connection, path: Path) -> None:
+    if connection.pragma("application_id") != APPLICATION_ID:
+        raise StorageError(
+            f"{path} is no store of keys; it was left as it is. Move it away, and set the keys again."
+        )
+    if (version := connection.pragma("user_version")) > VERSION:
+        raise StorageError(
+            f"{path} was written by a newer callboard (format {version}, this one knows "
+            f"{VERSION}); it was left as it is. Upgrade callboard to use it."
+        )

@@ -25,8 +25,7 @@ from ...runtime.errors import (
 )
 from ...runtime.redaction import Secret
 from ...runtime.wire.fields import Role as Role
-from ..file_lock import locked
-from ..private_file import make_private_folder, read_private, write_private
+from ..private_file import locked, make_private_folder, read_private, write_private
 
 FILE_NAME = "tokens.json"
 LOCK_NAME = "tokens.lock"

@@ -7,36 +7,16 @@ A rule in `[[agents.NAME.rules]]` is a rule with `agent = "NAME"`, and one in
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import msgspec
 
-from ...runtime.errors import ValidationError
+from ..toml_reader import KeyPath, TomlReader
 from .match import CompiledRule
 from .rules import Condition, PlacedRule, Rule
 
-_Any = TypeVar("_Any")
 
-Place = tuple[str, ...]
-
-
-class TableReader(Protocol):
-    """Turns one table into a struct, and knows where it stands."""
-
-    def convert(self, value: Any, kind: type[_Any], path: Place) -> _Any:
-        """The struct; raises `ValidationError`."""
-        ...
-
-    def error(self, path: Place, problem: str) -> ValidationError:
-        """The error for what stands at `path`."""
-        ...
-
-    def place(self, path: Place) -> str:
-        """Where it stands, for people: `rules[3] (callboard.toml, line 12)`."""
-        ...
-
-
-def read_rules(reader: TableReader, document: Mapping[str, Any]) -> tuple[PlacedRule, ...]:
+def read_rules(reader: TomlReader, document: Mapping[str, Any]) -> tuple[PlacedRule, ...]:
     """All rules of a configuration, each checked with its examples.
 
     Raises:
@@ -56,7 +36,7 @@ def read_rules(reader: TableReader, document: Mapping[str, Any]) -> tuple[Placed
     return tuple(found)
 
 
-def _check_channels(reader: TableReader, channels: object) -> None:
+def _check_channels(reader: TomlReader, channels: object) -> None:
     """A channel's table holds its rules, and nothing else."""
     header = "[[channels.NAME.rules]]"
     if not isinstance(channels, dict):
@@ -87,8 +67,8 @@ def without_rules(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tables(
-    reader: TableReader, document: Mapping[str, Any], outer: Place
-) -> Iterator[tuple[Place, dict[str, Any]]]:
+    reader: TomlReader, document: Mapping[str, Any], outer: KeyPath
+) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
     tables = document.get("rules", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         header = ".".join((*outer, "rules"))
@@ -97,7 +77,7 @@ def _tables(
         yield (*outer, "rules", f"[{number}]"), table
 
 
-def _rule(reader: TableReader, table: dict[str, Any], path: Place) -> PlacedRule:
+def _rule(reader: TomlReader, table: dict[str, Any], path: KeyPath) -> PlacedRule:
     conditions = table.get("arguments", {})
     if not isinstance(conditions, dict):
         raise reader.error((*path, "arguments"), "expected a table like {path = {path = 'a/**'}}")

@@ -11,8 +11,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from callboard.config.keys.master import FilePlace, KeyPlace
-from callboard.config.keys.sealing import Binding, MasterKey
+from callboard.config.keys.master import FilePlace, MasterKeyPlace
+from callboard.config.keys.sealing import KeyBinding, MasterKey
 from callboard.config.keys.store import KeyStore, open_key_store
 from callboard.config.settings import KeySettings, MasterSource
 from callboard.runtime.errors import AuthError, CallboardError, NotFoundError, StorageError
@@ -54,7 +54,9 @@ def test_a_stored_key_comes_back_for_its_own_origin_only(store: KeyStore) -> Non
     assert store.get(*OPENAI) is None
     row, place = store.put(*OPENAI, Secret(KEY))
     assert place is not None
-    assert row.binding == Binding(provider=OPENAI[0], origin=OPENAI[1], name="api_key", version=1)
+    assert row.binding == KeyBinding(
+        provider=OPENAI[0], origin=OPENAI[1], name="api_key", version=1
+    )
     assert value(store, OPENAI) == KEY
     for other in (
         ("openai", "https://evil.example:443"),
@@ -299,7 +301,7 @@ class CutOff(BaseException):
 class CrashingPlace:
     """A place at which the process dies before or after one step."""
 
-    def __init__(self, place: KeyPlace, at: str) -> None:
+    def __init__(self, place: MasterKeyPlace, at: str) -> None:
         self._place = place
         self._at = at
         self.name = place.name
@@ -326,7 +328,7 @@ class CrashingPlace:
             raise CutOff
 
 
-def place_of(data: Path, tmp_path: Path) -> Callable[[str], KeyPlace]:
+def place_of(data: Path, tmp_path: Path) -> Callable[[str], MasterKeyPlace]:
     return lambda store_id: FilePlace(tmp_path / "config", data, store_id)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from callboard.config.files import parse_settings
-from callboard.config.keys.sealing import Binding, MasterKey, SealError
+from callboard.config.keys.sealing import KeyBinding, MasterKey, SealError
 from callboard.config.keys.store import KeyStore, open_key_store
 from callboard.config.settings import KeySettings, MasterSource
 from callboard.runtime.errors import AuthError, ValidationError
@@ -47,7 +47,7 @@ def test_a_master_key_shows_its_id_only() -> None:
 
 
 def test_two_seals_of_one_key_differ_and_another_master_key_opens_neither() -> None:
-    binding = Binding(provider="p", origin="https://h:443", name="n", version=1)
+    binding = KeyBinding(provider="p", origin="https://h:443", name="n", version=1)
     one, two = (MasterKey(RAW).seal(KEY, binding) for _ in range(2))
     assert one.nonce != two.nonce
     assert one.ciphertext != two.ciphertext

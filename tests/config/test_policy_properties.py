@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.config.policy.coverage import covers
-from callboard.config.policy.index import RuleIndex
 from callboard.config.policy.match import CallArguments, CompiledRule
-from callboard.config.policy.policy import Policy, PolicyBook, PolicyQuestion
+from callboard.config.policy.policy import Policy, PolicyBook, PolicyQuestion, RuleIndex
 from callboard.config.policy.rules import Condition, PlacedRule, Rule
 from callboard.runtime.definitions import (
     Agent,

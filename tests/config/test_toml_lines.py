@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from callboard.config.toml_lines import TomlLines
+from callboard.config.toml_reader import TomlLines
 
 TEXT = """\
 model = "a/b"

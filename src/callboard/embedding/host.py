@@ -41,11 +41,10 @@ from ..actors.upkeep.keeping import SessionKeeping
 from ..actors.upkeep.pruning import SessionPruning
 from ..actors.upkeep.titles import Titles
 from ..actors.upkeep.undo import Undoing
-from ..config.live_limits import LiveLimits
 from ..config.policy.policy import PolicyBook
 from ..config.prices import PriceTable
 from ..config.sections import TitleSource
-from ..config.settings import Limits, NetworkSettings, Settings
+from ..config.settings import Limits, LiveLimits, NetworkSettings, Settings
 from ..providers.recording import Recorder
 from ..runtime.changes.version_log import VersionStore
 from ..runtime.channel import Channel

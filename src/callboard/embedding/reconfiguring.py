@@ -8,13 +8,13 @@ from __future__ import annotations
 from ..config.policy.policy import PolicyBook
 from ..config.prices import PriceTable
 from ..config.search_engines import search_places
-from ..config.setting_rows import Effect, effect_of
+from ..config.setting_rows import SettingsChange, effect_of
 from ..config.settings import Settings
 from .host import Host
 from .models import ModelFinder
 
 
-async def reconfigure(host: Host, settings: Settings) -> Effect:
+async def reconfigure(host: Host, settings: Settings) -> SettingsChange:
     """Takes what of the settings needs no restart; says what changed, and what waits for one.
 
     Raises:

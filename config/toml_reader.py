@@ -1,0 +1,194 @@
+"""TOML tables become structs, and every mistake is named with its file, line and setting.
+
+tomllib keeps no positions and msgspec words its complaints for programmers. So the text is searched
+for the line of a setting once something is wrong with it, and the complaint is put into TOML's words.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+import typing
+from collections import Counter
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from ..runtime.errors import ValidationError
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""Names of agents and providers: they stand in commands and before the slash of a model."""
+
+TOML_WORDS = {
+    " | null`": "`",
+    "`object": "`table",
+    "`str`": "`string`",
+    "`int`": "`integer`",
+    "`float`": "`number`",
+}
+"""What TOML calls the types that msgspec names."""
+
+_HEADER = re.compile(r"\s*(?:\[\[([^\[\]]+)\]\]|\[([^\[\]]+)\])\s*(#.*)?$")
+_ASSIGNMENT = re.compile(r"\s*([A-Za-z0-9_.\"' -]+?)\s*=")
+_PART = re.compile(r"\"([^\"]*)\"|'([^']*)'|([A-Za-z0-9_-]+)")
+
+_Any = TypeVar("_Any")
+
+KeyPath = tuple[str, ...]
+
+
+class TomlReader:
+    """Turns parsed TOML into structs, and msgspec's complaints into ours."""
+
+    def __init__(self, text: str, file: Path) -> None:
+        self._text = text
+        self._file = file
+
+    @cached_property
+    def _lines(self) -> TomlLines:
+        return TomlLines(self._text)
+
+    def tables(
+        self,
+        document: Mapping[str, Any],
+        key: str,
+        kind: type[_Any],
+        defaults: Mapping[str, Any],
+    ) -> dict[str, _Any]:
+        """The tables `[key.NAME]`, each with its name filled in."""
+        tables = document.get(key, {})
+        if not isinstance(tables, dict):
+            raise self.error((key,), f"expected tables like [{key}.NAME]")
+        found: dict[str, _Any] = {}
+        for name, table in tables.items():
+            path: tuple[str, ...] = (key, name)
+            if not isinstance(table, dict):
+                raise self.error(path, f"expected a table [{key}.NAME], got a single value")
+            if not NAME.fullmatch(name):
+                raise self.error(path, "a name has letters, digits, '.', '_' and '-', at most 64")
+            if table.get("name", name) != name:
+                raise self.error((*path, "name"), f"expected {name!r}, the name of its table")
+            found[name] = self.convert({**defaults, **table, "name": name}, kind, path)
+        return found
+
+    def convert(self, value: Any, kind: type[_Any], path: tuple[str, ...]) -> _Any:
+        """One struct of one table."""
+        try:
+            return msgspec.convert(value, kind, strict=True)
+        except msgspec.ValidationError as exc:
+            raise self._explained(str(exc), kind, path) from exc
+
+    def _explained(self, complaint: str, kind: type[Any], path: tuple[str, ...]) -> ValidationError:
+        """msgspec says ``Expected `int`, got `str` - at `$.limits.idle_seconds` ``."""
+        text, _, where = complaint.partition(" - at `$")
+        inner = tuple(re.findall(r"[A-Za-z0-9_]+", where.partition("[")[0]))
+        unknown = re.search(r"unknown field `(.*)`$", text)
+        missing = re.search(r"missing required field `(.*)`$", text)
+        if unknown is not None:
+            import difflib  # here: a configuration without a mistake needs it not
+
+            known = _fields(kind, inner)
+            close = difflib.get_close_matches(unknown[1], known, 1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+            return self.error((*path, *inner, unknown[1]), f"there is no such setting; {hint}")
+        if missing is not None:
+            return self.error((*path, *inner, missing[1]), "it is required")
+        name, colon, rest = text.partition(": ")
+        if colon and name in _fields(kind, inner):  # a struct's own check names its field
+            return self.error((*path, *inner, name), rest)
+        if text.startswith("Invalid enum value"):
+            text += f"; choices: {', '.join(_choices(kind, inner))}"
+        for word, plain in TOML_WORDS.items():
+            text = text.replace(word, plain)
+        return self.error((*path, *inner), text[:1].lower() + text[1:].replace("`", ""))
+
+    def error(self, path: tuple[str, ...], problem: str) -> ValidationError:
+        """The error for the setting at `path`."""
+        line = self._lines.line_of(path)
+        where = f"{self._file}, line {line}" if line else str(self._file)
+        field = _dotted(path)
+        end = "" if problem.endswith("?") else "."
+        return ValidationError(
+            f"{where}: {field}: {problem}{end} Nothing of it was used.", field=field
+        )
+
+    def place(self, path: tuple[str, ...]) -> str:
+        """Where the table at `path` stands, for people; the file by its name alone."""
+        line = self._lines.line_of(path)
+        where = f"{self._file.name}, line {line}" if line else self._file.name
+        return f"{_dotted(path)} ({where})"
+
+
+class TomlLines:
+    """The lines of one file, read once.
+
+    It finds headers and `key =` lines, which is how people write settings; what it misses (a table
+    inside braces) is reported at the line of its outer key. Of the tables `[[rules]]`, the third
+    is `("rules", "[3]")`.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._lines: dict[KeyPath, int] = {}
+        counts: Counter[KeyPath] = Counter()
+        table: KeyPath = ()
+        for number, line in enumerate(text.split("\n"), 1):
+            if header := _HEADER.match(line):
+                table = _numbered(_key(header[1] or header[2]), counts, is_next=bool(header[1]))
+                self._lines.setdefault(table, number)
+            elif assignment := _ASSIGNMENT.match(line):
+                self._lines.setdefault((*table, *_key(assignment[1])), number)
+
+    def line_of(self, path: KeyPath) -> int | None:
+        """The line of a setting, or of the nearest table around it; `None` when there is none."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self._lines:
+                return self._lines[path[:length]]
+        return None
+
+
+def _numbered(key: KeyPath, counts: Counter[KeyPath], *, is_next: bool) -> KeyPath:
+    """The key of a header with the number of each table of several that it goes through."""
+    found: KeyPath = ()
+    for at, part in enumerate(key, 1):
+        found = (*found, part)
+        if is_next and at == len(key):
+            counts[found] += 1
+        if found in counts:
+            found = (*found, f"[{counts[found]}]")
+    return found
+
+
+def _key(text: str) -> KeyPath:
+    """The parts of a dotted TOML key; a part in quotes may hold dots."""
+    return tuple(a or b or c for a, b, c in _PART.findall(text))
+
+
+def _dotted(path: tuple[str, ...]) -> str:
+    return ".".join(path).replace(".[", "[")
+
+
+def _fields(kind: Any, inner: tuple[str, ...]) -> list[str]:
+    """The names that a struct, or the struct inside it at `inner`, knows."""
+    for name in inner:
+        kind = _type_of(kind, name)
+    return [field.encode_name for field in msgspec.structs.fields(kind)]
+
+
+def _choices(kind: Any, inner: tuple[str, ...]) -> list[str]:
+    """The values of the enumeration that stands at `inner`."""
+    *outer, last = inner
+    for name in outer:
+        kind = _type_of(kind, name)
+    found = _type_of(kind, last)
+    members = next(
+        iter(typing.get_args(found)), found
+    )  # of an optional one, the one that is not None
+    return [str(member.value) for member in members]
+
+
+def _type_of(kind: Any, name: str) -> Any:
+    found = next(field.type for field in msgspec.structs.fields(kind) if field.name == name)
+    return typing.get_args(found)[0] if isinstance(found, types.UnionType) else found
