@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from statistics import median
 
 import trio
@@ -21,7 +22,7 @@ from callboard.config.sections import SandboxSettings
 from callboard.runtime.processes import Command
 from callboard.tools.sandbox.box.protected import Protection
 from callboard.tools.sandbox.box.start_gate import Gate
-from callboard.tools.sandbox.running.descriptors import hand_over
+from callboard.tools.sandbox.running.process import Order, hand_over
 from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.sandbox.tiers.landlock import filter_of
 
@@ -38,6 +39,7 @@ async def main() -> None:
         folder = os.path.realpath(place)  # noqa: ASYNC240
         processes = sandbox.processes(folder, "session")
         protection = Protection(folder)
+        order = Order(argv=(), workspace=folder, cwd=folder, environment={}, files={})
 
         async def bare() -> None:
             words = ["--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev"]
@@ -46,15 +48,8 @@ async def main() -> None:
         async def same() -> None:
             gate = Gate(filter_of(recipe))
             gate.open()
-            with hand_over(
-                recipe,
-                workspace=folder,
-                cwd=folder,
-                environment={},
-                files={},
-                mounts=protection.mounts,
-                gate=gate.theirs,
-            ) as given:
+            with ExitStack() as stack:
+                given = hand_over(stack, recipe, order, protection.mounts, gate.theirs)
                 process = subprocess.Popen(  # noqa: ASYNC220
                     [recipe.bwrap, "--args", str(given.arguments), "--", "true"],
                     pass_fds=given.all,

@@ -21,7 +21,7 @@ from ...runtime.messages import (
 from ...runtime.redaction import redacting_logger
 from ...runtime.store.interface import Store
 from ...runtime.store.rows import SessionRow
-from ...tools.processes.left_running import left_running
+from ...tools.processes.unreaped import unreaped
 from ..calls.marks import marked
 from .child_result import ChildAnswer, told
 from .limits import SessionRoom
@@ -172,7 +172,7 @@ class Detached:
                 await self._append(row.parent_id, late, dropped)
             except CallboardError as error:
                 logger.error("that %s is cancelled is not on record: %s", row.session_id, error)
-        if _left(row.session_id) not in left_running().of(turn_id):
+        if _left(row.session_id) not in unreaped().of(turn_id):
             await self.reap(row.session_id, turn_id, reason, loads=True)
         self._room.give_back(row.parent_id, row.parent_call_id)
 
@@ -197,7 +197,7 @@ class Detached:
             logger.error("the session %s can't be cancelled: %s", child_id, error)
             return
         if bound.cancelled_caught:
-            left_running().add(turn_id, _left(child_id))
+            unreaped().add(turn_id, _left(child_id))
 
     async def _append(self, session_id: str, *events: DurableEvent) -> None:
         await self._journal.ask(AppendEvents(session_id=session_id, events=events))

@@ -21,7 +21,7 @@ from ...runtime.identity import new_id, now_ms
 from ...runtime.messages import SubmitInput
 from ...runtime.store.recovery import closing_events
 from ...runtime.store.rows import OpenTurn
-from ...tools.processes.left_running import reaped
+from ...tools.processes.unreaped import unreaped
 from ...tools.programs.program_result import processes
 from ..calls.call import failure_outcome
 from ..conversation.conversation import Conversation
@@ -127,7 +127,7 @@ class TurnRecord:
             calls = tuple(part for part in asked.parts if isinstance(part, Call))
             open_calls = list(self.proposed(asked, calls))
             missing += [asked, *open_calls]
-        killed = reaped().take(self._turn_id)
+        killed = unreaped().take_killed(self._turn_id)
         for proposed in open_calls:
             call = Call(proposed.call_id, proposed.name, proposed.arguments)
             if why_cancelled is not None:
@@ -142,7 +142,7 @@ class TurnRecord:
         closing = closing_events(left, now_ms()) if left is not None else ()
         if not any(isinstance(event, TurnSuspended) for event in closing):
             return []
-        killed = reaped().take(self._turn_id)
+        killed = unreaped().take_killed(self._turn_id)
         return [
             self.cancelled(
                 Call(event.call_id, event.name, ""), why, since, killed=killed.get(event.call_id)

@@ -35,7 +35,7 @@ from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import Ancestor, CallPlace, DispatcherMessage, RunCalls
 from ...runtime.store.rows import ApprovalRow, OpenTurn
 from ...runtime.stream import StopReason, StreamError
-from ...tools.processes.left_running import left_running
+from ...tools.processes.unreaped import unreaped
 from ..budget.budgets import BudgetBook, TurnBudget
 from ..model.wait_gone import wait_gone
 from .model_caller import ModelCaller
@@ -397,7 +397,7 @@ class Turn:
             outcome=outcome,
             error_type=error_type,
             message=message,
-            unreaped=(*self._caller.unreaped, *self._unreaped, *left_running().of(self.turn_id)),
+            unreaped=(*self._caller.unreaped, *self._unreaped, *unreaped().of(self.turn_id)),
             duration_ms=round((trio.current_time() - self._started_at) * 1000),
         )
 

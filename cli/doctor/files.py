@@ -18,7 +18,7 @@ from ...runtime.disk.data_lock import LOCK_NAME
 from ...runtime.disk.own_folders import OwnFolders
 from ...runtime.errors import CallboardError
 from ...runtime.store.file import DATABASE_NAME
-from ...tools.sandbox.left_stubs import left_stubs
+from ...tools.sandbox.stale_stubs import stale_stubs
 from ..terminal.escaping import safe_line
 from .finding import Finding, good, problem, warning
 
@@ -28,7 +28,7 @@ MAX_NAMED = 20
 
 def left_finding(data: Path, *, is_in_use: bool = False) -> Finding:
     """The read-only places of protected names, when nobody works with the data folder."""
-    found = left_stubs(data)
+    found = stale_stubs(data)
     if not found or is_in_use:
         return good("workspaces", "nothing is left in them of programs that ran there")
     named = ", ".join(map(safe_line, found[:MAX_NAMED]))

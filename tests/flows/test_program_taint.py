@@ -9,7 +9,7 @@ import pytest
 
 import callboard
 from callboard.runtime.events import FilesMarked, SessionTainted
-from callboard.tools.sandbox.changes import written_files
+from callboard.tools.sandbox.changes import scan
 from support.flows.file_taints import FETCH, READ, WRITE, open_it, run, taints
 from support.flows.program_calls import Call
 from support.sandbox.sandbox_users import needs_sandbox
@@ -96,7 +96,7 @@ async def test_what_a_person_wrote_before_stays_unmarked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (make_workspace(tmp_path) / "own.md").write_text("mine")
-    monkeypatch.setattr(written_files, "SLACK_NS", 0)
+    monkeypatch.setattr(scan, "SLACK_NS", 0)
     assert await marks(tmp_path, FETCH, sh("cat own.md; echo x > new")) == ["new"]
 
 
@@ -111,7 +111,7 @@ async def test_a_repository_is_marked_as_one(tmp_path: Path) -> None:
 async def test_a_workspace_that_is_too_large_to_look_through_is_marked_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(written_files, "MAX_ENTRIES", 3)
+    monkeypatch.setattr(scan, "MAX_WRITTEN_ENTRIES", 3)
     few = sh("touch a b")
     assert await marks(tmp_path, FETCH, few) == ["a", "b"]
     assert await marks(tmp_path, FETCH, sh("touch c d e")) == ["."]

@@ -17,9 +17,8 @@ import callboard
 from callboard.providers.testing.script import reply
 from callboard.runtime.errors import ConflictError, NotFoundError
 from callboard.runtime.events import CallFinished, CallProgress
-from callboard.tools.sandbox.changes import change_tracker as observed_changes
-from callboard.tools.sandbox.changes import changes
-from callboard.tools.sandbox.changes import snapshot as kept_tree
+from callboard.tools.sandbox.changes import change_tracker, snapshot
+from callboard.tools.sandbox.changes import scan as scan_module
 from callboard.tools.undo import undo
 from callboard.tools.undo.plan import plan_undo
 from support.flows import killed_program
@@ -271,11 +270,11 @@ async def test_what_git_ignores_and_what_tools_make_is_told_and_left(
 @pytest.mark.parametrize(
     ("where", "name", "value", "told"),
     [
-        (kept_tree, "MAX_FILE_BYTES", 10, "its 23 bytes are more than is kept"),
-        (kept_tree, "MAX_TREE_BYTES", 1, "the repository is larger than what is kept of one"),
-        (kept_tree, "MAX_CPU_SECONDS", -1, "not all of it was kept yet"),
-        (observed_changes, "MAX_PATHS", 0, "the 1 paths are more than is kept of one program"),
-        (observed_changes, "MAX_SECONDS", -1, "reading what the program left took too long"),
+        (snapshot, "MAX_FILE_BYTES", 10, "its 23 bytes are more than is kept"),
+        (snapshot, "MAX_TREE_BYTES", 1, "the repository is larger than what is kept of one"),
+        (snapshot, "MAX_CPU_SECONDS", -1, "not all of it was kept yet"),
+        (change_tracker, "MAX_PATHS", 0, "the 1 paths are more than is kept of one program"),
+        (change_tracker, "MAX_SECONDS", -1, "reading what the program left took too long"),
     ],
 )
 async def test_what_is_beyond_a_bound_is_told(
@@ -301,7 +300,7 @@ async def test_a_large_repository_is_kept_by_and_by(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first programs run before all of it was put aside; later ones can be undone."""
-    monkeypatch.setattr(kept_tree, "MAX_CPU_SECONDS", -1)
+    monkeypatch.setattr(snapshot, "MAX_CPU_SECONDS", -1)
     async with session_on(tmp_path, [bash("true"), bash("rm b.txt")]) as (_, session):
         assert await session.changes() == []
     (folder / "b.txt").write_bytes(b"again")
@@ -328,7 +327,7 @@ async def test_files_of_a_folder_that_nobody_could_look_into_are_never_removed(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They seem to be new when the program opened the folder, and are not."""
-    real = changes.look
+    real = scan_module.scan
 
     def look(workspace: str) -> Any:
         found = real(workspace)
@@ -340,7 +339,7 @@ async def test_files_of_a_folder_that_nobody_could_look_into_are_never_removed(
         return found
 
     seen: list[Any] = []
-    monkeypatch.setattr(observed_changes, "look", look)
+    monkeypatch.setattr(change_tracker, "scan", look)
     async with session_on(tmp_path, [bash("rm b.txt")]) as (runtime, session):
         [call] = await finished(runtime, session)
         assert "could not be looked into" in said(call)["not_undoable"][0]

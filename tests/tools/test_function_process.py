@@ -18,7 +18,7 @@ import callboard
 from callboard.runtime.definitions import Agent, ErrorType, SessionKind, ToolFailure
 from callboard.runtime.errors import ValidationError
 from callboard.tools.processes import function_process
-from callboard.tools.processes.left_running import left_running
+from callboard.tools.processes.unreaped import unreaped
 from callboard.tools.tool import FunctionTool, ToolContext, tool
 from support.environment import finds_support
 from support.tools import process_tools
@@ -114,7 +114,7 @@ async def test_a_cancelled_call_is_killed_with_its_children(tmp_path: Path) -> N
     pid, child = map(int, (tmp_path / "pids").read_text().split())
     assert not is_alive(pid)
     assert not is_alive(child)
-    assert left_running().of("t") == ()
+    assert unreaped().of("t") == ()
 
 
 async def test_what_a_finished_call_left_behind_is_killed(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ async def test_a_daemon_of_a_cancelled_call_is_killed(tmp_path: Path) -> None:
     assert scope.cancelled_caught
     assert seen == [True]  # It ran before.
     assert not is_alive(int((tmp_path / "daemon").read_text()))
-    assert left_running().of("t") == ()
+    assert unreaped().of("t") == ()
 
 
 _DAEMONIZING = """
@@ -183,9 +183,9 @@ async def test_a_process_that_is_not_gone_in_time_is_listed_until_it_is(
         await call(process_tools.hang, folder=str(tmp_path), show=lambda _: scope.cancel())
     pid = int((tmp_path / "pids").read_text().split()[0])
     # It may be gone by now: then it was never left running.
-    left = left_running().of("t")
+    left = unreaped().of("t")
     assert not left or re.fullmatch(r"process \d+ of hang", left[0])
-    await wait_until(lambda: not left_running().of("t"))
+    await wait_until(lambda: not unreaped().of("t"))
     assert not is_alive(pid)
 
 

@@ -14,10 +14,11 @@ import pytest
 from callboard.config.sections import SandboxSettings, Strength
 from callboard.runtime.definitions import ToolFailure
 from callboard.tools.processes.system_programs import find_system_program
+from callboard.tools.processes.unreaped import Unreaped
 from callboard.tools.programs.run_code import run_code
+from callboard.tools.sandbox.running import process
 from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.sandbox.selftest import self_test as strength
-from callboard.tools.sandbox.selftest import self_test_run as trial
 from callboard.tools.sandbox.selftest.self_test import SandboxStatus, StrengthTest, cheap_problem
 from callboard.tools.sandbox.tiers import landlock as second_tier
 from support.sandbox.sandbox_users import needs_sandbox
@@ -64,6 +65,7 @@ def test_no_program_of_path_says_how_strong_it_is(tmp_path: Path) -> None:
 
 def status_with(monkeypatch: pytest.MonkeyPatch, bwrap: str) -> SandboxStatus:
     needs_sandbox()
+    monkeypatch.setattr(process, "REAP_SECONDS", 1.0)
     monkeypatch.setattr(
         strength,
         "find_system_program",
@@ -94,7 +96,7 @@ def test_case_49_a_program_that_merely_runs_its_command_is_none(
 def test_case_49_so_is_one_that_kills_well_but_hides_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial, "_ends", lambda process: True)
+    monkeypatch.setattr(strength, "unreaped", Unreaped)
     text = MERELY_RUNS.format(python=sys.executable, folder=str(tmp_path))
     found = status_with(monkeypatch, program(tmp_path, text))
     assert found.strength is Strength.NONE

@@ -15,7 +15,7 @@ from callboard.runtime.definitions import Agent, SessionKind
 from callboard.tools import context as progress
 from callboard.tools.context import ProgressRelay
 from callboard.tools.processes import threads
-from callboard.tools.processes.left_running import left_running
+from callboard.tools.processes.unreaped import unreaped
 from callboard.tools.tool import FunctionTool, ToolContext, tool
 from support.tools.workbench import wait_until
 
@@ -126,12 +126,12 @@ async def test_a_thread_is_listed_from_its_cancel_to_its_end() -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(call, slow, context(lambda _: shown.set()))
         await shown.wait()
-        assert left_running().of("t") == ("thread of slow (c)",)
+        assert unreaped().of("t") == ("thread of slow (c)",)
         nursery.cancel_scope.cancel()
-    assert left_running().of("t") == ("thread of slow (c)",)
-    assert left_running().of("another") == ()
+    assert unreaped().of("t") == ("thread of slow (c)",)
+    assert unreaped().of("another") == ()
     release.set()
-    await wait_until(lambda: not left_running().of("t"))
+    await wait_until(lambda: not unreaped().of("t"))
 
 
 @pytest.mark.parametrize("crash", [False, True])
@@ -144,7 +144,7 @@ async def test_a_thread_that_ended_is_not_listed(crash: bool) -> None:
         assert await call(quick, context()) == 1
     except ZeroDivisionError:
         assert crash
-    assert left_running().of("t") == ()
+    assert unreaped().of("t") == ()
 
 
 async def test_threads_that_were_left_behind_hold_their_places(
@@ -167,6 +167,6 @@ async def test_threads_that_were_left_behind_hold_their_places(
         await call(slow, context())
     assert waiting.cancelled_caught
     # The one that never got a thread is not left running.
-    assert left_running().of("t") == ("thread of slow (c)",)
+    assert unreaped().of("t") == ("thread of slow (c)",)
     release.set()
     assert await call(slow, context()) == "done"

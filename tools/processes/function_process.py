@@ -30,7 +30,8 @@ from ...runtime.definitions import (
     ToolResult,
 )
 from ...runtime.errors import ValidationError
-from .left_running import left_running
+from .run_local import RunLocal
+from .unreaped import unreaped
 
 MAX_FUNCTION_PROCESSES = 16
 """Each is an interpreter of some 50 MB; more calls wait, under their own deadline."""
@@ -103,7 +104,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
 
 _decode_answer = msgspec.json.Decoder(Returned | Failed).decode
 
-_slots: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("function_processes")
+_slots = RunLocal("function_processes", lambda: trio.CapacityLimiter(MAX_FUNCTION_PROCESSES))
 
 
 def place_of(function: Callable[..., Any], definition: ToolDefinition) -> FunctionPlace:
@@ -157,7 +158,7 @@ async def run_in_process(
     Raises:
         ToolFailure: The function failed, or its process died.
     """
-    async with _limiter():
+    async with _slots():
         process = _WorkerProcess(tool_name, show)
         return await process.run(place, arguments, context)
 
@@ -313,7 +314,7 @@ async def _reap(started: _Started, turn_id: str, name: str) -> None:
     if started.process.poll() is not None:
         os.close(started.pidfd)
         return
-    key = left_running().add(turn_id, f"process {started.process.pid} of {name}")
+    key = unreaped().add(turn_id, f"process {started.process.pid} of {name}")
     trio.lowlevel.spawn_system_task(_reap_later, started, key)
 
 
@@ -323,7 +324,7 @@ async def _reap_later(started: _Started, key: object) -> None:
     finally:
         started.process.poll()
         os.close(started.pidfd)
-        left_running().remove(key)
+        unreaped().remove(key)
 
 
 def _pipe(undo: ExitStack) -> tuple[int, int]:
@@ -353,12 +354,3 @@ def _ending(code: int | None) -> str:
     if code is not None and code < 0:
         return f"was ended by {signal.Signals(-code).name}"
     return f"ended with exit code {code}"
-
-
-def _limiter() -> trio.CapacityLimiter:
-    try:
-        return _slots.get()
-    except LookupError:
-        limiter = trio.CapacityLimiter(MAX_FUNCTION_PROCESSES)
-        _slots.set(limiter)
-        return limiter

@@ -1,4 +1,4 @@
-"""Where the blocking work of tools runs, and what becomes of it when its call is cancelled.
+"""Threads for the blocking work of tools, and what becomes of it when its call is cancelled.
 
 Reads and foreign code are abandoned: the call ends at once and the thread goes on to its own end,
 holding its token until then. Our own writes are waited for, so that a call that says `cancelled`
@@ -12,7 +12,8 @@ from typing import TypeVar, TypeVarTuple
 
 import trio
 
-from .left_running import left_running
+from .run_local import RunLocal
+from .unreaped import unreaped
 
 Result = TypeVar("Result")
 Args = TypeVarTuple("Args")
@@ -23,31 +24,28 @@ MAX_FUNCTION_THREADS = 64
 """Tools of the embedding program may wait for something slow, and those that nobody waits for any
 more count too: at this many, further ones wait (under their own deadline)."""
 
-# A limiter of one run must not inherit tokens that threads of a finished run never gave back.
-_file_threads: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("file_threads")
-_function_threads: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar(
-    "function_threads"
-)
+_file_threads = RunLocal("file_threads", lambda: trio.CapacityLimiter(MAX_FILE_THREADS))
+_function_threads = RunLocal("function_threads", lambda: trio.CapacityLimiter(MAX_FUNCTION_THREADS))
 
 
 async def run_read(function: Callable[[*Args], Result], *args: *Args) -> Result:
-    """Runs something that only reads; a cancelled call does not wait for it."""
-    limiter = _limiter(_file_threads, MAX_FILE_THREADS)
-    return await trio.to_thread.run_sync(function, *args, abandon_on_cancel=True, limiter=limiter)
+    """Run something that only reads; a cancelled call does not wait for it."""
+    return await trio.to_thread.run_sync(
+        function, *args, abandon_on_cancel=True, limiter=_file_threads()
+    )
 
 
 async def run_write(function: Callable[[*Args], Result], *args: *Args) -> Result:
-    """Runs something that changes files; it is never left running behind a finished call."""
-    limiter = _limiter(_file_threads, MAX_FILE_THREADS)
-    return await trio.to_thread.run_sync(function, *args, limiter=limiter)
+    """Run something that changes files; it never outlives its call."""
+    return await trio.to_thread.run_sync(function, *args, limiter=_file_threads())
 
 
 async def run_function(function: Callable[[], Result], *, turn_id: str, name: str) -> Result:
-    """Runs a synchronous tool of the embedding program; nothing can stop it once it runs.
+    """Run a synchronous tool of the embedding program; nothing can stop it once it runs.
 
-    Cancelled, this returns at once; the thread stays listed in `left_running` until it ends.
+    Cancelled, this returns at once; the thread stays listed in `unreaped` until it ends.
     """
-    running = left_running()
+    running = unreaped()
 
     def run() -> Result:
         key = running.add(turn_id, name)
@@ -59,16 +57,5 @@ async def run_function(function: Callable[[], Result], *, turn_id: str, name: st
         finally:
             running.remove(key)
 
-    limiter = _limiter(_function_threads, MAX_FUNCTION_THREADS)
+    limiter = _function_threads()
     return await trio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limiter)
-
-
-def _limiter(
-    variable: trio.lowlevel.RunVar[trio.CapacityLimiter], capacity: int
-) -> trio.CapacityLimiter:
-    try:
-        return variable.get()
-    except LookupError:
-        limiter = trio.CapacityLimiter(capacity)
-        variable.set(limiter)
-        return limiter

@@ -32,7 +32,7 @@ class BackgroundPrograms:
     def __init__(self) -> None:
         self._nursery: trio.Nursery | None = None
         self._by_session: dict[str, dict[str, _Running]] = {}
-        self._looked_at: dict[str, int] = {}
+        self._unseen: dict[str, int] = {}
         self._count = 0
         self._ends: OrderedDict[str, int] = OrderedDict()
 
@@ -75,7 +75,7 @@ class BackgroundPrograms:
         running.program = make(running.unread.add)
         self._nursery.start_soon(running.serve, name=f"background {running.process_id}")
         own[running.process_id] = running
-        self._looked_at.setdefault(session_id, time.time_ns())
+        self._unseen.setdefault(session_id, time.time_ns())
         return running.shown()
 
     def list(self, session_id: str) -> tuple[BackgroundProcess, ...]:
@@ -130,7 +130,7 @@ class BackgroundPrograms:
 
     async def end_session(self, session_id: str) -> None:
         """Ends those of a session, and forgets them; returns when nothing of them is left."""
-        self._looked_at.pop(session_id, None)
+        self._unseen.pop(session_id, None)
         self._ends[session_id] = self._ends.pop(session_id, 0) + 1
         if len(self._ends) > MAX_ENDS:
             self._ends.popitem(last=False)
@@ -162,18 +162,18 @@ class BackgroundPrograms:
             if its_session == session_id
         )
 
-    def looked_at(self, session_id: str, now_ns: int) -> int | None:
+    def unseen_since(self, session_id: str, now_ns: int) -> int | None:
         """Since when those of a session may have done what nobody has looked at; `now_ns` from now on.
 
         `None` when none has run since.
         """
-        since = self._looked_at.get(session_id)
+        since = self._unseen.get(session_id)
         if since is None:
             return None
         if session_id in self.running():
-            self._looked_at[session_id] = now_ns
+            self._unseen[session_id] = now_ns
         else:
-            del self._looked_at[session_id]
+            del self._unseen[session_id]
         return since
 
     def _find(self, session_id: str, process_id: str) -> _Running:

@@ -64,7 +64,7 @@ class Bench:
             session_kind=SessionKind.MAIN,
             agent=Agent(),
             network=network,
-            processes=sandbox().processes(str(self.workspace), "session", way_out=network),
+            processes=sandbox().processes(str(self.workspace), "session", connector=network),
             workshop=Workshop(
                 author=lambda: self.author,
                 credential=self._credential,

@@ -1,10 +1,10 @@
-"""Lets a sandbox begin: its first process waits until it is bounded.
+"""The gate: a sandbox's first process waits there until it is bounded.
 
-The filter of system calls is the key. bubblewrap reads it once it has built the box and before it
-starts the program, and the runtime writes it last: after it has set the limits of that process and
-put it into its control group, which all that it starts inherits. So nothing runs unbounded, no
-program has to be started in between, and a runtime that dies meanwhile lets nothing begin: the end
-of the stream comes without a filter, and without one no program is started.
+The filter of system calls is the key. bubblewrap reads it after it has built the box and before it
+starts the program. The runtime writes it last: after it has set the limits of that process, put it
+into its control group, and compared the folder that is mounted as the workspace. All that the program
+starts inherits these bounds. So nothing runs unbounded, and no program has to be started in between.
+When the runtime dies meanwhile, the stream ends without a filter, and nothing begins.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from __future__ import annotations
 import os
 import resource
 import subprocess
+import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Protocol
 
 from ....config.sections import SandboxSettings
 from ...processes.process_tree import threads_of
 from .control_group import ControlGroup
 from .recipe import Recipe
 from .user import User, as_user, own_user
-from .workspace_pin import Identity, check_place, identity_of
 
 MAX_OPEN_FILES = 256
 """Of each process; with the bound of processes it keeps the machine's table of files free."""
@@ -35,6 +34,16 @@ PRLIMIT = "/usr/bin/prlimit"
 LIMIT_SECONDS = 10.0
 """For a program that makes six system calls, on a machine that is busy."""
 
+BUILD_SECONDS = 10.0
+"""In which a sandbox is built, on a machine that is busy."""
+LOOK_SECONDS = 0.0005
+"""Between two looks at one that is being built; mostly the first look finds it finished."""
+
+REPLACED = "its workspace was replaced by another folder"
+
+FolderIdentity = tuple[int, int]
+"""The device and the number of a folder."""
+
 _OPTIONS = {
     resource.RLIMIT_CPU: "cpu",
     resource.RLIMIT_FSIZE: "fsize",
@@ -46,7 +55,7 @@ _OPTIONS = {
 
 
 def limits(settings: SandboxSettings) -> dict[int, tuple[int, int]]:
-    """What the kernel bounds for each process.
+    """Return what the kernel bounds for each process.
 
     The number of processes is counted in the sandbox's own user namespace, where the process is by
     then, and not together with everything else that the user runs.
@@ -62,33 +71,30 @@ def limits(settings: SandboxSettings) -> dict[int, tuple[int, int]]:
     }
 
 
-class Placed(Protocol):
-    """What says where a program runs."""
-
-    @property
-    def workspace(self) -> str:
-        """The real path of the workspace."""
-        ...
-
-    @property
-    def identity(self) -> Identity | None:
-        """The folder that it must be; `None` for whatever is there."""
-        ...
-
-
 def admit(
-    pid: int, recipe: Recipe, group: ControlGroup | None, order: Placed | None = None
+    pid: int,
+    *,
+    recipe: Recipe,
+    group: ControlGroup | None,
+    workspace: str,
+    identity: FolderIdentity | None,
 ) -> None:
-    """Bounds the first process of a sandbox, which waits at its gate; may take some milliseconds.
+    """Bound the first process of a sandbox, which waits at its gate; may take some milliseconds.
+
+    Args:
+        pid: That process, as numbered outside.
+        recipe: How the sandbox was built.
+        group: The control group to put it into.
+        workspace: Where the workspace is mounted.
+        identity: The folder that must be there; `None` accepts any.
 
     Raises:
-        OSError: It could not be bounded, or is in another folder than `order` says, and must not
-            begin.
+        OSError: It could not be bounded, or has another folder, and must not begin.
     """
     with suppress(ProcessLookupError):  # It has ended by itself, and nothing begins.
         bounds = limits(recipe.settings)
         if recipe.confiner is not None:
-            # There it is counted together with all that the user runs.
+            # Without a user namespace, all that the user runs is counted together.
             most = recipe.settings.processes + threads_of((recipe.user or own_user()).uid)
             bounds[resource.RLIMIT_NPROC] = most, most
         if recipe.user is None:
@@ -98,19 +104,46 @@ def admit(
             _limit_as(recipe.user, pid, bounds)
         if group is not None:
             group.join(pid)
-        if order is not None and order.identity is not None:
-            _check(pid, recipe, order.workspace, order.identity)
+        if identity is None:
+            return
+        if recipe.confiner is None:
+            _check_mounted(pid, workspace, identity)
+        elif identity_of(workspace) != identity:
+            raise OSError(REPLACED)
 
 
-def _check(pid: int, recipe: Recipe, workspace: str, identity: Identity) -> None:
-    if recipe.confiner is None:
-        check_place(pid, workspace, identity)
-    elif identity_of(workspace) != identity:
-        raise OSError("its workspace was replaced by another folder")
+def identity_of(folder: str) -> FolderIdentity | None:
+    """Return what a folder is known by; `None` when it is not there."""
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _check_mounted(pid: int, workspace: str, wanted: FolderIdentity) -> None:
+    """Wait until the sandbox is built, and raise `OSError` when another folder is mounted in it.
+
+    A folder is mounted by its name, and whoever may write above it can put another one, or a link, in
+    its place: a program of a session whose workspace is around this one. Only a look into the finished
+    sandbox, before its program begins, can't be outrun.
+    """
+    outside = os.stat("/")
+    deadline = time.monotonic() + BUILD_SECONDS
+    while time.monotonic() < deadline:
+        root = os.stat(f"/proc/{pid}/root/")
+        if (root.st_dev, root.st_ino) != (outside.st_dev, outside.st_ino):
+            with suppress(FileNotFoundError, NotADirectoryError):  # half built
+                found = os.stat(f"/proc/{pid}/root{workspace}")
+                if (found.st_dev, found.st_ino) != wanted:
+                    raise OSError(REPLACED)
+                return
+        time.sleep(LOOK_SECONDS)
+    raise OSError("it was not built in time")
 
 
 def _limit_as(user: User, pid: int, bounds: Mapping[int, tuple[int, int]]) -> None:
-    """Sets the limits of another user's process: not every root may, but that user may."""
+    """Set the limits of another user's process as that user: not every root may."""
     words = [f"--{_OPTIONS[kind]}={soft}:{hard}" for kind, (soft, hard) in bounds.items()]
     ran = subprocess.run(
         [PRLIMIT, "--pid", str(pid), *words],
@@ -128,7 +161,7 @@ def _limit_as(user: User, pid: int, bounds: Mapping[int, tuple[int, int]]) -> No
 
 
 class Gate:
-    """What a sandbox waits at; opened once, with its filter of system calls."""
+    """The pipe that a sandbox waits at, until its filter of system calls comes through it."""
 
     def __init__(self, key: bytes) -> None:
         if len(key) > MAX_KEY_BYTES:
@@ -138,20 +171,20 @@ class Gate:
         self._is_started = False
 
     def started(self) -> None:
-        """Gives up their end, which the sandbox has by now. Idempotent."""
+        """Close their end, which the sandbox has by now. Idempotent."""
         if not self._is_started:
             self._is_started = True
             os.close(self.theirs)
 
     def open(self) -> None:
-        """Lets the program begin. Idempotent."""
+        """Let the program begin. Idempotent."""
         if self._ours >= 0:
             with suppress(BrokenPipeError):
                 os.write(self._ours, self._key)
             self._close_ours()
 
     def close(self) -> None:
-        """Gives up both ends; a sandbox that still waits ends and starts nothing. Idempotent."""
+        """Close both ends; a sandbox that still waits ends and starts nothing. Idempotent."""
         self.started()
         self._close_ours()
 
@@ -161,11 +194,11 @@ class Gate:
             self._ours = -1
 
 
-def open_info(recipe: Recipe) -> tuple[int, int]:
-    """A pipe for what a sandbox says of its first process: our end, and the one to write to.
+def open_info() -> tuple[int, int]:
+    """Return a pipe for what a sandbox says of its first process: our end, and the one to write to.
 
-    That one is open for reading too: when the runtime has died, bubblewrap can still write, and goes
-    on to the gate. Else it would end there, and its child wait for ever for a word of it.
+    The latter is open for reading too: when the runtime has died, bubblewrap can still write, and goes
+    on to the gate. Else it would end there, and its child would wait for ever.
     """
     ours, writing = os.pipe()
     try:

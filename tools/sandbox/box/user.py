@@ -31,7 +31,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     gid: int
 
 
-class Identity(TypedDict, total=False):
+class PopenUser(TypedDict, total=False):
     """What `subprocess.Popen` takes of it."""
 
     user: int
@@ -73,7 +73,7 @@ def find_user(name: str | None) -> User | None:
     return User(name=name, uid=entry.pw_uid, gid=entry.pw_gid)
 
 
-def as_user(user: User | None) -> Identity:
+def as_user(user: User | None) -> PopenUser:
     """How a process is started as that user."""
     if user is None:
         return {}

@@ -33,9 +33,9 @@ from ...workspace.paths import is_protected, shown
 from ...workspace.reader import FileReader
 from ...workspace.resolver import Names
 from ..box.protected import AT_TOP
-from .changes import UNSEEN, Differences, Look, changed, differences, look
 from .git_files import NO_REPOSITORY, GitFiles, is_repository, open_reader
-from .snapshot import IGNORED, IN_TOOLS_FOLDER, KeptTrees, Snapshot
+from .scan import UNSEEN, Differences, Scan, changed, differences, scan
+from .snapshot import IGNORED, IN_TOOLS_FOLDER, CopyCache, WorkspaceSnapshot
 
 MAX_PATHS = 10_000
 """Of one program: who changes more has unpacked or built something."""
@@ -56,21 +56,21 @@ class Observation(msgspec.Struct, frozen=True):
         why_not: Why that is.
     """
 
-    before: Look
-    snapshot: Snapshot | None = None
+    before: Scan
+    snapshot: WorkspaceSnapshot | None = None
     why_not: str = ""
 
 
-def observe(workspace: str, trees: KeptTrees, versions: CallVersions | None) -> Observation:
-    """Looks at a workspace in which a program is about to run. Blocks on the disk."""
-    before = look(workspace)
+def observe(workspace: str, copies: CopyCache, versions: CallVersions | None) -> Observation:
+    """Scans at a workspace in which a program is about to run. Blocks on the disk."""
+    before = scan(workspace)
     if before.why_not or versions is None:
         return Observation(before)
     try:
         files = open_reader(workspace)
         if not is_repository(files):
             return Observation(before, why_not=NO_REPOSITORY)
-        tree = trees.of(workspace, versions.open_aside)
+        tree = copies.of(workspace, versions.open_aside)
         return Observation(before, tree.keep(files, before))
     except OSError as error:
         why = f"what was there could not be kept ({os.strerror(error.errno or 0)})"
@@ -84,7 +84,7 @@ def concluded(
     before = observation.before
     if before.why_not:
         return changed(before, before)
-    after = look(workspace)
+    after = scan(workspace)
     told = changed(before, after)
     if told.why_not or told == ChangedFiles() or versions is None:
         return told
@@ -95,7 +95,7 @@ def concluded(
 
 
 def _recorded(
-    workspace: str, snapshot: Snapshot, before: Look, after: Look, versions: CallVersions
+    workspace: str, snapshot: WorkspaceSnapshot, before: Scan, after: Scan, versions: CallVersions
 ) -> tuple[str, ...]:
     """Puts the change on record; gives what of it can't be taken back, with why."""
     found = differences(before, after)
@@ -116,7 +116,9 @@ def _recorded(
 class _Recording:
     """The change of one program, put together."""
 
-    def __init__(self, files: FileReader, snapshot: Snapshot, before: Look, after: Look) -> None:
+    def __init__(
+        self, files: FileReader, snapshot: WorkspaceSnapshot, before: Scan, after: Scan
+    ) -> None:
         self._files = files
         self._snapshot = snapshot
         self._entries = before.entries

@@ -22,8 +22,8 @@ from ....runtime.changes.version_log import CHUNK_BYTES
 from ...files.file_facts import in_bytes
 from ...workspace.reader import READ_FLAGS, FileReader
 from ...workspace.resolver import OpenDirectory
-from .changes import UNSEEN, Facts, Look, facts_of
 from .git_files import GitFiles, tracked_files
+from .scan import UNSEEN, Facts, Scan, facts_of
 
 MAX_FILE_BYTES = 8 * 1024 * 1024
 """What people write is smaller; what is larger is data, and would be copied in each program's way."""
@@ -75,7 +75,7 @@ class Aside:
             yield piece
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class WorkspaceSnapshot(msgspec.Struct, frozen=True):
     """What a look saw, as far as it was put aside.
 
     Attributes:
@@ -96,7 +96,7 @@ class _Copy(msgspec.Struct, frozen=True):
     is_settled: bool
 
 
-class KeptTree:
+class WorkspaceCopies:
     """The copies of one workspace; safe from any thread.
 
     Args:
@@ -111,18 +111,18 @@ class KeptTree:
         self._tracked: frozenset[str] = frozenset()
         self._index: Facts = ()
 
-    def keep(self, files: FileReader, look: Look) -> Snapshot:
+    def keep(self, files: FileReader, scan: Scan) -> WorkspaceSnapshot:
         """Puts aside what is there; blocks on the disk, and raises `OSError` where it can't begin."""
         with self._lock:
             aside = self._room()
             index = _index_facts(files)
             if index != self._index:
                 self._tracked, self._index = tracked_files(files), index
-            keeping = _Keeping(files, aside, self._copies, GitFiles(files, self._tracked))
-            keeping.run(look)
-            self._copies = keeping.copies
-            states = {path: copy.state for path, copy in keeping.copies.items()}
-            return Snapshot(aside, states, keeping.why, self._tracked)
+            copying = _Copying(files, aside, self._copies, GitFiles(files, self._tracked))
+            copying.run(scan)
+            self._copies = copying.copies
+            states = {path: copy.state for path, copy in copying.copies.items()}
+            return WorkspaceSnapshot(aside, states, copying.why, self._tracked)
 
     def _room(self) -> Aside:
         """The file for copies; a new one when most of the old one is of no use any more."""
@@ -137,24 +137,24 @@ class KeptTree:
         return aside
 
 
-class KeptTrees:
+class CopyCache:
     """The copies of a runtime's workspaces; those that were used last."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._trees: dict[str, KeptTree] = {}
+        self._trees: dict[str, WorkspaceCopies] = {}
 
-    def of(self, workspace: str, open_aside: OpenAside) -> KeptTree:
+    def of(self, workspace: str, open_aside: OpenAside) -> WorkspaceCopies:
         """Those of one workspace."""
         with self._lock:
-            tree = self._trees.pop(workspace, None) or KeptTree(open_aside)
+            tree = self._trees.pop(workspace, None) or WorkspaceCopies(open_aside)
             self._trees[workspace] = tree
             if len(self._trees) > MAX_TREES:
                 del self._trees[next(iter(self._trees))]
             return tree
 
 
-class _Keeping:
+class _Copying:
     """One look's files, put aside."""
 
     def __init__(
@@ -169,9 +169,9 @@ class _Keeping:
         self._cpu_end = time.thread_time() + MAX_CPU_SECONDS
         self._end = time.monotonic() + MAX_SECONDS
 
-    def run(self, look: Look) -> None:
+    def run(self, scan: Scan) -> None:
         folders: dict[str, list[tuple[str, Facts]]] = {}
-        for path, facts in look.entries.items():
+        for path, facts in scan.entries.items():
             known = self._known.get(path)
             if known is not None and known.is_settled and known.facts == facts:
                 self.copies[path] = known

@@ -1,8 +1,8 @@
-"""What a sandbox with doors runs first: it makes the sockets, hands them out, and becomes the program.
+"""What a sandbox with sockets runs first: it makes the sockets, hands them out, and becomes the program.
 
 It is started as a file of its own, with the standard library's quickest parts alone. The sockets lie
 in the sandbox's own network and its own files; the runtime gets them over the descriptor named first
-(`doors`). No word or variable of the program reaches this process but through the file that it
+(`sockets`). No word or variable of the program reaches this process but through the file that it
 reads: so nothing that a model chose runs before the sockets are out of its hands.
 """
 

@@ -1,6 +1,6 @@
 """The way out of one sandbox: a proxy in the runtime, under the guard and the policy of its call.
 
-Programs find it on a port of their own loopback (`doors`). It takes CONNECT for whatever is
+Programs find it on a port of their own loopback (`sockets`). It takes CONNECT for whatever is
 encrypted, and plain http:// requests, one a connection. Each connection asks the call's way out
 anew; what is refused is told to the program with its reason, and to the model with the result.
 """
@@ -49,7 +49,7 @@ _REASONS = {
 }
 
 
-class WayOut(Protocol):
+class Connector(Protocol):
     """What makes a call's connections."""
 
     async def connect(self, url: HttpUrl) -> trio.SocketStream:
@@ -62,16 +62,16 @@ class WayOut(Protocol):
         ...
 
 
-class Egress:
+class EgressProxy:
     """The proxy of one sandbox.
 
     Args:
-        way_out: Makes the connections.
+        connector: Makes the connections.
         max_bytes: How much may pass, both ways together.
     """
 
-    def __init__(self, way_out: WayOut, max_bytes: int) -> None:
-        self._way_out = way_out
+    def __init__(self, connector: Connector, max_bytes: int) -> None:
+        self._connector = connector
         self._max_bytes = max_bytes
         self._passed = 0
         self._hosts: dict[str, None] = {}
@@ -113,7 +113,7 @@ class Egress:
             raise self._refusal(url, self._too_much())
         try:
             with trio.fail_after(CONNECT_SECONDS):
-                stream = await self._way_out.connect(url)
+                stream = await self._connector.connect(url)
         except ToolFailure as failure:
             raise self._refusal(url, str(failure)) from None
         except trio.TooSlowError:

@@ -13,10 +13,9 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, Protocol
 
 import trio
 
@@ -25,7 +24,7 @@ from ....runtime.definitions import ErrorType, ToolFailure
 from ....runtime.processes import Answerer, Command
 from ..box.recipe import FILES
 from .entrance import START
-from .proxy import Egress, WayOut
+from .proxy import Connector, EgressProxy
 
 PROXY_PORT = 3128
 """On the sandbox's own loopback, where nobody else is; what proxies commonly listen on."""
@@ -47,58 +46,59 @@ _NUMBER = array.array("i").itemsize
 _ENTRANCE = "callboard.entrance"
 
 
-class Entry(NamedTuple):
-    """How a sandbox is begun: as what was asked for, or through its doors."""
-
-    argv: tuple[str, ...]
-    environment: Mapping[str, str]
-    files: Mapping[str, bytes]
-    descriptors: tuple[int, ...] = ()
-    has_sockets: bool = False
-
-
-class Doors:
-    """What one sandbox is to have; closed by `close`, once it was entered.
+class SandboxSockets:
+    """The sockets that one sandbox is to have; close them when it has ended.
 
     Args:
-        egress: Serves the proxy, or `None` where there is none.
+        proxy: Serves the proxy, or `None` where there is none.
         answers: Who answers on a socket, by its name below `FILES`.
     """
 
-    def __init__(self, egress: Egress | None, answers: Mapping[str, Answerer]) -> None:
-        self.egress = egress
+    def __init__(self, proxy: EgressProxy | None, answers: Mapping[str, Answerer]) -> None:
+        self.proxy = proxy
         self._answers = dict(answers)
         self._ours: socket.socket | None = None
         self._theirs: socket.socket | None = None
 
     @property
-    def has_sockets(self) -> bool:
-        """Whether there are sockets in the files of the sandbox."""
+    def has_names(self) -> bool:
+        """Whether some of the sockets have names in the files of the sandbox."""
         return bool(self._answers)
 
-    def open(self) -> int:
-        """The descriptor that the sandbox is to inherit; ours until `entered`."""
-        self._ours, self._theirs = socket.socketpair()
-        return self._theirs.fileno()
+    def enter(
+        self, argv: Sequence[str], environment: Mapping[str, str]
+    ) -> tuple[tuple[str, ...], dict[str, bytes]]:
+        """Return what to start in the program's place, and the files that it needs below `FILES`.
 
-    def start(self, argv: Sequence[str], environment: Mapping[str, str]) -> bytes:
-        """What `entrance` reads: what to make, and how to go on as the program."""
-        port = PROXY_PORT if self.egress is not None else 0
-        proxy = proxy_environment() if self.egress is not None else {}
+        It is `entrance`, which makes the sockets and becomes the program. It must inherit
+        `descriptor`; call `entered` afterwards.
+        """
+        self._ours, self._theirs = socket.socketpair()
+        port = PROXY_PORT if self.proxy is not None else 0
+        proxy = proxy_environment() if self.proxy is not None else {}
         variables = [f"{name}={value}" for name, value in {**proxy, **environment}.items()]
         words = [str(port), str(len(self._answers)), str(len(variables))]
-        return "\0".join([*words, *self._answers, *variables, *argv]).encode()
+        start = "\0".join([*words, *self._answers, *variables, *argv]).encode()
+        entrance = Path(__file__).with_name("entrance.py").read_bytes()
+        begin = (PYTHON, "-I", "-S", f"{FILES}/{_ENTRANCE}", str(self.descriptor))
+        return begin, {_ENTRANCE: entrance, START: start}
+
+    @property
+    def descriptor(self) -> int:
+        """The descriptor that the sandbox is to inherit."""
+        assert self._theirs is not None
+        return self._theirs.fileno()
 
     def entered(self) -> None:
-        """The sandbox has inherited its end, or was not started."""
+        """Close the sandbox's end, which it has inherited by now, or never will. Idempotent."""
         if self._theirs is not None:
             self._theirs.close()
 
     async def serve(self) -> None:
-        """Serves the sockets until it is cancelled; returns when there are none."""
+        """Serve the sockets until cancelled; return when there are none."""
         handlers: list[Callable[[trio.SocketStream], Awaitable[None]]] = []
-        if self.egress is not None:
-            handlers.append(self.egress.serve)
+        if self.proxy is not None:
+            handlers.append(self.proxy.serve)
         handlers += [_answering(answerer) for answerer in self._answers.values()]
         listeners = await self._handed_out(len(handlers))
         try:
@@ -110,7 +110,7 @@ class Doors:
                 listener.close()
 
     def close(self) -> None:
-        """Gives up what is left. Idempotent."""
+        """Close what is left. Idempotent."""
         for each in (self._ours, self._theirs):
             if each is not None:
                 each.close()
@@ -129,52 +129,6 @@ class Doors:
                 numbers.frombytes(data[: len(data) // _NUMBER * _NUMBER])
         found = [socket.socket(fileno=number) for number in numbers]
         return [trio.socket.from_stdlib_socket(each) for each in found]
-
-
-class Asked(Protocol):
-    """What a sandbox is to become."""
-
-    @property
-    def doors(self) -> Doors | None:
-        """Its sockets, if there are any."""
-        ...
-
-    @property
-    def argv(self) -> tuple[str, ...]:
-        """The program and its arguments."""
-        ...
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Its variables."""
-        ...
-
-    @property
-    def files(self) -> dict[str, bytes]:
-        """Its files below `FILES`, by name."""
-        ...
-
-
-@contextmanager
-def enter(asked: Asked) -> Generator[Entry]:
-    """How a sandbox is begun; behind the block it has inherited the descriptors, or never will."""
-    doors = asked.doors
-    if doors is None:
-        yield Entry(asked.argv, asked.environment, asked.files)
-        return
-    entrance = Path(__file__).with_name("entrance.py").read_bytes()
-    own = {_ENTRANCE: entrance, START: doors.start(asked.argv, asked.environment)}
-    number = doors.open()
-    try:
-        yield Entry(
-            argv=(PYTHON, "-I", "-S", f"{FILES}/{_ENTRANCE}", str(number)),
-            environment={},
-            files={**asked.files, **own},
-            descriptors=(number,),
-            has_sockets=doors.has_sockets,
-        )
-    finally:
-        doors.entered()
 
 
 def proxy_environment() -> dict[str, str]:
@@ -239,12 +193,14 @@ async def _asked(stream: trio.SocketStream) -> bytes | None:
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 
 
-def doors_of(command: Command, way_out: WayOut | None, settings: SandboxSettings) -> Doors | None:
-    """The doors of a command; `None` when it wants none.
+def sockets_of(
+    command: Command, connector: Connector | None, settings: SandboxSettings
+) -> SandboxSockets | None:
+    """Return the sockets of a command; `None` when it wants none.
 
     Args:
         command: What it wants.
-        way_out: What makes the connections of its call, if it may have any.
+        connector: What makes the connections of its call, if it may have any.
         settings: The bounds.
 
     Raises:
@@ -254,14 +210,14 @@ def doors_of(command: Command, way_out: WayOut | None, settings: SandboxSettings
         return None
     _check(command)
     if not command.network:
-        return Doors(None, command.answers)
-    if way_out is None:
+        return SandboxSockets(None, command.answers)
+    if connector is None:
         raise ToolFailure(
             ErrorType.PERMISSION_DENIED,
             "Nothing was run: this call may not reach hosts.",
             reason="no network handle",
         )
-    return Doors(Egress(way_out, settings.network_bytes), command.answers)
+    return SandboxSockets(EgressProxy(connector, settings.network_bytes), command.answers)
 
 
 def _check(command: Command) -> None:

@@ -1,10 +1,14 @@
-"""Starts one sandbox and ends it, so that nothing of it is left.
+"""One sandbox: what it is handed, how it starts, and how all of it ends.
 
-It is started on the Trio thread: bubblewrap dies with the *thread* that started it
-(`--die-with-parent`), and worker threads end when they are idle. Its group is killed on every way
-out; nothing gets out of that group before the namespace exists, and with the first process of the
-namespace the kernel kills all others. That one is waited for through a descriptor: the kernel tells
-of its end when the last of the others is gone.
+**Start.** bubblewrap dies with the *thread* that started it (`--die-with-parent`), and worker threads
+end when they are idle: so a sandbox is started on the Trio thread. What it needs to know goes through
+descriptors, never through the command line or the disk: its arguments, the files that come with a
+command, copies of files of the system, and the gate that its first process waits at.
+
+**End.** On every way out the process group is killed. Nothing leaves that group before the namespace
+exists, and with the first process of the namespace the kernel kills all others. That first process is
+waited for through a descriptor, which becomes readable when the last of the others is gone. What does
+not go in `REAP_SECONDS` is listed as left running.
 """
 
 from __future__ import annotations
@@ -16,44 +20,42 @@ import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 import trio
 
-from ...processes.left_running import left_running
 from ...processes.process_tree import descendants
-from ..box.control_group import ControlGroup
-from ..box.protected import Protection
-from ..box.recipe import Recipe
-from ..box.start_gate import Gate, admit, open_info
+from ...processes.unreaped import unreaped
+from ..box.protected import Mount, Protection
+from ..box.recipe import Box, Recipe, arguments, groups_file, users_file
+from ..box.start_gate import FolderIdentity, Gate, admit, open_info
 from ..box.user import as_user, check_workspace
-from ..box.workspace_pin import Identity
-from ..network.sockets import Doors, enter
-from ..tiers.landlock import check_doors, filter_of
-from .descriptors import hand_over
+from ..network.sockets import SandboxSockets
+from ..tiers.landlock import check_sockets, filter_of, plan_of
 
 REAP_SECONDS = 5.0
-"""How long what was killed may take to be gone; a process that waits for a broken disk takes
-longer, and is listed as left running."""
+"""How long killed processes may take to be gone. One that waits for a broken disk takes longer, and is
+listed as left running."""
 READ_BYTES = 64 * 1024
 """A pipe holds as much."""
 MAX_INFO_BYTES = 4096
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be run, with everything that the sandbox needs to know.
+    """What to run, with everything that the sandbox needs to know.
 
     Attributes:
         argv: The program and its arguments.
         workspace: The real path of the workspace.
         cwd: Where it starts, absolute.
-        environment: What it gets besides what every program gets.
+        environment: Variables besides those that every program gets.
         files: Contents of files below `FILES`, by name.
         is_fed: Whether it has an input; else it reads /dev/null.
         turn_id: Whose turn it is.
-        name: What it is called when it is left running.
-        doors: The sockets that the runtime answers there, if there are any.
-        identity: The folder that the workspace must be; `None` for whatever is there.
+        name: Its name for people, when it is left running.
+        sockets: The sockets that the runtime answers there, if any.
+        identity: The folder that the workspace must be; `None` accepts any.
     """
 
     argv: tuple[str, ...]
@@ -64,51 +66,83 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     is_fed: bool = False
     turn_id: str = ""
     name: str = "a program"
-    doors: Doors | None = None
-    identity: Identity | None = None
+    sockets: SandboxSockets | None = None
+    identity: FolderIdentity | None = None
 
 
-class Started:
+class SandboxProcess:
     """A running sandbox: its pipes, and the ways to wait for it and to end it.
 
     Attributes:
         stdout, stderr: Our ends, which never block.
         stdin: Our end of its input, or `None`.
-        problem: Why it was never let begin, or `None`.
+        is_admitted: Whether it was bounded, and let begin.
+        problem: Why it was not let begin, or `None`.
+        is_out_of_memory: Whether the kernel ended something of it because its memory was full.
+
+    Raises:
+        OSError: It could not be started.
+        ToolFailure: The workspace can't be protected, or this sandbox has no sockets.
     """
 
-    def __init__(
-        self,
-        order: Order,
-        process: subprocess.Popen[bytes],
-        pidfd: int,
-        ends: Sequence[int | None],
-        protection: Protection,
-        gate: Gate,
-        group: ControlGroup | None,
-        recipe: Recipe,
-    ) -> None:
-        stdout, stderr, info, stdin = ends
-        assert stdout is not None
-        assert stderr is not None
-        assert info is not None
-        self.stdout, self.stderr, self.stdin = stdout, stderr, stdin
-        self._order = order
-        self._process = process
-        self._pidfd = pidfd
-        self._info = info
+    def __init__(self, recipe: Recipe, order: Order) -> None:
+        self.stdin: int | None = None
+        self.is_admitted = False
+        self.problem: OSError | None = None
+        self.is_out_of_memory = False
+        self._order, self._recipe = order, recipe
         self._said = b""
         self._first: int | None = None
         self._first_pidfd: int | None = None
-        self._protection = protection
-        self._gate = gate
-        self._group = group
-        self._recipe = recipe
-        self._bound = partial(admit, recipe=recipe, group=group, order=order)
-        self.problem: OSError | None = None
-        self.is_out_of_memory = False
         self._is_ended = False
         self._killed = 0
+        with ExitStack() as undo, ExitStack() as theirs:
+            check_workspace(recipe.user, order.workspace)
+            check_sockets(recipe, has_sockets=order.sockets is not None)
+            protection = Protection(order.workspace, is_mounted=recipe.confiner is None)
+            undo.callback(protection.close)
+            self._group = None if recipe.groups is None else recipe.groups.open(recipe.settings)
+            if self._group is not None:
+                undo.callback(self._group.close)
+            passed: list[int] = []
+            if order.sockets is not None:
+                argv, own = order.sockets.enter(order.argv, order.environment)
+                theirs.callback(order.sockets.entered)
+                passed.append(order.sockets.descriptor)
+                files = {**order.files, **own}
+                order = msgspec.structs.replace(order, argv=argv, environment={}, files=files)
+            self._gate = Gate(filter_of(recipe))
+            undo.callback(self._gate.close)
+            theirs.callback(self._gate.started)
+            given = hand_over(theirs, recipe, order, protection.mounts, self._gate.theirs)
+            self.stdout, out = _ends(undo, theirs, os.pipe())
+            self.stderr, error = _ends(undo, theirs, os.pipe())
+            self._info, info = _ends(undo, theirs, open_info())
+            read_end: int = subprocess.DEVNULL
+            if order.is_fed:
+                read_end, self.stdin = os.pipe()
+                theirs.callback(os.close, read_end)
+                os.set_blocking(self.stdin, False)
+                undo.callback(self.close_stdin)
+            self._process = subprocess.Popen(
+                recipe.command(given.arguments, info, order.argv),
+                env={},
+                stdin=read_end,
+                stdout=out,
+                stderr=error,
+                pass_fds=(*given.all, *passed, info),
+                cwd="/",
+                start_new_session=True,  # no terminal, and a group to kill
+                **as_user(recipe.user),
+            )
+            try:
+                self._pidfd = os.pidfd_open(self._process.pid)
+            except BaseException:
+                self._process.kill()
+                self._process.wait()
+                raise
+            undo.callback(_close, self._pidfd)
+            self._held = undo.pop_all()
 
     @property
     def returncode(self) -> int | None:
@@ -117,55 +151,65 @@ class Started:
         return 128 - code if code is not None and code < 0 else code
 
     async def wait(self) -> None:
-        """Waits until the program has ended; what it left behind may still run."""
+        """Wait until the program has ended; what it left behind may still run."""
         await trio.lowlevel.wait_readable(self._pidfd)
 
     async def follow_info(self) -> None:
-        """Reads which process is the namespace's first, bounds it, and lets it begin."""
+        """Read which process is the namespace's first, bound it, and let it begin."""
         while self._first is None:
             await trio.lowlevel.wait_readable(self._info)
             if not self._read_info():
                 break
         if self._first is None:
             return
+        bound = partial(
+            admit,
+            recipe=self._recipe,
+            group=self._group,
+            workspace=self._order.workspace,
+            identity=self._order.identity,
+        )
         try:
             # It may start a program, and the kernel takes its time to move a process.
-            await trio.to_thread.run_sync(self._bound, self._first, limiter=trio.CapacityLimiter(1))
+            await trio.to_thread.run_sync(bound, self._first, limiter=trio.CapacityLimiter(1))
         except OSError as error:
             self.problem = error
             self.kill()
         else:
+            self.is_admitted = True
             self._gate.open()
 
     def check_memory(self) -> bool:
-        """Whether the kernel ended something of it because its memory was full."""
+        """Return whether the kernel ended something of it because its memory was full."""
         if self._group is not None and not self.is_out_of_memory:
             self.is_out_of_memory = self._group.is_out_of_memory()
         return self.is_out_of_memory
 
     @property
     def root(self) -> str | None:
-        """Where its file system is seen from outside; `None` while it is not there."""
+        """Where its file system is seen from outside; `None` before it is there."""
         return None if self._first is None else f"/proc/{self._first}/root"
 
     def processes(self) -> list[int]:
-        """The processes of the program, as numbered outside."""
+        """Return the processes of the program, as numbered outside."""
         if self._first is None:
             return []
         # The confiner is the parent of what the program has left behind, too.
         return descendants(self._first if self._recipe.confiner is None else self._process.pid)
 
     def kill(self) -> None:
-        """Ends everything in it at once; does not wait."""
+        """End everything in it at once, without waiting."""
         if self._process.returncode is None:  # Not reaped, so that the number is still its own.
-            # What has ended already had its own last word, and is about to be gone with the rest.
-            self._killed = max(self._killed, len(self.processes()) if self._runs() else 0)
+            look = select.poll()
+            look.register(self._pidfd, select.POLLIN)
+            # One that has ended by itself is not counted, nor what goes with it.
+            self._killed = max(self._killed, 0 if look.poll(0) else len(self.processes()))
             self._recipe.end(self._process.pid)
 
     async def end(self, drain: Callable[[int, bytes], None]) -> int:
-        """Kills what is left, waits until it is gone, and gives up all that it held.
+        """Kill what is left, wait until it is gone, and give up all that it held.
 
-        Call it in a shield; it is bounded. Says how many processes were killed. `drain` gets what
+        Call it in a shield; it is bounded. Returns how many processes were killed. `drain` gets what
         still lay in the pipes.
         """
         if self._is_ended:
@@ -175,13 +219,9 @@ class Started:
         try:
             await self._wait_gone(drain)
         finally:
-            self._close()
+            self.check_memory()  # before its group goes
+            self._held.close()
         return self._killed
-
-    def _runs(self) -> bool:
-        look = select.poll()
-        look.register(self._pidfd, select.POLLIN)
-        return not look.poll(0)
 
     async def _wait_gone(self, drain: Callable[[int, bytes], None]) -> None:
         with trio.move_on_after(REAP_SECONDS):
@@ -192,15 +232,15 @@ class Started:
             self._process.poll()
             # The end of the pipes says the same of one that was killed before it had a namespace.
             for fd in (self.stdout, self.stderr):
-                await _drain(fd, drain)
+                await read_pipe(fd, drain)
             return
-        key = left_running().add(
+        key = unreaped().add(
             self._order.turn_id, f"process {self._process.pid} of {self._order.name}"
         )
         trio.lowlevel.spawn_system_task(_reap_later, self._process, os.dup(self._pidfd), key)
 
     def _read_info(self) -> bool:
-        """Takes what bubblewrap says of the namespace; whether more may come."""
+        """Take what bubblewrap says of the namespace; return whether more may come."""
         try:
             while chunk := os.read(self._info, MAX_INFO_BYTES):
                 self._said = (self._said + chunk)[:MAX_INFO_BYTES]
@@ -212,112 +252,79 @@ class Started:
             self._first = int(json.loads(self._said)["child-pid"])
             with suppress(ProcessLookupError):  # Then it has been there, and is gone.
                 self._first_pidfd = os.pidfd_open(self._first)
+                self._held.callback(_close, self._first_pidfd)
         return False
 
-    def _close(self) -> None:
-        self._protection.close()
-        self._gate.close()
-        if self._group is not None:
-            self.check_memory()
-            self._group.close()
-        self.close_stdin()
-        for fd in (self.stdout, self.stderr, self._info, self._pidfd, self._first_pidfd):
-            if fd is not None:
-                trio.lowlevel.notify_closing(fd)
-                os.close(fd)
-
     def close_stdin(self) -> None:
-        """Ends its input. Idempotent."""
+        """Close its input. Idempotent."""
         if self.stdin is not None:
-            trio.lowlevel.notify_closing(self.stdin)
-            os.close(self.stdin)
+            _close(self.stdin)
             self.stdin = None
 
 
-def start(recipe: Recipe, order: Order) -> Started:
-    """Starts a sandbox, in this thread, which must outlive it.
+class HandedOver(NamedTuple):
+    """Descriptors that a sandbox reads; they are ours until it has started."""
 
-    Raises:
-        OSError: It could not be started.
-        ToolFailure: The workspace can't be protected.
-    """
-    with ExitStack() as undo, ExitStack() as theirs:
-        check_workspace(recipe.user, order.workspace)
-        check_doors(recipe, has_doors=order.doors is not None)
-        protection = Protection(order.workspace, is_mounted=recipe.confiner is None)
-        undo.callback(protection.close)
-        group = _group(undo, recipe)
-        entry = theirs.enter_context(enter(order))
-        gate = Gate(filter_of(recipe))
-        undo.callback(gate.close)
-        given = theirs.enter_context(
-            hand_over(
-                recipe,
-                workspace=order.workspace,
-                cwd=order.cwd,
-                environment=entry.environment,
-                files=entry.files,
-                mounts=protection.mounts,
-                gate=gate.theirs,
-                has_sockets=entry.has_sockets,
-            )
-        )
-        (out, out_end), (err, err_end) = (_pipe(undo, theirs) for _ in range(2))
-        info, info_end = _closed_later(undo, theirs, open_info(recipe))
-        stdin_end, stdin = _pipe(theirs, undo) if order.is_fed else (subprocess.DEVNULL, None)
-        process = _spawn(
-            recipe,
-            recipe.command(given.arguments, info_end, entry.argv),
-            (stdin_end, out_end, err_end),
-            (*given.all, *entry.descriptors, info_end),
-        )
-        gate.started()
-        undo.callback(process.wait)
-        undo.callback(process.kill)
-        pidfd = os.pidfd_open(process.pid)
-        ends = (out, err, info, stdin)
-        for end in (fd for fd in ends if fd is not None):
-            os.set_blocking(end, False)
-        undo.pop_all()
-        return Started(order, process, pidfd, ends, protection, gate, group, recipe)
+    arguments: int
+    all: tuple[int, ...]
 
 
-def _group(undo: ExitStack, recipe: Recipe) -> ControlGroup | None:
-    if recipe.groups is None:
-        return None
-    group = recipe.groups.open(recipe.settings)
-    undo.callback(group.close)
-    return group
-
-
-def _spawn(
-    recipe: Recipe, argv: list[str], streams: tuple[int, int, int], passed: tuple[int, ...]
-) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        argv,
-        env={},
-        stdin=streams[0],
-        stdout=streams[1],
-        stderr=streams[2],
-        pass_fds=passed,
-        cwd="/",
-        start_new_session=True,  # no terminal, and a group to kill
-        **as_user(recipe.user),
+def hand_over(
+    stack: ExitStack, recipe: Recipe, order: Order, mounts: Sequence[Mount], gate: int
+) -> HandedOver:
+    """Make the descriptors that a sandbox is given; the stack closes all but the gate."""
+    data = {name: _held(stack, content) for name, content in order.files.items()}
+    copies: dict[str, int] = {}
+    for path in recipe.copied:
+        with suppress(OSError):  # it is not there any more
+            copies[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            stack.callback(os.close, copies[path])
+    copies["/etc/passwd"] = _held(stack, users_file(recipe.user))
+    copies["/etc/group"] = _held(stack, groups_file(recipe.user))
+    masks: dict[str, int] = {}
+    if recipe.confiner is None:
+        # Each is read to its end and closed, so each needs its own.
+        masks = {path: _held(stack, b"") for path in recipe.view.masked}
+    box = Box(
+        workspace=order.workspace,
+        cwd=order.cwd,
+        environment=order.environment,
+        mounts=mounts,
+        data=data,
+        copies=copies,
+        masks=masks,
+        gate=gate,
+        has_sockets=order.sockets is not None and order.sockets.has_names,
     )
+    said = _held(stack, (arguments if recipe.confiner is None else plan_of)(recipe, box))
+    return HandedOver(said, (said, gate, *copies.values(), *masks.values(), *data.values()))
 
 
-def _pipe(read_side: ExitStack, write_side: ExitStack) -> tuple[int, int]:
-    return _closed_later(read_side, write_side, os.pipe())
+def _held(stack: ExitStack, content: bytes) -> int:
+    """Return a descriptor of a file in memory with this content."""
+    fd = os.memfd_create("callboard", os.MFD_CLOEXEC)
+    stack.callback(os.close, fd)
+    with open(fd, "wb", closefd=False) as file:
+        file.write(content)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
 
 
-def _closed_later(first: ExitStack, second: ExitStack, ends: tuple[int, int]) -> tuple[int, int]:
-    first.callback(os.close, ends[0])
-    second.callback(os.close, ends[1])
-    return ends
+def _ends(undo: ExitStack, theirs: ExitStack, pipe: tuple[int, int]) -> tuple[int, int]:
+    """Have each end of a pipe closed with its stack; ours, which is read, does not block."""
+    undo.callback(_close, pipe[0])
+    theirs.callback(os.close, pipe[1])
+    os.set_blocking(pipe[0], False)
+    return pipe
 
 
-async def _drain(fd: int, take: Callable[[int, bytes], None]) -> None:
-    """Reads a pipe to its end."""
+def _close(fd: int) -> None:
+    trio.lowlevel.notify_closing(fd)
+    os.close(fd)
+
+
+async def read_pipe(fd: int, take: Callable[[int, bytes], None]) -> None:
+    """Read a pipe to its end."""
     while True:
         await trio.lowlevel.wait_readable(fd)
         with suppress(BlockingIOError):
@@ -332,4 +339,4 @@ async def _reap_later(process: subprocess.Popen[bytes], pidfd: int, key: object)
     finally:
         process.poll()
         os.close(pidfd)
-        left_running().remove(key)
+        unreaped().remove(key)

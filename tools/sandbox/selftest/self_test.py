@@ -25,18 +25,24 @@ from pathlib import Path
 from stat import S_ISREG
 
 import msgspec
+import trio
 
 from ....config.sections import SandboxSettings, Strength
 from ...processes.system_programs import SYSTEM_FOLDERS, find_system_program
+from ...processes.unreaped import unreaped
 from ..box.control_group import find_groups
 from ..box.kernel_files import writable_kernel_files
-from ..box.recipe import Recipe
+from ..box.recipe import FILES, Recipe
 from ..box.roots import find_view, inner_python
 from ..box.seccomp import is_known
 from ..box.start_gate import limits
-from ..box.user import User, find_user, own_user, seen_by, unread_advice
+from ..box.user import find_user, own_user, seen_by, unread_advice
+from ..running.process import Order
+from ..running.program import Program, run_program
 from ..tiers.landlock import ACCEPTED, why_none
-from .self_test_run import TRIAL_SECONDS, try_out
+
+TRIAL_SECONDS = 10.0
+"""For the whole trial, on a machine that is busy."""
 
 UNBOUNDED = (
     "as root, nothing bounds how many processes a program starts here: there is no control group "
@@ -51,9 +57,6 @@ ROOT = (
 
 MAX_COPIED_BYTES = 1024 * 1024
 """Of a file of the system that each sandbox gets a copy of, in memory: ld.so.cache is the largest."""
-
-NAMESPACES = "/proc/self/ns"
-"""Where this process's own are named."""
 
 SOFT = frozenset({"open a socket to the virtual machine's host", "make system calls unfiltered"})
 """What makes a sandbox partial when it works: the namespaces hold, the filter does not."""
@@ -301,22 +304,24 @@ def _measure(recipe: Recipe) -> SandboxStatus:
         canary = outside / "canary"
         canary.write_bytes(b"canary")
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        told = _told(recipe, canary, listener)
+        task = _probe_task(recipe, canary, listener)
         with socket.create_connection(listener.getsockname()[:2], timeout=TRIAL_SECONDS):
             pass  # the control: from here, that port is reached
         if recipe.user is not None:
-            _give(recipe.user, outside, workspace)
-        heard = try_out(recipe, inner_python(recipe.view), workspace, told)
-        if heard.lingers:
+            for path in (outside, canary, Path(workspace), *Path(workspace).iterdir()):
+                os.chown(path, recipe.user.uid, recipe.user.gid)
+        trial = trio.run(_try_out, recipe, workspace, task)
+        if trial.lingers:
             lived = f"what was started in it outlived its end: {recipe.name} does not end it."
             return _none(lived)
-        if (said := heard.said()) is None:
-            return _none(_refusal(heard.line))
-        worked = set(said.worked)
+        if trial.report is None:
+            return _none(_refusal(trial.complaint))
+        worked = set(trial.report.worked)
         worked.update({"write outside the workspace"} if (outside / "canary.new").exists() else ())
-        if said.nonce != told["nonce"] or not os.path.exists(os.path.join(work, "control")):
+        is_here = os.path.exists(os.path.join(work, "control"))
+        if trial.report.nonce != task["nonce"] or not is_here:
             return _none("what ran in it could not write to its own workspace.")
-    worked.update(() if heard.is_admitted else {"begin before it was bounded"})
+    worked.update(() if trial.was_admitted else {"begin before it was bounded"})
     worked -= frozenset() if recipe.confiner is None else ACCEPTED
     if not worked:
         return _bounded(recipe)
@@ -324,6 +329,56 @@ def _measure(recipe: Recipe) -> SandboxStatus:
     if worked <= SOFT:
         return SandboxStatus(strength=Strength.PARTIAL, reason=could, recipe=recipe)
     return _none(f"{could} {recipe.name} does not confine what it runs.")
+
+
+class ProbeReport(msgspec.Struct, frozen=True):
+    """What the probe puts out: that it ran, and what it could do."""
+
+    nonce: str = ""
+    worked: tuple[str, ...] = ()
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a trial.
+
+    Attributes:
+        report: The probe's, or `None`.
+        complaint: What was put out in its place.
+        was_admitted: Whether it was bounded before anything ran in it.
+        lingers: Whether something of it was left when it was killed.
+    """
+
+    report: ProbeReport | None
+    complaint: str
+    was_admitted: bool
+    lingers: bool
+
+
+async def _try_out(recipe: Recipe, workspace: str, task: Mapping[str, str]) -> Trial:
+    """Run the probe as any program is run, and kill it when it has reported."""
+    reports: list[ProbeReport] = []
+
+    def hear(line: str) -> None:
+        with suppress(msgspec.DecodeError):
+            reports.append(msgspec.json.decode(line, type=ProbeReport))
+            program.kill("kill")
+
+    python = inner_python(recipe.view)
+    order = Order(
+        argv=(python, "-I", "-S", f"{FILES}/probe.py", json.dumps(task)),
+        workspace=workspace,
+        cwd=workspace,
+        environment={},
+        files={"probe.py": Path(__file__).with_name("probe.py").read_bytes()},
+    )
+    program = Program(recipe, order, hear)
+    ran = await run_program(program, TRIAL_SECONDS)
+    return Trial(
+        report=reports[0] if reports else None,
+        complaint=ran.stdout or ran.stderr,
+        was_admitted=program.was_admitted,
+        lingers=bool(unreaped().of(order.turn_id)),
+    )
 
 
 def _bounded(recipe: Recipe) -> SandboxStatus:
@@ -346,14 +401,8 @@ def _bounds(recipe: Recipe) -> str:
     return f"a control group of each sandbox (version {recipe.groups.version}) for {named}"
 
 
-def _give(user: User, outside: Path, workspace: str) -> None:
-    """Lets that user at what the test tries, as far as rights of files go."""
-    inside = Path(workspace)
-    for path in (outside, outside / "canary", inside, *inside.iterdir()):
-        os.chown(path, user.uid, user.gid)
-
-
-def _told(recipe: Recipe, canary: Path, listener: socket.socket) -> dict[str, str]:
+def _probe_task(recipe: Recipe, canary: Path, listener: socket.socket) -> dict[str, str]:
+    """Return what the probe is to try, and what it compares with."""
     names = ("ipc", "mnt", "net", "pid", "user", "uts")
     return {
         "outside": str(canary),
@@ -369,14 +418,12 @@ def _told(recipe: Recipe, canary: Path, listener: socket.socket) -> dict[str, st
                 if recipe.confiner is None or kind != resource.RLIMIT_NPROC
             }
         ),
-        **{
-            name: os.readlink(f"{NAMESPACES}/{name}") for name in names if os.path.isdir(NAMESPACES)
-        },
+        **{name: os.readlink(f"/proc/self/ns/{name}") for name in names},
     }
 
 
-def _refusal(said: bytes) -> str:
-    text = " ".join(said.decode(errors="replace").split())[:500] or "it said nothing"
+def _refusal(complaint: str) -> str:
+    text = " ".join(complaint.split())[:500] or "it said nothing"
     advice = USER_NAMESPACES if _REFUSED.search(text) else ""
     return f"it could not be started: {text}. {advice}".strip()
 

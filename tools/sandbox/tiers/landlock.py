@@ -46,9 +46,9 @@ def filter_of(recipe: Recipe) -> bytes:
     return strict_program(denies_signals=landlock_abi() < SIGNAL_ABI)
 
 
-def check_doors(recipe: Recipe, *, has_doors: bool) -> None:
+def check_sockets(recipe: Recipe, *, has_sockets: bool) -> None:
     """Raises `ToolFailure` for sockets, which this tier has none of."""
-    if recipe.confiner is not None and has_doors:
+    if recipe.confiner is not None and has_sockets:
         raise ToolFailure(
             ErrorType.SANDBOX_UNAVAILABLE,
             "Nothing was run: the sandbox is partial, and there is no network and no socket in it. "

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from callboard.tools.sandbox.changes import named_files as module
-from callboard.tools.sandbox.changes.named_files import named_files, shown_files
-from callboard.tools.sandbox.changes.written_files import written_since
+from callboard.tools.sandbox import named_programs as module
+from callboard.tools.sandbox.changes.scan import written_since
+from callboard.tools.sandbox.named_programs import named_files, shown_files
 
 NAMES = ("run.sh", "tool", "lib/deep.py", "notes.txt", "a b.sh", "data.bin")
 IN_PACKAGE = ("pkg/__main__.py", "pkg/Makefile", "pkg/package.json")

@@ -19,7 +19,7 @@ from callboard.tools.sandbox.network.proxy import (
     IDLE_SECONDS,
     MAX_HOSTS,
     MAX_REFUSED,
-    Egress,
+    EgressProxy,
 )
 
 HELLO = b"CONNECT good.test:443 HTTP/1.1\r\n\r\n"
@@ -67,11 +67,11 @@ class Way:
 
 
 @asynccontextmanager
-async def talking(egress: Egress) -> AsyncGenerator[trio.SocketStream]:
+async def talking(proxy: EgressProxy) -> AsyncGenerator[trio.SocketStream]:
     """A program's end of a connection; behind the block the proxy is done with it."""
     client, theirs = pair()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(egress.serve, theirs)
+        nursery.start_soon(proxy.serve, theirs)
         yield client
     client.socket.close()
     assert theirs.socket.fileno() == -1
@@ -84,8 +84,8 @@ async def rest_of(stream: trio.SocketStream) -> bytes:
     return data
 
 
-async def asked(egress: Egress, text: bytes) -> bytes:
-    async with talking(egress) as client:
+async def asked(proxy: EgressProxy, text: bytes) -> bytes:
+    async with talking(proxy) as client:
         await client.send_all(text)
         await client.send_eof()
         return await rest_of(client)
@@ -95,7 +95,7 @@ async def asked(egress: Egress, text: bytes) -> bytes:
 async def test_a_head_that_does_not_come_ends_its_connection(
     autojump_clock: MockClock, said: bytes
 ) -> None:
-    async with talking(Egress(Way(), 1000)) as client:
+    async with talking(EgressProxy(Way(), 1000)) as client:
         began = trio.current_time()
         await client.send_all(said)
         assert (await rest_of(client)).startswith(b"HTTP/1.1 408 ")
@@ -103,7 +103,7 @@ async def test_a_head_that_does_not_come_ends_its_connection(
 
 
 async def test_a_drip_does_not_stretch_it(autojump_clock: MockClock) -> None:
-    async with talking(Egress(Way(), 1000)) as client, trio.open_nursery() as nursery:
+    async with talking(EgressProxy(Way(), 1000)) as client, trio.open_nursery() as nursery:
 
         async def drip() -> None:
             while True:
@@ -119,16 +119,16 @@ async def test_a_drip_does_not_stretch_it(autojump_clock: MockClock) -> None:
 
 
 async def test_a_server_that_does_not_answer_is_not_waited_for(autojump_clock: MockClock) -> None:
-    egress = Egress(Way(hangs=True), 1000)
+    proxy = EgressProxy(Way(hangs=True), 1000)
     began = trio.current_time()
-    assert b"504 Gateway Timeout" in await asked(egress, HELLO)
+    assert b"504 Gateway Timeout" in await asked(proxy, HELLO)
     assert trio.current_time() - began == pytest.approx(CONNECT_SECONDS)
-    assert egress.hosts == ()
+    assert proxy.hosts == ()
 
 
 async def test_a_connection_over_which_nothing_moves_ends(autojump_clock: MockClock) -> None:
     way = Way()
-    async with talking(Egress(way, 1000)) as client:
+    async with talking(EgressProxy(way, 1000)) as client:
         await client.send_all(HELLO)
         assert await client.receive_some() == ESTABLISHED
         began = trio.current_time()
@@ -149,18 +149,18 @@ async def test_a_connection_over_which_nothing_moves_ends(autojump_clock: MockCl
     ],
 )
 async def test_what_is_refused_is_told_to_the_program(fault: Exception, status: bytes) -> None:
-    egress = Egress(Way(fault), 1000)
-    answer = await asked(egress, HELLO)
+    proxy = EgressProxy(Way(fault), 1000)
+    answer = await asked(proxy, HELLO)
     assert status in answer
     assert str(fault).encode() in answer
-    assert egress.hosts == ()
+    assert proxy.hosts == ()
     is_refusal = isinstance(fault, ToolFailure)
-    assert egress.refused == ({"good.test:443": "It is new."} if is_refusal else {})
+    assert proxy.refused == ({"good.test:443": "It is new."} if is_refusal else {})
 
 
 async def test_each_end_may_end_first() -> None:
     way = Way()
-    async with talking(Egress(way, 1000)) as client:
+    async with talking(EgressProxy(way, 1000)) as client:
         await client.send_all(HELLO + b"early")
         assert await client.receive_some() == ESTABLISHED
         await client.send_eof()
@@ -173,7 +173,7 @@ async def test_each_end_may_end_first() -> None:
 
 async def test_a_program_that_is_gone_takes_its_connection_along() -> None:
     way = Way()
-    async with talking(Egress(way, 10**9)) as client:
+    async with talking(EgressProxy(way, 10**9)) as client:
         await client.send_all(HELLO)
         assert await client.receive_some() == ESTABLISHED
         client.socket.close()
@@ -187,7 +187,7 @@ async def test_a_cancel_closes_both_ends() -> None:
     way = Way()
     client, theirs = pair()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(Egress(way, 1000).serve, theirs)
+        nursery.start_soon(EgressProxy(way, 1000).serve, theirs)
         await client.send_all(HELLO)
         assert await client.receive_some() == ESTABLISHED
         nursery.cancel_scope.cancel()
@@ -210,7 +210,7 @@ async def test_a_cancel_closes_both_ends() -> None:
 )
 async def test_an_answer_to_a_plain_request(answer: bytes, told: bytes) -> None:
     way = Way()
-    async with talking(Egress(way, 10**6)) as client:
+    async with talking(EgressProxy(way, 10**6)) as client:
         await client.send_all(GET)
         await trio.testing.wait_all_tasks_blocked()
         sent = await way.servers[0].receive_some()
@@ -223,9 +223,9 @@ async def test_an_answer_to_a_plain_request(answer: bytes, told: bytes) -> None:
 
 async def test_bytes_are_counted_both_ways_and_over_all_connections() -> None:
     way = Way()
-    egress = Egress(way, 1000)
+    proxy = EgressProxy(way, 1000)
     for _ in range(2):
-        async with talking(egress) as client:
+        async with talking(proxy) as client:
             await client.send_all(HELLO)
             assert await client.receive_some() == ESTABLISHED
             await client.send_all(b"x" * 300)
@@ -234,30 +234,30 @@ async def test_bytes_are_counted_both_ways_and_over_all_connections() -> None:
             await client.send_eof()
             way.servers[-1].socket.close()
             await rest_of(client)
-    assert b"403 Forbidden" in await asked(egress, HELLO)
+    assert b"403 Forbidden" in await asked(proxy, HELLO)
     assert len(way.servers) == 2
-    assert "network_bytes" in egress.refused["good.test:443"]
+    assert "network_bytes" in proxy.refused["good.test:443"]
 
 
 async def test_hosts_are_counted() -> None:
     way = Way()
-    egress = Egress(way, 10**6)
+    proxy = EgressProxy(way, 10**6)
     for number in range(MAX_HOSTS + MAX_REFUSED + 2):
-        async with talking(egress) as client:
+        async with talking(proxy) as client:
             await client.send_all(f"CONNECT h{number}.test:443 HTTP/1.1\r\n\r\n".encode())
             await client.send_eof()
             for server in way.servers:
                 server.socket.close()
             way.servers.clear()
             client.socket.close()
-    assert len(egress.hosts) == MAX_HOSTS == len(way.urls)
-    assert len(egress.refused) == MAX_REFUSED
-    assert b" 200 " in await asked_for_known(egress, way)
+    assert len(proxy.hosts) == MAX_HOSTS == len(way.urls)
+    assert len(proxy.refused) == MAX_REFUSED
+    assert b" 200 " in await asked_for_known(proxy, way)
 
 
-async def asked_for_known(egress: Egress, way: Way) -> bytes:
+async def asked_for_known(proxy: EgressProxy, way: Way) -> bytes:
     """A host that was reached before is no further one."""
-    async with talking(egress) as client:
+    async with talking(proxy) as client:
         await client.send_all(b"CONNECT h0.test:443 HTTP/1.1\r\n\r\n")
         answer = bytes(await client.receive_some())
         way.servers[-1].socket.close()

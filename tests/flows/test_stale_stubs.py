@@ -11,7 +11,7 @@ import callboard
 from callboard.cli.doctor.files import left_finding
 from callboard.providers.testing.script import reply
 from callboard.tools.sandbox.box.protected import Protection
-from callboard.tools.sandbox.left_stubs import FILE_NAME, LeftStubs, left_stubs
+from callboard.tools.sandbox.stale_stubs import FILE_NAME, StaleStubs, stale_stubs
 from support.flows import killed_program
 from support.flows.killed import killed_when_ready
 from support.sandbox.sandbox_users import needs_sandbox
@@ -57,7 +57,7 @@ async def test_what_people_put_in_its_place_stays(tmp_path: Path) -> None:
     (work / ".envrc").rmdir()
     (work / ".envrc").write_text("export A=1\n")
     (work / "kept").mkdir(0o555)
-    assert len(LeftStubs(tmp_path / "data").clear()) > 8
+    assert len(StaleStubs(tmp_path / "data").clear()) > 8
     assert sorted(os.listdir(work)) == [".callboard", ".envrc", "kept"]
 
 
@@ -71,7 +71,7 @@ async def test_what_a_program_uses_is_not_removed_and_nothing_is_left_in_order(
     def clear() -> list[str]:
         """Does what a second runtime would do."""
         assert (work / ".git").is_dir()
-        return LeftStubs(data).clear()
+        return StaleStubs(data).clear()
 
     started = ("shell", {"command": "echo on; sleep 60", "background": True})
     model = callboard.ScriptedModel(
@@ -98,7 +98,7 @@ def test_what_keeps_git_from_a_broken_repository_is_found(tmp_path: Path) -> Non
     made = {path for how, path in protection.mounts if how == "--ro-bind"}
     assert str(work / "refs") in made
     assert (str(work / "commondir") in made) == (os.geteuid() == 0)
-    assert set(left_stubs(tmp_path)) == made
+    assert set(stale_stubs(tmp_path)) == made
     protection.close()
     assert os.listdir(work) == [".git"]
 
@@ -110,5 +110,5 @@ async def test_what_is_noted_may_be_anything(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_bytes(
         b"\0".join([os.fsencode(gone), os.fsencode(file), b"relative", b"/\xff\n", b"/torn"])
     )
-    assert LeftStubs(tmp_path).clear() == []
+    assert StaleStubs(tmp_path).clear() == []
     assert not (tmp_path / FILE_NAME).exists()

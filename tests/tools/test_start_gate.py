@@ -16,8 +16,7 @@ import trio
 from callboard.config.sections import SandboxSettings, Strength
 from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.processes import Command, Processes
-from callboard.tools.sandbox.box.start_gate import MAX_KEY_BYTES, Gate
-from callboard.tools.sandbox.box.workspace_pin import identity_of
+from callboard.tools.sandbox.box.start_gate import MAX_KEY_BYTES, Gate, identity_of
 from callboard.tools.sandbox.sandbox import Sandbox
 from callboard.tools.sandbox.selftest.self_test import strength_test
 from support.sandbox.sandbox_users import needs_sandbox
@@ -28,7 +27,7 @@ STOPPED = """
 import os, sys, time, trio
 from callboard.config.sections import SandboxSettings
 from callboard.runtime.processes import Command
-from callboard.tools.sandbox.running import process as started
+from callboard.tools.sandbox.running import process as module
 from callboard.tools.sandbox.sandbox import Sandbox
 
 def admit(pid, **_):
@@ -38,7 +37,7 @@ def admit(pid, **_):
 sandbox = Sandbox(SandboxSettings(), os.environ)
 processes = sandbox.processes(sys.argv[1], "session")
 sandbox.status()
-started.admit = admit
+module.admit = admit
 trio.run(processes.run, Command(argv=("touch", "begun"), seconds=60))
 """
 """A runtime that stands still between the sandbox's start and its admission."""

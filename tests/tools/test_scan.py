@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from callboard.runtime.processes import ChangedFiles
-from callboard.tools.sandbox.changes import changes
-from callboard.tools.sandbox.changes.changes import MAX_NAMED, changed, look
+from callboard.tools.sandbox.changes import scan as module
+from callboard.tools.sandbox.changes.scan import MAX_NAMED, changed, scan
 
 
 @pytest.fixture
@@ -23,10 +23,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def told(folder: Path, act: object) -> ChangedFiles:
-    before = look(str(folder))
+    before = scan(str(folder))
     assert callable(act)
     act()
-    return changed(before, look(str(folder)))
+    return changed(before, scan(str(folder)))
 
 
 def test_nothing_is_told_where_nothing_changed(folder: Path) -> None:
@@ -96,7 +96,7 @@ def test_many_changes_are_counted(folder: Path) -> None:
 def test_a_workspace_that_is_too_large_is_not_looked_at(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "MAX_ENTRIES", 5)
+    monkeypatch.setattr(module, "MAX_ENTRIES", 5)
     assert told(folder, lambda: None) == ChangedFiles()
     found = told(folder, (folder / "one more").touch)
     assert found == ChangedFiles(why_not="the workspace holds more than 5 entries")
@@ -105,5 +105,5 @@ def test_a_workspace_that_is_too_large_is_not_looked_at(
 def test_a_look_that_takes_too_long_is_given_up(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "MAX_SECONDS", -1)
+    monkeypatch.setattr(module, "MAX_SECONDS", -1)
     assert told(folder, lambda: None).why_not == "looking at the workspace took too long"

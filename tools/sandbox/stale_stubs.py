@@ -24,7 +24,7 @@ MAX_FILE_BYTES = MAX_NOTED * 4096
 """Paths are no longer than that."""
 
 
-class LeftStubs:
+class StaleStubs:
     """The workspaces that may hold stubs; safe from any thread.
 
     Args:
@@ -73,7 +73,7 @@ class LeftStubs:
             return found
 
 
-def left_stubs(data: Path) -> list[str]:
+def stale_stubs(data: Path) -> list[str]:
     """What stands in the noted workspaces, be it left or of a program that runs; takes no lock."""
     return [path for workspace in _noted(data / FILE_NAME) for path in _stubs_in(workspace)]
 

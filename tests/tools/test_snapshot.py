@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from callboard.runtime.changes.version_log import VersionStore
-from callboard.tools.sandbox.changes import snapshot as kept_tree
-from callboard.tools.sandbox.changes.changes import look
+from callboard.tools.sandbox.changes import snapshot as module
 from callboard.tools.sandbox.changes.git_files import open_reader
-from callboard.tools.sandbox.changes.snapshot import KeptTree, KeptTrees, Snapshot
+from callboard.tools.sandbox.changes.scan import scan
+from callboard.tools.sandbox.changes.snapshot import CopyCache, WorkspaceCopies, WorkspaceSnapshot
 
 
 @pytest.fixture
@@ -24,20 +24,20 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def new_tree(folder: Path) -> KeptTree:
-    return KeptTree(VersionStore(folder.parent / "data").open_aside)
+def new_tree(folder: Path) -> WorkspaceCopies:
+    return WorkspaceCopies(VersionStore(folder.parent / "data").open_aside)
 
 
-def kept(tree: KeptTree, folder: Path) -> Snapshot:
-    return tree.keep(open_reader(str(folder)), look(str(folder)))
+def kept(tree: WorkspaceCopies, folder: Path) -> WorkspaceSnapshot:
+    return tree.keep(open_reader(str(folder)), scan(str(folder)))
 
 
-def content(snapshot: Snapshot, path: str) -> bytes:
+def content(snapshot: WorkspaceSnapshot, path: str) -> bytes:
     return b"".join(snapshot.aside.pieces(snapshot.states[path]))
 
 
 def test_only_what_changed_is_copied_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_tree, "SETTLED_NS", 0)
+    monkeypatch.setattr(module, "SETTLED_NS", 0)
     tree = new_tree(folder)
     first = kept(tree, folder)
     assert first.aside.end == 30
@@ -53,17 +53,17 @@ def test_a_file_that_may_change_once_more_at_the_same_time_is_copied_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Times tell nothing of two writes within one tick of the clock that files have."""
-    monkeypatch.setattr(kept_tree, "SETTLED_NS", 10**18)
+    monkeypatch.setattr(module, "SETTLED_NS", 10**18)
     tree = new_tree(folder)
     kept(tree, folder)
     assert kept(tree, folder).aside.end == 60
 
 
 def test_a_file_that_changes_while_it_is_kept_is_not(folder: Path) -> None:
-    seen = look(str(folder))
+    seen = scan(str(folder))
     (folder / "a").write_text("other")
     snapshot = new_tree(folder).keep(open_reader(str(folder)), seen)
-    assert snapshot.why == {"a": kept_tree.BEING_CHANGED}
+    assert snapshot.why == {"a": module.BEING_CHANGED}
     assert snapshot.states.keys() == {"b", "c"}
 
 
@@ -78,7 +78,7 @@ def test_what_is_no_file_is_not_read(folder: Path) -> None:
 def test_old_copies_go_and_who_still_reads_them_can(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_tree, "MAX_TREE_BYTES", 90)
+    monkeypatch.setattr(module, "MAX_TREE_BYTES", 90)
     tree = new_tree(folder)
     first = snapshot = kept(tree, folder)
     for _ in range(6):
@@ -90,12 +90,12 @@ def test_old_copies_go_and_who_still_reads_them_can(
 
 
 def test_copies_have_no_name_and_few_workspaces_have_some(folder: Path) -> None:
-    trees, store = KeptTrees(), VersionStore(folder.parent / "data")
+    trees, store = CopyCache(), VersionStore(folder.parent / "data")
     first = trees.of("first", store.open_aside)
-    first.keep(open_reader(str(folder)), look(str(folder)))
+    first.keep(open_reader(str(folder)), scan(str(folder)))
     assert list((folder.parent / "data").rglob("*")) == [folder.parent / "data/callboard.versions"]
     assert trees.of("first", store.open_aside) is first
-    for number in range(kept_tree.MAX_TREES):
+    for number in range(module.MAX_TREES):
         trees.of(str(number), store.open_aside)
     assert trees.of("first", store.open_aside) is not first
 

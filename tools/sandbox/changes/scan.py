@@ -1,0 +1,223 @@
+"""Two looks at a workspace: what a program changed, for people; and what it may have written, for taint.
+
+`scan` lists names, sizes and times before and behind a program, and `changed` compares two lists. No file
+is read. A small command in a large workspace must not become slower for it, so beyond a bound nothing is
+reported but that. Folders that tools make for themselves are not entered.
+
+`written_since` must miss nothing, since its answer carries the marks of untrusted content: it enters every
+folder and has the larger bound, and beyond that everything counts as written. It goes by the time of an
+inode's last change (ctime), which the kernel alone sets. What moves together with a folder keeps its own
+time, so folders in which entries came or went are reported as well. That is why the two stay two looks:
+the first is bounded by what nobody notices, the second by what is safe to say.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+
+import msgspec
+
+from ....runtime.processes import ChangedFiles, Written
+from ...workspace.paths import shown
+from ...workspace.resolver import Names, OpenDirectory, Resolver, open_resolver
+
+MAX_ENTRIES = 20_000
+"""As many as a large project has beside what is not looked into, on a fast machine."""
+MAX_CPU_SECONDS = 0.08
+"""For one scan; when the first one takes longer, there is no second. As long as a sandbox takes to start."""
+MAX_SECONDS = 2.0
+"""For one scan, on a slow disk."""
+MAX_NAMED = 50
+"""Of each kind, in a result, which says how many more there are."""
+
+MAX_WRITTEN_ENTRIES = 100_000
+"""Takes half a second; in a larger workspace everything counts as written."""
+MAX_WRITTEN = 2_000
+"""More are not listed one by one."""
+SLACK_NS = 50_000_000
+"""Times of files come from a clock that is some ticks behind ours."""
+COARSE_NS = 2_000_000_000
+"""Where they have no fractions, as on FAT, they may be as much behind."""
+
+UNSEEN = frozenset(
+    {
+        ".git", ".hg", ".svn", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox",
+        ".mypy_cache", ".pytest_cache", ".ruff_cache", ".cache", "target",
+    }
+)  # fmt: skip
+"""Folders of tools, which people do not look at: histories, environments, caches, builds."""
+
+Facts = tuple[int, ...]
+"""Of a folder its mode; of anything else mode, size, inode and times. Names of folders end in `/`."""
+
+
+class Scan(msgspec.Struct, frozen=True):
+    """What was where; with `why_not`, there was too much to say. `closed` folders could not be entered."""
+
+    entries: dict[str, Facts]
+    why_not: str = ""
+    closed: frozenset[str] = frozenset()
+
+
+class Differences(msgspec.Struct, frozen=True):
+    """What is different now: names, sorted."""
+
+    created: tuple[str, ...]
+    modified: tuple[str, ...]
+    deleted: tuple[str, ...]
+
+
+def scan(workspace: str) -> Scan:
+    """List what is there, following no link and not leaving the file system. Blocks on the disk."""
+    try:
+        root = os.open(workspace, getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return Scan({}, "the workspace could not be looked at")
+    try:
+        return _Scanner(open_resolver(root)).run()
+    finally:
+        os.close(root)
+
+
+def changed(before: Scan, after: Scan) -> ChangedFiles:
+    """Return what is different now, for a result: a bounded number of paths."""
+    if why_not := before.why_not or after.why_not:
+        return ChangedFiles(why_not=why_not)
+    found = differences(before, after)
+    kinds = [
+        [shown(path) for path in kind] for kind in (found.created, found.modified, found.deleted)
+    ]
+    return ChangedFiles(
+        created=tuple(kinds[0][:MAX_NAMED]),
+        modified=tuple(kinds[1][:MAX_NAMED]),
+        deleted=tuple(kinds[2][:MAX_NAMED]),
+        more=sum(max(0, len(kind) - MAX_NAMED) for kind in kinds),
+        repositories=_repositories(found.created)[:MAX_NAMED],
+    )
+
+
+def _repositories(created: tuple[str, ...]) -> tuple[str, ...]:
+    """Return folders that have a `.git` now: git in the folder above may run what their settings name."""
+    found = (path.rstrip("/").rpartition("/") for path in created)
+    return tuple(shown(folder) for folder, _, name in found if name == ".git" and folder)
+
+
+def differences(before: Scan, after: Scan) -> Differences:
+    """Return all that is different now."""
+    old, new = before.entries, after.entries
+    return Differences(
+        created=tuple(sorted(new.keys() - old.keys())),
+        modified=tuple(
+            sorted(path for path, facts in new.items() if old.get(path, facts) != facts)
+        ),
+        deleted=tuple(sorted(old.keys() - new.keys())),
+    )
+
+
+class _Scanner:
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+        self._entries: dict[str, Facts] = {}
+        self._closed: set[str] = set()
+        self._cpu_end = time.thread_time() + MAX_CPU_SECONDS
+        self._end = time.monotonic() + MAX_SECONDS
+
+    def run(self) -> Scan:
+        pending: list[Names] = [()]
+        while pending:
+            names = pending.pop()
+            try:
+                with self._resolver.open_directory(names, follow=False) as directory:
+                    pending += self._folder(directory)
+            except OSError:
+                self._closed.add("".join(f"{name}/" for name in names))
+                continue  # gone, not ours to read, or another file system
+            if len(self._entries) > MAX_ENTRIES:
+                return Scan({}, f"the workspace holds more than {MAX_ENTRIES} entries")
+            if time.thread_time() > self._cpu_end or time.monotonic() > self._end:
+                return Scan({}, "looking at the workspace took too long")
+        return Scan(self._entries, closed=frozenset(self._closed))
+
+    def _folder(self, directory: OpenDirectory) -> list[Names]:
+        inner: list[Names] = []
+        above = "".join(f"{name}/" for name in directory.names)
+        with os.scandir(directory.fd) as entries:
+            for entry in entries:
+                if len(self._entries) > MAX_ENTRIES:
+                    break
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                path = above + entry.name
+                if not stat.S_ISDIR(status.st_mode):
+                    self._entries[path] = facts_of(status)
+                elif entry.name in UNSEEN and entry.name != ".git":
+                    self._entries[f"{path}/"] = facts_of(status)
+                else:
+                    # Its own times tell of what is in it, which is looked at by itself; those of a
+                    # repository's folder change with what the sandbox puts over its hooks.
+                    self._entries[f"{path}/"] = (status.st_mode,)
+                    if entry.name != ".git":
+                        inner.append((*directory.names, entry.name))
+        return inner
+
+
+def facts_of(status: os.stat_result) -> Facts:
+    """Return what tells that a file is still the same."""
+    times = status.st_mtime_ns, status.st_ctime_ns
+    return status.st_mode, status.st_size, status.st_ino, *times
+
+
+def written_since(workspace: str, since_ns: int) -> Written | None:
+    """Return what may have been written since; `None` when there is too much to say.
+
+    A repository's own folder is one entry, written when anything in it may have been.
+    """
+    files: list[str] = []
+    newer: list[str] = []
+    folders = [""]
+    left = MAX_WRITTEN_ENTRIES
+    while folders:
+        above = folders.pop()
+        try:
+            entries = list(os.scandir(os.path.join(workspace, above)))
+        except OSError:
+            continue  # it is gone, or nobody here may look
+        left -= len(entries)
+        for entry in entries:
+            path = f"{above}/{entry.name}" if above else entry.name
+            if entry.name == ".git":
+                if _holds_newer(entry, since_ns):
+                    files.append(path)
+                continue
+            is_newer = _is_newer(entry, since_ns)
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(path)
+                if is_newer:
+                    newer.append(path)
+            elif is_newer:
+                files.append(path)
+        if left < 0 or len(files) + len(newer) > MAX_WRITTEN:
+            return None
+    return Written(files=tuple(files), folders=tuple(newer))
+
+
+def _holds_newer(entry: os.DirEntry[str], since_ns: int) -> bool:
+    if _is_newer(entry, since_ns):
+        return True
+    try:
+        inside = list(os.scandir(entry.path))
+    except OSError:
+        return False  # a file, as of a worktree
+    return any(_is_newer(each, since_ns) for each in inside)
+
+
+def _is_newer(entry: os.DirEntry[str], since_ns: int) -> bool:
+    try:
+        changed = entry.stat(follow_symlinks=False).st_ctime_ns
+    except OSError:
+        return False  # it is gone
+    return changed >= since_ns - (COARSE_NS if changed % 1_000_000_000 == 0 else SLACK_NS)
