@@ -10,7 +10,6 @@ import trio.lowlevel
 
 from ..runtime.errors import ActorStopped, CallboardError, StorageError
 from ..runtime.identity import new_id
-from ..runtime.kernel.activity import Activity
 from ..runtime.kernel.mailbox import Mailbox
 from ..runtime.kernel.supervisor import Supervisor
 from ..runtime.messages import (
@@ -30,6 +29,7 @@ from ..runtime.messages import (
     WakeSession,
 )
 from ..runtime.redaction import redacting_logger
+from ..runtime.turns.activity import Activity
 from .services import SessionServices
 from .session.session import MAILBOX_CAPACITY as SESSION_CAPACITY
 from .session.session import Session

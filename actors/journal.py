@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 
 from ..runtime.errors import CallboardError, DiskBroken, StorageFull, ValidationError
-from ..runtime.kernel.inbox import EventInboxes
+from ..runtime.kernel.delivery import EventInboxes
 from ..runtime.kernel.mailbox import Mailbox
 from ..runtime.messages import (
     AppendEvents,

@@ -13,11 +13,11 @@ from ..providers.provider import ModelTarget
 from ..providers.recording import Recorder
 from ..runtime.definitions import Agent, SessionKind, ToolDefinition
 from ..runtime.http.client import HttpClient
-from ..runtime.kernel.activity import Activity
-from ..runtime.kernel.inbox import EventInboxes
+from ..runtime.kernel.delivery import EventInboxes
 from ..runtime.kernel.mailbox import Mailbox
 from ..runtime.messages import DispatcherMessage, JournalMessage
 from ..runtime.store.interface import Store
+from ..runtime.turns.activity import Activity
 from ..tools.skills.shelf import SkillShelf
 from .budget.budgets import BudgetBook
 from .delegation.tree import SessionTree

@@ -11,6 +11,7 @@ import msgspec
 
 from .budget import Budget
 from .definitions import SessionKind
+from .errors import BudgetError, CallboardError, error_of
 from .event_types.calls import CallDeferred as CallDeferred
 from .event_types.calls import CallFinished as CallFinished
 from .event_types.calls import CallProposed as CallProposed
@@ -380,3 +381,10 @@ class MessageDiscarded(msgspec.Struct, frozen=True, tag_field="type", tag="messa
 
 
 LiveEvent = StreamBatch | CallProgress | MessageDiscarded
+
+
+def error_of_turn(ended: TurnEnded) -> CallboardError:
+    """Return the error for a turn that was not answered."""
+    text = ended.message or f"the turn ended: {ended.outcome}"
+    kind = BudgetError.type if ended.outcome == "budget" else "conflict"
+    return error_of(ended.error_type or kind, text)

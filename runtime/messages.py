@@ -20,8 +20,8 @@ from .event_types.turns import RerunWay
 from .events import CallProgress, DurableEvent, SessionCreated, Stored
 from .history import Attachment, Call
 from .identity import RequestKey
+from .kernel.delivery import Subscription
 from .kernel.mailbox import Message, Request
-from .kernel.subscription import Subscription
 from .store.rows import ApprovalRow
 from .turn_options import TurnOptions
 from .turns.live_state import UnderWay

@@ -19,7 +19,6 @@ from ...runtime.events import (
     DurableEvent,
 )
 from ...runtime.history import Call
-from ...runtime.kernel.activity import Activity
 from ...runtime.kernel.locks import ResourceLocks
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import (
@@ -37,6 +36,7 @@ from ...runtime.messages import (
 from ...runtime.redaction import mask, redacting_logger
 from ...runtime.store.tables.permissions import REFUSED
 from ...runtime.text import without_surrogates
+from ...runtime.turns.activity import Activity
 from .admission import Admission, Permit
 from .call import (
     CANCELLED_ALONE,

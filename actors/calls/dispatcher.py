@@ -5,7 +5,6 @@ from __future__ import annotations
 import trio
 
 from ...config.settings import Limits
-from ...runtime.kernel.activity import Activity
 from ...runtime.kernel.locks import ResourceLocks, WorkspaceLocks
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import (
@@ -14,6 +13,7 @@ from ...runtime.messages import (
     JournalMessage,
     RunCalls,
 )
+from ...runtime.turns.activity import Activity
 from .batch import CallBatch
 from .preparation import CallPreparation
 

@@ -16,7 +16,7 @@ from ...runtime.events import (
     TurnOutcome,
 )
 from ...runtime.history import Refusal, Text
-from ...runtime.kernel.subscription import Subscription
+from ...runtime.kernel.delivery import Subscription
 
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 """Ends of lines, for Unicode, that JSON may hold as they are."""

@@ -13,8 +13,8 @@ from ...runtime.errors import ActorStopped, ConflictError
 from ...runtime.events import SessionCreated
 from ...runtime.handles import Delegated, Delegation, SessionsHandle
 from ...runtime.history import Call
+from ...runtime.kernel.delivery import Subscription
 from ...runtime.kernel.mailbox import Mailbox
-from ...runtime.kernel.subscription import Subscription
 from ...runtime.messages import (
     UNMARKED,
     CallPlace,

@@ -47,7 +47,7 @@ from ...runtime.identity import now_ms
 from ...runtime.messages import ApprovalAnswer, AskPerson, Resolution
 from ...runtime.redaction import redacting_logger
 from ...runtime.store.rows import GrantRow
-from ...runtime.store.tables.permission_rows import given_grant
+from ...runtime.store.tables.permissions import given_grant
 from ..calls.deferral import MAX_DEFERRED
 from .asking import EXPIRED, ask_people, bounded, checked_answer
 from .decisions import GrantBook, answer_of, is_covered, is_suspended

@@ -12,8 +12,8 @@ from ...runtime.definitions import InputMode
 from ...runtime.errors import CallboardError, ConflictError, OverloadedError
 from ...runtime.events import InputAccepted
 from ...runtime.identity import new_id
+from ...runtime.kernel.delivery import Subscription
 from ...runtime.kernel.mailbox import Mailbox, Reply
-from ...runtime.kernel.subscription import Subscription
 from ...runtime.kernel.supervisor import Supervisor
 from ...runtime.messages import (
     CancelTurn,

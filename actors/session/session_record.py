@@ -10,7 +10,7 @@ import trio
 from ...runtime.definitions import SessionKind
 from ...runtime.errors import CallboardError, NotFoundError
 from ...runtime.events import DurableEvent, InputDelivered, LiveEvent, Stored
-from ...runtime.kernel.inbox import EventInbox
+from ...runtime.kernel.delivery import EventInbox
 from ...runtime.messages import Ancestor, AppendEvents, InputTicket, RerunTurn
 from ..conversation.conversation import CONTRADICTIONS, Conversation, UnreadableRecord
 from ..conversation.input_queue import InputQueue

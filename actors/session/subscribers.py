@@ -17,7 +17,7 @@ from ...runtime.events import (
     TurnStarted,
     TurnSuspended,
 )
-from ...runtime.kernel.subscription import Subscription
+from ...runtime.kernel.delivery import Subscription
 from ...runtime.turns.live_state import LiveState
 
 MAX_FOLLOWER_UPDATES = 1024

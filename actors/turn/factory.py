@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from ...runtime.definitions import Agent, ToolDefinition
+from ...runtime.kernel.delivery import Subscription
 from ...runtime.kernel.mailbox import Mailbox
-from ...runtime.kernel.subscription import Subscription
 from ...runtime.store.rows import OpenTurn
 from ...tools.skills.shelf import skills_prompt
 from ..conversation.conversation import Conversation

@@ -26,8 +26,8 @@ from ...runtime.events import (
 )
 from ...runtime.history import Round
 from ...runtime.identity import new_id
+from ...runtime.kernel.delivery import Subscription
 from ...runtime.kernel.mailbox import Mailbox
-from ...runtime.kernel.subscription import Subscription
 from ...runtime.stream import AnyStreamEvent, StopReason, StreamError
 from ...runtime.turns.live_state import whole_events
 from ..budget.budgets import TurnBudget

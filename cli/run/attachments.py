@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...runtime.errors import NotFoundError, ValidationError
-from ...runtime.history import MAX_ATTACHED_BYTES, MAX_ATTACHMENTS, Attachment
-from ...runtime.turns.attachments import (
+from ...runtime.history import (
+    MAX_ATTACHED_BYTES,
+    MAX_ATTACHMENTS,
     MAX_NAME_CHARS,
     OWN_TYPE,
+    Attachment,
     checked_attachments,
     media_type_of,
 )

@@ -13,8 +13,8 @@ import trio
 
 from ...runtime.errors import CallboardError, NotFoundError
 from ...runtime.events import AgentSwitched, LiveEvent, Stored, StreamBatch
+from ...runtime.kernel.delivery import Subscription
 from ...runtime.kernel.mailbox import Mailbox
-from ...runtime.kernel.subscription import Subscription
 from ...runtime.messages import DirectoryMessage, FollowSession
 from ...runtime.redaction import redacting_logger
 from ...runtime.store.interface import StoreReader

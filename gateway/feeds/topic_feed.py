@@ -12,7 +12,7 @@ import trio
 
 from ...runtime.errors import StorageError
 from ...runtime.events import Stored
-from ...runtime.kernel.inbox import EventInboxes
+from ...runtime.kernel.delivery import EventInboxes
 from ...runtime.redaction import redacting_logger
 from ...runtime.store.feeds import TOPIC_OF, LogEntry, Topic
 from ...runtime.store.interface import StoreReader

@@ -10,10 +10,10 @@ from ...providers.catalog.table import check_provider
 from ...runtime.budget import checked_budget
 from ...runtime.definitions import InputMode
 from ...runtime.errors import NotFoundError, PermissionRefused, ValidationError
+from ...runtime.history import checked_attachments
 from ...runtime.messages import InputTicket, SubmitInput
 from ...runtime.store.rows import SessionRow
 from ...runtime.turn_options import TurnOptions, check_fallbacks
-from ...runtime.turns.attachments import checked_attachments
 from ...runtime.wire.fields import Role
 from ...runtime.wire.sessions import Prompt
 from ..connection.caller import Caller

@@ -13,7 +13,7 @@ from ...runtime.definitions import Agent
 from ...runtime.errors import NotFoundError
 from ...runtime.store.lists import CallFilter, CallPage
 from ...runtime.store.rows import CallRow
-from ...runtime.turns.status import RuntimeStatus
+from ...runtime.turns.activity import RuntimeStatus
 from ...runtime.wire.daemon import Agents, ListCalls, OneAgent, Status, Tools
 from ...runtime.wire.fields import Role
 from ...runtime.wire.sessions import CancelCall, Cancelled

@@ -54,7 +54,7 @@ from ..events import (
     TurnStarted,
     TurnSuspended,
 )
-from ..history import Refusal, Text, Thinking
+from ..history import Thinking, text_of
 from ..stream import Usage
 from ..text import excerpt
 from .feeds import TOPIC_OF
@@ -342,7 +342,7 @@ class Projection:
         self._message(
             event.message_id,
             "assistant",
-            "".join(part.text for part in event.parts if isinstance(part, Text | Refusal)),
+            text_of(event.parts),
             turn_id=event.turn_id,
             thinking="\n\n".join(thinking) if thinking else None,
             input_tokens=usage.input_tokens,

@@ -44,7 +44,7 @@ from .rows import (
 from .tables.inputs import LATE_CALLS, LATE_QUESTIONS, SELECT_INPUTS, WAKING
 from .tables.lists import TREE, VISIBLE, call_condition, filtered, names, session_condition, visible
 from .tables.memories import SEARCH_MEMORIES, SELECT_MEMORIES, memory_of
-from .tables.permission_rows import (
+from .tables.permissions import (
     ASKED_BEFORE,
     GRANT_HOLDS,
     SELECT_APPROVALS,

@@ -7,7 +7,7 @@ import msgspec
 from ..changes.undo_report import ChangedCall
 from ..definitions import Agent, CallStatus, ToolDefinition
 from ..text import WireInteger
-from ..turns.status import ActorStatus, RuntimeStatus
+from ..turns.activity import ActorStatus, RuntimeStatus
 from .fields import Line, Role, Word, Words
 
 

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from .runtime.history import Attachment as Attachment
     from .runtime.stream import TextDelta as TextDelta
     from .runtime.stream import ThinkingDelta as ThinkingDelta
-    from .runtime.turns.status import RuntimeStatus as RuntimeStatus
+    from .runtime.turns.activity import RuntimeStatus as RuntimeStatus
     from .tools.context import ToolContext as ToolContext
     from .tools.tool import tool as tool
 else:
@@ -99,7 +99,7 @@ else:
         ".runtime.history": "Attachment",
         ".runtime.event_types.inputs": "InputDelivered",
         ".runtime.event_types.plan": "PlanSet",
-        ".runtime.turns.status": "RuntimeStatus",
+        ".runtime.turns.activity": "RuntimeStatus",
         ".runtime.stream": "TextDelta ThinkingDelta",
         ".runtime.event_types.turns": "TurnSetAside",
         ".embedding.session": "Session",

@@ -10,7 +10,7 @@ from callboard.providers.testing.script import Step, reply, stall
 from callboard.providers.testing.scripted import ScriptedModel
 from callboard.runtime.errors import ActorStopped, CallboardError, OverloadedError, StorageError
 from callboard.runtime.events import SessionCreated, TurnEnded
-from callboard.runtime.kernel.subscription import Subscription
+from callboard.runtime.kernel.delivery import Subscription
 from callboard.runtime.messages import CancelTurn, CreateSession, StopSessions, SubmitInput
 from support.scene import Heard, Scene, assert_sound, open_scene
 

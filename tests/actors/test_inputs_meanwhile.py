@@ -22,7 +22,7 @@ from callboard.runtime.events import (
     TurnStarted,
 )
 from callboard.runtime.history import Input
-from callboard.runtime.kernel.subscription import Subscription
+from callboard.runtime.kernel.delivery import Subscription
 from callboard.runtime.messages import CancelTurn, InputTicket, ResumeTurn, SubmitInput
 from callboard.runtime.store.rows import Append
 from support.scene import FakeStore, Heard, Scene, assert_sound, open_scene

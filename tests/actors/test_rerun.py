@@ -31,7 +31,7 @@ from callboard.runtime.events import (
     TurnStarted,
 )
 from callboard.runtime.history import Call, Input, Text
-from callboard.runtime.kernel.subscription import Subscription
+from callboard.runtime.kernel.delivery import Subscription
 from callboard.runtime.messages import InputTicket, RerunTurn, SubmitInput
 from callboard.runtime.store.rows import Append
 from support.scene import FakeStore, Scene, assert_sound, open_scene

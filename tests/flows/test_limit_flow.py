@@ -15,7 +15,7 @@ from callboard.config.settings import Limits, Settings
 from callboard.providers.provider import Emit, ModelRequest
 from callboard.providers.testing.script import Step, drip, reply, stall
 from callboard.runtime.history import Input
-from callboard.runtime.kernel.subscription import MAX_WAITING_UPDATES
+from callboard.runtime.kernel.delivery import MAX_WAITING_UPDATES
 from callboard.runtime.stream import Done, StopReason
 from support.stage import make_workspace, open_local_stage, open_stage, play, tool_contents
 

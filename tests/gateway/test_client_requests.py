@@ -17,7 +17,7 @@ from callboard.gateway.methods.all import all_methods
 from callboard.providers.testing.script import reply
 from callboard.runtime.errors import AuthError, BudgetError, ConflictError, NotFoundError
 from callboard.runtime.events import InputAccepted, TurnStarted
-from callboard.runtime.turns.outcome import text_of_answer
+from callboard.runtime.history import text_of
 from support.gateway.configured_daemon import served
 from support.gateway.daemon_scene import open_client, open_daemon
 
@@ -67,7 +67,7 @@ async def test_an_answer_is_that_of_its_own_input() -> None:
                 case TurnStarted(turn_id=turn_id, input_ids=(input_id,)):
                     turns[turn_id] = inputs[input_id]
                 case callboard.MessageCompleted(turn_id=turn_id) as message:
-                    said[turns[turn_id]] = text_of_answer(message)
+                    said[turns[turn_id]] = text_of(message.parts)
         assert said == {"First?": "one", **answers}
 
 

@@ -23,7 +23,7 @@ from callboard.providers.testing.scripted import ScriptStep
 from callboard.runtime.definitions import CallStatus
 from callboard.runtime.errors import ActorStopped, ConflictError, NotFoundError, ProviderError
 from callboard.runtime.events import TurnEnded
-from callboard.runtime.kernel.subscription import MAX_WAITING_UPDATES
+from callboard.runtime.kernel.delivery import MAX_WAITING_UPDATES
 from support.portal.programs import PIECES, CountingModel, wait_quiet
 
 

@@ -27,7 +27,7 @@ from callboard.runtime.errors import (
     ValidationError,
 )
 from callboard.runtime.events import ApprovalAnswered, TurnEnded
-from callboard.runtime.kernel.subscription import MAX_WAITING_UPDATES
+from callboard.runtime.kernel.delivery import MAX_WAITING_UPDATES
 from support.portal.programs import PIECES, CountingModel, run_program, wait_quiet
 
 

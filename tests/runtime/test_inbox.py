@@ -4,7 +4,7 @@ import trio
 import trio.testing
 
 from callboard.runtime.events import Stored, TitleSet
-from callboard.runtime.kernel.inbox import EventInbox, EventInboxes
+from callboard.runtime.kernel.delivery import EventInbox, EventInboxes
 
 
 def stored(seq: int) -> Stored:

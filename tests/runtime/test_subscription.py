@@ -6,7 +6,7 @@ import trio.testing
 
 from callboard.runtime.errors import ActorStopped, ConflictError
 from callboard.runtime.events import CallProgress
-from callboard.runtime.kernel.subscription import MAX_WAITING_UPDATES, Subscription
+from callboard.runtime.kernel.delivery import MAX_WAITING_UPDATES, Subscription
 
 
 def line(number: int) -> CallProgress:

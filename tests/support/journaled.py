@@ -10,7 +10,7 @@ import trio
 from callboard.actors.handles.memories import JournaledMemories
 from callboard.actors.handles.memory_search import IndexedMemories
 from callboard.actors.journal import Journal
-from callboard.runtime.kernel.inbox import EventInboxes
+from callboard.runtime.kernel.delivery import EventInboxes
 from callboard.runtime.kernel.mailbox import Mailbox
 from callboard.runtime.kernel.supervisor import Supervisor
 from callboard.runtime.memory.index import MemoryIndex

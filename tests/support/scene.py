@@ -46,9 +46,8 @@ from callboard.runtime.events import (
 from callboard.runtime.handles import ArtifactReader, Network, ReadableFiles, WritableFiles
 from callboard.runtime.history import Call
 from callboard.runtime.http.client import HttpClient
-from callboard.runtime.kernel.inbox import EventInboxes
+from callboard.runtime.kernel.delivery import EventInboxes, Subscription
 from callboard.runtime.kernel.mailbox import Mailbox
-from callboard.runtime.kernel.subscription import Subscription
 from callboard.runtime.kernel.supervisor import Actor, Supervisor
 from callboard.runtime.messages import (
     AppendEvents,

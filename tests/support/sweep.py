@@ -20,8 +20,8 @@ from unittest.mock import patch
 import trio
 import trio.testing
 
+from callboard.runtime.kernel.delivery import Subscription
 from callboard.runtime.kernel.mailbox import Reply
-from callboard.runtime.kernel.subscription import Subscription
 
 EVERY_STEP_UP_TO = 100
 """Up to here each step is cut in its own run; scenarios of one actor are seldom longer."""

@@ -14,15 +14,21 @@ from ..runtime.budget import Budget
 from ..runtime.definitions import InputMode
 from ..runtime.errors import CallboardError, ValidationError
 from ..runtime.event_types.inputs import InputDelivered
-from ..runtime.events import InputCancelled, MessageCompleted, Stored, TurnEnded, TurnStarted
-from ..runtime.history import Attachment
+from ..runtime.events import (
+    InputCancelled,
+    MessageCompleted,
+    Stored,
+    TurnEnded,
+    TurnStarted,
+    error_of_turn,
+)
+from ..runtime.history import Attachment, text_of
 from ..runtime.identity import new_id
 from ..runtime.redaction import Secret
 from ..runtime.store.feeds import Topic
 from ..runtime.store.lists import CallPage, SessionPage
 from ..runtime.store.rows import ApprovalRow, CallRow, GrantRow, MessageRow, SessionRow
 from ..runtime.turn_options import TurnOptions
-from ..runtime.turns.outcome import error_of_turn, text_of_answer
 from ..runtime.wire.approvals import (
     AnswerQuestion,
     Approvals,
@@ -81,7 +87,7 @@ class AnswerOf:
             case InputDelivered(turn_id=turn_id, input_id=self._input_id):
                 self._turn_id = turn_id
             case MessageCompleted(turn_id=self._turn_id) as message:
-                self.text = text_of_answer(message)
+                self.text = text_of(message.parts)
             case InputCancelled(input_id=self._input_id, reason=reason):
                 self._end(TurnEnded(turn_id="", outcome="cancelled", message=reason))
             case TurnEnded(turn_id=self._turn_id) as ended if ended.outcome != "suspended":

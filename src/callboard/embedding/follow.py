@@ -8,7 +8,7 @@ from typing import Self
 
 from ..runtime.errors import ConflictError
 from ..runtime.events import Stored, StreamBatch
-from ..runtime.kernel.subscription import Subscription
+from ..runtime.kernel.delivery import Subscription
 from ..runtime.messages import FollowSession
 from .host import Host
 from .turn import TurnEvent

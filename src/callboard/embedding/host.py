@@ -52,8 +52,7 @@ from ..runtime.definitions import Agent
 from ..runtime.disk.own_folders import OwnFolders
 from ..runtime.http.address_guard import AddressGuard
 from ..runtime.http.client import HttpClient, open_http_client
-from ..runtime.kernel.activity import Activity
-from ..runtime.kernel.inbox import EventInboxes
+from ..runtime.kernel.delivery import EventInboxes
 from ..runtime.kernel.locks import WorkspaceLocks
 from ..runtime.kernel.mailbox import Mailbox
 from ..runtime.kernel.supervisor import Supervisor
@@ -68,6 +67,7 @@ from ..runtime.messages import (
 from ..runtime.store.interface import Store
 from ..runtime.taint.marked_files import MarkedFiles
 from ..runtime.taint.tracked_network import Connect
+from ..runtime.turns.activity import Activity
 from ..tools.plugins import Plugin
 from ..tools.registry import ToolRegistry
 from ..tools.sandbox.sandbox import Sandbox

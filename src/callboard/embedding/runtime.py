@@ -28,7 +28,7 @@ from ..runtime.disk.own_folders import OwnFolders
 from ..runtime.errors import NotFoundError
 from ..runtime.events import SessionCreated
 from ..runtime.identity import RequestKey
-from ..runtime.kernel.inbox import EventInboxes
+from ..runtime.kernel.delivery import EventInboxes
 from ..runtime.kernel.mailbox import Mailbox
 from ..runtime.messages import CreateSession, DirectoryMessage
 from ..runtime.store.interface import Store, StoreReader

@@ -11,10 +11,9 @@ from ..runtime.changes.undo_report import ChangedCall, UndoReport
 from ..runtime.definitions import InputMode, InputSource
 from ..runtime.errors import ValidationError
 from ..runtime.events import SessionBudgetSet
-from ..runtime.history import Attachment
+from ..runtime.history import Attachment, checked_attachments
 from ..runtime.identity import RequestKey
 from ..runtime.messages import AppendEvents, CancelTurn, InputTicket, SubmitInput
-from ..runtime.turns.attachments import checked_attachments
 from .follow import Following
 from .host import Host
 from .turn import Turn, checked_text, left_turn, turn_again

@@ -6,8 +6,8 @@ from heapq import nlargest
 from typing import Any
 
 from ..runtime.kernel.mailbox import Mailbox
-from ..runtime.turns.status import ActorStatus, RunningProgram
-from ..runtime.turns.status import RuntimeStatus as RuntimeStatus
+from ..runtime.turns.activity import ActorStatus, RunningProgram
+from ..runtime.turns.activity import RuntimeStatus as RuntimeStatus
 from .host import Host
 
 AnyMailbox = Mailbox[Any]

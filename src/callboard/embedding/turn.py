@@ -22,14 +22,13 @@ from ..runtime.events import (
     Stored,
     StreamBatch,
     TurnEnded,
+    error_of_turn,
 )
-from ..runtime.history import Attachment
+from ..runtime.history import Attachment, checked_attachments, text_of
+from ..runtime.kernel.delivery import Subscription
 from ..runtime.kernel.mailbox import Reply
-from ..runtime.kernel.subscription import Subscription
 from ..runtime.messages import CancelTurn, InputTicket, RerunTurn, ResumeTurn, SubmitInput
 from ..runtime.stream import AnyStreamEvent
-from ..runtime.turns.attachments import checked_attachments
-from ..runtime.turns.outcome import error_of_turn, text_of_answer
 from .host import Host
 
 LEAVE_SECONDS = 15.0
@@ -226,7 +225,7 @@ class Turn:
         self.seq, self.at_ms = stored.seq, stored.at_ms
         match stored.event:
             case MessageCompleted() as message:
-                self._answer = text_of_answer(message)
+                self._answer = text_of(message.parts)
             case TurnEnded() as ended:
                 self.ended = ended
             case InputCancelled(reason=reason):

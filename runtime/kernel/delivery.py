@@ -1,0 +1,182 @@
+"""How events travel: from the journal to their session, and from a session to its consumers.
+
+Both are queues that are filled synchronously. The journal puts what it has committed into the session's
+`EventInbox` before it acknowledges the commit, so a turn that is cancelled while it awaits a commit
+can't leave an event stored and unpublished. A session puts updates into a `Subscription` for each
+consumer. Only the turn whose own consumer lags waits for room, so an embedded consumer that stops
+reading pauses its own model stream and nobody else's.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import trio
+
+from ..errors import ConflictError
+from ..events import LiveEvent, Stored
+
+
+class EventInbox:
+    """Committed events of one session that it has not folded yet.
+
+    Appends that wait for their acknowledgement bound its length: the session folds all events in
+    here before it continues.
+    """
+
+    __slots__ = ("_events", "_wake")
+
+    def __init__(self) -> None:
+        self._events: deque[Stored] = deque()
+        self._wake = trio.Event()
+
+    def put(self, events: tuple[Stored, ...]) -> None:
+        """Add committed events and wake the session."""
+        self._events.extend(events)
+        self._wake.set()
+
+    def take(self) -> Stored | None:
+        """Return the next event, or `None`."""
+        return self._events.popleft() if self._events else None
+
+    async def wait(self) -> None:
+        """Wait until there is an event to take."""
+        if not self._events:
+            self._wake = trio.Event()
+            await self._wake.wait()
+        else:
+            await trio.lowlevel.checkpoint()
+
+
+class EventInboxes:
+    """The inboxes of the live sessions. Events of other sessions only go to disk."""
+
+    def __init__(self) -> None:
+        self._inboxes: dict[str, EventInbox] = {}
+        self._taps: list[Callable[[tuple[Stored, ...]], None]] = []
+
+    def open(self, session_id: str) -> EventInbox:
+        """Return a new inbox for a session that loads, in place of a crashed predecessor's."""
+        inbox = self._inboxes[session_id] = EventInbox()
+        return inbox
+
+    def close(self, session_id: str, inbox: EventInbox) -> None:
+        """Remove an inbox, unless a successor has already opened its own."""
+        if self._inboxes.get(session_id) is inbox:
+            del self._inboxes[session_id]
+
+    def watch(self, tap: Callable[[tuple[Stored, ...]], None]) -> Callable[[], None]:
+        """Call `tap` with all committed events, of every session; return a function that stops it.
+
+        `tap` must not wait and must not fail.
+        """
+        self._taps.append(tap)
+        return lambda: self._taps.remove(tap)
+
+    def put(self, session_id: str, events: tuple[Stored, ...]) -> None:
+        """Give committed events to the taps, and to the session if it is live."""
+        for tap in self._taps:
+            tap(events)
+        inbox = self._inboxes.get(session_id)
+        if inbox is not None:
+            inbox.put(events)
+
+
+MAX_WAITING_UPDATES = 64
+"""Updates that may wait for an embedded consumer before its turn pauses. A batch is one network read
+(64 KiB at most), so a stalled consumer holds some 4 MiB."""
+
+Update = Stored | LiveEvent
+
+
+class Subscription:
+    """One consumer's queue of a session's updates.
+
+    `put` never blocks. `take` returns everything that waits, in order, to one reader at a time. Either
+    side can close it. The consumer's next empty `take` raises the error that `close` was given.
+    """
+
+    __slots__ = ("_error", "_is_closed", "_paces", "_room", "_updates", "_wake")
+
+    def __init__(self) -> None:
+        self._updates: deque[Update] = deque()
+        self._wake: trio.Event | None = None
+        self._room: trio.Event | None = None
+        self._is_closed = False
+        self._paces = True
+        self._error: Exception | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no more updates will come."""
+        return self._is_closed
+
+    def put(self, update: Update) -> None:
+        """Add an update; dropped after `close`."""
+        if self._is_closed:
+            return
+        self._updates.append(update)
+        if self._wake is not None:
+            self._wake.set()
+
+    def close(self, error: Exception | None = None) -> None:
+        """End it for both sides; waiting updates can still be taken. Idempotent."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._error = error
+        for event in (self._wake, self._room):
+            if event is not None:
+                event.set()
+
+    async def take(self) -> deque[Update]:
+        """Wait for updates and return all of them; empty means the end.
+
+        Raises:
+            ConflictError: Another task already waits for them.
+            Exception: The error given to `close`, once all updates were taken.
+        """
+        if self._updates or self._is_closed:
+            await trio.lowlevel.checkpoint()
+        while not self._updates and not self._is_closed:
+            if self._wake is not None:
+                # Each update goes to one reader, so neither of two would see all of them.
+                raise ConflictError(
+                    "this turn is being read already, by another task or thread: read it in one "
+                    "place, and pass on what the other needs"
+                )
+            self._wake = trio.Event()
+            try:
+                await self._wake.wait()
+            finally:
+                self._wake = None
+        updates, self._updates = self._updates, deque()
+        if self._room is not None:
+            self._room.set()
+        if not updates and self._error is not None:
+            raise self._error
+        return updates
+
+    @property
+    def waiting(self) -> int:
+        """How many updates wait to be taken."""
+        return len(self._updates)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the turn may go on: the consumer keeps up, or no longer paces it."""
+        return len(self._updates) < MAX_WAITING_UPDATES or self._is_closed or not self._paces
+
+    def let_go(self) -> None:
+        """Stop pacing: the turn no longer waits for the consumer, however much it has not taken."""
+        self._paces = False
+        if self._room is not None:
+            self._room.set()
+
+    async def wait_room(self) -> None:
+        """Wait until the consumer has taken the waiting updates, or is gone."""
+        while not self.has_room:
+            if self._room is None or self._room.is_set():
+                self._room = trio.Event()
+            await self._room.wait()
