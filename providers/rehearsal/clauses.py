@@ -1,340 +1,274 @@
-"""Sentences cut into clauses: one action each, with the words that belong to it.
+"""Plain English cut into clauses: one request each, with everything literal kept whole.
 
-A clause begins at the start of a sentence, or behind `and`, `then`, a comma and the like when an
-action follows. What stands under a negation or a condition is marked, so that it never runs.
+Each quotation, piece of code, path and address becomes one character of a private plane first, so
+that no rule mistakes a word inside of it for a request: `Write 'delete a.txt' to b.txt` deletes
+nothing. What stands under a negation or a condition is marked, and does not run.
 """
 
 from __future__ import annotations
 
 import itertools
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Literal
 
 import msgspec
 
-from .language import (
-    ANNOUNCING,
-    BEFORE_GERUND,
-    CHANGES,
-    CONDITION,
-    CONNECTORS,
-    CONTENT_ACTIONS,
-    ELIDES,
-    FILLER,
-    GERUNDS,
-    HARMLESS_CONDITION,
-    HEADS,
-    LITERAL_AFTER_COLON,
-    NEGATION,
-    NOUNS,
-    PREPOSITIONS,
-    PRONOUNS,
-    REPORTED,
-    WITH,
-    Action,
-    Kind,
-    Token,
-    phrase_at,
-    tokenize,
+from .places import looks_like_zone
+
+MAX_TEXT_CHARS = 16_384
+"""Five pages; longer texts belong in a file. Operands of at least two characters fit the ranges."""
+
+MAX_WORDS = 2_000
+"""A long list of requests has some hundreds of words; this many take a tenth of a second."""
+
+# A range of a private plane for each kind of operand, as regular expressions name it.
+QUOTE, PATH, FOLDER, URL = (
+    f"[{chr(start)}-{chr(start + 0x3FFF)}]" for start in (0xF0000, 0xF4000, 0xF8000, 0xFC000)
+)
+NAME = f"(?:{QUOTE}|{PATH})"
+_OPERAND = "[\U000f0000-\U000fffff]"
+
+_LITERAL = re.compile(
+    r"""
+      ```[\w+-]*[^\S\n]*\n?(?P<fence>.*?)\n?``` | `(?P<tick>[^`\n]+)`
+    | "(?P<double>[^"]*)" | “(?P<curly>[^”“]*)” | (?<!\w)\u2018(?P<typographic>[^\u2019\u2018]*)\u2019
+    | (?<!\w)'(?P<single>(?:[^']|(?<=\w)'(?=\w))*)'(?!\w)
+    | :[^\S\n]*\n(?!\s*```)(?P<block>(?:[^\n]*\S[^\n]*(?:\n|\Z))+)
+    | (?P<url>https?://[^\s<>"'`“”]+)
+    | (?P<chunk>[^\s,;!?…:"“”`]+)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_PATH = re.compile(r"\.?[^\s.]\S*\.[A-Za-z0-9_~]{1,12}|\.[A-Za-z_][\w.-]*|\.{1,2}|\S*[/\\*]\S*")
+_NO_PATH = re.compile(r"(?:\w\.)+\w|w/o|\w+/or|[-+]?\d[\d.,/]*\w?|[/\\]{2,}|\*+|.", re.IGNORECASE)
+_KNOWN_FILE = re.compile(r"Makefile|Dockerfile|LICENSE|README|CHANGELOG")
+_FOLDER = re.compile(
+    r"\b(?!(?:the|this|that|my|same|current|whole|empty|new|a|an|which|what|in|of)\b)(?P<name>[\w.-]+)"
+    r"\s+(?:folder|directory)\b",
+    re.IGNORECASE,
 )
 
 
-class Clause(msgspec.Struct, frozen=True, kw_only=True):
-    """One action with its words.
+class MaskedText:
+    """A text whose operands are single characters, and the operands themselves."""
+
+    def __init__(self, text: str) -> None:
+        self._operands: dict[str, tuple[str, str]] = {}
+        text = _LITERAL.sub(self._mask, re.sub(_OPERAND, "\ufffd", text)).replace("\u2019", "'")
+        text = re.sub(r"(?m)^\s*(?:\d+[.)]|[-*•])\s+", "", text)
+        text = re.sub(r"([,:])[,: ]*[,:]", r"\1", text)
+        text = _FOLDER.sub(lambda m: self._add(FOLDER, self.raw(m["name"]), self.raw(m[0])), text)
+        self.text = _COLON.sub(self._mask_behind_colon, text)
+
+    def of(self, char: str) -> str:
+        """Return an operand without its marks."""
+        return self._operands[char][0]
+
+    def raw(self, text: str) -> str:
+        """Return a masked text as it was written."""
+        return re.sub(_OPERAND, lambda m: self._operands[m[0]][1], text).strip()
+
+    def _add(self, kind: str, value: str, written: str) -> str:
+        char = chr(ord(kind[1]) + len(self._operands) % 0x4000)
+        self._operands[char] = (value, written)
+        return char
+
+    def _mask(self, match: re.Match[str]) -> str:
+        kind = match.lastgroup or ""
+        text = match[kind]
+        if kind == "block":
+            return f": {self._add(QUOTE, text.strip(), match[0])}\n"
+        if kind == "url":
+            url = text.rstrip(".,;:!?)]}'\u2019")
+            return self._add(URL, url, url) + text[len(url) :]
+        if kind != "chunk":
+            return self._add(QUOTE, text, match[0])
+        start = len(text) - len(text.lstrip("([{<"))
+        # `..` is a path; `it.` is a word and the end of a sentence.
+        bare = text if text in {".", ".."} else text[start:].rstrip(".)]}>'\u2019")
+        path = re.sub(r"['\u2019]s$", "", bare)
+        if not _KNOWN_FILE.fullmatch(path) and (
+            _NO_PATH.fullmatch(path) or looks_like_zone(path) or not _PATH.fullmatch(path)
+        ):
+            return text
+        kind = FOLDER if path.endswith("/") or path in {".", ".."} else PATH
+        return text[:start] + self._add(kind, path, bare) + text[start + len(bare) :]
+
+    def _mask_behind_colon(self, match: re.Match[str]) -> str:
+        # "Write to a.txt: Hello. How nice." goes on until a line ends or a request begins.
+        end = _REQUEST_BEHIND.search(match["text"])
+        text = match["text"][: end.start()] if end else match["text"]
+        said = self.raw(text).rstrip(".!? ")
+        return match["lead"] + self._add(QUOTE, said, said) + match["text"][len(text) :]
+
+
+class Action(StrEnum):
+    """What a clause asks for."""
+
+    ASK = "ask"
+    LIST = "list"
+    WRITE = "write"
+    CREATE = "create"
+    APPEND = "append"
+    REPLACE = "replace"
+    SEARCH = "search"
+    MOVE = "move"
+    COPY = "copy"
+    DELETE = "delete"
+    FETCH = "fetch"
+    UNKNOWN = "unknown"
+
+
+CHANGES = frozenset(
+    {Action.WRITE, Action.CREATE, Action.APPEND, Action.REPLACE, Action.MOVE, Action.COPY, Action.DELETE}
+)  # fmt: skip
+"""Actions that must not happen by misunderstanding."""
+
+_VERBS = {
+    Action.MOVE: "move,mv,relocate,rename,change the name of",
+    Action.COPY: "copy,cp,duplicate,back up,make a copy of,create a copy of",
+    Action.CREATE: "create,make,touch,mkdir,generate,compose,clear",
+    Action.APPEND: "append,add,insert",
+    Action.REPLACE: "replace,substitute,swap,change,correct,turn,edit,update,modify,fix",
+    Action.WRITE: "write down,write,save,store,put,record,note,jot down,overwrite,leave,echo,set",
+    Action.DELETE: "delete,remove,rm,erase,get rid of,throw away",
+    Action.SEARCH: "search,find,grep,look for,locate,look up",
+    Action.FETCH: "fetch,download,curl,visit,go to",
+    Action.LIST: "list,ls",
+    Action.ASK: "read,cat,open,view,print,output,display,show,see,check,look,have a look,take a look,"
+    "tell me,give me,let me know,let me see,get,find out,what,what's,which,where,how late,how many,"
+    "is there,is it,are there,does,do you know,need,wonder,compare,figure out,pull up",
+}
+_FILLERS = (
+    "please,kindly,now,then,next,finally,lastly,first,second,third,also,afterwards,after that,just,"
+    "only,quickly,hey,hi,hello,ok,well,so,thanks,and,but,or,too,again,can you,could you,would you,"
+    "will you,can i,i want you to,i want to,i'd like you to,i'd like to,i need you to,i need to,i,"
+    "let's,go ahead and,try to,make sure to,don't forget to,remember to,would you mind,mind,me,"
+    "do these things,do the following,instead,let me,actually"
+)
+_NEGATIONS = "don't,do not,dont,never,avoid,no need to,not,without,stop,i don't want you to"
+_CONDITIONS = (
+    "if,unless,when,whenever,until,while,in case,provided,assuming,otherwise,else,before,once,"
+    "as soon as,as long as,should i,should we,what if,what would happen"
+)
+_HARMLESS = re.compile(
+    r"[\s,]*\b(?:(?:once|when) (?:you're|you are|that's|that is)? ?(?:done|finished)|please|thanks|thank you|for me"
+    r"|if (?:it exists|they exist|present|possible|you can|you don't mind|needed|you like))\b(?=[\s,.;!?]|$)",
+    re.IGNORECASE,
+)
+_RETRACTION = re.compile(
+    r"(?:(?:actually|no|wait|please)[\s,]*)*(?:(?:don't|do not)(?: do (?:it|that))?|never ?mind"
+    r"|(?:cancel|scratch|forget|undo) (?:that|it)|stop|just kidding)",
+    re.IGNORECASE,
+)
+
+
+def _any_of(*phrases: str) -> str:
+    listed = sorted(",".join(phrases).split(","), key=len, reverse=True)
+    return f"(?:{'|'.join(map(re.escape, listed))})(?![\\w'-])"
+
+
+def _gerund(verb: str) -> str:
+    first, *rest = verb.split()
+    return " ".join([first.removesuffix("e") + "ing", *rest])
+
+
+_ACTIONS = {
+    form: action
+    for action, verbs in _VERBS.items()
+    for verb in verbs.split(",")
+    for form in (verb, _gerund(verb))
+}
+_FILL = rf"(?:(?:{_any_of(_FILLERS)}|[-&+,:])\s*){{0,20}}"
+_VERB = rf"{_any_of(*_ACTIONS)}"
+_AHEAD = rf"(?=\s*{_FILL}(?:{_any_of(_NEGATIONS)}\s*{_FILL})?{_VERB})"
+_HEAD = re.compile(
+    rf"\s*{_FILL}(?P<no>{_any_of(_NEGATIONS)}\s*{_FILL})?(?P<verb>{_VERB})", re.IGNORECASE
+)
+_JOINT = re.compile(
+    rf"(?:\s*[,:]|\s+(?:and|then|but|or|plus|also|nor)\b|\s+[-&]\s){_AHEAD}", re.IGNORECASE
+)
+_PLACE_FIRST = re.compile(rf"{_FILL}(?P<place>(?:in|to|into|at|for)\s.*)", re.IGNORECASE)
+_CONDITION = re.compile(
+    rf"(?P<joint>(?:^|[,:]|\band\b|\bthen\b|\bbut\b)\s*)?\b{_any_of(_CONDITIONS)}", re.IGNORECASE
+)
+_REQUEST_BEHIND = re.compile(rf"[.!?]\s+{_AHEAD}", re.IGNORECASE)
+_COLON = re.compile(
+    rf"(?P<lead>\b{_any_of(*(_VERBS[a] for a in (Action.WRITE, Action.CREATE, Action.APPEND)))}"
+    rf"[^.;!?:\n]{{0,99}}{PATH}[^.;!?:\n]{{0,99}}:\s*)(?P<text>(?!\s|{QUOTE})[^\n]+)",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"[.!?…;]+(?=[\s)\"']|$)|[!?…;\n]+")
+_NEGATION_ENDS = re.compile(r"\s*,(?!.*\b(?:or|nor)\b)|[\s,]*(?:and )?(?:but|then|just|only)\b")
+
+
+LeftOut = Literal["", "negated", "conditional", "unclear"]
+
+
+class Clause(msgspec.Struct, frozen=True):
+    """One request.
 
     Attributes:
-        action: What it asks for; `NONE` when no known verb begins it.
-        verb: The words that said so.
-        body: The tokens behind the verb.
-        text: The whole clause as written.
-        literal: What stands unquoted behind a colon, to be taken as it is; else `None`.
-        negated: It says what not to do.
-        condition: It depends on something that only a reader could judge.
+        action: What it asks for.
+        verb: The words that said so, in small letters.
+        body: The masked words behind the verb.
+        text: The masked clause.
+        left_out: Why it must not run, if it must not.
     """
 
     action: Action
     verb: str
-    body: tuple[Token, ...]
+    body: str
     text: str
-    literal: str | None = None
-    negated: bool = False
-    condition: bool = False
+    left_out: LeftOut = ""
 
 
-class _Head(msgspec.Struct, frozen=True):
-    action: Action
-    verb: str
-    end: int
-    negated: bool = False
+def takes_back(masked: str) -> bool:
+    """Return whether a sentence says that nothing is to be done: `Actually, don't.`"""
+    return any(_RETRACTION.fullmatch(each.strip(" ,")) for each in _SENTENCE_END.split(masked))
 
 
-def split_clauses(text: str) -> list[Clause]:
-    """The clauses of a text, in its order; a clause without words is left out."""
-    return _Splitter(text).run()
+def split_clauses(masked: str) -> Iterator[Clause]:
+    """Yield the clauses of a masked text, in its order."""
+    for part in _SENTENCE_END.split(masked):
+        sentence, doubt = _HARMLESS.sub("", part).strip(" ,:"), ""
+        start = _HEAD.match(sentence)
+        if condition := _CONDITION.search(sentence, start.end() if start else 0):
+            # Without a joint before it, the condition belongs to the requests before it.
+            end = 0 if condition["joint"] is None else condition.start()
+            sentence, doubt = sentence[:end].strip(), sentence[end:].strip(" ,")
+        yield from _clauses(sentence)
+        if doubt:
+            yield Clause(Action.UNKNOWN, "", "", doubt, "conditional")
 
 
-class _Splitter:
-    """One pass over the tokens of a text."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._tokens = tokenize(text)
-        self._clauses: list[Clause] = []
-        self._condition = False
-        self._negated = False
-
-    def run(self) -> list[Clause]:
-        position = 0
-        begins_sentence = True
-        while position < len(self._tokens):
-            if self._tokens[position].kind is Kind.END:
-                position, begins_sentence = position + 1, True
-                continue
-            if begins_sentence:
-                self._condition = False
-                self._negated = False
-            # What stands behind a condition depends on it, up to the end of the sentence.
-            self._condition |= self._begins_condition(position)
-            position = self._clause(position, begins_sentence=begins_sentence)
-            begins_sentence = False
-        return self._clauses
-
-    def _begins_condition(self, start: int) -> bool:
-        start = self._behind_connectors(start)
-        while found := phrase_at(self._tokens, start, FILLER):
-            if phrase_at(self._tokens, start, HEADS):
-                break
-            start = self._skip_commas(start + found[0])
-        return phrase_at(self._tokens, start, CONDITION) is not None
-
-    def _clause(self, start: int, *, begins_sentence: bool) -> int:
-        hint: tuple[Token, ...] = ()
-        head = self._head(start)
-        if head is None and begins_sentence:
-            hint, head = self._place_first(start)
-        if head is None:
-            head = _Head(Action.NONE, "", self._behind_connectors(start))
-        end = self._finish(start, head, hint)
-        # "… and 'y' to b.txt" goes on with the verb before it.
-        while end < len(self._tokens) and self._elided_at(self._behind_connectors(end), head):
-            start = self._behind_connectors(end)
-            head = _Head(head.action, head.verb, start, head.negated)
-            end = self._finish(start, head)
-        return end
-
-    def _finish(self, start: int, head: _Head, hint: tuple[Token, ...] = ()) -> int:
-        end, literal = self._body_end(head)
-        body = self._tokens[head.end : end]
-        stop = end
-        if literal is not None:
-            stop = self._literal_end(head.action, end)
-        while body and body[-1].kind is Kind.COMMA:
-            body.pop()
-        body, doubtful = _without_condition(body, head.action)
-        self._condition |= doubtful
-        negated = head.negated or self._carries_negation(start, head)
-        if body or head.action is not Action.NONE:
-            self._clauses.append(
-                Clause(
-                    action=head.action,
-                    verb=head.verb,
-                    body=(*body, *hint),
-                    text=self._text[self._tokens[start].start : self._tokens[stop - 1].end],
-                    literal=literal,
-                    negated=negated,
-                    condition=self._condition,
-                )
+def _clauses(sentence: str) -> Iterator[Clause]:
+    negated = unclear = False
+    for number, piece in enumerate(_pieces(sentence)):
+        text = piece.strip(" ,:-")
+        if (head := _HEAD.match(piece)) is None:
+            unclear = unclear or number == 0
+            yield Clause(
+                Action.UNKNOWN, "", re.sub(f"^{_FILL}", "", text, flags=re.IGNORECASE), text
             )
-        self._negated = negated
-        return stop
-
-    def _carries_negation(self, start: int, head: _Head) -> bool:
-        # "Don't read or delete a.txt" forbids both. A comma or "but" ends what "don't" governs;
-        # "and" does so only for what changes nothing.
-        if not self._negated or start == 0:
-            return False
-        joints = self._tokens[start : self._behind_connectors(start)]
-        spoken = {token.word for token in joints}
-        if any(token.kind is Kind.COMMA for token in joints) or spoken & {"but", "then"}:
-            return bool(spoken & {"or", "nor"})
-        return bool(spoken & {"or", "nor"}) or head.action in CHANGES
-
-    # Where a clause begins
-
-    def _head(self, start: int) -> _Head | None:
-        """The verb at a position, behind fillers and negations."""
-        tokens = self._tokens
-        negated = False
-        position = start
-        while position < len(tokens):
-            position = self._skip_commas(position)
-            filler = phrase_at(tokens, position, FILLER)
-            negation = phrase_at(tokens, position, NEGATION)
-            found = phrase_at(tokens, position, HEADS) or self._gerund_at(position)
-            length = max(x[0] if x else 0 for x in (filler, negation, found))
-            if length == 0 and position == start and tokens[position].word in CONNECTORS:
-                length = 1
-            if length == 0:
-                return None
-            if found is not None and found[0] == length:
-                verb = " ".join(t.word for t in tokens[position : position + length])
-                return _Head(found[1], verb, position + length, negated)
-            negated = negated or (negation is not None and negation[0] == length)
-            position += length
-        return None
-
-    def _gerund_at(self, position: int) -> tuple[int, Action] | None:
-        if position == 0 or self._tokens[position - 1].word not in BEFORE_GERUND:
-            return None
-        return phrase_at(self._tokens, position, GERUNDS)
-
-    def _place_first(self, start: int) -> tuple[tuple[Token, ...], _Head | None]:
-        """`In a.txt, replace …`: the words before the verb belong behind it."""
-        position = start
-        while found := phrase_at(self._tokens, position, FILLER):
-            position = self._skip_commas(position + found[0])
-        if position >= len(self._tokens) or self._tokens[position].word not in PREPOSITIONS:
-            return (), None
-        for end in range(position + 1, min(position + 8, len(self._tokens))):
-            token = self._tokens[end]
-            if token.kind is Kind.END:
-                break
-            joined = token.kind is Kind.PATH or token.literal
-            if token.kind is Kind.COMMA or joined:
-                behind = end + 1 if joined else end
-                head = self._head(behind)
-                if head is not None:
-                    return tuple(self._tokens[position:behind]), head
-        return (), None
-
-    def _skip_commas(self, position: int) -> int:
-        marks = {Kind.COMMA, Kind.COLON}
-        while position < len(self._tokens) and self._tokens[position].kind in marks:
-            position += 1
-        return position
-
-    def _is_connector(self, position: int) -> bool:
-        token = self._tokens[position]
-        return token.kind is Kind.COMMA or token.word in CONNECTORS
-
-    def _behind_connectors(self, position: int) -> int:
-        while position < len(self._tokens) and (
-            self._is_connector(position) or self._tokens[position].kind is Kind.COLON
-        ):
-            position += 1
-        return position
-
-    # Where a clause ends
-
-    def _body_end(self, head: _Head) -> tuple[int, str | None]:
-        tokens = self._tokens
-        position = head.end
-        while position < len(tokens) and tokens[position].kind is not Kind.END:
-            if self._literal_begins(position, head):
-                end = self._literal_end(head.action, position)
-                last = tokens[end].start if end < len(tokens) else len(self._text)
-                return position, self._text[tokens[position].end : last].strip()
-            if self._is_connector(position) or self._announces(position, head):
-                behind = self._behind_connectors(position)
-                if self._begins_clause(position, behind, head) or self._elided_at(
-                    behind, head, position
-                ):
-                    return position, None
-            position += 1
-        return position, None
-
-    def _begins_clause(self, position: int, behind: int, head: _Head) -> bool:
-        if behind >= len(self._tokens):
-            return False
-        if self._begins_condition(position):
-            return phrase_at(self._tokens, behind, HARMLESS_CONDITION) is None
-        found = self._head(position)
-        if found is None:
-            return False
+            continue
+        verb = head["verb"].casefold()
+        # "Don't read or delete a.txt" forbids both; "but", "then", "just" and a comma end that.
+        negated = head["no"] is not None or (negated and not _NEGATION_ENDS.match(piece))
         # What other people said is no request: "Tom told me to read a.txt and delete b.txt".
-        said = self._tokens[head.end : position]
-        if head.action is Action.NONE and found.action in CHANGES:
-            comma = any(t.kind is not Kind.WORD for t in self._tokens[position:behind])
-            return comma and not any(t.word in REPORTED or t.kind is Kind.COLON for t in said)
-        return True
-
-    def _announces(self, position: int, head: _Head) -> bool:
-        # "Update a.txt: replace …", "do the following: read …"; but not "repeat after me: …".
-        if self._tokens[position].kind is not Kind.COLON:
-            return False
-        said = self._tokens[head.end : position]
-        announced = any(t.word in ANNOUNCING for t in said) or all(not t.word for t in said)
-        return head.action is Action.EDIT or (head.action is Action.NONE and announced)
-
-    def _literal_begins(self, position: int, head: _Head) -> bool:
-        tokens = self._tokens
-        if tokens[position].kind is not Kind.COLON or head.action not in LITERAL_AFTER_COLON:
-            return False
-        behind = position + 1
-        if behind >= len(tokens) or tokens[behind].kind is Kind.END or tokens[behind].literal:
-            return False
-        named = any(t.kind is Kind.PATH for t in tokens[head.end : position])
-        return named or head.action is Action.RUN
-
-    def _literal_end(self, action: Action, position: int) -> int:
-        tokens = self._tokens
-        while position < len(tokens):
-            token = tokens[position]
-            if token.kind is Kind.END and self._ends_literal(position, action):
-                return position
-            position += 1
-        return position
-
-    def _ends_literal(self, position: int, action: Action) -> bool:
-        # "Write to a.txt: Hello. How nice." goes on until a line or a request begins.
-        if "\n" in self._tokens[position].text or position + 1 >= len(self._tokens):
-            return True
-        return action is not Action.RUN and self._head(position + 1) is not None
-
-    def _elided_at(self, position: int, head: _Head, body_end: int | None = None) -> bool:
-        """Whether an operand pair without a verb stands here: `… and 'y' to b.txt`."""
-        tokens = self._tokens
-        if head.action not in ELIDES or position + 1 >= len(tokens):
-            return False
-        done = tokens[head.end : position if body_end is None else body_end]
-        if not _is_complete(done):
-            return False
-        if _is_operand(tokens[position]):
-            word = tokens[position + 1].word
-            return word in PREPOSITIONS or word in WITH or tokens[position + 1].kind is Kind.ARROW
-        return head.action in CONTENT_ACTIONS and self._words_to_path(position)
-
-    def _words_to_path(self, position: int) -> bool:
-        tokens = self._tokens
-        for index in range(position, len(tokens) - 1):
-            if tokens[index].kind is Kind.END or self._is_connector(index):
-                return False
-            if tokens[index].word in {"to", "into"} and tokens[index + 1].kind is Kind.PATH:
-                return index > position
-        return False
+        doubtful = unclear and _ACTIONS[verb] in CHANGES
+        left_out: LeftOut = "negated" if negated else "unclear" if doubtful else ""
+        yield Clause(_ACTIONS[verb], verb, piece[head.end() :].strip(" ,:"), text, left_out)
 
 
-def _is_operand(token: Token) -> bool:
-    return token.literal or token.kind is Kind.PATH or token.word in PRONOUNS
-
-
-def _is_complete(body: list[Token]) -> bool:
-    """Whether a body holds a preposition with its operand, so that a second pair may follow."""
-    led = False
-    for before, token in itertools.pairwise(body):
-        if before.word in WITH or (led and _is_operand(token)):
-            return True
-        if token.word in PREPOSITIONS or token.kind is Kind.ARROW:
-            led = True
-        elif token.word not in NOUNS:
-            led = False
-    return False
-
-
-def _without_condition(body: list[Token], action: Action) -> tuple[list[Token], bool]:
-    """Cuts a condition off the end of a body, and says whether it matters."""
-    for position in range(len(body)):
-        if phrase_at(body, position, HARMLESS_CONDITION):
-            return body[:position], False
-        if body[position].word in {"if", "unless", "when", "whenever", "until", "after"}:
-            doubtful = action in CHANGES
-            return (body if not doubtful else body[:position]), doubtful
-    return body, False
+def _pieces(sentence: str) -> list[str]:
+    """Cut a sentence before each verb that a comma, a colon or `and` leads to."""
+    joints = [joint.start() for joint in _JOINT.finditer(sentence)]
+    pieces = [sentence[start:end] for start, end in itertools.pairwise([0, *joints, None])]
+    first = _PLACE_FIRST.fullmatch(pieces[0])
+    if len(pieces) > 1 and first and _HEAD.match(pieces[0]) is None:
+        # "In a.txt, replace …": the words before the verb belong behind it.
+        pieces[:2] = [f"{pieces[1]} {first['place']}"]
+    return [piece for piece in pieces if piece.strip(" ,:")]

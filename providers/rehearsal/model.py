@@ -1,6 +1,6 @@
 """The model that answers when none is configured: rules for plain English, real tools.
 
-It keeps nothing between calls. Each call reads the last input again, replays which of its steps
+It keeps nothing between calls. Each call reads the last input again, works out which of its steps
 have results, and either asks for the calls that are due, several at once where they do not depend
 on each other, or answers from the results.
 """
@@ -10,12 +10,13 @@ from __future__ import annotations
 import itertools
 import re
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import trio
 
-from ...runtime.history import Input, Item, Result
+from ...runtime.history import Answer, Input, Item, Result
 from ...runtime.stream import (
     AnyStreamEvent,
     Done,
@@ -26,28 +27,23 @@ from ...runtime.stream import (
     ToolCallStart,
 )
 from ..provider import Emit, ModelRequest
-from .changes import intent_of
-from .intents import understand
-from .plan import PlannedCall, due_steps, replay
-from .results import (
-    INTRODUCTION,
-    encodable,
-    lead,
-    read_arguments,
-    read_result,
-    remembered,
-    report,
-    result_of,
-    since_last_input,
-)
+from .plan import encodable, read_result, replay, text_of
+from .report import INTRODUCTION, WORDS, call_report, lead, report
+from .requests import Memory, understand
+
+MAX_MEMORY_ITEMS = 200
+"""How far `it` reaches back over earlier turns: some tens of them."""
+
+MAX_TEXT_DELTAS = 200
+"""An answer of a few lines streams word by word; a long one in larger pieces."""
 
 MAX_BRIEF_CHARS = 200
 """Of a result of a tool that nothing more is known about."""
 
-_HAS_RUN = "was allowed, and has run"
-_CAME = re.compile(
+_RAN = "was allowed, and has run"
+_LATE = re.compile(
     r"The call of (?P<tool>\S+) that was pending as \S+?(?: with (?P<arguments>\{.*\}))? "
-    rf"(?P<end>{_HAS_RUN}|was not allowed, and did not run|was cancelled|was interrupted"
+    rf"(?P<end>{_RAN}|was not allowed, and did not run|was cancelled|was interrupted"
     r"|was allowed, and failed)\. This is its result, and no request of a person:\n(?P<result>.*)",
     re.DOTALL,
 )
@@ -57,53 +53,15 @@ _ASKED_AGAIN = re.compile(
 )
 
 
-def late_report(items: Sequence[Item]) -> str | None:
-    """A sentence about each call that the last inputs are about; `None` when a person spoke."""
-    told: list[str] = []
-    for item in reversed(items):
-        said = _sentence(encodable(item.text)) if type(item) is Input else None
-        if said is None:
-            break
-        told.append(said)
-    return "\n".join(reversed(told)) or None
-
-
-def _sentence(text: str) -> str | None:
-    if (again := _ASKED_AGAIN.fullmatch(text)) is not None:
-        return f"{again[1]} waits for your answer once more: callboard approve {again[2]}."
-    came = _CAME.fullmatch(text)
-    if came is None:
-        return None
-    tool, end = came["tool"], came["end"]
-    outcome = read_result(Result("", tool, came["result"]))
-    arguments = outcome.arguments or read_arguments(came["arguments"] or "{}")
-    intent = intent_of(tool, arguments)
-    if end == _HAS_RUN and outcome.ok:
-        if intent is not None:
-            return f"The call that waited has run: {result_of(intent, outcome)}"
-        return f"The call of {tool} that waited has run: {_brief(outcome.value)}."
-    why = outcome.message.removeprefix("Not run: ")
-    return f"The call of {tool} that waited {end}: {why}."
-
-
-def _brief(value: object) -> str:
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return text if len(text) <= MAX_BRIEF_CHARS else f"{text[:MAX_BRIEF_CHARS]}..."
-
-
-MAX_TEXT_DELTAS = 200
-"""Word by word is how an answer of a few lines streams; a long one goes in larger pieces."""
-
-
 class RehearsalModel:
     """A `LocalModel` of rules; one object serves any number of sessions at once.
 
-    It says in the first line of a turn what it is. It asks only for tools of the request, each step
-    at most once, and any text and any result lead to a terminal event.
+    Its first line in a turn says what it is. It asks only for tools of the request, each step at
+    most once, and any text and any result lead to a terminal event.
     """
 
     async def run(self, request: ModelRequest, emit: Emit) -> None:
-        """Emits one answer; blocks only in `emit`, and is cancelled there or between words."""
+        """Emit one answer; blocks only in `emit`, and can be cancelled between words."""
         await trio.lowlevel.checkpoint()
         for batch in _answer(request):
             await emit(batch)
@@ -116,19 +74,24 @@ def _answer(request: ModelRequest) -> Iterator[list[AnyStreamEvent]]:
         yield from _words(f"{INTRODUCTION}\n\n{late}")
         yield [Done(StopReason.END)]
         return
-    before, text, behind = since_last_input(items)
+    last = next((n for n in range(len(items) - 1, -1, -1) if type(items[n]) is Input), None)
+    before, since = (items, []) if last is None else (items[:last], items[last + 1 :])
+    prompt = "" if last is None else encodable(items[last].text)  # type: ignore[union-attr]
     tools = frozenset(definition.name for definition in request.tools)
-    understanding = understand(text, remembered(before))
-    outcomes, wave = replay(understanding.steps, tools, behind)
-    if wave:
-        said = lead(due_steps(wave, understanding.steps))
+    understood = understand(prompt, tools, remembered(before))
+    outcomes, due = replay(understood.steps, tools, since)
+    if due:
+        text = lead([understood.steps[number] for number in due])
     else:
-        said = report(understanding, outcomes, tools)
-    first = not behind
-    yield from _words(f"{INTRODUCTION}\n\n{said}" if first else said)
-    if wave:
-        yield from _calls(wave)
-    yield [Done(StopReason.TOOL_CALLS if wave else StopReason.END)]
+        text = report(understood, outcomes, tools)
+    yield from _words(text if since else f"{INTRODUCTION}\n\n{text}")
+    for index, (number, arguments) in enumerate(due.items()):
+        yield [
+            ToolCallStart(index, f"call_{uuid.uuid4().hex}", understood.steps[number].tool),
+            ToolCallDelta(index, msgspec.json.encode(arguments).decode()),
+            ToolCallEnd(index),
+        ]
+    yield [Done(StopReason.TOOL_CALLS if due else StopReason.END)]
 
 
 def _words(text: str) -> Iterator[list[AnyStreamEvent]]:
@@ -138,11 +101,60 @@ def _words(text: str) -> Iterator[list[AnyStreamEvent]]:
         yield [TextDelta("".join(words[start : start + size]))]
 
 
-def _calls(wave: Sequence[PlannedCall]) -> Iterator[list[AnyStreamEvent]]:
-    for index, call in enumerate(wave):
-        arguments = msgspec.json.encode(call.arguments).decode()
-        yield [
-            ToolCallStart(index, f"call_{uuid.uuid4().hex}", call.tool),
-            ToolCallDelta(index, arguments),
-            ToolCallEnd(index),
-        ]
+def remembered(items: Sequence[Item]) -> Memory:
+    """Return what `it` may mean after these items: the files named last, the last value."""
+    files: tuple[str, ...] = ()
+    value: str | None = None
+    changed: dict[str, Mapping[str, Any]] = {}
+    contents: dict[str, str] = {}
+    for item in reversed(items[-MAX_MEMORY_ITEMS:]):
+        if type(item) is Result:
+            outcome = read_result(item)
+            if value is None and outcome.ok:
+                value = text_of(outcome.value)
+            if outcome.arguments is not None:
+                changed[item.call_id] = outcome.arguments
+        elif type(item) is Answer and not files:
+            calls = [changed.get(c.call_id) or _object(c.arguments) for c in item.calls]
+            named = [(a.get("to") or a.get("path"), a.get("content")) for a in calls]
+            files = tuple(dict.fromkeys(name for name, _ in named if isinstance(name, str)))
+            contents = {n: c for n, c in named if isinstance(n, str) and isinstance(c, str)}
+    return Memory(files, contents.get(files[-1]) if value is None and files else value)
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def late_report(items: Sequence[Item]) -> str | None:
+    """Return a sentence for each pending call that ended, `None` if a person spoke last."""
+    sentences: list[str] = []
+    for item in reversed(items):
+        sentence = _late_sentence(encodable(item.text)) if type(item) is Input else None
+        if sentence is None:
+            break
+        sentences.append(sentence)
+    return "\n".join(reversed(sentences)) or None
+
+
+def _late_sentence(text: str) -> str | None:
+    if (again := _ASKED_AGAIN.fullmatch(text)) is not None:
+        return f"{again[1]} waits for your answer once more: callboard approve {again[2]}."
+    if (late := _LATE.fullmatch(text)) is None:
+        return None
+    tool, end = late["tool"], late["end"]
+    outcome = read_result(Result("", tool, late["result"]))
+    if end != _RAN or not outcome.ok:
+        return f"The call of {tool} that waited {end}: {outcome.message.removeprefix('Not run: ')}."
+    if tool in WORDS:
+        arguments = outcome.arguments or _object(late["arguments"] or "{}")
+        return f"The call that waited has run: {call_report(tool, arguments, outcome)}"
+    value = outcome.value
+    brief = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    if len(brief) > MAX_BRIEF_CHARS:
+        brief = f"{brief[:MAX_BRIEF_CHARS]}..."
+    return f"The call of {tool} that waited has run: {brief}."

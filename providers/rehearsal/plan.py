@@ -1,219 +1,257 @@
-"""The plan of one turn against what has come back: which calls are next, and what is known.
+"""The steps of one turn: what each needs of others, which calls are due, what came of them.
 
-Stateless: the waves of calls are replayed from the history on every call of the model. Each step is
-in exactly one wave, so it is asked for at most once, and the turn ends after as many rounds as
-there are steps at most.
+Nothing is kept between calls of the model. The rounds of calls are worked out again from the
+history each time: the steps whose needs are met make a round, the results that came back decide
+the next. A step is in one round at most, so the turn ends.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, assert_never
+import posixpath
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from ...runtime.history import Answer, Item, Result
-from .results import Outcome, read_result, text_of
-from .steps import (
-    Clock,
-    Content,
-    DeleteFile,
-    EditFile,
-    FetchUrl,
-    Intent,
-    LineBreak,
-    ListFolder,
-    MoveFile,
-    ReadFile,
-    ResultOf,
-    RunCode,
-    Said,
-    SearchFiles,
-    SearchWeb,
-    Step,
-    WriteFile,
-)
-
-Outcomes = Mapping[int, Outcome]
-
-_SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")
 
 
-class PlannedCall(msgspec.Struct, frozen=True):
-    """A call that is due: of which step, which tool, with what."""
+class ResultOf(msgspec.Struct, frozen=True):
+    """A piece of content: the text that an earlier step brings."""
 
     step: int
+
+
+class LineBreak(msgspec.Struct, frozen=True):
+    """A piece of content: a line break, if the file that this step read does not end with one."""
+
+    step: int
+
+
+Content = tuple[str | ResultOf | LineBreak, ...]
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One call of a tool.
+
+    Attributes:
+        tool: The tool.
+        arguments: Its arguments, without what other steps decide.
+        content: The content of a `write_file`.
+        edited: The step that read the file of an `edit_file`, to count what is replaced.
+        label: The place, file or address, as the person wrote it.
+        needs: Steps that must have succeeded before.
+        after: Steps that must have ended before, well or not.
+        quiet: It only serves another step, and is reported only when it fails.
+    """
+
     tool: str
     arguments: dict[str, Any]
+    content: Content = ()
+    edited: int | None = None
+    label: str = ""
+    needs: frozenset[int] = frozenset()
+    after: frozenset[int] = frozenset()
+    quiet: bool = False
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a step.
+
+    Attributes:
+        ok: It succeeded.
+        value: What the tool returned.
+        message: Why it failed.
+        skipped: It was not tried, because a step that it needs did not succeed.
+        unavailable: It was not tried, because the tool is not offered.
+        pending: The approval that it, or what it needs, waits for.
+        arguments: What ran, when a person changed the call.
+    """
+
+    ok: bool
+    value: Any = None
+    message: str = ""
+    skipped: bool = False
+    unavailable: bool = False
+    pending: str = ""
+    arguments: dict[str, Any] | None = None
+
+
+def add_step(steps: list[Step], step: Step) -> int:
+    """Append a step with what it has to wait for, and return its number.
+
+    Two steps on one file wait for each other if one changes it; a step on a folder waits only for
+    the end of those on its files.
+    """
+    needs, after = set(step.needs), set[int]()
+    if step.edited is not None:
+        needs.add(step.edited)
+    for piece in step.content:
+        if isinstance(piece, ResultOf):
+            needs.add(piece.step)
+        elif isinstance(piece, LineBreak):
+            after.add(piece.step)  # the file may be new
+    for number, earlier in enumerate(steps):
+        if not (_changes_files(step) or _changes_files(earlier)):
+            continue
+        for mine in _paths(step):
+            for theirs in _paths(earlier):
+                if mine == theirs != "/" and number not in after:
+                    needs.add(number)
+                elif _holds(mine, theirs) or _holds(theirs, mine):
+                    after.add(number)
+    steps.append(
+        msgspec.structs.replace(step, needs=frozenset(needs), after=frozenset(after - needs))
+    )
+    return len(steps) - 1
+
+
+def _changes_files(step: Step) -> bool:
+    return step.tool in {"write_file", "edit_file", "move_file", "delete_file", "run_code", "shell"}
+
+
+def _paths(step: Step) -> list[str]:
+    if step.tool in {"get_current_time", "web_search", "web_fetch", "http_request"}:
+        return []
+    names = [step.arguments[key] for key in ("path", "from", "to") if key in step.arguments]
+    return [posixpath.normpath("/" + name) for name in names or ["."]]
+
+
+def _holds(folder: str, path: str) -> bool:
+    return path.startswith(folder.rstrip("/") + "/") or folder == "/"
 
 
 def replay(
     steps: Sequence[Step], tools: frozenset[str], items: Sequence[Item]
-) -> tuple[dict[int, Outcome], list[PlannedCall]]:
-    """What is known of each step after these items, and the calls that are due now.
+) -> tuple[dict[int, Outcome], dict[int, dict[str, Any]]]:
+    """Return what is known of each step, and the arguments of those that are due now.
 
     Args:
-        steps: The plan.
-        tools: The names of the tools that may be asked for.
-        items: What came behind the input that was planned: answers and results.
+        steps: The steps of the turn.
+        tools: The tools that are offered.
+        items: What followed the input: answers and results.
     """
     outcomes: dict[int, Outcome] = {}
-    wave = _next_wave(steps, tools, outcomes)
+    due = _due(steps, tools, outcomes)
     results = {item.call_id: item for item in items if type(item) is Result}
     for item in items:
         if type(item) is Answer and item.calls:
             calls = list(item.calls)
-            for planned in wave:
-                made = next((call for call in calls if call.name == planned.tool), None)
-                result = None
+            for number in due:
+                made = next((call for call in calls if call.name == steps[number].tool), None)
                 if made is not None:
                     calls.remove(made)
-                    result = results.get(made.call_id)
-                outcomes[planned.step] = read_result(result)
-            wave = _next_wave(steps, tools, outcomes)
-    return outcomes, wave
+                outcomes[number] = read_result(results.get(made.call_id) if made else None)
+            due = _due(steps, tools, outcomes)
+    return outcomes, due
 
 
-def _next_wave(
+def _due(
     steps: Sequence[Step], tools: frozenset[str], outcomes: dict[int, Outcome]
-) -> list[PlannedCall]:
-    """The calls whose needs are met; settles, in `outcomes`, the steps that no call can serve.
+) -> dict[int, dict[str, Any]]:
+    """Return the calls whose needs are met; settle in `outcomes` the steps that can not run.
 
-    Steps depend on earlier ones only, so that one pass in order sees everything.
+    Steps need earlier ones only, so one pass in order sees everything.
     """
-    wave: list[PlannedCall] = []
+    due: dict[int, dict[str, Any]] = {}
     for number, step in enumerate(steps):
         if number in outcomes:
             continue
-        known = [outcomes.get(n) for n in step.needs]
-        if any(outcome is not None and not outcome.ok for outcome in known):
-            pending = next((outcome.pending for outcome in known if outcome), "")
+        failed = [outcomes[n] for n in step.needs if n in outcomes and not outcomes[n].ok]
+        if failed:
+            pending = next((outcome.pending for outcome in failed if outcome.pending), "")
             outcomes[number] = Outcome(ok=False, skipped=True, pending=pending)
-        elif None not in known and all(n in outcomes for n in step.after):
-            call = _call(number, step.intent, tools, outcomes)
-            if isinstance(call, PlannedCall):
-                wave.append(call)
+        elif step.needs | step.after <= outcomes.keys():
+            arguments = _arguments(step, steps, outcomes)
+            if isinstance(arguments, str):
+                outcomes[number] = Outcome(ok=False, message=arguments)
+            elif step.tool not in tools:
+                message = f"the tool {step.tool} is not available here"
+                outcomes[number] = Outcome(ok=False, message=message, unavailable=True)
             else:
-                outcomes[number] = call
-    return wave
+                due[number] = arguments
+    return due
 
 
-def _call(
-    number: int,
-    intent: Intent,
-    tools: frozenset[str],
-    outcomes: Outcomes,
-) -> PlannedCall | Outcome:
-    name, arguments = _tool_call(intent, tools, outcomes)
-    if isinstance(arguments, str):
-        return Outcome(ok=False, message=arguments)
-    if name not in tools:
-        message = f"the tool {name} is not available here"
-        return Outcome(ok=False, message=message, unavailable=True)
-    return PlannedCall(number, name, arguments)
-
-
-def _tool_call(
-    intent: Intent, tools: frozenset[str], outcomes: Outcomes
-) -> tuple[str, dict[str, Any] | str]:
-    """The tool and the arguments of a step, or a sentence that says why there are none."""
-    match intent:
-        case Clock():
-            zone = {} if intent.zone is None else {"timezone": intent.zone}
-            human = {"format": "human_readable"} if intent.human else {}
-            return "get_current_time", zone | human
-        case ListFolder():
-            flags = {"recursive": intent.recursive, "include_hidden": intent.hidden}
-            return "list_directory", {"path": intent.path} | {k: v for k, v in flags.items() if v}
-        case ReadFile():
-            return "read_file", {"path": intent.path}
-        case WriteFile():
-            content = written(intent.content, outcomes)
-            mode = {"mode": "append"} if intent.append else {}
-            return "write_file", {"path": intent.path, "content": content} | mode
-        case EditFile():
-            return "edit_file", _edit_arguments(intent, outcomes)
-        case MoveFile():
-            return "move_file", {"from": intent.source, "to": intent.target}
-        case DeleteFile():
-            recursive = {"recursive": True} if intent.recursive else {}
-            return "delete_file", {"path": intent.path} | recursive
-        case SearchFiles():
-            scope = {"path": intent.path, "glob": intent.glob}
-            pattern = (
-                intent.pattern if intent.is_regex else _SPECIAL.sub(r"\\\g<0>", intent.pattern)
-            )
-            found = {"pattern": pattern} | {k: v for k, v in scope.items() if v}
-            return "search_files", found
-        case SearchWeb():
-            return "web_search", {"query": intent.query}
-        case FetchUrl():
-            return _first_of(("web_fetch", "http_request"), tools), {"url": intent.url}
-        case RunCode():
-            return _run_call(intent, tools)
-        case _:
-            assert_never(intent)
-
-
-def _first_of(names: Sequence[str], tools: frozenset[str]) -> str:
-    return next((name for name in names if name in tools), names[0])
-
-
-def _run_call(intent: RunCode, tools: frozenset[str]) -> tuple[str, dict[str, Any]]:
-    if intent.language == "bash" and _first_of(("run_code", "shell"), tools) == "shell":
-        return "shell", {"command": intent.code}
-    return "run_code", {"language": intent.language, "code": intent.code}
-
-
-def _edit_arguments(intent: EditFile, outcomes: Outcomes) -> dict[str, Any] | str:
-    # edit_file wants to know how often the text is there; the file was read to count it.
-    text = text_of(outcomes[intent.read].value) or ""
-    count = text.count(intent.old)
-    if count == 0:
-        return f'it does not contain "{intent.old}"'
-    edit: dict[str, Any] = {"old_text": intent.old, "new_text": intent.new}
-    if intent.first_only and count > 1:
-        edit = _first_edit(text, intent)
-    elif count > 1:
-        edit["count"] = count
-    return {"path": intent.path, "edits": [edit]}
-
-
-def _first_edit(text: str, intent: EditFile) -> dict[str, Any]:
-    # The first occurrence is told from the others by what stands around it.
-    start = text.index(intent.old)
-    end = start + len(intent.old)
-    while text.count(text[:end]) > 1:
-        end *= 2
-    behind = text[start + len(intent.old) : end]
-    return {"old_text": text[:end], "new_text": text[:start] + intent.new + behind}
-
-
-def written(content: Content, outcomes: Outcomes) -> str:
-    """The text that a content makes, once the steps that it needs have succeeded."""
-    several = sum(isinstance(piece, ResultOf) for piece in content) > 1
+def _arguments(
+    step: Step, steps: Sequence[Step], outcomes: dict[int, Outcome]
+) -> dict[str, Any] | str:
+    """Return the whole arguments of a step, or why it can not run."""
+    if step.edited is not None:
+        (edit,) = step.arguments["edits"]
+        # edit_file wants to know how often the text is in the file.
+        count = (text_of(outcomes[step.edited].value) or "").count(edit["old_text"])
+        if count == 0:
+            return f'it does not contain "{edit["old_text"]}"'
+        return step.arguments | {"edits": [edit | ({"count": count} if count > 1 else {})]}
+    if step.tool != "write_file":
+        return step.arguments
+    several = sum(isinstance(piece, ResultOf) for piece in step.content) > 1
     texts: list[str] = []
-    for piece in content:
-        match piece:
-            case Said():
-                texts.append(piece.text)
-            case LineBreak():
-                outcome = outcomes[piece.step]
-                text = (text_of(outcome.value) or "") if outcome.ok else ""
-                texts.append("\n" if text and not text.endswith("\n") else "")
-            case ResultOf():
-                text = text_of(outcomes[piece.step].value) or ""
-                texts.append(_labelled(piece.label, text) if several else text)
-            case _:
-                assert_never(piece)
-    return ("\n" if several else "").join(texts)
+    for piece in step.content:
+        if isinstance(piece, str):
+            texts.append(piece)
+            continue
+        text = text_of(outcomes[piece.step].value) or ""
+        if isinstance(piece, LineBreak):
+            texts.append("\n" if text and not text.endswith("\n") else "")
+        else:
+            label = steps[piece.step].label
+            texts.append(f"{label}: {text}" if several and label and "\n" not in text else text)
+    return step.arguments | {"content": ("\n" if several else "").join(texts)}
 
 
-def _labelled(label: str, text: str) -> str:
-    return f"{label}: {text}" if label and "\n" not in text else text
+def read_result(result: Result | None) -> Outcome:
+    """Return what a result says; text that is not the JSON of our tools is its own value."""
+    if result is None:
+        return Outcome(ok=False, message="no result came back")
+    text = encodable(result.content)
+    try:
+        content = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        content = None
+    if not isinstance(content, dict) or "status" not in content:
+        if result.is_error:
+            return Outcome(ok=False, message=text or "it failed without a message")
+        return Outcome(ok=True, value=text if content is None else content)
+    if content["status"] == "pending_approval":
+        return Outcome(ok=False, pending=str(content.get("approval_id", "")) or "ID")
+    arguments = content.get("arguments") if "note" in content else None
+    changed = arguments if isinstance(arguments, dict) else None
+    if content["status"] == "success" and not result.is_error:
+        return Outcome(ok=True, value=content.get("result"), arguments=changed)
+    kind = content.get("error_type") or content["status"]
+    message = str(content.get("message") or "").rstrip(".")
+    message = f"{message} ({kind})" if message else str(kind)
+    return Outcome(ok=False, message=message, arguments=changed)
 
 
-def due_steps(wave: Iterable[PlannedCall], steps: Sequence[Step]) -> list[Intent]:
-    """What the calls of a wave are for, in their order."""
-    return [steps[call.step].intent for call in wave]
+def encodable(text: str) -> str:
+    """Return a text without lone surrogates, which JSON can not hold."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def text_of(value: Any) -> str | None:
+    """Return the text that a result stands for when it is saved or shown, `None` without one."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, dict):
+        return None
+    for field in ("content", "stdout", "text", "body"):
+        if isinstance(value.get(field), str):
+            return str(value[field])
+    for field in ("entries", "matches", "results"):
+        if isinstance(rows := value.get(field), list):
+            return "\n".join(_line(field, row) for row in rows)
+    return None
+
+
+def _line(field: str, row: Any) -> str:
+    if not isinstance(row, dict):
+        return str(row)
+    if field == "entries":
+        return f"{row.get('name', '')}{'/' if row.get('type') == 'directory' else ''}"
+    if field == "results":
+        return f"{row.get('title', '')} {row.get('url', '')} {row.get('snippet', '')}".strip()
+    file = row.get("file", row.get("path", ""))
+    return f"{file}:{row['line']}: {row.get('text', '')}" if "line" in row else str(file)

@@ -1,16 +1,13 @@
-"""The rehearsal model drives tools until it answers: 200 and more paraphrases, and bad days."""
+"""The rehearsal model asks for the right calls in 200 and more phrasings, and fails in no other way
+than by saying so: nothing is changed that was not asked for, and any text and any result end in an
+answer."""
 
 from __future__ import annotations
 
 import json
-import random
-import re
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from typing import Any
-from zoneinfo import ZoneInfo
 
-import msgspec
 import pytest
 import trio
 from hypothesis import HealthCheck, given, settings
@@ -31,137 +28,31 @@ from callboard.runtime.stream import (
     ToolCallStart,
 )
 
-NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
-FILE_TOOLS = (
-    "get_current_time",
-    "list_directory",
-    "read_file",
-    "write_file",
-    "edit_file",
-    "move_file",
-    "delete_file",
-    "search_files",
-)
-ALL_TOOLS = (*FILE_TOOLS, "web_fetch", "run_code")
-MAX_ROUNDS = 80
-
-
-class World:
-    """Files in memory, a stopped clock, pages and a recorder: the tools' real arguments and results.
-
-    `denied` names tools whose calls a person refuses.
-    """
-
-    def __init__(self, files: dict[str, str] | None = None, denied: Sequence[str] = ()) -> None:
-        self.files = dict(files or {})
-        self.denied = denied
-        self.pages = {"https://example.com/news": "<h1>Nothing happened</h1>"}
-        self.ran: list[tuple[str, str]] = []
-
-    def run(self, name: str, arguments: dict[str, Any]) -> str:
-        if name in self.denied:
-            return error("permission_denied", "A person said no.")
-        try:
-            return json.dumps({"status": "success", "result": getattr(self, name)(**arguments)})
-        except FileNotFoundError as missing:
-            return error("file_not_found", f"{missing}: there is no such file.")
-        except ValueError as conflict:
-            return error("edit_conflict", str(conflict))
-        except re.error as broken:
-            return error("validation_error", f"pattern: {broken}")
-        except ConnectionError as unreachable:
-            return error("network_error", str(unreachable))
-
-    def get_current_time(self, timezone: str = "UTC", format: str = "iso8601") -> str:  # ruff: ignore[builtin-argument-shadowing]
-        there = NOW.astimezone(ZoneInfo(timezone))
-        return there.isoformat() if format == "iso8601" else there.strftime("%A, %B %d, %Y %H:%M")
-
-    def list_directory(
-        self, path: str, recursive: bool = False, include_hidden: bool = False
-    ) -> dict[str, Any]:
-        root = path.strip("./")
-        prefix = f"{root}/" if root else ""
-        names = [n[len(prefix) :] for n in self.files if n.startswith(prefix)]
-        if not recursive:
-            names = [n.partition("/")[0] for n in names]
-        shown = [n for n in dict.fromkeys(names) if include_hidden or not n.startswith(".")]
-        return {"entries": [{"name": n, "type": "file", "size": 1} for n in shown]}
-
-    def read_file(self, path: str) -> dict[str, Any]:
-        return {"content": self._content(path), "size": len(self._content(path))}
-
-    def write_file(self, path: str, content: str, mode: str = "overwrite") -> dict[str, Any]:
-        before = self.files.get(path, "") if mode == "append" else ""
-        self.files[path] = before + content
-        return {"path": path, "size": len(self.files[path]), "bytes_written": len(content)}
-
-    def edit_file(self, path: str, edits: list[dict[str, Any]]) -> dict[str, Any]:
-        text = self._content(path)
-        for edit in edits:
-            found = text.count(edit["old_text"])
-            if found != edit.get("count", 1):
-                raise ValueError(f"old_text occurs {found} times")
-            text = text.replace(edit["old_text"], edit["new_text"])
-        self.files[path] = text
-        return {"path": path, "replacements": sum(e.get("count", 1) for e in edits), "diff": ""}
-
-    def move_file(self, **names: str) -> dict[str, Any]:
-        self.files[names["to"]] = self._content(names["from"])
-        del self.files[names["from"]]
-        return names
-
-    def delete_file(self, path: str, recursive: bool = False) -> dict[str, Any]:
-        inside = [n for n in self.files if recursive and n.startswith(path.rstrip("/") + "/")]
-        deleted = inside or [path]
-        for name in deleted:
-            self._content(name)
-            del self.files[name]
-        return {"deleted": deleted}
-
-    def search_files(
-        self, pattern: str = "", path: str = "", glob: str | None = None
-    ) -> dict[str, Any]:
-        kept = glob.replace(".", r"\.").replace("*", ".*") if glob else ".*"
-        matches: list[dict[str, Any]] = []
-        for name, text in self.files.items():
-            if not name.startswith(path.strip("./")) or not re.search(f"(^|/){kept}$", name):
-                continue
-            lines = enumerate(text.splitlines(), 1)
-            found = [
-                {"file": name, "line": n, "text": x} for n, x in lines if re.search(pattern, x)
-            ]
-            matches += found if pattern else [{"file": name}]
-        return {"matches": matches, "truncated": False}
-
-    def web_fetch(self, url: str) -> dict[str, Any]:
-        if url not in self.pages:
-            raise ConnectionError(f"{url}: no such host")
-        return {"url": url, "status": 200, "title": "", "text": self.pages[url], "truncated": False}
-
-    def run_code(self, language: str, code: str) -> dict[str, Any]:
-        self.ran.append((language, code))
-        return {"stdout": f"{language} ran {len(code)} characters", "stderr": "", "exit_code": 0}
-
-    def _content(self, path: str) -> str:
-        if path not in self.files:
-            raise FileNotFoundError(path)
-        return self.files[path]
-
-
-def error(error_type: str, message: str) -> str:
-    return json.dumps({"status": "error", "error_type": error_type, "message": message})
+TOOLS = (
+    "get_current_time", "list_directory", "read_file", "write_file", "edit_file", "move_file",
+    "delete_file", "search_files", "web_fetch", "web_search",
+)  # fmt: skip
+FILES = {"a.txt": "old one\nold two\n", "b.txt": "B", "docs/plan.md": "the plan", "c.ini": "port"}
 
 
 class Conversation:
-    """Runs turns as the runtime does: answer, calls, results, until an answer without calls."""
+    """Runs turns as the runtime does: answer, calls, results, until an answer without calls.
 
-    def __init__(self, world: World, tools: Sequence[str] = ALL_TOOLS) -> None:
-        self.world = world
-        self.tools = tools
+    `files` are in memory; what else the tools return is made up. `results` answer every call
+    instead, and calls of a tool in `denied` are refused.
+    """
+
+    def __init__(
+        self, *, tools: Sequence[str] = TOOLS, denied: str = "", results: str | None = None
+    ) -> None:
+        self.files = dict(FILES)
         self.items: list[Item] = []
         self.rounds: list[list[tuple[str, dict[str, Any]]]] = []
         self.answers: list[str] = []
-        self.events: list[list[AnyStreamEvent]] = []
+        self.pieces: list[str] = []
+        self._tools = tools
+        self._denied = denied
+        self._results = results
 
     @property
     def calls(self) -> list[tuple[str, dict[str, Any]]]:
@@ -170,516 +61,501 @@ class Conversation:
     async def say(self, text: str) -> str:
         self.items.append(Input(text))
         self.rounds, self.answers = [], []
-        for _ in range(MAX_ROUNDS):
-            answer = await self._answer()
+        for _ in range(80):
+            answer = await self.answer()
             self.items.append(answer)
             self.answers.append(answer.text)
             if not answer.calls:
                 return answer.text
             self.rounds.append([(c.name, json.loads(c.arguments)) for c in answer.calls])
             for call in answer.calls:
-                content = self.result(call)
-                failed = '"status": "error"' in content
-                self.items.append(Result(call.call_id, call.name, content, is_error=failed))
-        raise AssertionError(f"no end after {MAX_ROUNDS} rounds: {text!r}")
+                content = self._results
+                if content is None:
+                    content = json.dumps(self._run(call.name, json.loads(call.arguments)))
+                self.items.append(
+                    Result(call.call_id, call.name, content, is_error='"error_type"' in content)
+                )
+        raise AssertionError(f"no end: {text!r}")
 
-    def result(self, call: Call) -> str:
-        return self.world.run(call.name, json.loads(call.arguments))
+    def _run(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        path = arguments.get("path") or arguments.get("from", "")
+        if tool == self._denied:
+            return {"status": "error", "error_type": "permission_denied", "message": "Ann said no."}
+        if tool in {"read_file", "move_file", "delete_file"} and path not in self.files:
+            return {"status": "error", "error_type": "file_not_found", "message": f"No {path}."}
+        result: Any = {}
+        match tool:
+            case "get_current_time":
+                result = time_in(arguments.get("timezone", "UTC"))
+            case "list_directory":
+                result = {"entries": [{"name": "old.txt", "type": "file"}]}
+            case "read_file":
+                result = {"content": self.files[path]}
+            case "write_file":
+                before = self.files.get(path, "") if arguments.get("mode") == "append" else ""
+                self.files[path] = before + arguments["content"]
+                result = {"bytes_written": len(arguments["content"])}
+            case "move_file":
+                self.files[arguments["to"]] = self.files.pop(path)
+            case "delete_file":
+                del self.files[path]
+            case "web_fetch":
+                result = {"text": "All is well."}
+        return {"status": "success", "result": result}
 
-    async def _answer(self) -> Answer:
-        batches: list[list[AnyStreamEvent]] = []
+    async def answer(self) -> Answer:
+        events: list[AnyStreamEvent] = []
 
         async def emit(batch: list[AnyStreamEvent]) -> None:
-            batches.append(batch)
+            events.extend(batch)
             await trio.lowlevel.checkpoint()
 
-        request = ModelRequest(
-            model="rehearsal",
-            rounds=[Round(self.items)],
-            tools=tuple(
-                ToolDefinition(name=name, description=name, parameters={}) for name in self.tools
-            ),
-        )
+        tools = tuple(ToolDefinition(name=n, description=n, parameters={}) for n in self._tools)
+        request = ModelRequest(model="rehearsal", rounds=[Round(self.items)], tools=tools)
         await RehearsalModel().run(request, emit)
-        self.events.extend(batches)
-        return assembled([event for batch in batches for event in batch])
+        self.pieces += [event.text for event in events if isinstance(event, TextDelta)]
+        return assembled(events)
 
 
 def assembled(events: Sequence[AnyStreamEvent]) -> Answer:
-    """Checks the order that every answer keeps, and makes one of its events."""
-    text = ""
+    """Make an answer of events, and check the order that every answer keeps."""
+    text = "".join(event.text for event in events if isinstance(event, TextDelta))
+    rest = [event for event in events if not isinstance(event, TextDelta)]
     calls: list[Call] = []
-    open_call: tuple[int, str, str, str] | None = None
-    for event in events[:-1]:
-        match event:
-            case TextDelta():
-                assert not calls
-                text += event.text
-            case ToolCallStart():
-                assert open_call is None
-                assert event.index == len(calls)
-                open_call = (event.index, event.call_id, event.name, "")
-            case ToolCallDelta():
-                assert open_call is not None
-                assert open_call[0] == event.index
-                open_call = (*open_call[:3], open_call[3] + event.arguments)
-            case ToolCallEnd():
-                assert open_call is not None
-                calls.append(Call(open_call[1], open_call[2], open_call[3]))
-                open_call = None
-            case _:
-                raise AssertionError(f"unexpected event {event}")
-    assert open_call is None
+    for index in range(0, len(rest) - 1, 3):
+        start, delta, end = rest[index : index + 3]
+        assert isinstance(start, ToolCallStart)
+        assert isinstance(delta, ToolCallDelta)
+        assert start.index == delta.index == len(calls)
+        assert end == ToolCallEnd(start.index)
+        calls.append(Call(start.call_id, start.name, delta.arguments))
     assert len({call.call_id for call in calls}) == len(calls)
-    end = events[-1]
-    assert end == Done(StopReason.TOOL_CALLS if calls else StopReason.END)
+    assert events[-1] == Done(StopReason.TOOL_CALLS if calls else StopReason.END)
     return Answer((Text(text), *calls))
 
 
-def iso(zone: str) -> str:
-    return NOW.astimezone(ZoneInfo(zone)).isoformat()
+def time_in(zone: str) -> str:
+    return f"2026-03-14T15:09:26 in {zone}"
 
 
-# The paraphrases: each group holds templates and one check of what they must have done.
-
-PLACES = (
-    "Tokyo", "Paris", "New York", "San Francisco", "Beijing", "Mumbai", "Munich", "Nairobi",
-    "São Paulo", "Reykjavik", "Cairo", "Kathmandu", "Sydney", "Mexico City", "Ho Chi Minh City",
-    "Germany", "New Zealand", "Buenos Aires", "Port-au-Prince", "Washington", "UTC", "Asia/Tokyo",
-)  # fmt: skip
-STEMS = ("now", "notes", "report-2026", "my_list", "a", "Q3.final", "docs/plan", "x/y/deep", "été")
-EXTENSIONS = ("txt", "md", "log", "json", "csv")
-CONTENTS = (
-    "hello world", "buy milk and eggs", "delete a.txt", "it's five o'clock", "100% sure?",
-    "read it back, then list files", "line one; line two", "ünïcödé ✓", "a, b and c", "don't panic",
-    "What time is it in Paris?", "x = {1: [2, 3]}",
-)  # fmt: skip
-WORDS = ("alpha", "TODO", "foo bar", "1.5", "a+b", "naïve", "C:", "(x)", "it's")
-
-Values = dict[str, str]
-Check = Callable[[World, Conversation, str, Values], None]
+# Calls as the table writes them.
 
 
-def values(rng: random.Random) -> Values:
-    names = [f"{stem}.{rng.choice(EXTENSIONS)}" for stem in rng.sample(STEMS, 3)]
-    place, other = rng.sample(PLACES, 2)
-    content = rng.choice(CONTENTS)
-    old, new = rng.sample(WORDS, 2)
-    return {
-        "place": place, "other": other, "file": names[0], "file2": names[1], "file3": names[2],
-        "content": content, "old": old, "new": new,
-    }  # fmt: skip
+def clock(zone: str, **more: str) -> tuple[str, dict[str, Any]]:
+    return ("get_current_time", {"timezone": zone} | more)
 
 
-def seeded(v: Values) -> dict[str, str]:
-    return {
-        "keep.txt": "untouched",
-        v["file2"]: f"first {v['old']}\nsecond\nthird {v['old']} end",
-        v["file3"]: "third file",
-    }
+def listing(path: str = ".", **more: Any) -> tuple[str, dict[str, Any]]:
+    return ("list_directory", {"path": path} | more)
 
 
-def zone(name: str) -> str:
-    found = zone_of(name)
-    assert found is not None
-    return found
+def read(path: str) -> tuple[str, dict[str, Any]]:
+    return ("read_file", {"path": path})
 
 
-def told_time(w: World, c: Conversation, answer: str, v: Values) -> None:
-    assert iso(zone(v["place"])) in answer
-    assert [name for name, _ in c.calls] == ["get_current_time"]
+def write(path: str, content: str) -> tuple[str, dict[str, Any]]:
+    return ("write_file", {"path": path, "content": content})
 
 
-def told_two_times(w: World, c: Conversation, answer: str, v: Values) -> None:
-    assert iso(zone(v["place"])) in answer
-    assert iso(zone(v["other"])) in answer
-    assert [len(calls) for calls in c.rounds] == [2]
+def append(path: str, content: str) -> tuple[str, dict[str, Any]]:
+    return ("write_file", {"path": path, "mode": "append", "content": content})
 
 
-def saved_time_and_read(w: World, c: Conversation, answer: str, v: Values) -> None:
-    assert w.files[v["file"]] == iso(zone(v["place"]))
-    assert w.files[v["file"]] in answer
-    assert [name for name, _ in c.calls] == ["get_current_time", "write_file", "read_file"]
-    assert len(c.rounds) == 3
+def edit(path: str, old: str, new: str, **more: int) -> tuple[str, dict[str, Any]]:
+    return ("edit_file", {"path": path, "edits": [{"old_text": old, "new_text": new} | more]})
 
 
-def saved_time(w: World, c: Conversation, answer: str, v: Values) -> None:
-    assert w.files[v["file"]] == iso(zone(v["place"]))
-    assert v["file"] in answer
+def search(pattern: str, **more: str) -> tuple[str, dict[str, Any]]:
+    return ("search_files", {"pattern": pattern} | more)
 
 
-def wrote(w: World, c: Conversation, answer: str, v: Values) -> None:
-    assert w.files[v["file"]] == v["content"]
-    assert [name for name, _ in c.calls] == ["write_file"]
-    assert v["file"] in answer
+def move(source: str, target: str) -> tuple[str, dict[str, Any]]:
+    return ("move_file", {"from": source, "to": target})
 
 
-def wrote_and_read(w: World, c: Conversation, answer: str, v: Values) -> None:
-    assert w.files[v["file"]] == v["content"]
-    assert v["content"] in answer
-    assert [name for name, _ in c.calls] == ["write_file", "read_file"]
+def delete(path: str, **more: Any) -> tuple[str, dict[str, Any]]:
+    return ("delete_file", {"path": path} | more)
 
 
-def appended(w: World, c: Conversation, answer: str, v: Values) -> None:
-    assert w.files[v["file2"]] == seeded(v)[v["file2"]] + v["content"]
+def fetch(url: str) -> tuple[str, dict[str, Any]]:
+    return ("web_fetch", {"url": url})
 
 
-def appended_line(w: World, c: Conversation, answer: str, v: Values) -> None:
-    assert w.files[v["file2"]] == seeded(v)[v["file2"]] + "\n" + v["content"] + "\n"
+TOKYO, SEOUL = clock("Asia/Tokyo"), clock("Asia/Seoul")
+IN_TOKYO, IN_SEOUL = time_in("Asia/Tokyo"), time_in("Asia/Seoul")
 
-
-def replaced(w: World, c: Conversation, answer: str, v: Values) -> None:
-    before = seeded(v)[v["file2"]]
-    assert w.files[v["file2"]] == before.replace(v["old"], v["new"])
-
-
-def read(w: World, c: Conversation, answer: str, v: Values) -> None:
-    assert w.files[v["file2"]] in answer
-    assert [name for name, _ in c.calls] == ["read_file"]
-
-
-def read_two(w: World, c: Conversation, answer: str, v: Values) -> None:
-    assert w.files[v["file2"]] in answer
-    assert w.files[v["file3"]] in answer
-    assert [len(calls) for calls in c.rounds] == [2]
-
-
-def listed(w: World, c: Conversation, answer: str, v: Values) -> None:
-    assert [name for name, _ in c.calls] == ["list_directory"]
-    assert "keep.txt" in answer
-
-
-def found(w: World, c: Conversation, answer: str, v: Values) -> None:
-    assert [name for name, _ in c.calls] == ["search_files"]
-    assert f"first {v['old']}" in answer
-    assert f"third {v['old']} end" in answer
-    assert "second" not in answer
-
-
-def moved(w: World, c: Conversation, answer: str, v: Values) -> None:
-    assert w.files[v["file"]] == seeded(v)[v["file2"]]
-    assert v["file2"] not in w.files
-
-
-def renamed(w: World, c: Conversation, answer: str, v: Values) -> None:
-    folder = v["file2"].rpartition("/")[0]
-    inside = f"{folder}/{v['file']}" if folder and "/" not in v["file"] else v["file"]
-    assert w.files[inside] == seeded(v)[v["file2"]]
-    assert v["file2"] not in w.files
-
-
-def copied(w: World, c: Conversation, answer: str, v: Values) -> None:
-    assert w.files[v["file"]] == w.files[v["file2"]] == seeded(v)[v["file2"]]
-
-
-def deleted(w: World, c: Conversation, answer: str, v: Values) -> None:
-    assert v["file2"] not in w.files
-    assert v["file3"] in w.files
-    assert [name for name, _ in c.calls] == ["delete_file"]
-
-
-def deleted_two(w: World, c: Conversation, answer: str, v: Values) -> None:
-    assert set(w.files) == {"keep.txt"}
-    assert [len(calls) for calls in c.rounds] == [2]
-
-
-def created_empty(w: World, c: Conversation, answer: str, v: Values) -> None:
-    assert w.files[v["file"]] == ""
-
-
-def fetched(w: World, c: Conversation, answer: str, v: Values) -> None:
-    assert [a for n, a in c.calls if n == "web_fetch"] == [{"url": "https://example.com/news"}]
-    assert "<h1>Nothing happened</h1>" in answer
-
-
-def fetched_to_file(w: World, c: Conversation, answer: str, v: Values) -> None:
-    assert w.files[v["file"]] == "<h1>Nothing happened</h1>"
-
-
-def ran_python(w: World, c: Conversation, answer: str, v: Values) -> None:
-    assert w.ran == [("python", "print(6*7)")]
-    assert "python ran 10 characters" in answer
-
-
-def ran_bash(w: World, c: Conversation, answer: str, v: Values) -> None:
-    assert w.ran == [("bash", "ls -l | wc -l")]
-    assert "bash ran 13 characters" in answer
-
-
-def several(w: World, c: Conversation, answer: str, v: Values) -> None:
-    assert iso(zone(v["place"])) in answer
-    assert seeded(v)[v["file2"]] in answer
-    assert w.files[v["file"]] == v["content"]
-    assert [len(calls) for calls in c.rounds] == [3]
-
-
-PARAPHRASES: list[tuple[Check, tuple[str, ...]]] = [
-    (told_time, (
-        "What time is it in {place}?",
-        "what's the time in {place}",
-        "Could you please tell me the current time in {place}?",
-        "time in {place} please",
-        "Hi! Do you know what time it is in {place} right now?",
-        "Show me the local time for {place}.",
-        "I need the time in {place}",
-        "How late is it in {place}?",
-        "In {place}, what time is it?",
-        "check the clock in {place}",
-    )),
-    (told_two_times, (
-        "What time is it in {place} and {other}?",
-        "Give me the time in {place} and in {other}.",
-        "What time is it in {place}? And in {other}?",
-        "compare the time in {place} with the time in {other}",
-        "Tell me what time it is in {place}, and also what time it is in {other}.",
-    )),
-    (saved_time_and_read, (
-        "What time is it in {place}? Save it to {file} and read it back.",
-        "Get the time in {place}, write it to {file}, then show me the file.",
-        "Look up the current time in {place}; store it in {file}; read {file}.",
-        "Find out what time it is in {place} and put it into a file called {file}. Then print that file.",
-        "Write the time in {place} to {file} and then read it back to me",
-        "Please save the current time in {place} as {file}, and afterwards open it",
-        "1. Check the time in {place}\n2. Save the result to {file}\n3. Read it back",
-        "I'd like you to record the time in {place} in {file} and read it back.",
-    )),
-    (saved_time, (
-        "Save the time in {place} to {file}.",
-        "Put the current time of {place} in {file}",
-        "Create a file named {file} with the time in {place}",
-        "create {file} containing the current time in {place}",
-    )),
-    (wrote, (
-        'Write "{content}" to {file}',
-        "write “{content}” into the file {file}, please",
-        'Create a file called {file} with the content "{content}"',
-        'create {file} containing "{content}".',
-        'Save "{content}" as {file}',
-        'Make a new file {file} that says "{content}"',
-        'Could you put the text "{content}" in {file}?',
-        'In {file}, write "{content}"',
-        'Store the following in {file}: "{content}"',
-        'I want you to create a text file named "{file}" with "{content}" in it.',
-        'write to {file}: "{content}"',
-        'echo "{content}" > {file}',
-        "Would you mind writing `{content}` to {file}?",
-        "Write this to {file}:\n{content}",
-    )),
-    (wrote_and_read, (
-        'Write "{content}" to {file} and read it back.',
-        'Create {file} with "{content}", then show me what is in it.',
-        'Save "{content}" to {file}. Then print {file}.',
-        'First create {file} with the text "{content}"; next, read that file',
-        'Put "{content}" into {file} and afterwards tell me what the file says',
-    )),
-    (appended, (
-        'Append "{content}" to {file2}',
-        'Add "{content}" to the end of {file2}.',
-        'please append the text "{content}" to the file {file2}',
-        'Add "{content}" to {file2}',
-        'write "{content}" at the end of {file2}',
-    )),
-    (appended_line, (
-        'Append the line "{content}" to {file2}',
-        'add a line saying "{content}" to {file2}',
-        'Add a new line "{content}" at the bottom of {file2}',
-    )),
-    (replaced, (
-        'Replace "{old}" with "{new}" in {file2}',
-        'In {file2}, replace every "{old}" with "{new}".',
-        'change "{old}" to "{new}" in {file2}',
-        'Open {file2} and change all occurrences of "{old}" to "{new}"',
-        'substitute "{new}" for "{old}" in {file2}',
-        'please swap the word "{old}" for "{new}" in the file {file2}',
-        'Edit {file2}: "{old}" -> "{new}"',
-    )),
-    (read, (
-        "Read {file2}",
-        "show me {file2}",
-        "cat {file2}",
-        "What's in {file2}?",
-        "what does {file2} say",
-        "Can you print the contents of {file2}?",
-        "open the file {file2} please",
-        "I want to see what is inside {file2}",
-        'Display "{file2}"',
-        "let me have a look at {file2}",
-        "{file2}",
-    )),
-    (read_two, (
-        "Read {file2} and {file3}",
-        "show me the contents of {file2} and of {file3}",
-        "What is in {file2}, and what is in {file3}?",
-        "read {file2}; also read {file3}",
-    )),
-    (listed, (
-        "List the files",
-        "ls",
-        "What files are there?",
-        "show me all files in this folder",
-        "Which files are in the workspace?",
-        "list everything in the current directory, please",
-        "Could you list the contents of this directory?",
-    )),
-    (found, (
-        'Search for "{old}"',
-        'find "{old}" in {file2}',
-        'Which files contain "{old}"?',
-        'grep "{old}" {file2}',
-        'look for the text "{old}" in all files',
-        'search {file2} for "{old}"',
-        'Where does "{old}" appear?',
-        'Find all lines with "{old}" in {file2}.',
-    )),
-    (moved, (
-        "move {file2} to {file}",
-        "mv {file2} {file}",
-        "Please move the file {file2} to {file}.",
-        "relocate {file2} to {file}",
-    )),
-    (renamed, (
-        "Rename {file2} to {file}",
-        "change the name of {file2} to {file}",
-        "Read {file2}, then rename it to {file}.",
-    )),
-    (copied, (
-        "Copy {file2} to {file}",
-        "make a copy of {file2} called {file}",
-        "write the contents of {file2} to {file}",
-        "Read {file2} and save it as {file}",
-        "cp {file2} {file}",
-    )),
-    (deleted, (
-        "Delete {file2}",
-        "remove the file {file2}",
-        "rm {file2}",
-        "Please get rid of {file2}.",
-        "Could you delete {file2} for me? Thanks!",
-        "Don't touch {file3}, just delete {file2}.",
-    )),
-    (deleted_two, (
-        "Delete {file2} and {file3}",
-        "remove both {file2} and {file3}",
-        "delete {file2}, then delete {file3}",
-    )),
-    (created_empty, (
-        "Create an empty file {file}",
-        "touch {file}",
-        "make a new file called {file}",
-    )),
-    (fetched, (
-        "Fetch https://example.com/news",
-        "What does https://example.com/news say?",
-        "Show me https://example.com/news.",
-        "go to https://example.com/news, please",
-    )),
-    (fetched_to_file, (
-        "Download https://example.com/news to {file}",
-        "fetch https://example.com/news and save it to {file}",
-        "Get https://example.com/news; write the result to {file}.",
-        "Save the page https://example.com/news as {file}",
-    )),
-    (ran_python, (
-        "Run `print(6*7)` in Python",
-        "execute this python code: print(6*7)",
-        "Run this:\n```python\nprint(6*7)\n```",
-        "calculate 6*7",
-    )),
-    (ran_bash, (
-        "Run `ls -l | wc -l` in bash",
-        "execute the shell command `ls -l | wc -l`",
-        "```bash\nls -l | wc -l\n```\nRun that please.",
-    )),
-    (several, (
-        'What time is it in {place}, what is in {file2}, and write "{content}" to {file}.',
-        'Read {file2}. Tell me the time in {place}. Also save "{content}" to {file}.',
-        'Create {file} with "{content}"; read {file2}; what time is it in {place}?',
-    )),
+# Each group: the calls, and one phrasing a line, whose `|` stands for a line break.
+PHRASINGS: list[tuple[list[tuple[str, dict[str, Any]]], str]] = [
+    ([TOKYO], """
+        What time is it in Tokyo?
+        what's the time in Tokyo
+        Could you please tell me the current time in Tokyo?
+        time in Tokyo please
+        Hi! Do you know what time it is in Tokyo right now?
+        Show me the local time for Tokyo.
+        I need the time in Tokyo
+        How late is it in Tokyo?
+        In Tokyo, what time is it?
+        check the clock in Tokyo
+        current time Tokyo
+        TIME IN TOKYO?
+        find the time in Tokyo
+        And in Tokyo?
+        time in Asia/Tokyo"""),
+    ([TOKYO, SEOUL], """
+        What time is it in Tokyo and Seoul?
+        Give me the time in Tokyo and in Seoul.
+        What time is it in Tokyo? And in Seoul?
+        compare the time in Tokyo with the time in Seoul
+        Tell me what time it is in Tokyo, and also what time it is in Seoul.
+        Show me Tokyo's time and Seoul's time
+        List the current times in Tokyo and Seoul"""),
+    ([("get_current_time", {})], """
+        What time is it?
+        what's the time
+        Tell me the time please"""),
+    ([("get_current_time", {"format": "human_readable"})], """
+        What day is it today?
+        Tell me today's date"""),
+    ([clock("America/Los_Angeles")], "what time is it in San Francisco?"),
+    ([clock("America/Sao_Paulo")], "What time is it in São Paulo?"),
+    ([clock("Europe/Berlin")], "current time in Germany?"),
+    ([TOKYO, write("now.txt", IN_TOKYO), read("now.txt")], """
+        What time is it in Tokyo? Save it to now.txt and read it back.
+        Get the time in Tokyo, write it to now.txt, then show me the file.
+        Look up the current time in Tokyo; store it in now.txt; read now.txt.
+        Find out what time it is in Tokyo and put it into a file called now.txt. Then print that file.
+        Write the time in Tokyo to now.txt and then read it back to me
+        Please save the current time in Tokyo as now.txt, and afterwards open it
+        1. Check the time in Tokyo|2. Save the result to now.txt|3. Read it back
+        I'd like you to record the time in Tokyo in now.txt and read it back.
+        Check the clock in Tokyo, save that as now.txt, then open now.txt."""),
+    ([TOKYO, write("now.txt", IN_TOKYO)], """
+        What time is it in Tokyo? Save it to now.txt.
+        Save the time in Tokyo to now.txt.
+        Put the current time of Tokyo in now.txt
+        Create a file named now.txt with the time in Tokyo
+        create now.txt containing the current time in Tokyo
+        Get me the time for Tokyo & store that in now.txt, thanks!
+        Can you figure out the time in Tokyo and leave it in now.txt?"""),
+    ([TOKYO, append("a.txt", IN_TOKYO)], "add the time in Tokyo to a.txt"),
+    ([TOKYO, SEOUL, write("t.txt", f"Tokyo: {IN_TOKYO}\nSeoul: {IN_SEOUL}")], """
+        What time is it in Tokyo and Seoul? Save both to t.txt.
+        Time in Tokyo? And in Seoul? Save them to t.txt
+        Get the time in Tokyo and the time in Seoul and write both times to t.txt"""),
+    ([TOKYO, SEOUL, write("t.txt", IN_TOKYO), append("t.txt", IN_SEOUL)],
+        "Tell me the time in Tokyo, write it to t.txt, and append the time in Seoul to it."),
+    ([listing(), TOKYO, write("now.txt", IN_TOKYO)],
+        "List the files here and write the time in Tokyo to now.txt."),
+    ([listing()], """
+        List the files
+        List the files here.
+        ls
+        What files are there?
+        show me all files in this folder
+        Which files are in the workspace?
+        list everything in the current directory, please
+        Could you list the contents of this directory?
+        What is here?
+        show me the files in this workspace
+        Can you list the files, please?"""),
+    ([listing("docs")], """
+        What's in the docs folder?
+        How many files are in the docs folder?
+        List the files in the docs directory.
+        list the files in docs
+        ls docs
+        Look what's in the docs folder"""),
+    ([listing("docs/")], """
+        list docs/
+        which files are in docs/?
+        take a look what files are in docs/"""),
+    ([listing(recursive=True)], """
+        list all files recursively
+        show the directory tree"""),
+    ([listing(include_hidden=True)], "list all the files including hidden ones"),
+    ([("search_files", {"glob": "*.md"})], """
+        list *.md
+        find *.md"""),
+    ([read("a.txt")], """
+        Read a.txt
+        Read a.txt.
+        show me a.txt
+        cat a.txt
+        What's in a.txt?
+        what does a.txt say
+        Can you print the contents of a.txt?
+        open the file a.txt please
+        I want to see what is inside a.txt
+        Display "a.txt"
+        let me have a look at a.txt
+        a.txt
+        Give me the content of a.txt
+        is there anything in a.txt?
+        let me see what's inside a.txt
+        Read a.txt!!! Now!!!
+        look what is in a.txt
+        The file is called a.txt. Read it."""),
+    ([read("docs/plan.md")], """
+        Open docs/plan.md
+        read plan.md in the docs folder
+        what does docs/plan.md say?"""),
+    ([read("a.txt"), read("b.txt")], """
+        Read a.txt and b.txt
+        show me the contents of a.txt and of b.txt
+        What is in a.txt, and what is in b.txt?
+        read a.txt; also read b.txt
+        Read a.txt and b.txt at the same time"""),
+    ([write("list.txt", "buy milk")], """
+        Write 'buy milk' to list.txt.
+        Write "buy milk" to list.txt
+        write “buy milk” into the file list.txt, please
+        Create a file called list.txt with the content "buy milk"
+        create list.txt containing "buy milk".
+        Save "buy milk" as list.txt
+        Make a new file list.txt that says "buy milk"
+        Could you put the text "buy milk" in list.txt?
+        In list.txt, write "buy milk"
+        Store the following in list.txt: "buy milk"
+        I want you to create a text file named "list.txt" with "buy milk" in it.
+        write to list.txt: "buy milk"
+        echo "buy milk" > list.txt
+        Would you mind writing `buy milk` to list.txt?
+        Write this to list.txt:|buy milk
+        Write to list.txt: buy milk
+        write buy milk to list.txt
+        Write the text buy milk to list.txt
+        Please write, in a file named list.txt, "buy milk".
+        make me a file list.txt with `buy milk` inside
+        Make a todo list in list.txt with: buy milk
+        create a list.txt with buy milk"""),
+    ([write("list.txt", "buy milk"), read("list.txt")], """
+        Write "buy milk" to list.txt and read it back.
+        Create list.txt with "buy milk", then show me what is in it.
+        Save "buy milk" to list.txt. Then print list.txt.
+        First create list.txt with the text "buy milk"; next, read that file
+        Put "buy milk" into list.txt and afterwards tell me what the file says
+        Create list.txt with:|buy milk||Then read it"""),
+    ([write("x.txt", "x")], "Write x to x.txt."),
+    ([write("c.txt", "delete a.txt")], """
+        Write "delete a.txt" to c.txt
+        Write delete a.txt to c.txt"""),
+    ([write("c.txt", "first read b.txt, then delete a.txt")],
+        "Write to c.txt: first read b.txt, then delete a.txt"),
+    ([write("c.txt", "What time is it in Paris?")], 'Write "What time is it in Paris?" to c.txt'),
+    ([write("c.txt", "it's five o'clock")], "Save 'it's five o'clock' as c.txt"),
+    ([write("my notes.txt", "x")], "save 'x' to 'my notes.txt'"),
+    ([write("m.txt", "Meeting at 3pm. Bring snacks")],
+        "Write to m.txt: Meeting at 3pm. Bring snacks."),
+    ([write("t.txt", "- milk\n- eggs")], "Create t.txt with:|- milk|- eggs|"),
+    ([write("docs/x.txt", "x")], "Save 'x' to x.txt in the docs folder"),
+    ([write("x.txt", "hello"), write("y.txt", "world")], """
+        Write hello to x.txt and world to y.txt
+        Create two files: x.txt with 'hello' and y.txt with 'world'"""),
+    ([write("x.txt", "hello"), write("y.txt", "hello")], "Put hello in x.txt and y.txt"),
+    ([write("new.txt", "")], """
+        Create an empty file new.txt
+        touch new.txt
+        make a new file called new.txt"""),
+    ([append("b.txt", "more")], """
+        Append "more" to b.txt
+        Add "more" to the end of b.txt.
+        please append the text "more" to the file b.txt
+        Add "more" to b.txt
+        write "more" at the end of b.txt
+        echo "more" >> b.txt
+        insert "more" into b.txt
+        append more to b.txt"""),
+    ([read("b.txt"), append("b.txt", "\nGood night.\n")], """
+        Append the line 'Good night.' to b.txt
+        add a line saying "Good night." to b.txt
+        Add a new line "Good night." at the bottom of b.txt
+        add another line saying "Good night." to b.txt"""),
+    ([read("a.txt"), append("a.txt", "Good night.\n"), read("a.txt")],
+        "Append the line 'Good night.' to a.txt and read it."),
+    ([read("a.txt"), edit("a.txt", "old", "new", count=2)], """
+        Replace "old" with "new" in a.txt
+        In a.txt, replace every "old" with "new".
+        change "old" to "new" in a.txt
+        substitute "new" for "old" in a.txt
+        please swap the word "old" for "new" in the file a.txt
+        Edit a.txt: "old" -> "new"
+        replace old with new in a.txt
+        in a.txt, swap "old" for "new"
+        update a.txt: replace "old" with "new"
+        Edit a.txt and change 'old' to 'new'
+        fix the typo 'old' -> 'new' in a.txt
+        replace all occurrences of the word old with new in a.txt"""),
+    ([read("a.txt"), read("a.txt"), edit("a.txt", "one", "1")], """
+        Open a.txt and change all occurrences of "one" to "1"
+        open a.txt, replace one with 1 in it"""),
+    ([read("a.txt"), edit("a.txt", " one", "")], "remove ' one' from a.txt"),
+    ([read("b.txt"), edit("b.txt", "B", "C"), read("b.txt")],
+        "replace B with C in b.txt and show the result"),
+    ([search("TODO")], """
+        Search for "TODO"
+        Which files contain "TODO"?
+        look for the text "TODO" in all files
+        Where does "TODO" appear?
+        search for TODO
+        grep TODO
+        find "TODO" in the files
+        Search my files for TODO"""),
+    ([search("TODO", path="a.txt")], """
+        find "TODO" in a.txt
+        grep "TODO" a.txt
+        search a.txt for "TODO"
+        Find all lines with "TODO" in a.txt.
+        does a.txt contain "TODO"?
+        search for TODO in a.txt"""),
+    ([search("TODO", path="docs/")], """
+        search for "TODO" in docs/
+        look up "TODO" in docs/"""),
+    ([search(r"a\+b\(1\.5\)")], 'Search for "a+b(1.5)"'),
+    ([write("x.txt", "x"), search("x", path="x.txt")], "Write 'x' to x.txt, then search it for x"),
+    ([move("a.txt", "x.txt")], """
+        move a.txt to x.txt
+        mv a.txt x.txt
+        Please move the file a.txt to x.txt.
+        relocate a.txt to x.txt
+        Rename a.txt to x.txt
+        change the name of a.txt to x.txt"""),
+    ([read("a.txt"), move("a.txt", "x.txt")], "Read a.txt, then rename it to x.txt."),
+    ([move("a.txt", "old/a.txt")], """
+        move a.txt into old/
+        Move a.txt to the old folder"""),
+    ([move("a.txt", "old/a.txt"), move("b.txt", "old/b.txt")], "Move a.txt and b.txt into old/"),
+    ([move("docs/plan.md", "docs/done.md")], "rename docs/plan.md to done.md"),
+    ([read("b.txt"), write("x.txt", "B")], """
+        Copy b.txt to x.txt
+        make a copy of b.txt called x.txt
+        write the contents of b.txt to x.txt
+        Read b.txt and save it as x.txt
+        cp b.txt x.txt
+        copy the contents of b.txt into x.txt"""),
+    ([delete("a.txt")], """
+        Delete a.txt
+        Delete the file a.txt.
+        remove the file a.txt
+        rm a.txt
+        Please get rid of a.txt.
+        Could you delete a.txt for me? Thanks!
+        Don't touch b.txt, just delete a.txt.
+        delete a.txt if it exists"""),
+    ([delete("a.txt"), delete("b.txt")], """
+        Delete a.txt and b.txt
+        remove both a.txt and b.txt
+        delete a.txt, then delete b.txt"""),
+    ([delete("docs")], "Delete the docs folder"),
+    ([delete("build/", recursive=True)], "Throw away build/ and everything in it"),
+    ([write("list.txt", "buy milk"), delete("list.txt")],
+        "Write 'buy milk' to list.txt, then delete list.txt."),
+    ([write("h.txt", "hi"), move("h.txt", "x.txt"), delete("x.txt")],
+        'Write "hi" to h.txt. Then rename it to x.txt. Then delete it.'),
+    ([fetch("https://example.com/news")], """
+        Fetch https://example.com/news
+        What does https://example.com/news say?
+        Show me https://example.com/news.
+        go to https://example.com/news, please"""),
+    ([fetch("https://example.com/news"), write("x.txt", "All is well.")], """
+        Download https://example.com/news to x.txt
+        fetch https://example.com/news and save it to x.txt
+        Get https://example.com/news; write the result to x.txt.
+        Save the page https://example.com/news as x.txt"""),
+    ([fetch("https://example.com")], "visit example.com"),
+    ([("web_search", {"query": "trio"})], """
+        Search the web for trio
+        search the internet for "trio"
+        Look for trio on the web"""),
+    ([listing(), write("files.txt", "old.txt")], """
+        save the list of files to files.txt
+        List the files and save the list to files.txt
+        List the files here. Save the result to files.txt."""),
+    ([TOKYO, read("b.txt"), write("x.txt", "x")], """
+        What time is it in Tokyo, what is in b.txt, and write "x" to x.txt.
+        Tell me the time in Tokyo. Read b.txt. Also save "x" to x.txt."""),
 ]  # fmt: skip
 
-SEEDS = (1, 2)
 CASES = [
-    pytest.param(check, template, seed, id=f"{check.__name__}-{number}-{seed}")
-    for check, templates in PARAPHRASES
-    for number, template in enumerate(templates)
-    for seed in SEEDS
+    pytest.param(phrasing.strip().replace("|", "\n"), calls, id=phrasing.strip())
+    for calls, phrasings in PHRASINGS
+    for phrasing in phrasings.strip().splitlines()
 ]
 
 
-def test_there_are_at_least_two_hundred_paraphrases() -> None:
-    assert len({(case.values[1], case.values[2]) for case in CASES}) >= 200
+def test_there_are_at_least_two_hundred_phrasings() -> None:
+    assert len({case.values[0] for case in CASES}) >= 200
 
 
-@pytest.mark.parametrize(("check", "template", "seed"), CASES)
-async def test_a_paraphrase_does_what_it_says(check: Check, template: str, seed: int) -> None:
-    v = values(random.Random(f"{template} {seed}"))
-    world = World(seeded(v))
-    conversation = Conversation(world)
-    answer = await conversation.say(template.format(**v))
-    check(world, conversation, answer, v)
-    assert world.files["keep.txt"] == "untouched"
+@pytest.mark.parametrize(("text", "calls"), CASES)
+async def test_a_phrasing_leads_to_its_calls(text: str, calls: list[Any]) -> None:
+    conversation = Conversation()
+    answer = await conversation.say(text)
+    assert conversation.calls == calls
     assert "did not understand" not in answer
+
+
+@pytest.mark.parametrize(
+    ("name", "zone"),
+    [
+        ("tokyo", "Asia/Tokyo"), ("Munich", "Europe/Berlin"), ("Zürich", "Europe/Zurich"),
+        ("Washington, D.C.", "America/New_York"), ("the Hague", "Europe/Amsterdam"),
+        ("Port au Prince", "America/Port-au-Prince"), ("New Zealand", "Pacific/Auckland"),
+        ("America/Argentina/Buenos_Aires", "America/Argentina/Buenos_Aires"), ("GMT", "UTC"),
+        ("US", "America/New_York"), ("us", None), ("center", None), ("Gotham", None), ("", None),
+    ],
+)  # fmt: skip
+def test_a_place_has_its_zone_or_none(name: str, zone: str | None) -> None:
+    assert zone_of(name) == zone
 
 
 # One turn, step by step
 
 
 async def test_the_first_line_says_what_it_is_and_how_to_get_a_real_model() -> None:
-    conversation = Conversation(World())
+    conversation = Conversation()
     await conversation.say("What time is it in Tokyo?")
     first, second = conversation.answers
     line = first.splitlines()[0]
     assert "rules, not a language model" in line
     assert "--model" in line
     assert line not in second
-    await conversation.say("And in Paris?")
-    assert conversation.answers[0].splitlines()[0] == line
+    assert IN_TOKYO in second
 
 
-async def test_text_arrives_word_by_word_and_is_whole() -> None:
-    conversation = Conversation(World({"a.txt": "one two  three\n\n four "}))
-    answer = await conversation.say("Read a.txt")
-    deltas = [e.text for batch in conversation.events for e in batch if isinstance(e, TextDelta)]
-    assert "".join(deltas) == "".join(conversation.answers)
-    assert max(len(delta.split()) for delta in deltas) == 1
-    assert "one two  three\n\n four " in answer
+async def test_text_arrives_word_by_word_and_a_long_one_in_larger_pieces() -> None:
+    conversation = Conversation()
+    await conversation.say("Read b.txt")
+    assert "".join(conversation.pieces) == "".join(conversation.answers)
+    assert max(len(piece.split()) for piece in conversation.pieces) == 1
+    conversation.files["b.txt"] = "word " * 1_500
+    conversation.pieces.clear()
+    await conversation.say("Read b.txt")
+    assert len(conversation.pieces) < 400
+    assert "".join(conversation.pieces).count("word ") == 1_500
 
 
-async def test_a_long_answer_streams_in_a_bounded_number_of_pieces() -> None:
-    conversation = Conversation(World({"a.txt": "word " * 1_500}))
-    await conversation.say("Read a.txt")
-    last = [e for batch in conversation.events for e in batch if isinstance(e, TextDelta)]
-    assert len(last) < 400
-    assert len("".join(e.text for e in last).split()) >= 1_500
-
-
-async def test_independent_requests_are_asked_for_at_once_and_dependent_ones_in_turn() -> None:
-    world = World({"a.txt": "A", "b.txt": "B"})
-    conversation = Conversation(world)
+async def test_independent_requests_run_at_once_and_dependent_ones_in_turn() -> None:
+    conversation = Conversation()
     await conversation.say("Read a.txt and b.txt, then append 'x' to b.txt, and read b.txt again.")
     assert conversation.rounds == [
-        [("read_file", {"path": "a.txt"}), ("read_file", {"path": "b.txt"})],
-        [("write_file", {"path": "b.txt", "content": "x", "mode": "append"})],
-        [("read_file", {"path": "b.txt"})],
+        [read("a.txt"), read("b.txt")],
+        [append("b.txt", "x")],
+        [read("b.txt")],
     ]
-
-
-async def test_several_values_are_saved_with_their_names() -> None:
-    world = World()
-    await Conversation(world).say("What time is it in Tokyo and Oslo? Save both to t.txt.")
-    assert world.files["t.txt"] == f"Tokyo: {iso('Asia/Tokyo')}\nOslo: {iso('Europe/Oslo')}"
+    await conversation.say("read docs/plan.md and delete the docs folder")
+    assert conversation.rounds == [[read("docs/plan.md")], [delete("docs")]]
 
 
 async def test_it_in_a_later_turn_means_what_came_before() -> None:
-    world = World()
-    conversation = Conversation(world)
+    conversation = Conversation()
     await conversation.say("What time is it in Tokyo?")
     await conversation.say("Save it to now.txt")
-    assert world.files == {"now.txt": iso("Asia/Tokyo")}
-    assert iso("Asia/Tokyo") in await conversation.say("read it")
+    assert conversation.files["now.txt"] == IN_TOKYO
+    assert IN_TOKYO in await conversation.say("read it")
     await conversation.say("rename it to then.txt")
     await conversation.say("delete it")
-    assert world.files == {}
+    assert conversation.files == FILES
 
 
 def test_the_model_keeps_nothing_between_calls() -> None:
@@ -688,76 +564,40 @@ def test_the_model_keeps_nothing_between_calls() -> None:
     assert not vars(shared)
 
 
-async def test_a_person_can_say_no_and_the_rest_goes_on() -> None:
-    world = World({"now.txt": "old", "b.txt": "B"}, denied=["write_file"])
-    conversation = Conversation(world)
+async def test_what_needs_a_refused_call_is_not_tried_and_the_rest_goes_on() -> None:
+    conversation = Conversation(denied="write_file")
     answer = await conversation.say(
         "What time is it in Tokyo? Save it to now.txt and read it back. Also read b.txt."
     )
-    assert "A person said no (permission_denied)" in answer
-    assert iso("Asia/Tokyo") in answer
-    assert "B" in answer
-    assert world.files["now.txt"] == "old"
-    assert ("read_file", {"path": "now.txt"}) not in conversation.calls
+    assert "Failed: writing now.txt: Ann said no (permission_denied)." in answer
+    assert "Not done: reading now.txt" in answer
+    assert IN_TOKYO in answer
+    assert "b.txt says: B" in answer
+    assert read("now.txt") not in conversation.calls
 
 
-async def test_a_missing_file_is_reported_and_nothing_that_needs_it_is_tried() -> None:
-    world = World({"b.txt": "B"})
-    conversation = Conversation(world)
+async def test_a_missing_file_is_reported() -> None:
+    conversation = Conversation()
+    answer = await conversation.say("Copy x.txt to c.txt and replace 'x' by 'y' in b.txt")
+    assert "No x.txt (file_not_found)" in answer
+    assert 'it does not contain "x"' in answer
+    assert conversation.calls == [read("x.txt"), read("b.txt")]
+
+
+@pytest.mark.parametrize("missing", TOOLS[:4])
+async def test_a_tool_that_is_not_offered_is_named_and_not_asked_for(missing: str) -> None:
+    conversation = Conversation(tools=[name for name in TOOLS if name != missing])
     answer = await conversation.say(
-        "Copy a.txt to c.txt, delete b.txt, and replace 'x' by 'y' in a.txt"
+        "What time is it in Tokyo? Read a.txt. List the files. Write 'x' to x.txt."
     )
-    assert "a.txt: there is no such file (file_not_found)" in answer
-    assert [name for name, _ in conversation.calls] == ["read_file", "delete_file", "read_file"]
-    assert world.files == {}
+    assert f"the tool {missing} is not available here" in answer
+    assert {name for name, _ in conversation.calls} == set(TOOLS[:4]) - {missing}
 
 
-async def test_text_that_is_not_in_the_file_is_not_replaced() -> None:
-    world = World({"a.txt": "hello"})
-    conversation = Conversation(world)
-    answer = await conversation.say('Replace "bye" with "ciao" in a.txt')
-    assert "does not contain" in answer
-    assert [name for name, _ in conversation.calls] == ["read_file"]
-
-
-async def test_only_the_first_occurrence_is_replaced_when_asked_so() -> None:
-    world = World({"a.txt": "x, x and x"})
-    await Conversation(world).say('Replace the first "x" with "y" in a.txt')
-    assert world.files["a.txt"] == "y, x and x"
-
-
-async def test_appending_a_line_starts_a_line_only_where_one_is_needed() -> None:
-    world = World({"ends.txt": "one\n", "open.txt": "one"})
-    conversation = Conversation(world)
-    for name in ("ends.txt", "open.txt", "new.txt"):
-        await conversation.say(f'Append the line "two" to {name}')
-    assert world.files == {"ends.txt": "one\ntwo\n", "open.txt": "one\ntwo\n", "new.txt": "two\n"}
-
-
-@pytest.mark.parametrize("missing", FILE_TOOLS[:4])
-async def test_a_tool_that_is_not_offered_is_named_and_never_asked_for(missing: str) -> None:
-    tools = [name for name in FILE_TOOLS if name != missing]
-    conversation = Conversation(World({"a.txt": "A"}), tools)
-    answer = await conversation.say(
-        "What time is it in Tokyo? Read a.txt. List the files. Write 'x' to b.txt."
-    )
-    assert missing in answer
-    assert {name for name, _ in conversation.calls} == set(FILE_TOOLS[:4]) - {missing}
-
-
-async def test_http_request_and_shell_stand_in_for_what_is_missing() -> None:
-    class Other(World):
-        def http_request(self, url: str) -> dict[str, Any]:
-            return {"status": 200, "body": f"body of {url}"}
-
-        def shell(self, command: str) -> dict[str, Any]:
-            return {"stdout": f"did {command}", "stderr": "", "exit_code": 3}
-
-    conversation = Conversation(Other(), ("http_request", "shell"))
-    answer = await conversation.say("Fetch https://example.com/a. Run `ls` in bash.")
-    assert "body of https://example.com/a" in answer
-    assert "did ls" in answer
-    assert "exit code 3" in answer
+async def test_http_request_stands_in_for_web_fetch() -> None:
+    conversation = Conversation(tools=["http_request"])
+    await conversation.say("Fetch https://example.com/a")
+    assert conversation.calls == [("http_request", {"url": "https://example.com/a"})]
 
 
 # What must not happen
@@ -791,26 +631,26 @@ async def test_http_request_and_shell_stand_in_for_what_is_missing() -> None:
         "What would happen if you deleted a.txt?",
         'Search for "delete a.txt"',
         "read a.txt but do not delete it",
+        "without deleting a.txt, read it",
     ],
 )
 async def test_nothing_is_deleted_that_was_not_asked_for(text: str) -> None:
-    world = World({"a.txt": "A", "b.txt": "yes"})
-    await Conversation(world).say(text)
-    assert world.files["a.txt"] == "A"
-    assert world.files["b.txt"] == "yes"
+    conversation = Conversation()
+    await conversation.say(text)
+    assert conversation.files.items() >= {"a.txt": FILES["a.txt"], "b.txt": "B"}.items()
 
 
 @pytest.mark.parametrize(
     "text",
-    ["asdf qwer zxcv", "", "   ", "?!", "help", "What can you do?", "Hi there!", "🎉🎉", "Tell me a joke",
-     "summarize a.txt", "What is 2+2?", "the quick brown fox", "what's the weather in Paris?", "\x00\x01"],
+    ["asdf qwer zxcv", "", "   ", "?!", "help", "What can you do?", "Hi there!", "🎉🎉",
+     "Tell me a joke", "summarize a.txt", "What is 2+2?", "the quick brown fox",
+     "what's the weather in Paris?", "Run `ls` in bash", "\x00\x01"],
 )  # fmt: skip
 async def test_what_it_does_not_understand_calls_nothing_and_says_what_it_can(text: str) -> None:
-    conversation = Conversation(World({"a.txt": "A"}), FILE_TOOLS)
+    conversation = Conversation(tools=TOOLS[:4])
     answer = await conversation.say(text)
     assert conversation.calls == []
-    assert "read a file" in answer
-    assert "run a piece of Python" not in answer
+    assert "I can tell the time in a place, list a folder, read a file and write" in answer
 
 
 @pytest.mark.parametrize(
@@ -822,50 +662,34 @@ async def test_what_it_does_not_understand_calls_nothing_and_says_what_it_can(te
         ("delete it", "Which file"),
         ("Rename a.txt", "which name"),
         ("Replace 'a' with 'b'", "which file"),
+        ("Replace the first 'a' with 'b' in a.txt", "not once"),
         ("save to a.txt", "What should I write"),
+        ("append one more line to a.txt", "What should I write"),
         ("What time is it in Gotham?", "Gotham"),
         ("Write a poem about rain to a.txt", "can not compose"),
-        ("create a directory called foo", "can not make an empty folder"),
         ("Make a folder named docs", "can not make an empty folder"),
         ("mkdir foo", "can not make an empty folder"),
         ("read all files", "by their names"),
-        ("read every file", "by their names"),
         ("read *.txt", "by their names"),
+        ("Write 'x' to a.txt if it is empty", "can not judge conditions"),
+        ("x" * 40_000, "at most 16384 characters"),
+        ("delete a.txt and " * 900, "2000 words"),
     ],
 )
 async def test_what_is_missing_is_asked_for_and_nothing_is_called(text: str, asked: str) -> None:
-    conversation = Conversation(World())
+    conversation = Conversation()
     assert asked.lower() in (await conversation.say(text)).lower()
     assert conversation.calls == []
 
 
-async def test_a_message_that_is_too_long_is_refused_with_the_limit() -> None:
-    conversation = Conversation(World())
-    assert "32768" in await conversation.say("x" * 40_000)
-    assert "2000" in await conversation.say("delete a.txt and " * 1_500)
-    assert conversation.calls == []
-
-
 async def test_more_steps_than_it_takes_are_refused_and_the_first_ones_done() -> None:
-    world = World()
-    text = ". ".join(f"Write 'x' to {number}.txt" for number in range(80))
-    answer = await Conversation(world).say(text)
-    assert len(world.files) == 64
+    conversation = Conversation()
+    answer = await conversation.say(". ".join(f"Write 'x' to {n}.txt" for n in range(80)))
+    assert len(conversation.calls) == 64
     assert "at most 64 steps" in answer
 
 
 # Results of every kind
-
-
-class Strange(Conversation):
-    """Gives each call the same raw result, or none."""
-
-    def __init__(self, content: str | None) -> None:
-        super().__init__(World())
-        self.content = content
-
-    def result(self, call: Call) -> str:
-        return "" if self.content is None else self.content
 
 
 @pytest.mark.parametrize(
@@ -875,38 +699,33 @@ class Strange(Conversation):
      '{"status":"error"}', '{"status":"success","result":{"content":null}}', "\ud800"],
 )  # fmt: skip
 async def test_a_strange_result_is_no_reason_to_fail(content: str) -> None:
-    conversation = Strange(content)
+    conversation = Conversation(results=content)
     answer = await conversation.say(
         "What time is it in Tokyo? Save it to a.txt, read it, list the files, replace 'a' with 'b' "
-        "in c.txt, search for 'x', move d.txt to e.txt and run `ls` in bash."
+        "in c.txt, search for 'x', move d.txt to e.txt and fetch https://example.com/."
     )
     assert answer
     assert len(conversation.calls) <= 9
 
 
 async def test_text_that_is_not_unicode_is_written_as_well_as_can_be() -> None:
-    world = World()
-    await Conversation(world).say('Write "a\ud800b" to a.txt')
-    assert world.files == {"a.txt": "a?b"}
+    conversation = Conversation()
+    await conversation.say('Write "a\ud800b" to a.txt')
+    assert conversation.files["a.txt"] == "a?b"
 
 
-async def test_a_result_that_never_came_is_said() -> None:
-    conversation = Conversation(World({"a.txt": "A"}))
+async def test_a_result_that_never_came_is_reported() -> None:
+    conversation = Conversation()
     await conversation.say("read a.txt")
     conversation.items = [item for item in conversation.items[:-1] if type(item) is not Result]
-    answer = await conversation._answer()
+    answer = await conversation.answer()
     assert "no result" in answer.text
     assert answer.calls == ()
 
 
 async def test_a_history_without_any_input_is_answered() -> None:
-    conversation = Conversation(World())
-    answer = await conversation._answer()
-    assert answer.calls == ()
-    assert "I can" in answer.text
+    assert "I can" in (await Conversation().answer()).text
 
-
-# Any text at all
 
 SCRAPS = st.sampled_from(
     [
@@ -923,7 +742,6 @@ SCRAPS = st.sampled_from(
         "replace",
         "append",
         "create",
-        "run",
         "fetch",
         "a.txt",
         "b.md",
@@ -937,7 +755,6 @@ SCRAPS = st.sampled_from(
         "y'",
         '"q"',
         "`ls`",
-        "```py\n1```",
         "https://e.com",
         "Tokyo",
         "Paris",
@@ -971,26 +788,33 @@ SCRAPS = st.sampled_from(
         "line",
         "called",
         "please",
-        "\n",
         "'",
         '"',
         "(",
         ")",
         "é",
+        "\U000f0000",
     ]
 )
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=st.text(max_size=200) | st.lists(SCRAPS, max_size=25).map(" ".join), content=st.none() | st.text(max_size=30))  # fmt: skip
+@given(
+    text=st.text(max_size=200) | st.lists(SCRAPS, max_size=25).map(" ".join),
+    content=st.none() | st.text(max_size=30),
+)
 async def test_any_text_ends_in_an_answer_and_asks_for_each_step_once(
     text: str, content: str | None
 ) -> None:
-    conversation = Strange(content) if content is not None else Conversation(World({"a.txt": "x"}))
-    answer = await conversation.say(text)
-    assert answer.strip()
-    assert {name for name, _ in conversation.calls} <= set(ALL_TOOLS)
+    conversation = Conversation(results=content)
+    assert (await conversation.say(text)).strip()
+    assert {name for name, _ in conversation.calls} <= set(TOOLS)
     assert len(conversation.rounds) <= 64
-    for _, arguments in conversation.calls:
-        assert msgspec.json.encode(arguments)
-        assert all(value is not None for value in arguments.values())
+
+
+@pytest.mark.parametrize(
+    "mark", ["!", ",", ":", "'", '"', "`", ".", "/", " and", " ,then", ": write a.txt"]
+)
+async def test_thousands_of_marks_are_read_in_time(mark: str) -> None:
+    with trio.fail_after(2):
+        await Conversation().say("x " + mark * (16_000 // len(mark)))

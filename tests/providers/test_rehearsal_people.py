@@ -10,7 +10,7 @@ import pytest
 import callboard
 from callboard.actors.calls.deferral import asked_again_text, late_text
 from callboard.providers.rehearsal.model import late_report
-from callboard.providers.rehearsal.results import INTRODUCTION
+from callboard.providers.rehearsal.report import INTRODUCTION
 from callboard.runtime.definitions import CallStatus
 from callboard.runtime.events import CallDeferred, CallFinished
 from callboard.runtime.history import Answer, Input, Text

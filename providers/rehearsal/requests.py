@@ -1,0 +1,559 @@
+"""Requests in plain English become steps: a rule for each kind of request, in `_RULES`.
+
+A rule that misses an operand says what it needs; none guesses. What was named or found last is
+kept, so that `it`, `them` and `the result` have a meaning.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from .clauses import (
+    CHANGES,
+    FOLDER,
+    MAX_TEXT_CHARS,
+    MAX_WORDS,
+    NAME,
+    PATH,
+    QUOTE,
+    URL,
+    Action,
+    Clause,
+    MaskedText,
+    split_clauses,
+    takes_back,
+)
+from .places import find_places
+from .plan import Content, LineBreak, ResultOf, Step, add_step
+
+MAX_STEPS = 64
+"""More requests than one message of a person holds; half of the parallel calls of a session."""
+
+
+def _words(pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE)
+
+
+_IT = r"(?:it|that|this|them|these|those|both)\b"
+_LEAD = (
+    r"(?:(?:the|a|an|my|new|empty|existing|text|files?|document|note|called|named|contents?|of|name"
+    r"|me|to|into|in|inside|as|some|all|word|then|and|two|three)\s+)*"
+)
+_TARGETS = rf"{NAME}(?:(?:\s*,\s*(?:and\s+)?|\s+and\s+){PATH})*"
+_MANY = _words("them|these|those|both|all|everything|files|results|answers|times")
+_TIME = _words("times?|clock|dates?|day|weekday|hour|late")
+_DATE = _words("dates?|day|weekday|human|readable")
+_AROUND_TIME = _words(
+    r"the|a|an|what|what's|is|it|its|current|currently|local|exact|right|now|today|today's|in|at|for|of|and|or"
+    r"|also|me|us|please|with|to|here|there|be|you|tell|how|about|as|on|both|happen|have|if|my|so|by|that|up"
+    r"|show|give|know|check|get|find|need|see|compare|wonder|i|do|out|iso|human|readable|format|zones?"
+)
+_LISTED = _words("files|folders?|directory|directories|workspace|entries|everything here|is here")
+_FINDS = _words(r"contain\w*|mention\w*|appears?|occurs?|look for")
+_VALUE = re.compile(
+    rf"(?:(?:{_IT}|the|all|everything|of|current|times?|results?|answers?|output|response|page|listing|list"
+    r"|match(?:es)?|values?|contents?|text|you|got|found|read|down|to)\b\s*)*",
+    re.IGNORECASE,
+)
+_VALUES_BY_WORD = {"listing": "list_directory", "time": "get_current_time", "page": "web_fetch"}
+_TEXT_LEAD = re.compile(
+    r"(?:(?:the|a|an|another|one|more|new|following|just)\s)*(?:text|words?|lines?|string|phrase|sentence|note"
+    r"|numbers?|message)(?: (?:saying|that says|which says|with))?\s*:?\s+",
+    re.IGNORECASE,
+)
+_UNSAID = re.compile(
+    r"(?:(?:the|a|an|some|more|new|another|two|three|one|few)\s+)*"
+    r"(?:text|lines?|sentences?|words?|something|anything)",
+    re.IGNORECASE,
+)
+_COMPOSED = _words(
+    "poem|haiku|story|essay|summary|joke|letter|song|report|script|program|email|recipe"
+)
+_POLITE = re.compile(
+    r"(?:(?:hi|hello|hey|thanks|thank|you|good|morning|day|bye|in|advance|very|much|all|so|a|lot)\W*)*"
+    r"|help(?: me)?|what can you do|who are you",
+    re.IGNORECASE,
+)
+_WEB = re.compile(
+    r"(?:for )?(?:the )?(?:web|internet) (?:for |about )?(?P<about>.+)|(?:for )?(?P<thing>.+?) on the (?:web|internet)",
+    re.IGNORECASE,
+)
+
+
+class Understood(msgspec.Struct, frozen=True, kw_only=True):
+    """What a text asks for.
+
+    Attributes:
+        steps: What to do; steps refer to each other by their place here.
+        problems: Sentences for the person: what is missing or was left out, and why.
+        unknown: What was not understood, as written.
+    """
+
+    steps: tuple[Step, ...] = ()
+    problems: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """What `it` may mean from earlier turns: files that were named, a value that was found."""
+
+    files: tuple[str, ...] = ()
+    value: str | None = None
+
+
+def understand(text: str, tools: frozenset[str], memory: Memory) -> Understood:
+    """Return what a text asks for; any text has an answer."""
+    planner = _Planner(text, tools, memory)
+    return Understood(
+        steps=tuple(planner.steps),
+        problems=tuple(dict.fromkeys(planner.problems)),
+        unknown=tuple(planner.unknown),
+    )
+
+
+class _Planner:
+    """Steps, problems and references of one text, in the making."""
+
+    def __init__(self, text: str, tools: frozenset[str], memory: Memory) -> None:
+        self.steps: list[Step] = []
+        self.problems: list[str] = []
+        self.unknown: list[str] = []
+        self._fetch_tool = "web_fetch" if "http_request" not in tools else "http_request"
+        if "web_fetch" in tools:
+            self._fetch_tool = "web_fetch"
+        self._files = memory.files  # what `it` means
+        self._named = list[str]()  # what `them` may mean
+        self._value: Content = () if memory.value is None else (memory.value,)
+        self._values: list[ResultOf] = []
+        self._file_is_latest = bool(memory.files)
+        if len(text) > MAX_TEXT_CHARS or len(text.split()) > MAX_WORDS:
+            self._problem(
+                f"I read at most {MAX_TEXT_CHARS} characters and {MAX_WORDS} words. Send it in parts."
+            )
+            return
+        self._text = MaskedText(text)
+        if takes_back(self._text.text):
+            self._problem("You took something back, so I did nothing. Say again what I should do.")
+            return
+        for clause in split_clauses(self._text.text):
+            self._read(clause)
+
+    def _problem(self, sentence: str, clause: Clause | None = None) -> None:
+        said = f" You said: {self._text.raw(clause.text)}" if clause else ""
+        self.problems.append(sentence + said)
+
+    def _read(self, clause: Clause) -> None:
+        changes = clause.action in CHANGES
+        if clause.left_out == "conditional":
+            self._problem("I can not judge conditions, so I left this out.", clause)
+        elif clause.left_out:
+            if changes:
+                self._problem("I did not do this.", clause)
+            self._note_files(self._names(clause.body))
+        elif changes and re.search(rf"{NAME}\s+or\s+{_LEAD}{NAME}", clause.body):
+            self._problem("Which of them? I do not choose.", clause)
+        else:
+            _RULES[clause.action](self, clause)
+
+    # Steps, and what they leave for `it`
+
+    def _add(self, tool: str, label: str = "", /, **options: Any) -> int:
+        """Plan a call and return its number; arguments that are empty or false are left out."""
+        if len(self.steps) >= MAX_STEPS:
+            self._problem(
+                f"I take at most {MAX_STEPS} steps from one message; send the rest later."
+            )
+            return MAX_STEPS - 1
+        fields = {key: options.pop(key) for key in ("content", "edited", "quiet") if key in options}
+        arguments = {key.rstrip("_"): value for key, value in options.items() if value}
+        return add_step(self.steps, Step(tool=tool, arguments=arguments, label=label, **fields))
+
+    def _add_read(self, name: str, *, quiet: bool = False) -> int:
+        return self._add("read_file", name, path=name, quiet=quiet)
+
+    def _note_files(self, files: Iterable[str]) -> None:
+        if fresh := tuple(dict.fromkeys(files)):
+            self._files = fresh
+            self._named += [name for name in fresh if name not in self._named]
+            self._file_is_latest = True
+
+    def _note_value(self, numbers: Iterable[int]) -> Content:
+        if found := [ResultOf(number) for number in numbers]:
+            self._value = tuple(found)
+            self._values += [piece for piece in found if piece not in self._values]
+            self._file_is_latest = False
+        return tuple(found)
+
+    def _meant_files(self, body: str) -> tuple[str, ...]:
+        """Return the files that the pronouns of a body mean."""
+        if not _MANY.search(body):
+            return self._files[-1:]
+        return self._files if len(self._files) > 1 else tuple(self._named) or self._files
+
+    def _meant_value(self, body: str) -> Content:
+        """Return the value that the pronouns of a body mean."""
+        for word, tool in _VALUES_BY_WORD.items():
+            known = tuple(ResultOf(n) for n, step in enumerate(self.steps) if step.tool == tool)
+            if known and re.search(rf"\b{word}s?\b", body):
+                return known if f"{word}s" in body else known[-1:]
+        if not _MANY.search(body) or (len(self._value) > 1 and "all" not in body):
+            return self._value
+        return tuple(self._values[-2:] if "both" in body else self._values) or self._value
+
+    def _of(self, kind: str, body: str) -> list[str]:
+        return [self._text.of(char) for char in re.findall(kind, body)]
+
+    def _names(self, body: str) -> list[str]:
+        """Return the files that a body names, in the folder that it names for them."""
+        body = re.split(r"\b(?:except|without|excluding)\b", body)[0]
+        names = self._of(NAME, body)
+        if re.search(rf"{NAME}\s+(?:in|inside|from|of)\s+(?:the\s+)?{FOLDER}", body):
+            names = [_inside(self._of(FOLDER, body)[-1], name) for name in names]
+        return names
+
+    # Rules
+
+    def _ask(self, clause: Clause) -> None:
+        body = clause.body
+        named = re.search(f"{NAME}|{FOLDER}", body) is not None
+        if re.search(URL, body):
+            self._fetch(clause)
+        elif not named and self._asks_time(f"{clause.verb} {body}"):
+            self._clock(body)
+        elif re.search(QUOTE, body) and _FINDS.search(f"{clause.verb} {body}"):
+            self._search(clause)
+        elif "*" in "".join(self._names(body)) or (re.search(r"\b(?:all|every|each) files?$", body) and clause.verb == "read"):  # fmt: skip
+            self._problem("I read files by their names, as in: Read a.txt and b.txt.", clause)
+        elif names := self._names(body):
+            self._note_value([self._add_read(name) for name in names])
+            self._note_files(names)
+        elif re.search(FOLDER, body) or (_LISTED.search(body) and not (clause.verb == "read" or "both" in body)):  # fmt: skip
+            self._list(clause)
+        elif _words(rf"{_IT}|back|again|files?|results?|contents?").search(body) or not body:
+            self._read_meant(clause)
+        else:
+            self._unknown(clause)
+
+    def _read_meant(self, clause: Clause) -> None:
+        files, reads = self._meant_files(clause.body), clause.verb.startswith("read")
+        if files and (self._file_is_latest or reads):
+            self._note_value([self._add_read(name) for name in files])
+            self._note_files(files)
+        elif reads or "file" in clause.body:
+            self._problem("Which file?", clause)
+        elif not self._value:
+            self._unknown(clause)
+
+    def _asks_time(self, body: str) -> bool:
+        """Return whether words ask for the time somewhere, and for hardly anything else."""
+        places, rest = find_places(body)
+        strange = re.findall(r"[\w'/]+", _TIME.sub("", _AROUND_TIME.sub("", rest)))
+        return len(strange) <= 2 if _TIME.search(rest) else bool(places) and not strange
+
+    def _clock(self, body: str) -> Content:
+        places, rest = find_places(body)
+        if strange := re.search(r"\b(?:in|at|for) ([A-Z]\w*(?: [A-Z]\w*)*)|(\w+/\w+)", rest):
+            self._problem(
+                f"I do not know where {strange[1] or strange[2]} is: name a larger city near it, or "
+                "its time zone, such as Europe/Oslo."
+            )
+        human = "human_readable" if _DATE.search(rest) else ""
+        return self._note_value(
+            self._add("get_current_time", place, timezone=zone, format=human)
+            for place, zone in (places or ({} if strange else {"": ""})).items()
+        )
+
+    def _list(self, clause: Clause) -> None:
+        body = clause.body
+        names = self._of(f"(?:{FOLDER}|{PATH})", body)
+        if not names and _TIME.search(body) and self._asks_time(body):
+            self._clock(body)
+            return
+        if bare := re.search(
+            r"\b(?:files in|of) (?!the|this|that|my|here)([\w.-]+)$|^([a-z]+)$", body
+        ):
+            names = names or [name for name in bare.groups() if name and not _LISTED.match(name)]
+        folders = [name for name in names if "*" not in name] or ["."]
+        options: dict[str, Any] = {
+            "recursive": bool(_words(r"recursive(?:ly)?|subfolders|tree|nested").search(body)),
+            "include_hidden": "hidden" in body,
+        }
+        if globs := [name for name in names if "*" in name]:
+            scope = folders[0].removeprefix(".")
+            self._note_value([self._add("search_files", g, path=scope, glob=g) for g in globs])
+        else:
+            self._note_value(
+                [self._add("list_directory", path, path=path, **options) for path in folders]
+            )
+
+    def _write(self, clause: Clause) -> None:
+        body = clause.body
+        if re.match(rf"(?:an? |the |new |empty )*(?:folder|directory|{FOLDER})", body) or clause.verb == "mkdir":  # fmt: skip
+            self._problem(
+                "I can not make an empty folder: a folder comes with the first file that is written "
+                "into it, as in: Write 'hello' to docs/a.txt.", clause,
+            )  # fmt: skip
+            return
+        end = re.compile(r"\b(?:to|at) the (?:very )?(?:end|bottom) of\b|>>")
+        append = clause.action is Action.APPEND or end.search(body) is not None
+        body = re.sub(r"->|>", "to", end.sub("to", body))
+        for target, said in _pairs(body) or [_target_and_content(body)]:
+            names = self._of(NAME, target)
+            if folder := re.search(rf"\s(?:in|inside|of) (?:the )?({FOLDER})", body):
+                names = [_inside(self._text.of(folder[1]), name) for name in names]
+            names = names or list(self._meant_files(target) if target else ())
+            if names:
+                self._write_files(clause, names, said, append=append)
+            elif clause.verb in {"write", "save", "store", "put"} or re.search(QUOTE, body):
+                self._problem("Which file should I write?", clause)
+            else:
+                self._unknown(clause)
+
+    def _write_files(self, clause: Clause, names: list[str], said: str, *, append: bool) -> None:
+        content = self._content(clause, said)
+        if not content:
+            return
+        for name in names:
+            if append and re.search(r"\blines?\b", re.split(QUOTE, said)[0]):
+                read = self._add_read(name, quiet=True)
+                content = (LineBreak(read), *content, "\n")
+            mode = "append" if append else ""
+            self._add("write_file", name, path=name, mode=mode, content=content)
+        if any(isinstance(piece, str) for piece in content):
+            self._value = content
+        self._note_files(names)
+
+    def _content(self, clause: Clause, said: str) -> Content:
+        """Return what to write; empty after saying what is missing."""
+        said = re.sub(
+            r"^(?:[,:\s]|(?:with|containing|contains|saying|says|that|which|and)\b(?=.))*", "", said
+        )
+        said = re.sub(r"(?:[,:\s]|\b(?:inside|in it|please))*$", "", said)
+        if literals := self._of(QUOTE, said):
+            return ("\n".join(literals),)
+        if urls := self._of(URL, said):
+            return self._note_value([self._add(self._fetch_tool, url, url=url) for url in urls])
+        paths = self._of(PATH, said)
+        if paths and re.fullmatch(rf"(?:{_LEAD}{PATH}(?:,|and|\s)*)*", said):
+            return self._note_value([self._add_read(path, quiet=True) for path in paths])
+        content = self._meant_value(said) if said and _VALUE.fullmatch(said) else ()
+        if not content and not paths and _TIME.search(said) and self._asks_time(said):
+            return self._clock(said)
+        if re.search(r"\b(?:list|names)\b.*\b(?:files|folder|directory)\b", said):
+            return self._note_value([self._add("list_directory", ".", path=".", quiet=True)])
+        if content:
+            return content
+        if _VALUE.fullmatch(said) and said:
+            content = tuple(
+                ResultOf(self._add_read(f, quiet=True)) for f in self._meant_files(said)
+            )
+        elif not said and clause.action is Action.CREATE:
+            return ("",)
+        elif said and _COMPOSED.search(said):
+            self._problem("I can not compose text. Put the words themselves in quotes.", clause)
+            return ()
+        elif said and not _UNSAID.fullmatch(said):
+            return (self._text.raw(_TEXT_LEAD.sub("", said, count=1)),)
+        if not content:
+            self._problem("What should I write? Put it in quotes.", clause)
+        return content
+
+    def _replace(self, clause: Clause) -> None:
+        body, files = clause.body, self._files[-1:]
+        if first := re.match(rf"(?:the file )?({PATH})[\s,:]*(?:and\s+)?", body):
+            files, body = (self._text.of(first[1]),), body[first.end() :]
+        elif last := re.search(
+            rf"\s*\b(?:in|inside|of) {_LEAD}({NAME}|it|file)\s*$", body, re.IGNORECASE
+        ):
+            files, body = tuple(self._of(NAME, last[1])) or files, body[: last.start()]
+        if not body.strip():
+            self._note_files(files)
+            return
+        sides = re.fullmatch(r"(.+?)\s*(?:\b(?:with|by|to|for|into)\b|->|=>|→)\s*(.+)", body)
+        if sides is None or not files:
+            self._problem("Replace which text with which, and in which file?", clause)
+            return
+        if re.search(r"\bfirst\b", sides[1]):
+            self._problem("I replace a text everywhere in a file, not once.", clause)
+            return
+        old, new = (self._side(side) for side in sides.groups())
+        if clause.verb == "substitute" and re.search(r"\bfor\b", body):
+            old, new = new, old
+        if old:
+            self._edit(files[0], old, new)
+
+    def _side(self, said: str) -> str:
+        lead = r"(?:(?:all|every|each|any|the|words?|text|typo|occurrences?|of)\s+)*"
+        said = re.sub(f"^{lead}", "", said.strip())
+        literals = self._of(QUOTE, said)
+        return literals[0] if literals else "" if said == "nothing" else self._text.raw(said)
+
+    def _edit(self, name: str, old: str, new: str) -> None:
+        read = self._add_read(name, quiet=True)
+        edits = [{"old_text": old, "new_text": new}]
+        self._add("edit_file", name, path=name, edited=read, edits=edits)
+        self._note_files([name])
+
+    def _search(self, clause: Clause) -> None:
+        body = clause.body
+        if web := _WEB.fullmatch(body):
+            said = web["about"] or web["thing"]
+            query = (self._of(QUOTE, said) or [self._text.raw(said)])[0]
+            self._note_value([self._add("web_search", query, query=query)])
+            return
+        if (
+            clause.verb in {"find", "look up"}
+            and not re.search(NAME, body)
+            and self._asks_time(body)
+        ):
+            self._clock(body)
+            return
+        scopes = self._of(rf"(?:{PATH}|{FOLDER})", body)
+        if re.search(rf"\b(?:in|inside) {_IT}|^{_IT}", body):
+            scopes = list(self._files[-1:])
+        wanted = re.sub(r"^.*?\bfor\b|\b(?:in|inside|within|through)\b.*$", "", body)
+        wanted = re.sub(
+            rf"\b(?:the|words?|text|does|appears?|occurs?|contains?|all|files?)\b|{PATH}|{FOLDER}",
+            "",
+            wanted,
+        )
+        said = (self._of(QUOTE, body) or [self._text.raw(wanted)])[0]
+        if not said and scopes:
+            self._note_value([self._add("search_files", name, glob=name) for name in scopes])
+        elif not said:
+            self._problem("Which text should I look for?", clause)
+        else:
+            pattern = re.sub(r"[\\.^$*+?{}\[\]|()]", r"\\\g<0>", said)
+            globs = [name for name in scopes if "*" in name]
+            paths = [name for name in scopes if "*" not in name]
+            self._note_value(
+                [
+                    self._add(
+                        "search_files", said, pattern=pattern, path=path, glob="".join(globs[:1])
+                    )
+                    for path in paths or [""]
+                ]
+            )
+            self._note_files(self._of(PATH, body) if paths else ())
+
+    def _move(self, clause: Clause) -> None:
+        goal = re.fullmatch(
+            rf"(?P<from>.*?)\s*(?:\b(?:to|into|in|as|called|named)\b|->)\s*{_LEAD}(?P<to>{NAME}|{FOLDER}).*",
+            clause.body,
+        ) or re.fullmatch(rf"(?P<from>.*{NAME})\s+(?P<to>{NAME}|{FOLDER})", clause.body)
+        sources = self._sources(goal["from"]) if goal else []
+        if goal is None or not sources or "*" in "".join(sources):
+            self._problem("Which file, and to which name?", clause)
+            return
+        to = self._text.of(goal["to"])
+        into = re.fullmatch(FOLDER, goal["to"]) or len(sources) > 1
+        targets = [_inside(to.rstrip("/"), posixpath.basename(s)) if into else to for s in sources]
+        for source, target in zip(sources, targets, strict=True):
+            if clause.action is Action.COPY:
+                content = (ResultOf(self._add_read(source, quiet=True)),)
+                self._add("write_file", target, path=target, content=content)
+                continue
+            if "name" in clause.verb:
+                target = _inside(posixpath.dirname(source), target)
+            self._add("move_file", source, from_=source, to=target)
+            self._named = [name for name in self._named if name != source]
+        self._note_files(targets)
+
+    def _sources(self, body: str) -> list[str]:
+        means = re.search(rf"\b(?:{_IT}|file\b)", body)
+        return self._names(body) or list(self._meant_files(body) if means else ())
+
+    def _delete(self, clause: Clause) -> None:
+        body = clause.body
+        if text := re.search(rf"({QUOTE})\s+(?:from|in) (?:{_LEAD}({PATH})|it)", body):
+            for name in self._of(PATH, text[2] or "") or self._files[-1:]:
+                self._edit(name, self._text.of(text[1]), "")
+            return
+        names = self._sources(body) or self._of(FOLDER, body)
+        if not names or "*" in "".join(names) or _words("all|everything except").search(body):
+            self._problem("Which file should I delete?", clause)
+            return
+        recursive = bool(_words("recursively|everything in it|contents").search(body))
+        for name in names:
+            self._add("delete_file", name, path=name, recursive=recursive)
+        self._note_files(names)
+
+    def _fetch(self, clause: Clause) -> None:
+        hosts = [name for name in self._of(NAME, clause.body)[:1] if "." in name]
+        urls = self._of(URL, clause.body) or [f"https://{name}" for name in hosts]
+        self._note_value([self._add(self._fetch_tool, url, url=url) for url in urls])
+        if target := re.search(rf"\b(?:to|into|as|in)\s+{_LEAD}({PATH})", clause.body):
+            name = self._text.of(target[1])
+            self._add("write_file", name, path=name, content=self._value)
+            self._note_files([name])
+        elif not urls:
+            self._unknown(clause)
+
+    def _unknown(self, clause: Clause) -> None:
+        body, names = clause.body, self._names(clause.body)
+        if clause.action is not Action.UNKNOWN:
+            self.unknown.append(self._text.raw(clause.text))
+        elif re.fullmatch(NAME, body):  # a message that is a name asks to see the file
+            self._ask(msgspec.structs.replace(clause, verb="read"))
+        elif not re.search(f"{NAME}|{URL}", body) and self._asks_time(body):
+            self._clock(body)
+        elif names and re.fullmatch(rf"(?:{_LEAD}|(?:is|are|it)\s+)*{NAME}", body, re.IGNORECASE):
+            self._note_files(names)
+        elif re.search(r"\w", body) and not _POLITE.fullmatch(body):
+            self.unknown.append(self._text.raw(clause.text))
+
+
+_RULES: dict[Action, Callable[[_Planner, Clause], None]] = {
+    Action.ASK: _Planner._ask,
+    Action.LIST: _Planner._list,
+    Action.WRITE: _Planner._write,
+    Action.CREATE: _Planner._write,
+    Action.APPEND: _Planner._write,
+    Action.REPLACE: _Planner._replace,
+    Action.SEARCH: _Planner._search,
+    Action.MOVE: _Planner._move,
+    Action.COPY: _Planner._move,
+    Action.DELETE: _Planner._delete,
+    Action.FETCH: _Planner._fetch,
+    Action.UNKNOWN: _Planner._unknown,
+}
+
+
+def _inside(folder: str, name: str) -> str:
+    return name if "/" in name or not folder else posixpath.join(folder, name)
+
+
+def _pairs(body: str) -> list[tuple[str, str]]:
+    """Return targets and contents of `a.txt with X and b.txt with Y`, `X to a.txt, Y to b.txt`."""
+    ahead = rf"(?=(?:\s*,\s*|\s+and\s+)+{PATH}\s+with|$)"
+    pairs = re.findall(rf"({PATH})\s+(?:with|containing)\s+(.+?){ahead}", body)
+    if len(pairs) < 2:
+        end = r"(?:\s*,\s*(?:and\s+)?|\s+and\s+|$)"
+        pairs = [
+            found[::-1] for found in re.findall(rf"(.+?)\s+(?:to|into|in)\s+({PATH}){end}", body)
+        ]
+    return pairs if len(pairs) > 1 else []
+
+
+def _target_and_content(body: str) -> tuple[str, str]:
+    """Find the target: first if it comes first, else the last name behind `to` or `in`."""
+    first = re.match(
+        rf"{_LEAD}({_TARGETS})(?:\s+in (?:the )?{FOLDER})?(?P<rest>.*)$", body, re.DOTALL
+    )
+    if first is not None and not re.match(r"\s*(?:to|into|as)\b", first["rest"]):
+        led = re.search(r"\b(?:to|into|in|called|named|file)\s+$", body[: first.start(1)])
+        if not re.match(QUOTE, first[1]) or led or re.match(r"\s*(?:with|containing|that)\b", first["rest"]):  # fmt: skip
+            return first[1], first["rest"]
+    last = re.match(
+        rf"(?P<said>.*?)\s(?:to|into|in|inside|as|onto|called|named)\s+{_LEAD}(?P<to>{_TARGETS}|{_IT}|file\b)(?P<rest>.*)$",
+        f" {body}", re.IGNORECASE | re.DOTALL,
+    )  # fmt: skip
+    if last is None:
+        return "", body
+    behind = re.search(rf"{QUOTE}|^\s*(?:with|containing|:)", last["rest"])
+    return last["to"], last["rest"] if behind else last["said"]
