@@ -1,12 +1,21 @@
-"""What a person may answer to the question about a call, and how that is taken."""
+"""Asks whoever sits at the terminal: about a call, or what a model wants to know.
+
+`Asker` is the one way there, for `run`, `attach` and `chat`. A question about a call is a `Dialogue`:
+its person may allow, deny, remember and edit until an answer is taken. Nothing but a yes is a yes, and
+what was typed before the question stood there answers nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
-from ...runtime.errors import CallboardError
+from ...runtime.channel import UserQuestion
+from ...runtime.errors import CallboardError, ValidationError
+from ...runtime.handles import PersonAnswer
 from ...runtime.messages import ApprovalAnswer, ApprovalRequest
-from ..show.question_text import ANSWERED_BY, binding_asked, changed_question, coverage
+from ..show.question_text import ANSWERED_BY, binding_asked, block, changed_question, coverage
+from ..show.question_text import question as question_text
 from ..terminal.escaping import exact, safe_line
 from ..terminal.keyboard import Keyboard
 from ..terminal.style import Style
@@ -25,6 +34,65 @@ PROMPT = "your answer: "
 
 Consider = Callable[[str], Awaitable[ApprovalRequest]]
 """Says what other arguments would make of the question, or raises why they can't be."""
+
+
+Submit = Callable[[ApprovalAnswer], Awaitable[None]]
+"""Sends an answer; raises `ValidationError` when it can't be taken."""
+
+
+class Asker:
+    """Puts questions at a terminal.
+
+    Args:
+        keyboard: Where the person is.
+        folder: Where arguments are edited; see `Editor`.
+        style: What the screen can show.
+    """
+
+    def __init__(self, keyboard: Keyboard, folder: Path, style: Style) -> None:
+        self.keyboard = keyboard
+        self._editor = Editor(keyboard, folder)
+        self._style = style
+
+    def abandon(self) -> None:
+        """Leave the terminal as it was found, ahead of an exit on the spot."""
+        self._editor.abandon()
+
+    async def approve(
+        self, request: ApprovalRequest, consider: Consider, submit: Submit
+    ) -> ApprovalAnswer:
+        """Ask about a call until an answer is submitted; return that."""
+        self.keyboard.write(question_text(request, self._style))
+        await self.keyboard.settle()
+        dialogue = Dialogue(self.keyboard, self._editor, request, self._style, consider)
+        while True:
+            answer = await dialogue.answer()
+            try:
+                await submit(answer)
+            except ValidationError as problem:
+                dialogue.refuse(str(problem))
+                continue
+            return answer
+
+    async def ask(self, question: UserQuestion) -> PersonAnswer | None:
+        """Ask what a model wants to know; return `None` when the input ends.
+
+        The number of an option is an answer, and so is any text.
+        """
+        who = f" ({safe_line(question.origin)})" if question.origin else ""
+        options = question.options
+        lines = ["", f"the model asks you{who}:", *block(question.question)]
+        lines += (f"  [{number}] {exact(text)}" for number, text in enumerate(options, 1))
+        self.keyboard.write("\n".join(lines) + "\n")
+        await self.keyboard.settle()
+        prompt = "a number, or your own answer: " if options else PROMPT
+        while (typed := await self.keyboard.line(prompt)) is not None:
+            if typed.isascii() and typed.isdigit() and 0 < int(typed) <= len(options):
+                typed = options[int(typed) - 1]
+            if typed:
+                option = options.index(typed) if typed in options else None
+                return PersonAnswer(text=typed, answered_by=ANSWERED_BY, option=option)
+        return None
 
 
 class Dialogue:

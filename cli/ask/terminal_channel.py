@@ -14,21 +14,20 @@ from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.errors import CallboardError, ValidationError
 from ...runtime.handles import PersonAnswer
 from ...runtime.messages import ApprovalAnswer, ApprovalRequest
-from ..show.question_text import ANSWERED_BY, block, question
-from ..terminal.escaping import exact, safe_line
+from ..show.question_text import block
+from ..terminal.escaping import safe_line
 from ..terminal.keyboard import Keyboard
 from ..terminal.output import Output
 from ..terminal.style import Style
-from .dialogue import Dialogue
-from .editing import Editor
+from .dialogue import Asker
 from .notify import headline_of, heard
 
 MAX_BEHIND_SECONDS = 5.0
 """How long a branch's question waits for its place in the transcript, which may have none for it."""
 
 
-class Questions(Protocol):
-    """Where the questions are; a `Runtime` is one."""
+class Approvals(Protocol):
+    """Where approvals are shown and answered: a `Runtime`, or a `Client`."""
 
     async def approval(self, approval_id: str, *, arguments: str | None = None) -> ApprovalRequest:
         """A question, as it would be about these arguments."""
@@ -63,14 +62,14 @@ class TerminalChannel(Channel):
     name = "terminal"
 
     def __init__(self, descriptor: int, screen: Output, style: Style, folder: Path) -> None:
-        self.questions: Questions
+        self.questions: Approvals
         self.interrupt: Callable[[], None] = lambda: None
         self.answered: Callable[[str], None] = lambda _: None
         self._is_left = False
         self.tell_desktop: Callable[[str], None] = lambda line: None
         self._screen = screen
         self._keyboard = Keyboard(descriptor, screen)
-        self._editor = Editor(self._keyboard, folder)
+        self._asker = Asker(self._keyboard, folder, style)
         self._style = style
         self._asking = trio.Lock()
         self._shown: dict[str, trio.Event] = {}
@@ -82,7 +81,7 @@ class TerminalChannel(Channel):
 
     def abandon(self) -> None:
         """Ahead of an exit on the spot: the terminal is left as it was found."""
-        self._editor.abandon()
+        self._asker.abandon()
 
     def leave(self) -> None:
         """The person goes, and what is asked waits for others, who are named in its place."""
@@ -101,9 +100,14 @@ class TerminalChannel(Channel):
             await trio.sleep_forever()
         await self._place_of(request.approval_id, is_own=not request.asked_in)
         async with self._turn_to_ask():
-            await self._begin(question(request, self._style), headline_of(request.tool))
+            await self._begin(headline_of(request.tool))
+            approval_id = request.approval_id
             try:
-                return await self._answer(request)
+                return await self._asker.approve(
+                    request,
+                    lambda arguments: self.questions.approval(approval_id, arguments=arguments),
+                    lambda answer: self._submit(approval_id, answer),
+                )
             except trio.Cancelled:
                 self._say_ended(f"callboard approve {request.approval_id}")
                 raise
@@ -112,12 +116,17 @@ class TerminalChannel(Channel):
         """Puts a model's question; a number of an option, or any text, is an answer."""
         await self._place_of(question.question_id, is_own=not question.asked_in)
         async with self._turn_to_ask():
-            await self._begin(_asked(question), headline_of(""))
+            await self._begin(headline_of(""))
             try:
-                return await self._text(question)
+                answer = await self._asker.ask(question)
             except trio.Cancelled:
                 self._say_ended(f"callboard attach {question.asked_in or question.session_id}")
                 raise
+            if answer is None:
+                self._keyboard.write("\n")
+                message = "The person ended the input, unanswered."
+                raise ToolFailure(ErrorType.PERMISSION_DENIED, message)
+            return answer
 
     def _say_ended(self, command: str) -> None:
         end = f"it still waits: {command}" if self._is_left else "no longer asked"
@@ -158,56 +167,25 @@ class TerminalChannel(Channel):
         finally:
             self._shown.pop(question_id, None)
 
-    async def _begin(self, text: str, headline: str) -> None:
+    async def _begin(self, headline: str) -> None:
+        await trio.lowlevel.checkpoint()
         self.interrupt()
         self._screen.write(heard(headline))
         self.tell_desktop(headline)
-        self._keyboard.write(text)
-        # What was typed before the question stood there answers something else.
-        await self._keyboard.settle()
 
-    async def _answer(self, request: ApprovalRequest) -> ApprovalAnswer:
-        dialogue = Dialogue(
-            self._keyboard,
-            self._editor,
-            request,
-            self._style,
-            lambda arguments: self.questions.approval(request.approval_id, arguments=arguments),
-        )
-        while True:
-            answer = await dialogue.answer()
-            self.answered(request.approval_id)
-            if answer.arguments is None and answer.remember is None:
-                return answer
-            try:
-                await self._submitted(request.approval_id, answer)
-            except ValidationError as problem:
-                dialogue.refuse(str(problem))
-                continue
-            except CallboardError:
-                pass  # whoever asked learns the same, and what holds instead
-            return answer
+    async def _submit(self, approval_id: str, answer: ApprovalAnswer) -> None:
+        """Put on record at once what may be refused; the caller has the rest from `approve`.
 
-    async def _submitted(self, approval_id: str, answer: ApprovalAnswer) -> None:
-        """Puts it on record, by which whoever asked has it, and may call this off."""
-        with trio.CancelScope(shield=True):
-            await self.questions.answer(approval_id, answer)
-
-    async def _text(self, question: UserQuestion) -> PersonAnswer:
-        options = question.options
-        prompt = "a number, or your own answer: " if options else "your answer: "
-        while (typed := await self._keyboard.line(prompt)) is not None:
-            if typed.isascii() and typed.isdigit() and 0 < int(typed) <= len(options):
-                typed = options[int(typed) - 1]
-            if typed:
-                option = options.index(typed) if typed in options else None
-                return PersonAnswer(text=typed, answered_by=ANSWERED_BY, option=option)
-        self._keyboard.write("\n")
-        raise ToolFailure(ErrorType.PERMISSION_DENIED, "The person ended the input, unanswered.")
-
-
-def _asked(question: UserQuestion) -> str:
-    who = f" ({safe_line(question.origin)})" if question.origin else ""
-    lines = ["", f"the model asks you{who}:", *block(question.question)]
-    lines += (f"  [{number}] {exact(text)}" for number, text in enumerate(question.options, 1))
-    return "\n".join(lines) + "\n"
+        Whoever asked learns of it by the record, and may call this off meanwhile.
+        """
+        self.answered(approval_id)
+        if answer.arguments is None and answer.remember is None:
+            await trio.lowlevel.checkpoint()
+            return
+        try:
+            with trio.CancelScope(shield=True):
+                await self.questions.answer(approval_id, answer)
+        except ValidationError:
+            raise
+        except CallboardError:
+            pass  # whoever asked learns the same, and what holds instead

@@ -21,13 +21,13 @@ from ...runtime.errors import CallboardError, NotFoundError
 from ...runtime.events import InputAccepted, Stored, TurnEnded
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import SessionRow
+from ..ask.daemon_questions import DaemonQuestions
 from ..ask.notify import tell_desktop
-from ..ask.question_events import questions_of
+from ..ask.open_questions import opened_by
 from ..ask.terminal_channel import TerminalChannel
 from ..exit_codes import ANSWERED, FAILED
 from ..record_names import find_session
 from ..run.pending import names_of_open_calls
-from ..run.remote_people import RemotePeople
 from ..show.live_pieces import LivePieces
 from ..show.sessions import open_record
 from ..show.view import JsonView, TextView, View
@@ -137,9 +137,9 @@ class _Attached:
         ):
             row = await find_session(reader, name)
             async with trio.open_nursery() as nursery:
-                people = RemotePeople(client, self._channel, nursery, self._view.notice)
+                questions = DaemonQuestions(client, self._channel, nursery, self._view.notice)
                 try:
-                    await self._follow(client, reader, row, people)
+                    await self._follow(client, reader, row, questions)
                 except CallboardError as error:
                     raised = error
                 nursery.cancel_scope.cancel(reason="left")
@@ -147,7 +147,7 @@ class _Attached:
             raise raised
 
     async def _follow(
-        self, client: Client, reader: StoreReader, row: SessionRow, people: RemotePeople
+        self, client: Client, reader: StoreReader, row: SessionRow, questions: DaemonQuestions
     ) -> None:
         if self._channel is not None:
             self._channel.questions = client
@@ -165,7 +165,7 @@ class _Attached:
         ) as events:
             async for event in events:
                 if isinstance(event, Stored):
-                    people.see(event)
+                    questions.see(event)
                 if self._channel is not None:
                     await self._channel.wait_quiet()
                 stored = event if isinstance(event, Stored) else None
@@ -181,8 +181,8 @@ class _Attached:
 
     def _reach(self, stored: Stored) -> None:
         if self._channel is not None:
-            for question_id in questions_of(stored.event):
-                self._channel.reach(question_id)
+            for question in opened_by(stored.event):
+                self._channel.reach(question.question_id)
 
 
 async def _begin_of_turn(reader: StoreReader, row: SessionRow) -> int:

@@ -15,13 +15,10 @@ from ...runtime.errors import ConflictError, NotFoundError, ValidationError
 from ...runtime.event_types.plan import plan_lines
 from ...runtime.event_types.turns import RerunWay
 from ...runtime.store.rows import SessionRow
-from ...runtime.wire.daemon import Agents, UndoChanges
-from ...runtime.wire.fields import Nothing
-from ...runtime.wire.sessions import FindWords, Hits, Rename, SetAgent
+from ..ask.open_questions import OpenQuestion
 from ..record_names import MAX_LOOKED_AT, begins, only
 from ..terminal.escaping import safe_line, safe_text, shortened
 from ..terminal.style import counted
-from .questions import Asked
 from .view import ChatView
 
 MAX_LISTED = 20
@@ -72,7 +69,7 @@ class Chat(Protocol):
         """Cancels what runs."""
         ...
 
-    async def put(self, asked: Asked) -> None:
+    async def put(self, question: OpenQuestion) -> None:
         """Puts a question."""
         ...
 
@@ -188,10 +185,8 @@ def _session_line(row: SessionRow, *, is_own: bool) -> str:
 
 
 async def _new(chat: Chat, argument: str) -> None:
-    if argument:
-        listed = await chat.client.request("agent/list", Nothing(), Agents)
-        if argument not in {agent.name for agent in listed.agents}:
-            raise NotFoundError(f"there is no agent {argument!r}; /agents lists them")
+    if argument and argument not in {agent.name for agent in await chat.client.agents()}:
+        raise NotFoundError(f"there is no agent {argument!r}; /agents lists them")
     chat.begin(agent=argument or None)
     chat.say("  a new session begins with your next prompt")
 
@@ -206,10 +201,9 @@ async def _search(chat: Chat, argument: str) -> None:
     _require(chat, "session/search")
     if not argument:
         raise ValidationError("say which words: /search WORDS")
-    found = await chat.client.request("session/search", FindWords(query=argument), Hits)
     lines = [
         f"{_session_line(hit.session, is_own=False)}\n      {safe_line(hit.snippet)}"
-        for hit in found.hits
+        for hit in await chat.client.search(argument)
     ]
     chat.say("\n".join(lines) or "  nobody said that")
 
@@ -219,7 +213,7 @@ async def _rename(chat: Chat, argument: str) -> None:
     _require(chat, "session/rename")
     if not argument:
         raise ValidationError("say how it is called: /rename TITLE")
-    await chat.client.request("session/rename", Rename(view.session_id, argument), Nothing)
+    await chat.client.rename(view.session_id, argument)
 
 
 async def _agent(chat: Chat, argument: str) -> None:
@@ -227,7 +221,7 @@ async def _agent(chat: Chat, argument: str) -> None:
     _require(chat, "session/set_agent")
     if not argument:
         raise ValidationError("say which agent: /agent NAME; /agents lists them")
-    await chat.client.request("session/set_agent", SetAgent((view.session_id,), argument), Nothing)
+    await chat.client.set_agent([view.session_id], argument)
     chat.say(f"  from the next turn on the session has the agent {safe_line(argument)}")
 
 
@@ -245,16 +239,14 @@ async def _approvals(chat: Chat, argument: str) -> None:
     if not found:
         raise NotFoundError(f"no question {argument!r} waits; /approvals lists them")
     row = only(found, argument, "questions")
-    await chat.put(Asked(question_id=row.approval_id, call_id=row.call_id, tool=row.tool))
+    await chat.put(OpenQuestion(question_id=row.approval_id, call_id=row.call_id, tool=row.tool))
 
 
 async def _agents(chat: Chat, argument: str) -> None:
     _require(chat, "agent/list")
-    listed = await chat.client.request("agent/list", Nothing(), Agents)
+    agents = await chat.client.agents()
     chat.say(
-        "\n".join(
-            f"  {safe_line(agent.name)}  {safe_line(agent.model or '')}" for agent in listed.agents
-        )
+        "\n".join(f"  {safe_line(each.name)}  {safe_line(each.model or '')}" for each in agents)
     )
 
 
@@ -313,8 +305,8 @@ async def _regenerate(chat: Chat, argument: str) -> None:
 async def _undo(chat: Chat, argument: str) -> None:
     view = _session_of(chat)
     _require(chat, "session/undo")
-    wish = UndoChanges(session_id=view.session_id, call_id=argument or None, dry_run=True)
-    foreseen = await chat.client.request("session/undo", wish, UndoReport)
+    call_id = argument or None
+    foreseen = await chat.client.undo(view.session_id, call_id=call_id, dry_run=True)
     chat.say("\n".join(_undo_lines(foreseen)) or "  no file changes")
     if not foreseen.lines:
         return
@@ -322,8 +314,7 @@ async def _undo(chat: Chat, argument: str) -> None:
         chat.say("  nothing is undone: what is left was changed since; `callboard undo --force`")
         return
     if await chat.confirm("Undo this? [y/N] "):
-        wish = msgspec.structs.replace(wish, dry_run=False)
-        done = await chat.client.request("session/undo", wish, UndoReport)
+        done = await chat.client.undo(view.session_id, call_id=call_id)
         chat.say(
             f"  undone: {counted(len(done.lines), 'path')}; /undo {done.undo_id} takes it back"
         )

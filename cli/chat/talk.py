@@ -19,12 +19,12 @@ from ...runtime.events import InputAccepted, Stored, TurnEnded
 from ...runtime.store.rows import SessionRow
 from ...runtime.wire.topics import Snapshot
 from ..ask.notify import heard, tell_desktop
+from ..ask.open_questions import OpenQuestion
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..terminal.escaping import safe_line
 from ..terminal.keyboard import Keyboard
 from ..terminal.markdown_live import MarkdownRows
 from .questions import (
-    Asked,
     ChatQuestions,
     InputEnded,
     put_to_nobody,
@@ -369,7 +369,7 @@ class Talk:
             said = await self._keyboard.choice(text)
         return said in {"y", "yes"}
 
-    async def put(self, asked: Asked) -> None:
+    async def put(self, asked: OpenQuestion) -> None:
         """Puts a question to whoever sits there."""
         session_id = self.view.session_id if self.view is not None else ""
         if not self._surface.can_ask:

@@ -24,11 +24,11 @@ from ...runtime.wire.daemon import Root, Roots
 from ...runtime.wire.fields import Nothing
 from ...runtime.wire.providers import DefaultModel
 from ...runtime.wire.sessions import SetBudget
+from ..ask.daemon_questions import DaemonQuestions
 from ..daemon.roots import root_advice
 from ..show.sessions import open_record
 from .choice import Choice, RunOptions
 from .place import Meeting
-from .remote_people import RemotePeople
 from .remote_turn import RemoteTurn
 
 OTHERWISE = (
@@ -121,9 +121,9 @@ async def open_remote_place(
             default = DefaultModel(choice.model, choice.reason or "because --model says so")
         raised: BaseException | None = None
         async with trio.open_nursery() as nursery:
-            people = RemotePeople(client, meeting.channel, nursery, meeting.notice)
+            questions = DaemonQuestions(client, meeting.channel, nursery, meeting.notice)
             try:
-                yield RemotePlace(client, reader, people, options, default, meeting, wanted)
+                yield RemotePlace(client, reader, questions, options, default, meeting, wanted)
             except BaseException as error:  # noqa: ASYNC103  raised again below
                 raised = error
             finally:
@@ -139,7 +139,7 @@ class RemotePlace:
         self,
         client: Client,
         reader: StoreReader,
-        people: RemotePeople,
+        questions: DaemonQuestions,
         options: RunOptions,
         model: DefaultModel,
         meeting: Meeting,
@@ -149,7 +149,7 @@ class RemotePlace:
         self.model = model.model
         self.model_reason = model.reason
         self._client = client
-        self._people = people
+        self._questions = questions
         self._options = options
         self._meeting = meeting
         self._wanted = wanted
@@ -194,7 +194,7 @@ class RemotePlace:
         await self._client.request("root/add", Root(str(folder)), Roots)
 
     def _session(self, session_id: str) -> RemoteSession:
-        return RemoteSession(self._client, self.store, self._people, session_id, self._wanted)
+        return RemoteSession(self._client, self.store, self._questions, session_id, self._wanted)
 
 
 class RemoteSession:
@@ -204,7 +204,7 @@ class RemoteSession:
         self,
         client: Client,
         reader: StoreReader,
-        people: RemotePeople,
+        questions: DaemonQuestions,
         session_id: str,
         wanted: TurnOptions | None,
     ) -> None:
@@ -212,7 +212,7 @@ class RemoteSession:
         self._wanted = wanted
         self._client = client
         self._reader = reader
-        self._people = people
+        self._questions = questions
 
     def prompt(
         self, text: str, attachments: Iterable[Attachment] = (), *, budget: Budget | None = None
@@ -241,7 +241,7 @@ class RemoteSession:
         await self._client.request("session/set_budget", params, Nothing)
 
     def _turn(self) -> RemoteTurn:
-        return RemoteTurn(self._client, self._people, self.session_id)
+        return RemoteTurn(self._client, self._questions, self.session_id)
 
 
 class Followed:

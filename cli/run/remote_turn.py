@@ -25,9 +25,9 @@ from ...runtime.events import (
 from ...runtime.history import Attachment
 from ...runtime.turn_options import TurnOptions
 from ...runtime.wire.sessions import Cancel, Cancelled
+from ..ask.daemon_questions import DaemonQuestions
 from ..show.live_pieces import LivePieces
 from ..show.transcript import TurnEvent
-from .remote_people import RemotePeople
 
 LEAVE_SECONDS = 15.0
 """How long leaving a turn of one's own waits for it to be gone, even when cancelled itself."""
@@ -45,7 +45,7 @@ class RemoteTurn:
 
     Args:
         client: The daemon.
-        people: Whoever is asked here.
+        questions: Whoever is asked here.
         session_id: Whose turn it is.
 
     Attributes:
@@ -54,9 +54,9 @@ class RemoteTurn:
         ended: How it ended, once it has.
     """
 
-    def __init__(self, client: Client, people: RemotePeople, session_id: str) -> None:
+    def __init__(self, client: Client, questions: DaemonQuestions, session_id: str) -> None:
         self._client = client
-        self._people = people
+        self._questions = questions
         self._session_id = session_id
         self._prompt: _Prompt | None = None
         self._after_seq: int | None = None
@@ -133,7 +133,7 @@ class RemoteTurn:
                 raise StopAsyncIteration
             event = await anext(self._events)
             if isinstance(event, Stored):
-                self._people.see(event)
+                self._questions.see(event)
                 if not self._is_of_turn(event.event):
                     self._pieces.take(event)
                     continue

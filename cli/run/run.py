@@ -29,7 +29,7 @@ from ...runtime.events import (
     TurnEnded,
 )
 from ..ask.notify import tell_desktop
-from ..ask.question_events import questions_of
+from ..ask.open_questions import opened_by
 from ..ask.terminal_channel import TerminalChannel
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..show.event_lines import waits
@@ -325,8 +325,8 @@ class _Job:
             self._view.show(event, turn.seq if is_stored else None, turn.at_ms)
             self._deferred.see(event)
             if channel is not None:
-                for question_id in questions_of(event):
-                    channel.reach(question_id)
+                for question in opened_by(event):
+                    channel.reach(question.question_id)
             await self._output.wait_room()
 
     # ── the ways to stop early ───────────────────────────────────────────────────────────────────
