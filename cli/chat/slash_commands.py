@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -13,80 +12,28 @@ from ...runtime.changes.undo_report import UndoReport
 from ...runtime.definitions import SessionKind
 from ...runtime.errors import ConflictError, NotFoundError, ValidationError
 from ...runtime.event_types.plan import plan_lines
-from ...runtime.event_types.turns import RerunWay
 from ...runtime.store.rows import SessionRow
 from ..ask.open_questions import OpenQuestion
 from ..record_names import MAX_LOOKED_AT, begins, only
 from ..terminal.escaping import safe_line, safe_text, shortened
 from ..terminal.style import counted
+from .talk import Talk
 from .view import ChatView
 
 MAX_LISTED = 20
 """Sessions of one list: a screen."""
 MAX_TITLE_CHARS = 60
 
-Result = TypeVar("Result")
 
-
-class Chat(Protocol):
-    """What commands act on."""
-
-    @property
-    def client(self) -> Client:
-        """The daemon."""
-        ...
-
-    @property
-    def view(self) -> ChatView | None:
-        """The session that is shown; `None` before there is one."""
-        ...
-
-    def say(self, text: str) -> None:
-        """Prints lines of callboard's own, whose foreign parts are escaped."""
-        ...
-
-    async def confirm(self, text: str) -> bool:
-        """Whether a person agrees."""
-        ...
-
-    async def show(self, row: SessionRow) -> None:
-        """Goes on with another session."""
-        ...
-
-    def begin(self, *, agent: str | None = None, model: str | None = None) -> None:
-        """The next prompt begins a session, with these."""
-        ...
-
-    async def send(self, text: str, mode: str) -> None:
-        """Gives the session an input."""
-        ...
-
-    async def again(self, why: RerunWay) -> None:
-        """Runs the last turn again."""
-        ...
-
-    async def cancel(self) -> None:
-        """Cancels what runs."""
-        ...
-
-    async def put(self, question: OpenQuestion) -> None:
-        """Puts a question."""
-        ...
-
-    def leave(self) -> None:
-        """Ends the chat."""
-        ...
-
-
-class Command(msgspec.Struct, frozen=True):
+class SlashCommand(msgspec.Struct, frozen=True):
     """A command; `usage` is how it is typed, `summary` what it does."""
 
     usage: str
     summary: str
-    run: Callable[[Chat, str], Awaitable[None] | None]
+    run: Callable[[Talk, str], Awaitable[None] | None]
 
 
-async def run_command(chat: Chat, line: str) -> None:
+async def run_command(chat: Talk, line: str) -> None:
     """Runs what stands behind a slash.
 
     Raises:
@@ -133,20 +80,20 @@ async def find_session(client: Client, name: str) -> SessionRow:
     raise NotFoundError(f"there is no session {name!r}; /sessions lists them")
 
 
-def _require(chat: Chat, method: str) -> None:
+def _require(chat: Talk, method: str) -> None:
     if method not in chat.client.welcome.methods:
         raise NotFoundError(
             f"this daemon has no {method} for you: it is older, or the token's role is"
         )
 
 
-def _session_of(chat: Chat) -> ChatView:
+def _session_of(chat: Talk) -> ChatView:
     if chat.view is None:
         raise NotFoundError("there is no session yet: the first prompt begins one")
     return chat.view
 
 
-def _help(chat: Chat, argument: str) -> None:
+def _help(chat: Talk, argument: str) -> None:
     width = max(len(each.usage) for each in COMMANDS.values())
     lines = [f"  {each.usage.ljust(width)}  {each.summary}" for each in COMMANDS.values()]
     keys = [
@@ -159,7 +106,7 @@ def _help(chat: Chat, argument: str) -> None:
     chat.say("\n".join([*lines, *keys]))
 
 
-async def _sessions(chat: Chat, argument: str) -> None:
+async def _sessions(chat: Talk, argument: str) -> None:
     rows = await chat.client.sessions(limit=MAX_LOOKED_AT)
     wanted = argument.casefold()
     main = [
@@ -184,20 +131,20 @@ def _session_line(row: SessionRow, *, is_own: bool) -> str:
     return f"{mark} {row.session_id}  {when:%Y-%m-%d %H:%M}  {title} ({count}{running})"
 
 
-async def _new(chat: Chat, argument: str) -> None:
+async def _new(chat: Talk, argument: str) -> None:
     if argument and argument not in {agent.name for agent in await chat.client.agents()}:
         raise NotFoundError(f"there is no agent {argument!r}; /agents lists them")
     chat.begin(agent=argument or None)
     chat.say("  a new session begins with your next prompt")
 
 
-async def _switch(chat: Chat, argument: str) -> None:
+async def _switch(chat: Talk, argument: str) -> None:
     if not argument:
         raise ValidationError("say which session: /switch ID, the beginning of one, or a title")
     await chat.show(await find_session(chat.client, argument))
 
 
-async def _search(chat: Chat, argument: str) -> None:
+async def _search(chat: Talk, argument: str) -> None:
     _require(chat, "session/search")
     if not argument:
         raise ValidationError("say which words: /search WORDS")
@@ -208,7 +155,7 @@ async def _search(chat: Chat, argument: str) -> None:
     chat.say("\n".join(lines) or "  nobody said that")
 
 
-async def _rename(chat: Chat, argument: str) -> None:
+async def _rename(chat: Talk, argument: str) -> None:
     view = _session_of(chat)
     _require(chat, "session/rename")
     if not argument:
@@ -216,7 +163,7 @@ async def _rename(chat: Chat, argument: str) -> None:
     await chat.client.rename(view.session_id, argument)
 
 
-async def _agent(chat: Chat, argument: str) -> None:
+async def _agent(chat: Talk, argument: str) -> None:
     view = _session_of(chat)
     _require(chat, "session/set_agent")
     if not argument:
@@ -225,7 +172,7 @@ async def _agent(chat: Chat, argument: str) -> None:
     chat.say(f"  from the next turn on the session has the agent {safe_line(argument)}")
 
 
-async def _approvals(chat: Chat, argument: str) -> None:
+async def _approvals(chat: Talk, argument: str) -> None:
     """Those that wait in all sessions; with an id, that one is put."""
     rows = await chat.client.approvals()
     if not argument:
@@ -242,7 +189,7 @@ async def _approvals(chat: Chat, argument: str) -> None:
     await chat.put(OpenQuestion(question_id=row.approval_id, call_id=row.call_id, tool=row.tool))
 
 
-async def _agents(chat: Chat, argument: str) -> None:
+async def _agents(chat: Talk, argument: str) -> None:
     _require(chat, "agent/list")
     agents = await chat.client.agents()
     chat.say(
@@ -250,7 +197,7 @@ async def _agents(chat: Chat, argument: str) -> None:
     )
 
 
-async def _model(chat: Chat, argument: str) -> None:
+async def _model(chat: Talk, argument: str) -> None:
     if argument:
         chat.begin(model=argument)
         chat.say(f"  a new session begins with your next prompt, with {safe_line(argument)}")
@@ -262,17 +209,17 @@ async def _model(chat: Chat, argument: str) -> None:
     chat.say("\n".join([*lines, "  /model PROVIDER/MODEL begins a session with another"]))
 
 
-async def _tools(chat: Chat, argument: str) -> None:
+async def _tools(chat: Talk, argument: str) -> None:
     names = [tool.name for tool in (await chat.client.tools()).tools]
     chat.say("  " + ", ".join(map(safe_line, names)))
 
 
-async def _cancel(chat: Chat, argument: str) -> None:
+async def _cancel(chat: Talk, argument: str) -> None:
     _session_of(chat)
     await chat.cancel()
 
 
-async def _steer(chat: Chat, argument: str) -> None:
+async def _steer(chat: Talk, argument: str) -> None:
     if not argument:
         raise ValidationError("say what the model shall hear: /steer TEXT")
     if _session_of(chat).is_idle:
@@ -280,13 +227,13 @@ async def _steer(chat: Chat, argument: str) -> None:
     await chat.send(argument, "steer")
 
 
-async def _interrupt(chat: Chat, argument: str) -> None:
+async def _interrupt(chat: Talk, argument: str) -> None:
     if not argument:
         raise ValidationError("say what comes instead: /now TEXT")
     await chat.send(argument, "interrupt")
 
 
-async def _retry(chat: Chat, argument: str) -> None:
+async def _retry(chat: Talk, argument: str) -> None:
     view = _session_of(chat)
     if view.is_idle and view.outcome == "answered":
         raise ConflictError(
@@ -296,13 +243,13 @@ async def _retry(chat: Chat, argument: str) -> None:
     await chat.again("retry")
 
 
-async def _regenerate(chat: Chat, argument: str) -> None:
+async def _regenerate(chat: Talk, argument: str) -> None:
     _session_of(chat)
     _require(chat, "session/regenerate")
     await chat.again("regenerate")
 
 
-async def _undo(chat: Chat, argument: str) -> None:
+async def _undo(chat: Talk, argument: str) -> None:
     view = _session_of(chat)
     _require(chat, "session/undo")
     call_id = argument or None
@@ -332,18 +279,18 @@ def _undo_lines(report: UndoReport) -> list[str]:
     ]
 
 
-def _plan(chat: Chat, argument: str) -> None:
+def _plan(chat: Talk, argument: str) -> None:
     lines = plan_lines(_session_of(chat).plan)
     chat.say("\n".join(f"  {safe_line(line)}" for line in lines) or "  there is no plan")
 
 
-def _thinking(chat: Chat, argument: str) -> None:
+def _thinking(chat: Talk, argument: str) -> None:
     text = _session_of(chat).thinking
     lines = safe_text(text).split("\n") if text else ["(nothing was told of the reasoning)"]
     chat.say("\n".join(f"  | {line}" for line in lines))
 
 
-async def _status(chat: Chat, argument: str) -> None:
+async def _status(chat: Talk, argument: str) -> None:
     welcome, status = chat.client.welcome, await chat.client.status()
     view = chat.view
     lines = [
@@ -356,30 +303,38 @@ async def _status(chat: Chat, argument: str) -> None:
     chat.say("\n".join(lines))
 
 
-def _quit(chat: Chat, argument: str) -> None:
+def _quit(chat: Talk, argument: str) -> None:
     chat.leave()
 
 
-COMMANDS: dict[str, Command] = {
-    "help": Command("/help", "this list", _help),
-    "sessions": Command("/sessions [WORD]", "the latest sessions, or those with a word", _sessions),
-    "new": Command("/new [AGENT]", "begin another session", _new),
-    "switch": Command("/switch SESSION", "go on with another: its id, or of its title", _switch),
-    "search": Command("/search WORDS", "sessions in which something was said", _search),
-    "rename": Command("/rename TITLE", "call the session something else", _rename),
-    "agent": Command("/agent NAME", "give the session another agent", _agent),
-    "agents": Command("/agents", "who sessions can have", _agents),
-    "model": Command("/model [NAME]", "which model answers, or a session with another", _model),
-    "tools": Command("/tools", "what models can ask for", _tools),
-    "steer": Command("/steer TEXT", "tell the running turn something", _steer),
-    "now": Command("/now TEXT", "cancel the running turn, and do this", _interrupt),
-    "cancel": Command("/cancel", "cancel the running turn", _cancel),
-    "retry": Command("/retry", "run the last turn again, which was not answered", _retry),
-    "regenerate": Command("/regenerate", "have the last turn answered anew", _regenerate),
-    "approvals": Command("/approvals [ID]", "what waits for people, or answer one", _approvals),
-    "undo": Command("/undo [CALL]", "take back what calls changed in files", _undo),
-    "plan": Command("/plan", "what the model means to do", _plan),
-    "thinking": Command("/thinking", "the model's last reasoning", _thinking),
-    "status": Command("/status", "the daemon, the model, the session", _status),
-    "quit": Command("/quit", "leave; the session goes on in the daemon", _quit),
+COMMANDS: dict[str, SlashCommand] = {
+    "help": SlashCommand("/help", "this list", _help),
+    "sessions": SlashCommand(
+        "/sessions [WORD]", "the latest sessions, or those with a word", _sessions
+    ),
+    "new": SlashCommand("/new [AGENT]", "begin another session", _new),
+    "switch": SlashCommand(
+        "/switch SESSION", "go on with another: its id, or of its title", _switch
+    ),
+    "search": SlashCommand("/search WORDS", "sessions in which something was said", _search),
+    "rename": SlashCommand("/rename TITLE", "call the session something else", _rename),
+    "agent": SlashCommand("/agent NAME", "give the session another agent", _agent),
+    "agents": SlashCommand("/agents", "who sessions can have", _agents),
+    "model": SlashCommand(
+        "/model [NAME]", "which model answers, or a session with another", _model
+    ),
+    "tools": SlashCommand("/tools", "what models can ask for", _tools),
+    "steer": SlashCommand("/steer TEXT", "tell the running turn something", _steer),
+    "now": SlashCommand("/now TEXT", "cancel the running turn, and do this", _interrupt),
+    "cancel": SlashCommand("/cancel", "cancel the running turn", _cancel),
+    "retry": SlashCommand("/retry", "run the last turn again, which was not answered", _retry),
+    "regenerate": SlashCommand("/regenerate", "have the last turn answered anew", _regenerate),
+    "approvals": SlashCommand(
+        "/approvals [ID]", "what waits for people, or answer one", _approvals
+    ),
+    "undo": SlashCommand("/undo [CALL]", "take back what calls changed in files", _undo),
+    "plan": SlashCommand("/plan", "what the model means to do", _plan),
+    "thinking": SlashCommand("/thinking", "the model's last reasoning", _thinking),
+    "status": SlashCommand("/status", "the daemon, the model, the session", _status),
+    "quit": SlashCommand("/quit", "leave; the session goes on in the daemon", _quit),
 }

@@ -16,7 +16,6 @@ from ..terminal.markdown_live import MarkdownRows
 from ..terminal.output import Output
 from ..terminal.style import Style, style_of
 from .screen import PipeScreen, PlainScreen, Screen
-from .slash_commands import COMMANDS
 from .view import ChatView
 
 
@@ -42,13 +41,13 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     can_ask: bool
 
 
-def open_surface(output: Output, settings: Settings, data: Path) -> Surface:
+def open_surface(output: Output, settings: Settings, data: Path, commands: list[str]) -> Surface:
     """What the process's standard streams are."""
     can_ask = os.isatty(0) and os.isatty(1)
     is_dumb = os.environ.get("TERM", "") in {"", "dumb"}
     style = style_of(sys.stdout)
     return Surface(
-        screen=_screen(output, style, data, can_ask=can_ask, is_dumb=is_dumb),
+        screen=_screen(output, style, data, commands, can_ask=can_ask, is_dumb=is_dumb),
         output=output,
         style=style,
         data=data,
@@ -58,14 +57,21 @@ def open_surface(output: Output, settings: Settings, data: Path) -> Surface:
     )
 
 
-def _screen(output: Output, style: Style, data: Path, *, can_ask: bool, is_dumb: bool) -> Screen:
+def _screen(
+    output: Output,
+    style: Style,
+    data: Path,
+    commands: list[str],
+    *,
+    can_ask: bool,
+    is_dumb: bool,
+) -> Screen:
     if not can_ask:
         return PipeScreen(output)
     if is_dumb:
         return PlainScreen(output)
     from .prompt import LiveScreen  # here: prompt_toolkit is for terminals alone
 
-    commands = [f"/{name}" for name in COMMANDS]
     return LiveScreen(output, data, commands, has_signs=style.signs)
 
 

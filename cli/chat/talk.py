@@ -32,7 +32,6 @@ from .questions import (
 )
 from .screen import Typed
 from .sessions import Wishes, new_session
-from .slash_commands import run_command
 from .surface import Surface, view_of
 from .view import ChatView
 
@@ -57,7 +56,9 @@ class Talk:
         codes: How turns ended, as exit codes.
     """
 
-    def __init__(self, surface: Surface, wishes: Wishes) -> None:
+    def __init__(
+        self, surface: Surface, wishes: Wishes, run_command: Callable[[Talk, str], Awaitable[None]]
+    ) -> None:
         self.client: Client
         self.view: ChatView | None = None
         self.is_over = False
@@ -69,6 +70,7 @@ class Talk:
         self._surface = surface
         self._screen = surface.screen
         self._wishes = wishes
+        self._run_command = run_command
         self._is_host = False
         self._rows = MarkdownRows(self._screen.write, lambda: self._screen.columns, surface.style)
         self._keyboard = Keyboard(0, surface.output)
@@ -314,7 +316,7 @@ class Talk:
             self._acting = scope
             try:
                 if text.startswith("/") and not text.startswith("//"):
-                    await run_command(self, text)
+                    await self._run_command(self, text)
                 else:
                     await self.send(text.removeprefix("/") if text.startswith("//") else text)
             except InputEnded:
