@@ -426,8 +426,8 @@ async def test_undoing_a_crashed_undoing_goes_on_where_it_was(
         session = await runtime.create_session()
         await session.run("Go.")
         with monkeypatch.context() as patch:
-            patch.setattr("callboard.tools.undo.work.publish", fail_at(2))
-            with pytest.raises(ConflictError, match="The undoing stopped"):
+            patch.setattr("callboard.tools.undo.undo.publish", fail_at(2))
+            with pytest.raises(ConflictError, match="The undo stopped"):
                 await session.undo()
         assert sorted((folder / name).read_text() for name in "abc") == [
             "first",

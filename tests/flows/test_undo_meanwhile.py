@@ -17,7 +17,6 @@ from callboard.runtime.changes.file_versions import Change, FileState, Kind, Pat
 from callboard.runtime.changes.version_log import VersionLog, VersionStore
 from callboard.runtime.errors import ConflictError, NotFoundError
 from callboard.tools.undo import undo
-from callboard.tools.undo import work as undo_work
 from callboard.tools.workspace.atomic_write import TemporaryFile
 from support.stage import make_workspace
 
@@ -81,7 +80,7 @@ async def test_what_a_person_writes_while_an_undoing_works_stays(
         with monkeypatch.context() as patch:
             where: tuple[object, str] = (undo, "plan_undo")
             if moment == "recorded":
-                where = (undo_work.UndoWork, "_record")
+                where = (undo.UndoWork, "_record")
             hooked(patch, where, lambda: file.write_text("by hand"))
             with pytest.raises(ConflictError, match="undo again"):
                 await session.undo()
@@ -104,7 +103,7 @@ async def test_each_path_of_a_change_is_looked_at_when_its_turn_has_come(
         await session.run("Go.")
         later = folder / "d" / "a"
         with monkeypatch.context() as patch:
-            hooked(patch, (undo_work, "publish"), lambda: later.write_text("by hand"))
+            hooked(patch, (undo, "publish"), lambda: later.write_text("by hand"))
             with pytest.raises(ConflictError, match="d/a was changed while"):
                 await session.undo()
         assert later.read_text() == "by hand"
@@ -211,9 +210,9 @@ async def test_what_a_killed_undoing_left_half_written_goes_with_the_next(
             raise OSError(errno.EIO, "as if it were killed here")
 
         with monkeypatch.context() as patch:
-            patch.setattr(undo_work, "publish", killed)
+            patch.setattr(undo, "publish", killed)
             patch.setattr(TemporaryFile, "__exit__", lambda *_: None)
-            with pytest.raises(ConflictError, match="The undoing stopped"):
+            with pytest.raises(ConflictError, match="The undo stopped"):
                 await session.undo()
         (left,) = (folder / "d").iterdir()
         mine = folder / "d" / ".callboard-mine.tmp"

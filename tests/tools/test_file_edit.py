@@ -115,7 +115,7 @@ async def test_a_change_made_meanwhile_is_not_lost(
 
     tool = caller.tool("edit_file")
     arguments = tool.decode('{"path": "f", "edits": [{"old_text": "old", "new_text": "mine"}]}')
-    context = caller.context(files_write=Interfering(workspace._root, workspace.place))
+    context = caller.context(files_write=Interfering(workspace.root, workspace.place))
     with pytest.raises(ToolFailure) as caught:
         await tool.execute(arguments, context)
     assert caught.value.error_type == ErrorType.EDIT_CONFLICT

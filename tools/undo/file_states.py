@@ -1,4 +1,4 @@
-"""What is at a path of a workspace, looked at without following a link, and kept as it is."""
+"""The state of a path in a workspace, read without following a link, and its content kept."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ..workspace.resolver import Names, OpenDirectory, Resolver
 from ..workspace.workspace import tree_below
 
 MAX_READ_BYTES = MAX_KEPT_FILE_BYTES
-"""What is larger was never kept, so that its content is not compared either."""
+"""A larger file was never kept, so its content is not compared either."""
 
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
 
 IsMarked = Callable[[Names], bool]
-"""Whether a path may hold the words of strangers."""
+"""Names → whether that path may hold the words of strangers."""
 
 
 class Keeper:
-    """Looks at paths, and keeps what it sees in a draft.
+    """Reads the state of paths, and keeps contents in a draft.
 
     Args:
         resolver: The way into the workspace.
@@ -47,7 +47,7 @@ class Keeper:
         self._is_marked = is_marked
 
     def look(self, names: Names) -> FileState:
-        """What is there; raises `OSError` where that can't be told."""
+        """Return the state of a path; raise `OSError` when it can't be read."""
         try:
             with self._resolver.open_directory(names[:-1], follow=False) as parent:
                 return self._look(parent, names)
@@ -91,7 +91,7 @@ class Keeper:
         )
 
     def why_not(self, size_bytes: int) -> str:
-        """Why a file of this size can't be kept; empty when it can."""
+        """Return why a file of this size can't be kept; empty when it can."""
         if size_bytes > MAX_KEPT_FILE_BYTES:
             most = in_bytes(MAX_KEPT_FILE_BYTES)
             return f"its {in_bytes(size_bytes)} are more than is kept of a file ({most})"
@@ -113,7 +113,7 @@ class Keeper:
 
 
 def pieces_of(fd: int) -> Iterator[bytes]:
-    """An open file from its beginning, piece by piece."""
+    """Yield an open file from its beginning, piece by piece."""
     at = 0
     while piece := os.pread(fd, CHUNK_BYTES, at):
         yield piece
@@ -121,9 +121,9 @@ def pieces_of(fd: int) -> Iterator[bytes]:
 
 
 def real_target(resolver: Resolver, names: Names) -> tuple[Names, int]:
-    """Where a file of these names lies, or would lie, and how many names of that are there.
+    """Return the real names of a file, with links followed, and how many of them exist.
 
-    Links are followed as far as there is anything. Raises `OSError`.
+    Names that do not exist yet are taken as they are. Raises `OSError`.
     """
     for known in range(len(names), -1, -1):
         try:
@@ -135,14 +135,14 @@ def real_target(resolver: Resolver, names: Names) -> tuple[Names, int]:
 
 
 def real_entry(resolver: Resolver, names: Names) -> Names:
-    """Where the entry of these names lies: a link at the end stands for itself. Raises `OSError`."""
+    """Return the real names of an entry; a link at the end stands for itself. Raises `OSError`."""
     return (*resolver.real_names(names[:-1]), names[-1])
 
 
 def likeness(resolver: Resolver, names: Names) -> tuple[int, bytes]:
-    """The inode of what is there, and what stands for its content. Raises `OSError`.
+    """Return the inode of a path, and a digest of its content; raise `OSError`.
 
-    Of a directory that are the names below it: whoever moves it back loses nothing that is inside.
+    A directory is represented by the names below it: moving it back loses nothing that is inside.
     """
     with resolver.open_directory(names[:-1], follow=False) as parent:
         status = lstat(parent, names[-1])
@@ -154,7 +154,7 @@ def likeness(resolver: Resolver, names: Names) -> tuple[int, bytes]:
 
 
 def likeness_of_names(below: list[Names], depth: int) -> bytes:
-    """What stands for a directory of so many names that holds these."""
+    """Return the digest of a directory, at this depth, that holds these names."""
     digest = hashlib.sha256()
     for inner in sorted(below):
         digest.update(os.fsencode("/".join(inner[depth:])) + b"\0")

@@ -1,8 +1,8 @@
-"""How changes are taken back: what there is to do, foreseen step by step before anything is done.
+"""The plan of an undo: every step is foreseen before anything is done.
 
-A path that is as the change left it is put back; one that is as it was before needs nothing (the
-change was broken off, or somebody was first); any other was changed since, and is left alone unless
-it is forced.
+A path that is as the change left it is put back. One that is as it was before the change needs
+nothing: the change was broken off, or somebody was faster. Any other was changed since, and is left
+alone unless the undo is forced.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ from ...runtime.changes.file_versions import (
 from ..workspace.atomic_write import TEMPORARY_PREFIX, TEMPORARY_SUFFIX
 from ..workspace.paths import is_protected, shown
 from ..workspace.resolver import Names, Resolver
-from .file_states import Keeper
-from .foreseen_tree import ForeseenTree
+from .file_states import Keeper, likeness, likeness_of_names
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """A path that is not put back; with `is_forceable`, `--force` does it all the same."""
+    """A path that is not put back, and why; `--force` puts it back when `is_forceable`."""
 
     path: str
     why: str
@@ -43,7 +42,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Reversal(msgspec.Struct, frozen=True):
-    """What takes one change back, in order; `left` are those of its actions that stay."""
+    """The actions that undo one change, in order; `left` are the places of those that stay."""
 
     change: Change
     actions: tuple[Action, ...]
@@ -51,13 +50,13 @@ class Reversal(msgspec.Struct, frozen=True):
 
 
 class UndoPlan(msgspec.Struct, frozen=True):
-    """What is to be done.
+    """The steps of an undo.
 
     Attributes:
         reversals: The latest change first.
         problems: What is left as it is.
         lines: What is done, in words.
-        leftovers: What undoings that were broken off may have left, half written.
+        leftovers: Temporary files that interrupted undos may have left.
     """
 
     reversals: tuple[Reversal, ...]
@@ -69,13 +68,13 @@ class UndoPlan(msgspec.Struct, frozen=True):
 def plan_undo(
     resolver: Resolver, changes: Sequence[KnownChange], later: Iterable[KnownChange], force: bool
 ) -> UndoPlan:
-    """Foresees the undoing of changes; nothing is done.
+    """Plan the undo of changes; nothing is done.
 
     Args:
         resolver: The way into the workspace.
         changes: In the order in which they happened.
-        later: Changes that happened too, and stay: who changed a path since.
-        force: Whether what was changed since is put back too.
+        later: Changes that happened too, and stay: they name who changed a path since.
+        force: Whether to put back what was changed since.
     """
     planning = _Planning(resolver, force)
     stays = {known.change.change_id: known.change for known in later}
@@ -86,14 +85,19 @@ def plan_undo(
 
 
 def temporary_names(change: Change) -> list[Names]:
-    """Where an undoing writes what is to be put back, before it gets its name."""
+    """Return the temporary files of an undo, where contents are written before they get their names."""
     paths = (each.path for each in change.actions if isinstance(each, PathStep))
     name = f"{TEMPORARY_PREFIX}{change.change_id}{TEMPORARY_SUFFIX}"
     return [(*folder, name) for folder in dict.fromkeys(path_names(path)[:-1] for path in paths)]
 
 
+def paths_of(action: Action) -> tuple[bytes, ...]:
+    """Return the paths that an action changes."""
+    return (action.path,) if isinstance(action, PathStep) else (action.source, action.destination)
+
+
 class _Left(Exception):
-    """A path is left as it is."""
+    """Raised for a path that is left as it is."""
 
     def __init__(self, names: Names, why: str, *, is_forceable: bool = False) -> None:
         super().__init__(why)
@@ -102,7 +106,7 @@ class _Left(Exception):
 
 class _Planning:
     def __init__(self, resolver: Resolver, force: bool) -> None:
-        self._tree = ForeseenTree(resolver)
+        self._tree = _ForeseenTree(resolver)
         self._sizes = Keeper(resolver)
         self._force = force
         self.since: list[Change] = []
@@ -111,7 +115,7 @@ class _Planning:
         self.lines: list[str] = []
 
     def reverse(self, known: KnownChange) -> None:
-        """Foresees what takes back what remains of a change."""
+        """Plan the undo of what remains of a change."""
         change = known.change
         actions: list[Action] = []
         left: list[int] = []
@@ -150,7 +154,7 @@ class _Planning:
         return self._put(names, present, wanted)
 
     def _made_folder(self, names: Names, present: FileState) -> PathStep | None:
-        """A folder that the change made goes when nothing is in it."""
+        """Plan to remove a folder that the change made, when nothing is in it."""
         if present.kind is not Kind.DIRECTORY:
             raise _Left(names, f"it was changed since{self._who(names)}")
         if not self._tree.is_empty(names):
@@ -188,22 +192,16 @@ class _Planning:
         return PathMove(path_bytes(names), path_bytes(back), move.inode, move.likeness)
 
     def _who(self, names: Names) -> str:
-        """Which later call it was, if it is one that is on record."""
+        """Return which later call changed a path, if that is on record."""
         path = path_bytes(names)
         for change in self.since:
-            for action in change.actions:
-                touched = (
-                    (action.path,)
-                    if isinstance(action, PathStep)
-                    else (action.source, action.destination)
-                )
-                if path in touched:
-                    return f" (by {change.call_id})"
+            if any(path in paths_of(action) for action in change.actions):
+                return f" (by {change.call_id})"
         return ""
 
 
 def _can_go(present: FileState) -> bool:
-    """Whether it may be replaced by force, which keeps it."""
+    """Return whether a forced undo may replace it; its content is kept first."""
     return present.kind not in {Kind.DIRECTORY, Kind.OTHER}
 
 
@@ -213,3 +211,92 @@ def _same_mode(one: FileState, other: FileState) -> bool:
 
 def _shown(names: Names) -> str:
     return shown("/".join(names))
+
+
+class _ForeseenTree:
+    """A workspace as it will be after the steps that are planned so far.
+
+    Steps are kept in lists, with a move between one list and the next. A look at a path goes back
+    through the steps and undoes the moves on its way; only what no step names is on the disk.
+    """
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+        self._keeper = Keeper(resolver)
+        self._steps: list[dict[Names, FileState]] = [{}]
+        self._moves: list[tuple[Names, Names]] = []
+        self._put: dict[Names, set[str]] = {}
+
+    def put(self, names: Names, state: FileState) -> None:
+        """Plan that a path has this state."""
+        self._steps[-1][names] = state
+        self._put.setdefault(names[:-1], set()).add(names[-1])
+
+    def move(self, source: Names, destination: Names) -> None:
+        """Plan that what is at a path gets another one."""
+        self._moves.append((source, destination))
+        self._steps.append({})
+        self._put.setdefault(destination[:-1], set()).add(destination[-1])
+
+    def look(self, names: Names) -> FileState:
+        """Return what will be at a path; raise `OSError`."""
+        found = self._origin(names)
+        return found if isinstance(found, FileState) else self._keeper.look(found)
+
+    def has_folder(self, names: Names) -> bool:
+        """Return whether the folder of a path will be there."""
+        return len(names) == 1 or self.look(names[:-1]).kind is Kind.DIRECTORY
+
+    def is_empty(self, names: Names) -> bool:
+        """Return whether nothing will be in a directory."""
+        return not self._inside(names)
+
+    def is_like(self, names: Names, inode: int, sign: bytes) -> bool:
+        """Return whether what will be there has this inode or content; raise `OSError`."""
+        found = self._origin(names)
+        if isinstance(found, FileState):
+            return True  # put back by the plan itself, as it was then
+        like = likeness(self._resolver, found)
+        if like[0] == inode or like[1] == sign:
+            return True
+        is_folder = self.look(names).kind is Kind.DIRECTORY
+        return is_folder and likeness_of_names(self._below(names), len(names)) == sign
+
+    def _below(self, names: Names) -> list[Names]:
+        """Return what a directory will hold, at any depth."""
+        found = [(*names, name) for name in self._inside(names)]
+        inner = [each for each in found if self.look(each).kind is Kind.DIRECTORY]
+        return [*found, *(name for each in inner for name in self._below(each))]
+
+    def _inside(self, names: Names) -> list[str]:
+        """Return what a directory will hold."""
+        inside = set(self._put.get(names, ()))  # planned, and maybe moved on since
+        found = self._origin(names)
+        if not isinstance(found, FileState):
+            with (
+                self._resolver.open_directory(found, follow=False) as directory,
+                os.scandir(directory.fd) as entries,
+            ):
+                inside.update(entry.name for entry in entries)
+        return [name for name in inside if self.look((*names, name)).kind is not Kind.NOTHING]
+
+    def _origin(self, names: Names) -> FileState | Names:
+        """Return the planned state of a path, or where it lies on the disk now."""
+        for index in range(len(self._steps) - 1, -1, -1):
+            if (said := self._said(self._steps[index], names)) is not None:
+                return said
+            if index == 0:
+                break
+            source, destination = self._moves[index - 1]
+            if names[: len(destination)] == destination:
+                names = (*source, *names[len(destination) :])
+            elif names[: len(source)] == source:
+                return NOTHING
+        return names
+
+    def _said(self, steps: dict[Names, FileState], names: Names) -> FileState | None:
+        if (own := steps.get(names)) is not None:
+            return own
+        # What is planned above it holds nothing yet, be it a directory or not.
+        above = (names[:depth] for depth in range(len(names) - 1, 0, -1))
+        return NOTHING if any(folder in steps for folder in above) else None

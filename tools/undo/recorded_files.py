@@ -1,8 +1,8 @@
-"""The writable files of one call, whose every change can be taken back.
+"""The writable files of one call, whose every change can be undone.
 
-Before a path changes, what is there goes into the session's log of versions, and the change itself:
-durable, so that it can be undone even when the process dies right behind it. What can't be kept is
-told, and is no reason not to change it; a log that can't be written is.
+Before a path changes, its content and the change itself go into the session's log of versions,
+durably: the change can be undone even when the process dies right after it. Content that can't be
+kept is reported, and the change is made all the same; when the log can't be written, it is not.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from ...runtime.changes.file_versions import (
 from ...runtime.changes.version_log import VersionLog
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.errors import StorageError
-from ...runtime.handles import FileContent, FileInfo, Listing
+from ...runtime.handles import FileInfo
 from ...runtime.identity import new_id, now_ms
 from ..workspace.paths import is_protected, is_steering, shown
-from ..workspace.reader import failures
+from ..workspace.reader import FileReader, failures
 from ..workspace.resolver import Names
 from ..workspace.workspace import MAX_REMOVED_ENTRIES, Workspace, tree_below
 from .file_states import (
@@ -42,13 +42,13 @@ from .file_states import (
 )
 
 MAX_TOLD = 20
-"""Paths that can't be put back, in a result: who changes more of such at once knows."""
+"""Paths that can't be put back, in a result; the rest is counted."""
 
 Done = TypeVar("Done")
 Plan = Callable[[Keeper], Iterator[Action]]
 
 
-class RecordedFiles:
+class RecordedFiles(FileReader):
     """A `WritableFiles` on a workspace that keeps what was there before.
 
     Args:
@@ -66,6 +66,7 @@ class RecordedFiles:
         call_id: str,
         is_marked: Callable[[str], bool] = lambda path: False,
     ) -> None:
+        super().__init__(files.root)
         self._files = files
         self._log = log
         self._session_id = session_id
@@ -80,7 +81,7 @@ class RecordedFiles:
 
     def why_unkept(self, path: str) -> tuple[str, ...]:
         """See `KeepsVersions`."""
-        keeper = Keeper(self._files.resolver, is_marked=self._is_marked)
+        keeper = Keeper(self.resolver, is_marked=self._is_marked)
         why: dict[str, str] = {}
         with contextlib.suppress(OSError, ToolFailure):
             for names in self._lost(path, recursive=True):
@@ -88,26 +89,6 @@ class RecordedFiles:
                 if state.why:
                     why[shown("/".join(names))] = state.why
         return _told(why)
-
-    def normalize(self, path: str) -> str:
-        """See `ReadableFiles`."""
-        return self._files.normalize(path)
-
-    def find(self, path: str, *, follow: bool = True) -> FileInfo | None:
-        """See `ReadableFiles`."""
-        return self._files.find(path, follow=follow)
-
-    def read(self, path: str, *, offset: int = 0, limit: int) -> FileContent:
-        """See `ReadableFiles`."""
-        return self._files.read(path, offset=offset, limit=limit)
-
-    def entries(
-        self, path: str, *, recursive: bool, include_hidden: bool, max_entries: int
-    ) -> Listing:
-        """See `ReadableFiles`."""
-        return self._files.entries(
-            path, recursive=recursive, include_hidden=include_hidden, max_entries=max_entries
-        )
 
     def write(self, path: str, data: bytes, *, replace: bool, create_dirs: bool) -> FileInfo:
         """See `WritableFiles`."""
@@ -156,7 +137,7 @@ class RecordedFiles:
         adds: bool = False,
     ) -> Iterator[Action]:
         with failures(path):
-            names, known = real_target(self._files.resolver, self._files.names(path))
+            names, known = real_target(self.resolver, self.names(path))
         if not names or is_protected(names):
             return
         if create_dirs:
@@ -168,7 +149,7 @@ class RecordedFiles:
         yield PathStep(path_bytes(names), before, self._after(before, data, adds))
 
     def _after(self, before: FileState, data: bytes, adds: bool) -> FileState:
-        """What a file holds behind a write; that of an append to what is not kept is not known."""
+        """Return the state after a write; after an append to what is not kept, without its digest."""
         if not adds or before.kind is Kind.NOTHING:
             return FileState(Kind.FILE, size_bytes=len(data), digest=hashlib.sha256(data).digest())
         size = before.size_bytes + len(data)
@@ -183,8 +164,8 @@ class RecordedFiles:
     def _moved(
         self, keeper: Keeper, source: str, destination: str, *, overwrite: bool
     ) -> Iterator[Action]:
-        resolver = self._files.resolver
-        start, end = self._files.names(source), self._files.names(destination)
+        resolver = self.resolver
+        start, end = self.names(source), self.names(destination)
         if not start or not end:
             return
         with failures(source):
@@ -205,13 +186,13 @@ class RecordedFiles:
                 yield PathStep(path_bytes(names), keeper.look(names), NOTHING)
 
     def _lost(self, path: str, *, recursive: bool) -> list[Names]:
-        """What goes with a path: what is deeper first, itself last; nothing of what is refused."""
-        if not (names := self._files.names(path)):
+        """Return what a removal takes, the deepest first; nothing when it will be refused."""
+        if not (names := self.names(path)):
             return []
-        top = real_entry(self._files.resolver, names)
-        found = self._files.find("/".join(top), follow=False)
+        top = real_entry(self.resolver, names)
+        found = self.find("/".join(top), follow=False)
         is_tree = recursive and found is not None and found.kind == "directory"
-        lost = [*(tree_below(self._files.resolver, top) if is_tree else ()), top]
+        lost = [*(tree_below(self.resolver, top) if is_tree else ()), top]
         is_refused = is_protected(top) or any(map(is_steering, lost))
         is_refused = is_refused or len(lost) > MAX_REMOVED_ENTRIES + 1
         return [] if is_refused else lost
@@ -232,10 +213,10 @@ class RecordedFiles:
         return done
 
     def _recorded(self, plan: Plan) -> Change | None:
-        """The change on record, or `None` for one that is going to be refused."""
+        """Put the change on record; return `None` for one that is going to be refused."""
         try:
             with self._log.draft() as draft:
-                keeper = Keeper(self._files.resolver, draft, self._log.max_bytes, self._is_marked)
+                keeper = Keeper(self.resolver, draft, self._log.max_bytes, self._is_marked)
                 actions = tuple(plan(keeper))
                 if not actions:
                     return None
@@ -255,7 +236,7 @@ class RecordedFiles:
             ) from error
 
     def _is_untouched(self, change: Change) -> bool:
-        keeper = Keeper(self._files.resolver)
+        keeper = Keeper(self.resolver)
         try:
             for action in change.actions:
                 if isinstance(action, PathStep):

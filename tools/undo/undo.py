@@ -1,7 +1,13 @@
-"""Taking back what calls of one session changed: which changes, the plan, and the work."""
+"""Taking back what calls of one session changed: the choice, the plan, and the work.
+
+Each change is on record before it is done, with what it replaces: a crash in the middle leaves a
+change that is listed as broken off, and every undo can itself be undone.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 from collections.abc import Iterable, Sequence
 from itertools import starmap
@@ -10,27 +16,46 @@ from typing import Literal
 
 import msgspec
 
-from ...runtime.changes.file_versions import Action, KnownChange, PathStep, path_names
+from ...runtime.changes.file_versions import (
+    Action,
+    Change,
+    FileState,
+    Kind,
+    KnownChange,
+    PathMove,
+    PathStep,
+    path_names,
+)
 from ...runtime.changes.undo_report import MAX_PATHS, ChangedCall, UndoReport
 from ...runtime.changes.version_log import VersionLog
 from ...runtime.errors import ConflictError, NotFoundError
+from ...runtime.identity import new_id, now_ms
 from ...runtime.taint.tracked_files import FileWatch
+from ..workspace.atomic_write import (
+    TEMPORARY_PREFIX,
+    TEMPORARY_SUFFIX,
+    TemporaryFile,
+    publish,
+    rename_to_free_name,
+    write_temporary,
+)
 from ..workspace.paths import shown
+from ..workspace.resolver import DIRECTORY_FLAGS, Names, OpenDirectory, Resolver
 from ..workspace.workspace import open_workspace
-from .plan import UndoPlan, plan_undo, temporary_names
-from .work import UndoWork
+from .file_states import Keeper
+from .plan import Reversal, UndoPlan, paths_of, plan_undo, temporary_names
 
 MAX_TOLD = 5
-"""Calls of programs that a message names; the report has them all."""
+"""Calls of programs that a message names; the report has all."""
 
 
 class Undo:
-    """The undoing of a session's changes. Its methods block on the disk.
+    """The undo of a session's changes. The methods block on the disk.
 
     Args:
         workspace: The session's folder.
         forbidden: Folders that it may not hold.
-        log: What files were before.
+        log: The versions that files had before.
         session_id: The session.
     """
 
@@ -45,8 +70,13 @@ class Undo:
     def planned(
         self, known: list[KnownChange], call_id: str | None, force: bool, programs: list[str]
     ) -> UndoPlan:
-        """Foresees it; nothing is done. `programs` says what programs changed and can't be
-        undone, for a message.
+        """Plan the undo; nothing is done.
+
+        Args:
+            known: The changes on record.
+            call_id: The call to undo; `None` for all.
+            force: Whether to put back what was changed since.
+            programs: What programs changed and can't be undone, for a message.
 
         Raises:
             NotFoundError: There is nothing to undo.
@@ -61,21 +91,21 @@ class Undo:
         return msgspec.structs.replace(plan, leftovers=leftovers)
 
     def run(self, plan: UndoPlan, undo_id: str, watch: FileWatch) -> None:
-        """Does it; see `UndoWork.run`."""
+        """Carry a plan out; see `UndoWork.run`, whose `OSError` becomes `ConflictError`."""
         with open_workspace(self._workspace, forbidden=self._forbidden) as workspace:
             work = UndoWork(workspace.resolver, self._log, self.session_id, watch)
             try:
                 work.run(plan, undo_id)
             except OSError as error:
                 raise ConflictError(
-                    f"The undoing stopped ({os.strerror(error.errno or 0)}): what was undone before "
+                    f"The undo stopped ({os.strerror(error.errno or 0)}): what was undone before "
                     "is on record. Look at the workspace, and undo again."
                 ) from error
 
     def report(
         self, plan: UndoPlan, undo_id: str, programs: list[str], running: tuple[str, ...] = ()
     ) -> UndoReport:
-        """What is done, in words."""
+        """Return what a plan does, in words."""
         calls = dict.fromkeys(reversal.change.call_id for reversal in plan.reversals)
         return UndoReport(
             undo_id=undo_id,
@@ -90,10 +120,10 @@ class Undo:
 def chosen_changes(
     known: list[KnownChange], call_id: str | None, programs: list[str]
 ) -> list[KnownChange]:
-    """The changes of a call, or of all calls; those that are undone already are left out.
+    """Return the changes of a call, or of all calls, that are not undone yet.
 
     Raises:
-        NotFoundError: There is none.
+        NotFoundError: There are none.
     """
     if call_id is None:
         found = [each for each in known if not each.change.undoes]
@@ -110,24 +140,24 @@ def chosen_changes(
 
 
 def cannot(programs: list[str]) -> str:
-    """What to say of what programs changed and is not kept."""
+    """Return the sentence on what programs changed and can't be undone."""
     more = f"; and {len(programs) - MAX_TOLD} more calls" if len(programs) > MAX_TOLD else ""
     return f"What programs changed and can't be undone: {'; '.join(programs[:MAX_TOLD])}{more}."
 
 
 def changed_calls(known: Iterable[KnownChange]) -> list[ChangedCall]:
-    """One entry for each call, in their order."""
+    """Return one entry for each call, in the order of calls."""
     by_call: dict[str, list[KnownChange]] = {}
     for each in known:
         by_call.setdefault(each.change.call_id, []).append(each)
-    return list(starmap(_changed, by_call.items()))
+    return list(starmap(_changed_call, by_call.items()))
 
 
-def _changed(call_id: str, changes: list[KnownChange]) -> ChangedCall:
+def _changed_call(call_id: str, changes: list[KnownChange]) -> ChangedCall:
     paths: dict[str, None] = {}
     for each in changes:
-        for action in each.change.actions:
-            paths.update(dict.fromkeys(_paths(action)))
+        ends = [end for action in each.change.actions for end in paths_of(action)]
+        paths.update(dict.fromkeys(shown("/".join(path_names(end))) for end in ends))
     state: Literal["changed", "undone", "broken_off"]
     if not all(each.is_whole for each in changes):
         state = "broken_off"
@@ -143,6 +173,217 @@ def _changed(call_id: str, changes: list[KnownChange]) -> ChangedCall:
     )
 
 
-def _paths(action: Action) -> tuple[str, ...]:
-    ends = (action.path,) if isinstance(action, PathStep) else (action.source, action.destination)
-    return tuple(shown("/".join(path_names(end))) for end in ends)
+# ── the work ─────────────────────────────────────────────────────────────────────────────────────
+
+MODE_BITS = 0o777
+"""Of a file that is put back. It is ours now, whoever's it was, so setuid and setgid bits would lend
+other rights than before."""
+FOLDER_BITS = 0o3777
+OPEN_BITS = 0o700
+"""What we need to work in a folder."""
+
+ROOM_FACTOR = 2
+"""An undo has as much room again as the changes: a session that has reached its bound can still be
+undone."""
+
+
+class UndoWork:
+    """Carries out a plan.
+
+    Args:
+        resolver: The way into the workspace.
+        log: Where versions are, and where what is replaced is kept.
+        session_id: Whose changes are undone.
+        watch: Notes which files hold the words of strangers.
+    """
+
+    def __init__(
+        self, resolver: Resolver, log: VersionLog, session_id: str, watch: FileWatch
+    ) -> None:
+        self._resolver = resolver
+        self._log = log
+        self._session_id = session_id
+        self._watch = watch
+        self._modes: list[tuple[Names, int]] = []
+        self._temporary = ""
+
+    def run(self, plan: UndoPlan, undo_id: str) -> None:
+        """Undo everything; on an error, what was done stays done.
+
+        Raises:
+            ConflictError: Something was changed meanwhile.
+            StorageError: The log can't be read or written.
+            OSError: The workspace can't be read or written.
+        """
+        for leftover in plan.leftovers:
+            self._clear(leftover)
+        for reversal in plan.reversals:
+            change = self._record(reversal, undo_id)
+            self._temporary = f"{TEMPORARY_PREFIX}{change.change_id}{TEMPORARY_SUFFIX}"
+            self._open_folders(change)
+            for action in change.actions:
+                if isinstance(action, PathStep):
+                    self._step(action)
+                else:
+                    self._move(action)
+            self._set_modes()
+            self._log.end(change.change_id)
+
+    def _record(self, reversal: Reversal, undo_id: str) -> Change:
+        room = ROOM_FACTOR * self._log.max_bytes
+        with self._log.draft() as draft:
+            keeper = Keeper(self._resolver, draft, room, self._is_marked)
+            change = Change(
+                change_id=new_id("change"),
+                session_id=self._session_id,
+                call_id=undo_id,
+                at_ms=now_ms(),
+                actions=tuple(self._seen(action, keeper) for action in reversal.actions),
+                undoes=(reversal.change.change_id,),
+                left=reversal.left,
+            )
+            draft.commit(change)
+            return change
+
+    def _seen(self, action: Action, keeper: Keeper) -> Action:
+        """Keep what is there now, which must still be what was planned for."""
+        if isinstance(action, PathMove) or action.before.kind is Kind.NOTHING:
+            return action
+        names = path_names(action.path)
+        present = keeper.look(names)
+        if not present.holds_as(action.before) or present.why:
+            raise _changed(names)
+        return PathStep(action.path, present, action.after)
+
+    def _is_marked(self, names: Names) -> bool:
+        return self._watch.is_marked("/".join(names))
+
+    def _check_unchanged(self, names: Names, present: FileState) -> None:
+        """Raise `ConflictError` when a path changed: a person may write, and that is not kept."""
+        if not Keeper(self._resolver).look(names).holds_as(present):
+            raise _changed(names)
+
+    def _clear(self, names: Names) -> None:
+        with (
+            contextlib.suppress(OSError),
+            self._resolver.open_directory(names[:-1], follow=False) as parent,
+        ):
+            os.unlink(names[-1], dir_fd=parent.fd)
+
+    # ── on the disk ──────────────────────────────────────────────────────────────────────────────
+
+    def _step(self, step: PathStep) -> None:
+        names = path_names(step.path)
+        wanted, present = step.after, step.before
+        path, before = "/".join(names), self._watch.now()
+        if wanted.is_marked:
+            self._watch.mark(path)
+        with self._resolver.open_directory(names[:-1], follow=False) as parent:
+            match wanted.kind:
+                case Kind.NOTHING:
+                    self._check_unchanged(names, present)
+                    _remove(parent, names[-1], present)
+                case Kind.DIRECTORY:
+                    self._make_folder(parent, names, wanted, present)
+                case _:
+                    with self._made(parent, wanted) as made:
+                        is_free = present.kind is Kind.NOTHING
+                        self._check_unchanged(names, present)
+                        publish(parent, made, names[-1], replace=not is_free)
+            os.fsync(parent.fd)
+        if wanted.is_marked:
+            self._watch.written(path)
+        else:
+            self._watch.clear(path, before)
+
+    def _made(self, parent: OpenDirectory, wanted: FileState) -> TemporaryFile:
+        """Write the wanted file or link under a temporary name."""
+        if wanted.kind is Kind.FILE:
+            data = b"".join(self._log.content(wanted))
+            return write_temporary(parent, data, wanted.mode & MODE_BITS, self._temporary)
+        os.symlink(wanted.target, os.fsencode(self._temporary), dir_fd=parent.fd)
+        return TemporaryFile(parent, self._temporary)
+
+    def _make_folder(
+        self, parent: OpenDirectory, names: Names, wanted: FileState, present: FileState
+    ) -> None:
+        if present.kind is not Kind.DIRECTORY:
+            if present.kind is not Kind.NOTHING:
+                self._check_unchanged(names, present)
+                os.unlink(names[-1], dir_fd=parent.fd)
+            os.mkdir(names[-1], 0o700, dir_fd=parent.fd)
+        # Set last: what lies below is put back through this folder.
+        self._modes.append((names, wanted.mode & FOLDER_BITS))
+
+    def _open_folders(self, change: Change) -> None:
+        """Open folders whose mode is put back: they may be closed to us before or after."""
+        for action in change.actions:
+            if isinstance(action, PathStep) and _is_mode_of_folder(action):
+                present = action.before.mode & FOLDER_BITS
+                if present | OPEN_BITS != present:
+                    self._set_mode(path_names(action.path), present | OPEN_BITS)
+
+    def _set_modes(self) -> None:
+        for names, mode in reversed(self._modes):
+            self._set_mode(names, mode)
+        self._modes.clear()
+
+    def _set_mode(self, names: Names, mode: int) -> None:
+        with self._resolver.open_directory(names[:-1], follow=False) as parent:
+            try:
+                fd = self._resolver.open_at(parent, names[-1], DIRECTORY_FLAGS)
+            except PermissionError:
+                _open_to_owner(self._resolver, parent, names[-1])
+                fd = self._resolver.open_at(parent, names[-1], DIRECTORY_FLAGS)
+            try:
+                os.fchmod(fd, mode)
+            finally:
+                os.close(fd)
+
+    def _move(self, move: PathMove) -> None:
+        source, target = path_names(move.source), path_names(move.destination)
+        start, end = "/".join(source), "/".join(target)
+        before, carried = self._watch.now(), self._watch.carried(start)
+        with (
+            self._resolver.open_directory(source[:-1], follow=False) as source_parent,
+            self._resolver.open_directory(target[:-1], follow=False) as target_parent,
+        ):
+            rename_to_free_name(source_parent.fd, source[-1], target_parent.fd, target[-1])
+            os.fsync(target_parent.fd)
+            os.fsync(source_parent.fd)
+        self._watch.clear(end, before)
+        for inner in carried:
+            self._watch.written(end + inner)
+        self._watch.clear(start, before)
+
+
+def _is_mode_of_folder(step: PathStep) -> bool:
+    return step.before.kind is step.after.kind is Kind.DIRECTORY
+
+
+def _open_to_owner(resolver: Resolver, parent: OpenDirectory, name: str) -> None:
+    """Let us into a folder of ours that its mode closes to us."""
+    flags = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+    fd = resolver.open_at(parent, name, flags)
+    try:
+        os.chmod(f"/proc/self/fd/{fd}", OPEN_BITS)
+    finally:
+        os.close(fd)
+
+
+def _remove(parent: OpenDirectory, name: str, present: FileState) -> None:
+    if present.kind is not Kind.DIRECTORY:
+        os.unlink(name, dir_fd=parent.fd)
+        return
+    try:
+        os.rmdir(name, dir_fd=parent.fd)
+    except OSError as error:
+        if error.errno != errno.ENOTEMPTY:
+            raise  # what others put there meanwhile stays, and so does the folder
+
+
+def _changed(names: Names) -> ConflictError:
+    return ConflictError(
+        f"{shown('/'.join(names))} was changed while its undo began; what was undone before is on "
+        "record. Look at it, and undo again."
+    )

@@ -47,7 +47,7 @@ class FileReader:
     """A `ReadableFiles` below a root; it can't write."""
 
     def __init__(self, root: OpenRoot) -> None:
-        self._root = root
+        self.root = root
         self._resolver = root.resolver
 
     @property
@@ -57,15 +57,15 @@ class FileReader:
 
     def names(self, path: str) -> Names:
         """Return the names below the root that a path means."""
-        return self._root.names(path)
+        return self.root.names(path)
 
     def normalize(self, path: str) -> str:
         """See `ReadableFiles`."""
-        return "/".join(self._root.names(path)) or "."
+        return "/".join(self.root.names(path)) or "."
 
     def find(self, path: str, *, follow: bool = True) -> FileInfo | None:
         """See `ReadableFiles`."""
-        names = self._root.names(path)
+        names = self.root.names(path)
         try:
             with failures(path):
                 real = self._resolver.real_names(names) if follow else names
@@ -80,7 +80,7 @@ class FileReader:
 
     def read(self, path: str, *, offset: int = 0, limit: int) -> FileContent:
         """See `ReadableFiles`."""
-        names = self._root.names(path)
+        names = self.root.names(path)
         with failures(path):
             fd = self._resolver.open(names, READ_FLAGS)
             try:
@@ -97,7 +97,7 @@ class FileReader:
         Memory is bounded by `max_entries`, however many entries there are: only the first so many
         names of each directory are kept. The walk is breadth first, so a bound cuts the deepest.
         """
-        names = self._root.names(path)
+        names = self.root.names(path)
         found: list[FileInfo] = []
         total = 0
         pending: deque[Names] = deque([()])

@@ -67,7 +67,7 @@ class Workspace(FileReader):
 
     def close(self) -> None:
         """Refuse calls from now on, also those of views; running calls may end. Idempotent."""
-        self._root.is_closed = True
+        self.root.is_closed = True
 
     def is_at(self, path: str) -> bool:
         """Return whether the path still leads here: the folder may have been replaced."""
@@ -85,7 +85,7 @@ class Workspace(FileReader):
 
     def read_only(self) -> FileReader:
         """Return a view of the same workspace that has no method to write."""
-        return FileReader(self._root)
+        return FileReader(self.root)
 
     def write(self, path: str, data: bytes, *, replace: bool, create_dirs: bool) -> FileInfo:
         """See `WritableFiles`."""
@@ -197,7 +197,7 @@ class Workspace(FileReader):
         A `.git` that is a link makes a repository under that name too. And no folder is made on
         the way to a path that is refused in the end.
         """
-        names = self._root.names(path)
+        names = self.root.names(path)
         if self._is_protected(names):
             raise not_allowed(path)
         return names
