@@ -32,6 +32,7 @@ check: .venv/dev-ready           ## format, lint, types, import contracts
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python scripts/tool-reference --check
 	$(BIN)/python scripts/protocol-reference --check
+	$(BIN)/python scripts/plain-portal --check
 
 format: .venv/dev-ready          ## what check wants, as far as a program can do it
 	$(BIN)/ruff format .

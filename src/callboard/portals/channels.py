@@ -9,11 +9,11 @@ from ..runtime.channel import AnswerSaid, ApprovalSaid, Channel, ChannelMessage,
 from ..runtime.messages import ApprovalRequest
 
 Adapt = Callable[[Callable[..., Any]], Callable[..., Awaitable[Any]]]
-"""Makes of a method of the program's one that Trio can await."""
+"""Turns a method of the program into one that Trio can await."""
 
 
 def adapted_channel(channel: Channel | None, adapt: Adapt) -> Channel | None:
-    """The same channel for Trio; what is none is left for `open_runtime` to refuse."""
+    """Return the same channel for Trio; anything else is left for `open_runtime` to refuse."""
     if not isinstance(channel, Channel):
         return channel
     return _Elsewhere(channel, adapt)

@@ -1,4 +1,4 @@
-"""The asyncio program's own event loop, as the portal's thread uses it.
+"""Waiting on asyncio for the portal, and running the program's functions on its event loop.
 
 a Trio task                          the program's event loop
 ───────────                          ────────────────────────
@@ -23,26 +23,28 @@ import trio
 
 from ..runtime.errors import ActorStopped
 from ..runtime.redaction import redacting_logger
-from ..runtime.store.interface import StoreReader
 from ..tools.tool import FunctionTool, Tool
 from .portal import CLOSE_SECONDS, GONE_SECONDS, Crossing, Portal
 
 logger = redacting_logger(__name__)
 
 TASK_SECONDS = 5.0
-"""How long a cancelled tool or question may take to end on the program's event loop; less than
-leaving a turn may take. Past it, the runtime goes on without it."""
+"""How long a cancelled tool or question may take to end on the program's event loop: less than
+leaving a turn may take. Afterwards the runtime goes on without it."""
 
 
 class EventLoop:
-    """The program's event loop, on which its own async functions are to run."""
+    """The program's event loop, on which its own async functions run."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
 
     def adapted(self, tool: Tool) -> Tool:
-        """The same tool, with what is async in it on the event loop. Other kinds are Trio's."""
+        """Return the same tool with its function on the event loop, if that is async.
+
+        Tools that are no functions are written for Trio, and stay as they are.
+        """
         if not isinstance(tool, FunctionTool):
             return tool
         function = tool.function
@@ -52,7 +54,7 @@ class EventLoop:
 
         def run_in_thread(**arguments: Any) -> Any:
             returned = function(**arguments)
-            # A callable object or a wrapped function may hide that it is asynchronous.
+            # Callable objects and wrapped functions can hide that they are asynchronous.
             return _Deferred(self, returned) if inspect.isawaitable(returned) else returned
 
         is_async = inspect.iscoroutinefunction(function)
@@ -61,21 +63,22 @@ class EventLoop:
         return adapted
 
     async def call(self, function: Callable[..., object], *args: object) -> Any:
-        """Calls a function on the event loop, awaits there what it returns, and gives the result.
+        """Call a function on the event loop, await what it returns there, and return the result.
 
-        For Trio tasks. Cancelling cancels the task there and waits for it, `TASK_SECONDS` at most.
+        For Trio tasks. Cancelling this cancels the asyncio task and waits for it, for `TASK_SECONDS`
+        at most.
         """
         task = _Task(self._loop, partial(function, *args))
         self._soon(task.start)
         try:
             await task.gone.wait()
         except trio.Cancelled:
-            with suppress(ActorStopped):  # a closed loop runs nothing any more
+            with suppress(ActorStopped):  # a closed loop runs no tasks
                 self._soon(task.cancel)
                 with trio.move_on_after(TASK_SECONDS, shield=True) as patience:
                     await task.gone.wait()
                 if patience.cancelled_caught:
-                    logger.warning("%r is cancelled, but did not end on its event loop", function)
+                    logger.warning("%r was cancelled, but did not end on its event loop", function)
             raise
         return task.result()
 
@@ -87,7 +90,7 @@ class EventLoop:
 
 
 class _Deferred:
-    """What a tool's thread gives Trio to await; Trio lets no thread return a coroutine."""
+    """An awaitable for a tool's thread to return to Trio, which refuses coroutines from threads."""
 
     def __init__(self, loop: EventLoop, returned: Awaitable[object]) -> None:
         self._loop = loop
@@ -98,10 +101,10 @@ class _Deferred:
 
 
 class _Task:
-    """One call of the program's function: a task of its event loop that a Trio task waits for.
+    """One call of the program's function: a task of its event loop for which a Trio task waits.
 
     Attributes:
-        gone: Set, in Trio, when the task has ended.
+        gone: A Trio event, set when the asyncio task has ended.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, function: Callable[[], object]) -> None:
@@ -112,31 +115,31 @@ class _Task:
         self._task: asyncio.Task[Any] | None = None
 
     def start(self) -> None:
-        """Starts it; on the event loop."""
+        """Start the task; runs on the event loop."""
         self._task = self._loop.create_task(self._run())
-        self._task.add_done_callback(self._tell)
+        self._task.add_done_callback(self._set_gone)
 
     def cancel(self) -> None:
-        """Cancels it; on the event loop, behind `start`."""
+        """Cancel the task; runs on the event loop, after `start`."""
         if self._task is not None:
             self._task.cancel("callboard cancelled the call")
 
     def result(self) -> Any:
-        """What it returned, or raises what it raised, if that can be raised in Trio."""
+        """Return its result, or raise its error; one that is no `Exception` as a `RuntimeError`."""
         assert self._task is not None
         if self._task.cancelled():
             raise RuntimeError("it was cancelled on the program's event loop")
         error = self._task.exception()
         if error is None or isinstance(error, Exception):
             return self._task.result()
-        what = type(error).__name__  # the program's end
-        raise RuntimeError(f"it ended with {what} on the program's event loop") from error
+        kind = type(error).__name__  # such as SystemExit, which must not end Trio's run
+        raise RuntimeError(f"it ended with {kind} on the program's event loop") from error
 
     async def _run(self) -> Any:
         returned = self._function()
         return await returned if inspect.isawaitable(returned) else returned
 
-    def _tell(self, _: object) -> None:
+    def _set_gone(self, _: object) -> None:
         with suppress(trio.RunFinishedError):
             self._token.run_sync_soon(self.gone.set)
 
@@ -146,38 +149,54 @@ Args = ParamSpec("Args")
 
 
 async def cross(portal: Portal, function: Callable[[], Awaitable[Answer]]) -> Answer:
-    """Runs a call in the portal; cancelling this cancels that and waits until it is gone."""
+    """Run a call in the portal. Cancelling this cancels the call and waits until it is gone."""
     crossing = Crossing(function)
     portal.submit(crossing)
     try:
         return await asyncio.wrap_future(crossing.future)
     except asyncio.CancelledError:
         portal.cancel(crossing)
-        await wait_gone(crossing.future, GONE_SECONDS)
+        await _wait_gone(crossing.future, GONE_SECONDS)
         raise
     finally:
-        del crossing  # as in the crossing itself
+        del crossing  # its future's exception refers to this frame
 
 
-async def close_portal(portal: Portal) -> asyncio.CancelledError | None:
-    """Closes it, as `wait_gone` waits; the event loop goes on, as its own functions end there."""
+async def cross_to_end(portal: Portal, function: Callable[[], Awaitable[object]]) -> None:
+    """Run a call that cleans up. Cancelling this does not stop it, and is raised afterwards."""
+    crossing = Crossing(function)
+    portal.submit(crossing)
+    cancelled = await _wait_gone(crossing.future, GONE_SECONDS)
+    if cancelled is not None:
+        raise cancelled
+    if crossing.future.done():
+        crossing.future.result()
+
+
+async def close_portal(portal: Portal) -> None:
+    """Close the runtime and wait for its thread, `CLOSE_SECONDS` at most.
+
+    The event loop keeps running meanwhile, as the program's own tools end there. Cancelling this does
+    not stop the closing, and is raised afterwards.
+    """
     portal.stop()
-    cancelled = await wait_gone(portal.ended, CLOSE_SECONDS)
+    cancelled = await _wait_gone(portal.ended, CLOSE_SECONDS)
     if portal.ended.done():
-        portal.join()  # it has nothing left to do
-    return cancelled
+        portal.join()  # the thread has nothing left to do
+    if cancelled is not None:
+        raise cancelled
 
 
-async def wait_gone(future: Future[Any], seconds: float) -> asyncio.CancelledError | None:
-    """Waits until a future is done, so long at most, however often the task is cancelled.
+async def _wait_gone(future: Future[Any], seconds: float) -> asyncio.CancelledError | None:
+    """Wait until a future is done, for so many seconds at most, whatever cancels the task meanwhile.
 
-    Gives the first of those cancels; the caller has to raise it.
+    Return the first of those cancellations, which the caller must raise.
     """
     loop = asyncio.get_running_loop()
     gone = loop.create_future()
 
     def wake(_: object) -> None:
-        with suppress(RuntimeError):  # the loop is closed, so that nobody waits
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits
             loop.call_soon_threadsafe(gone.cancel)
 
     future.add_done_callback(wake)
@@ -194,33 +213,10 @@ async def wait_gone(future: Future[Any], seconds: float) -> asyncio.CancelledErr
 def waiting(
     portal: Portal, method: Callable[Args, Awaitable[Answer]]
 ) -> Callable[Args, Coroutine[Any, Any, Answer]]:
-    """The same method for a task of the program: it crosses over to the portal's thread."""
+    """Return the method as a coroutine function for tasks of the program."""
 
     @wraps(method)
     async def call(*args: Args.args, **kwargs: Args.kwargs) -> Answer:
         return await cross(portal, partial(method, *args, **kwargs))
 
     return call
-
-
-class Records:
-    """What is on record; see `StoreReader` for each method."""
-
-    def __init__(self, portal: Portal, store: StoreReader) -> None:
-        self.events = waiting(portal, store.events)
-        self.session = waiting(portal, store.session)
-        self.sessions = waiting(portal, store.sessions)
-        self.messages = waiting(portal, store.messages)
-        self.calls = waiting(portal, store.calls)
-        self.usage = waiting(portal, store.usage)
-        self.approvals = waiting(portal, store.approvals)
-        self.grants = waiting(portal, store.grants)
-        self.full_output = waiting(portal, store.full_output)
-        self.open_turns = waiting(portal, store.open_turns)
-        self.open_inputs = waiting(portal, store.open_inputs)
-        self.waking_sessions = waiting(portal, store.waking_sessions)
-        self.children = waiting(portal, store.children)
-        self.spending = waiting(portal, store.spending)
-        self.memories = waiting(portal, store.memories)
-        self.found_memories = waiting(portal, store.found_memories)
-        self.marked_files = waiting(portal, store.marked_files)

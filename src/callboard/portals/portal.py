@@ -1,4 +1,4 @@
-"""A thread in which Trio runs a runtime, and the way into it for programs that don't know Trio.
+"""A thread in which Trio runs a runtime, and how calls from other threads get into it.
 
     a caller's thread                  the portal's thread: trio.run
     ─────────────────                  ─────────────────────────────
@@ -6,8 +6,8 @@
        ▲                                     │
        └──── future: result, exception ──────┘
 
-Nothing is pushed: a crossing carries what its caller asked for, so that a consumer who reads no
-further holds his own turn up, as in a Trio program. `plain` and `aio` are two ways to wait.
+Every crossing ends: its future becomes done when the call is gone, when the runtime closes, or when
+the thread ends for any other reason. A caller who waits for it can rely on that.
 """
 
 from __future__ import annotations
@@ -37,19 +37,17 @@ from ..tools.plugins import Plugin
 from ..tools.tool import Tool
 
 GONE_SECONDS = LEAVE_SECONDS + 5.0
-"""How long a caller who was interrupted waits for his call to be gone: longer than leaving a turn
-may take there."""
+"""How long an interrupted caller waits until its call is gone: longer than leaving a turn may take."""
 CLOSE_SECONDS = 30.0
-"""How long closing waits for the thread: the runtime's own bounds come to half of it."""
+"""How long closing waits for the thread: the runtime's own limits add up to half of it."""
 EXIT_SECONDS = 5.0
-"""How long the interpreter's exit waits for portals that nobody closed. What is on record is safe
-without it."""
+"""How long the interpreter's exit waits for portals that nobody closed. The record is safe anyway."""
 
 Answer = TypeVar("Answer")
 
 
 class RuntimeOptions(TypedDict, total=False):
-    """The arguments of `open_runtime`, which says what they mean, without `on_approval`."""
+    """The arguments of `open_runtime` (explained there) but for `on_approval`."""
 
     model: str | LocalModel | None
     base_url: str | None
@@ -71,8 +69,8 @@ class Crossing(Generic[Answer]):
     """One call into the portal's thread.
 
     Attributes:
-        future: Becomes done when nothing of the call runs any more. Only the portal's `cancel`
-            cancels the call; the future's own does nothing.
+        future: Done when nothing of the call runs any more. Only `Portal.cancel` cancels the call;
+            the future's own `cancel` does nothing.
     """
 
     def __init__(self, function: Callable[[], Awaitable[Answer]]) -> None:
@@ -83,18 +81,18 @@ class Crossing(Generic[Answer]):
         self._has_begun = False
 
     def begin(self, find_crash: Callable[[], ActorStopped | None]) -> None:
-        """Starts it as a system task; in the portal's thread, as all that follows.
+        """Start the call as a system task. Like the methods below, for the portal's thread only.
 
-        `find_crash` tells what became of the runtime, for who hears that a part of it has ended.
+        `find_crash` returns the error that ended the runtime: a caller whose actor is gone gets it.
         """
         self._find_crash = find_crash
-        # Not a task of a nursery inside the runtime: while that closes, who waits for a turn still
-        # hears how it ends. Who waits longer is cancelled with the system's tasks.
+        # Not a task of a nursery inside the runtime: a caller that waits for a turn still learns how
+        # it ends while the runtime closes. Calls that take longer are cancelled with Trio's run.
         trio.lowlevel.spawn_system_task(self._run, name="call through the portal")
         self._has_begun = True
 
     def cancel(self) -> None:
-        """Cancels it; what has not begun by now never will."""
+        """Cancel the call; one that has not begun by now never will."""
         self._scope.cancel("the caller was interrupted")
         if not self._has_begun:
             _fail(self.future, ActorStopped("the call was cancelled"))
@@ -106,22 +104,22 @@ class Crossing(Generic[Answer]):
             _fail(self.future, ActorStopped("the call was cancelled"))
         except (ActorStopped, StorageError) as stopped:  # the store closes with its runtime
             _fail(self.future, self._find_crash() or stopped)
-        except Exception as error:  # whatever it is, it is the caller's
+        except Exception as error:  # any error is raised to the caller
             _fail(self.future, error)
-        finally:  # what ends the thread, the portal tells, when it knows why
-            del self  # the exception holds its frames, and this one would hold the exception
+        finally:  # errors that end the thread itself are reported by `Portal._run`
+            del self  # or exception and frame would keep each other alive
 
 
 class Portal:
-    """A thread with a runtime in it. Its methods may be called from any thread.
+    """A thread with a runtime in it. Any thread may call its methods.
 
-    It must be stopped; the interpreter's exit does that too, but waits only `EXIT_SECONDS`.
+    It must be stopped; the interpreter's exit does so too, but waits only `EXIT_SECONDS`.
 
     Attributes:
-        started: The runtime, once it is open, or why it could not be opened.
+        started: The runtime once it is open, or the error of opening it.
         ended: Done when the runtime is closed and the thread is about to end.
-        turns: Those that were entered and not left. When the runtime closes they get the rest of
-            their events, which nobody could fetch afterwards.
+        turns: Turns that were entered and not left. When the runtime closes, the rest of their events
+            is fetched for them: afterwards nobody could.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
@@ -143,7 +141,7 @@ class Portal:
     # ── callers ──────────────────────────────────────────────────────────────────────────────────
 
     def submit(self, crossing: Crossing[Any]) -> None:
-        """Starts a call; its future tells what comes of it, also when the thread ends first.
+        """Start a call; its future becomes done in any case, even when the thread ends first.
 
         Raises:
             ActorStopped: The runtime is closed, or belongs to the process that forked this one.
@@ -155,18 +153,18 @@ class Portal:
             _fail(crossing.future, self._closed())
 
     def cancel(self, crossing: Crossing[Any]) -> None:
-        """Cancels a call, which ends soon, or has ended already."""
+        """Cancel a call that may have ended already; returns at once."""
         self._soon(crossing.cancel)
 
     def call(self, function: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Runs a call and blocks until it has ended; gives its result or raises its exception.
+        """Run a call and block until it has ended; return its result or raise its exception.
 
-        What interrupts the wait, such as `KeyboardInterrupt`, cancels the call, and is raised when
-        that is gone.
+        An exception that interrupts the wait, such as `KeyboardInterrupt`, cancels the call and is
+        raised when the call is gone.
 
         Raises:
             ActorStopped: As `submit`.
-            ConflictError: This is the portal's own thread, which can't wait for itself.
+            ConflictError: Called from the portal's own thread, which cannot wait for itself.
         """
         if threading.get_ident() == self._thread.ident:
             raise ConflictError(
@@ -183,25 +181,25 @@ class Portal:
                 wait([crossing.future], GONE_SECONDS)
             raise
         finally:
-            del crossing  # as in the crossing itself
+            del crossing  # its future's exception refers to this frame
 
     # ── the end ──────────────────────────────────────────────────────────────────────────────────
 
     def stop(self) -> None:
-        """Tells the runtime to close, in order; returns at once. Idempotent."""
+        """Make the runtime close in order; returns at once. Idempotent."""
         self._is_stopping = True
         self._soon(partial(self._scope.cancel, "the program closed it"))
 
     def join(self, seconds: float = CLOSE_SECONDS) -> None:
-        """Blocks until the thread has ended, so long at most."""
+        """Block until the thread has ended, for so many seconds at most."""
         if self._process == os.getpid():
             self._thread.join(seconds)
 
     def check_end(self) -> None:
-        """Raises what the runtime ended with, if that is an error.
+        """Raise the error that ended the runtime, if one did.
 
         Raises:
-            DeadlineError: It has not ended in time.
+            DeadlineError: The runtime has not closed in time.
         """
         if self._crash is not None:
             raise self._crash
@@ -216,18 +214,18 @@ class Portal:
     def _run(self) -> None:
         try:
             trio.run(self._serve)
-        except BaseException as error:  # noqa: ASYNC103  raised by whoever waits, or closes
+        except BaseException as error:  # noqa: ASYNC103  raised again by `started` or `check_end`
             if not _fail(self.started, error):
                 self._crash = error
         self.ended.set_result(None)
-        # Whoever submits after this sees that it has ended.
+        # `submit` looks at `ended` after it has added its future, so that none is missed here.
         for future in (self.started, *self._unfinished.copy()):
             _fail(future, self._closed())
         _open_portals.discard(self)
 
     async def _serve(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
-        if self._is_stopping:  # since before there was a token to say it with
+        if self._is_stopping:  # `stop` came before there was a token for it to use
             return
         try:
             with self._scope:
@@ -246,7 +244,7 @@ class Portal:
             _fail(crossing.future, self._closed())
 
     def _soon(self, function: Callable[[], object]) -> bool:
-        """Has it called in the thread; says whether that will happen."""
+        """Call a function in the portal's thread soon; return whether that will happen."""
         if self._token is None or self._process != os.getpid():
             return False
         try:
@@ -256,7 +254,7 @@ class Portal:
         return True
 
     def _check_process(self) -> None:
-        # Its thread stayed behind, and its wake-up socket is shared with the parent's.
+        # A fork copies no threads, and the child's wake-up socket is the parent's.
         if self._process != os.getpid():
             raise ActorStopped(
                 f"this runtime runs in process {self._process}, from which this one was forked; "
@@ -278,14 +276,14 @@ class Portal:
 
 
 async def _fetch_rest(turn: Turn) -> None:
-    """Fetches the events of a turn that is over; its queue is bounded, and closed."""
+    """Fetch the remaining events of a turn that is over; its queue is bounded and closed."""
     with suppress(ActorStopped):
         while await turn.fetch_events():
             pass
 
 
 class RuntimeHandle:
-    """What a runtime tells without waiting."""
+    """The properties of a runtime that need no waiting."""
 
     def __init__(self, portal: Portal, runtime: embedded.Runtime) -> None:
         self._portal = portal
@@ -298,23 +296,23 @@ class RuntimeHandle:
 
     @property
     def model_reason(self) -> str:
-        """Why it is that one, for a person: "because OPENAI_API_KEY is set"."""
+        """Why it is the default, for a person to read: "because OPENAI_API_KEY is set"."""
         return self._runtime.model_reason
 
     def tools(self) -> tuple[ToolDefinition, ...]:
-        """All tools, in the order in which models see them."""
+        """Return all tools, in the order in which models see them."""
         return self._runtime.tools()
 
     def plugins(self) -> tuple[Plugin, ...]:
-        """What became of the plugins that the configuration enables."""
+        """Return the plugins that the configuration enables, loaded or failed."""
         return self._runtime.plugins()
 
 
 class TurnHandle:
-    """What a turn tells without waiting, as far as it was read.
+    """The properties of a turn that need no waiting, as of the last event that was read.
 
-    The portal's thread only adds to its buffer, the reader only takes from it, each by operations
-    that are atomic.
+    It is safe without a lock: the portal's thread only appends to the turn's deque and the reader
+    only pops from it, and both operations are atomic.
     """
 
     def __init__(self, portal: Portal, turn: Turn) -> None:
@@ -323,26 +321,26 @@ class TurnHandle:
 
     @property
     def input_id(self) -> str:
-        """The input's id, once entered."""
+        """The input's id, once the turn was entered."""
         return self._turn.input_id
 
     @property
     def seq(self) -> int:
-        """The `seq` of the last event on record that was seen."""
+        """The `seq` of the last stored event that was read."""
         return self._turn.seq
 
     @property
     def at_ms(self) -> int:
-        """When that one was stored, in Unix milliseconds."""
+        """When that event was stored, in Unix milliseconds."""
         return self._turn.at_ms
 
     @property
     def ended(self) -> TurnEnded | None:
-        """How it ended, once it has."""
+        """The event of its end, once it was read."""
         return self._turn.ended
 
     def _fetched(self) -> list[TurnEvent]:
-        """What is in the buffer."""
+        """Return the events that have come already."""
         return list(iter(self._turn.next_event_nowait, None))
 
 
@@ -350,14 +348,14 @@ _open_portals: set[Portal] = set()
 
 
 def _promise() -> Future[Any]:
-    """A future that its holders can't cancel."""
+    """Return a future that its holders cannot cancel."""
     future: Future[Any] = Future()
     future.set_running_or_notify_cancel()
     return future
 
 
 def _fail(future: Future[Any], error: BaseException) -> bool:
-    """Ends a future with this error, unless it is done."""
+    """End a future with this error unless it is done; return whether it was not."""
     try:
         future.set_exception(error)
     except InvalidStateError:
@@ -367,7 +365,7 @@ def _fail(future: Future[Any], error: BaseException) -> bool:
 
 @atexit.register
 def _stop_open_portals() -> None:
-    """Ends what was left open: all at once, and the interpreter waits a bounded time."""
+    """Close the portals that are left open, all at once, within `EXIT_SECONDS`."""
     portals = _open_portals.copy()
     for portal in portals:
         portal.stop()
