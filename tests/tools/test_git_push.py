@@ -13,7 +13,7 @@ from callboard.config.sections import SandboxSettings
 from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.processes import Command
 from callboard.runtime.redaction import Secret
-from callboard.tools.git.remote import Remote, answerer, parse_remote
+from callboard.tools.git.push import Remote, answerer, parse_remote
 from callboard.tools.sandbox.sandbox import Sandbox
 from support.sandbox.sandbox_users import needs_sandbox
 from support.tools import development_bench

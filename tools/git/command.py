@@ -25,9 +25,8 @@ from ...runtime.processes import Answerer, Command, Processes, Ran
 from ..context import ToolContext
 from ..processes.system_programs import SYSTEM_FOLDERS, SYSTEM_PATH
 from ..programs.program_result import ENDED_BY
-from ..schema.validation import in_words
-from ..workspace.paths import shown
-from .refusals import refused
+from ..schema.validation import TRY_AGAIN, in_words
+from ..workspace.paths import not_allowed, shown, split_path
 
 SECONDS = 30.0
 
@@ -127,6 +126,14 @@ if [ -f .gitmodules ]; then git config --list -z --file .gitmodules; fi
 """
 
 
+_OUTSIDE = re.compile(r"^fatal: (.*): '.*' is outside repository at '", re.MULTILINE)
+_NO_REVISION = re.compile(
+    r"^fatal: (?:bad revision|ambiguous argument|Invalid object name|bad object) '?(.*?)'?"
+    r"(?:: unknown revision .*|[.])?$",
+    re.MULTILINE,
+)
+
+
 class Repository:
     """The repository of a session's workspace; made by `open_repository`."""
 
@@ -151,7 +158,7 @@ class Repository:
     async def look(self, *words: str, files: Mapping[str, bytes] | None = None) -> Ran:
         """Runs git to look at something; raises `ToolFailure` when it fails."""
         ran = await self.run(("git", *words), env=_LOOKS, files=files)
-        if ran.exit_code == 128 and (refusal := refused(ran)) is not None:
+        if ran.exit_code == 128 and (refusal := _refused(ran)) is not None:
             raise refusal
         return checked(f"git {words[0]}", ran)
 
@@ -270,3 +277,28 @@ def _as_variables(settings: Mapping[str, str]) -> dict[str, str]:
         variables[f"GIT_CONFIG_KEY_{index}"] = name
         variables[f"GIT_CONFIG_VALUE_{index}"] = value
     return variables
+
+
+def check_paths(paths: Sequence[str] | None) -> None:
+    """Refuses paths that lead out of the workspace; of absolute ones git says it."""
+    for path in paths or ():
+        if not path.startswith("/"):
+            split_path(path)
+
+
+def _refused(ran: Ran) -> ToolFailure | None:
+    """What is wrong with the call, when that is why git failed."""
+    if outside := _OUTSIDE.search(ran.stderr):
+        return not_allowed(outside[1])
+    if missing := _NO_REVISION.search(ran.stderr):
+        name = shown(missing[1])
+        if name == "HEAD":
+            return ToolFailure(
+                ErrorType.EXECUTION_ERROR, "There is no commit yet in the workspace's repository."
+            )
+        return ToolFailure(
+            ErrorType.VALIDATION_ERROR,
+            f"There is no branch, tag or commit {name} in the workspace's repository; git_log lists "
+            f"commits. {TRY_AGAIN}",
+        )
+    return None

@@ -20,9 +20,8 @@ from ..processes.threads import run_read
 from ..tool import tool
 from ..workshop import Author
 from ..workspace.paths import shown
-from .command import SECONDS, Paths, Repository, checked, open_repository
+from .command import SECONDS, Paths, Repository, check_paths, checked, open_repository
 from .output import read_name_status, read_status, records
-from .refusals import check_paths
 
 MAX_MESSAGE_CHARACTERS = 64 * 1024
 MAX_FILES = 500

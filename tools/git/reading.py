@@ -9,9 +9,8 @@ import msgspec
 from ...runtime.definitions import Capability, Effect, Resource, Tier, ToolResult
 from ..context import ToolContext
 from ..tool import tool
-from .command import SECONDS, Paths, Revision, open_repository
+from .command import SECONDS, Paths, Revision, check_paths, open_repository
 from .output import LOG_FORMAT, read_diff, read_log, read_status, records
-from .refusals import check_paths
 
 MAX_ENTRIES = 1000
 """Of a status: beyond it a person looks at folders, and so should a model."""

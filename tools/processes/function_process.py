@@ -2,7 +2,7 @@
 
 The process is a fresh interpreter that imports the function by name (`function_worker`). Arguments
 and result cross as JSON. On every way out it is told to end: it ends all that the function started
-first (`function_keeper`), and is reaped before the call has its result. Its environment holds no
+first , and is reaped before the call has its result. Its environment holds no
 secrets: only what `KEPT_ENVIRONMENT` names.
 """
 
@@ -314,17 +314,7 @@ async def _reap(started: _Started, turn_id: str, name: str) -> None:
     if started.process.poll() is not None:
         os.close(started.pidfd)
         return
-    key = unreaped().add(turn_id, f"process {started.process.pid} of {name}")
-    trio.lowlevel.spawn_system_task(_reap_later, started, key)
-
-
-async def _reap_later(started: _Started, key: object) -> None:
-    try:
-        await trio.lowlevel.wait_readable(started.pidfd)
-    finally:
-        started.process.poll()
-        os.close(started.pidfd)
-        unreaped().remove(key)
+    unreaped().watch(turn_id, started.process, started.pidfd, name)
 
 
 def _pipe(undo: ExitStack) -> tuple[int, int]:

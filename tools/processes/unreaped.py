@@ -7,6 +7,11 @@ processes were killed with them.
 
 from __future__ import annotations
 
+import os
+import subprocess
+
+import trio
+
 from .run_local import RunLocal
 
 MAX_TURNS = 1024
@@ -37,6 +42,19 @@ class Unreaped:
     def of(self, turn_id: str) -> tuple[str, ...]:
         """Return the names of what still runs of a turn."""
         return tuple(name for turn, name in self._names.copy().values() if turn == turn_id)
+
+    def watch(self, turn_id: str, process: subprocess.Popen[bytes], pidfd: int, name: str) -> None:
+        """List a killed process until it is gone, and reap it then; takes the descriptor over."""
+        key = self.add(turn_id, f"process {process.pid} of {name}")
+        trio.lowlevel.spawn_system_task(self._reap_later, process, pidfd, key)
+
+    async def _reap_later(self, process: subprocess.Popen[bytes], pidfd: int, key: object) -> None:
+        try:
+            await trio.lowlevel.wait_readable(pidfd)
+        finally:
+            process.poll()
+            os.close(pidfd)
+            self.remove(key)
 
     def add_killed(self, turn_id: str, call_id: str, count: int) -> None:
         """Count processes that were killed with a cancelled call."""

@@ -234,10 +234,7 @@ class SandboxProcess:
             for fd in (self.stdout, self.stderr):
                 await read_pipe(fd, drain)
             return
-        key = unreaped().add(
-            self._order.turn_id, f"process {self._process.pid} of {self._order.name}"
-        )
-        trio.lowlevel.spawn_system_task(_reap_later, self._process, os.dup(self._pidfd), key)
+        unreaped().watch(self._order.turn_id, self._process, os.dup(self._pidfd), self._order.name)
 
     def _read_info(self) -> bool:
         """Take what bubblewrap says of the namespace; return whether more may come."""
@@ -331,12 +328,3 @@ async def read_pipe(fd: int, take: Callable[[int, bytes], None]) -> None:
             if not (chunk := os.read(fd, READ_BYTES)):
                 return
             take(fd, chunk)
-
-
-async def _reap_later(process: subprocess.Popen[bytes], pidfd: int, key: object) -> None:
-    try:
-        await trio.lowlevel.wait_readable(pidfd)
-    finally:
-        process.poll()
-        os.close(pidfd)
-        unreaped().remove(key)
