@@ -13,11 +13,10 @@ import pytest
 import trio
 
 from callboard.runtime.definitions import ErrorType, ToolFailure
-from callboard.tools.web import page_reader
+from callboard.tools.web import page_text
 from callboard.tools.web.client import WebClient
 from callboard.tools.web.fetch import EMPTY, UNTRUSTED, web_fetch
-from callboard.tools.web.page_reader import PageWork, read_page
-from callboard.tools.web.page_text import MAX_PAGE_BYTES, MAX_TEXT_CHARS
+from callboard.tools.web.page_text import MAX_PAGE_BYTES, MAX_TEXT_CHARS, PageWork, read_page
 from support.web.floods import bomb, encoded
 from support.web.web_pages import context, failure_of, open_network, pdf, run
 from support.web.web_server import Answer, WebServer, page, redirect, zipped
@@ -173,7 +172,7 @@ async def test_a_pdf_that_is_too_large_is_not_read() -> None:
 
 async def test_the_operator_is_told_which_extra_reads_pdf(monkeypatch: pytest.MonkeyPatch) -> None:
     begin = "import sys; sys.modules['pypdf'] = None; "
-    monkeypatch.setattr(page_reader, "_START", begin + page_reader._START)
+    monkeypatch.setattr(page_text, "_START", begin + page_text._START)
     async with open_web(page(pdf("a"), content_type="application/pdf")) as web:
         failed = await web.failure()
     assert failed.error_type is ErrorType.BINARY_FILE
@@ -212,12 +211,12 @@ ENDLESS_WORK = {
 async def test_a_page_that_keeps_its_reader_busy_is_given_up(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_reader, "READ_SECONDS", 0.5)
+    monkeypatch.setattr(page_text, "READ_SECONDS", 0.5)
     async with open_web({"/": html(ENDLESS_WORK[name]), "/fine": html("<p>fine")}) as web:
         failed = await web.failure()
         assert failed.error_type is ErrorType.EXECUTION_ERROR
         assert "can't be read in 0.5 seconds" in str(failed)
-        monkeypatch.setattr(page_reader, "READ_SECONDS", 10.0)
+        monkeypatch.setattr(page_text, "READ_SECONDS", 10.0)
         assert (await web.output("/fine"))["text"] == "fine"
     assert children() == []
 
@@ -234,7 +233,7 @@ async def test_a_page_that_keeps_its_reader_busy_is_given_up(
 async def test_a_reader_that_breaks_takes_nothing_with_it(
     start: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_reader, "_START", start)
+    monkeypatch.setattr(page_text, "_START", start)
     async with open_web(html("<p>fine")) as web:
         failed = await web.failure()
     assert failed.error_type is ErrorType.EXECUTION_ERROR
@@ -244,7 +243,7 @@ async def test_a_reader_that_breaks_takes_nothing_with_it(
 
 async def test_a_reader_has_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     eat = "import callboard.tools.web.page_worker as w; w._html = lambda *_: bytearray(2**31); "
-    monkeypatch.setattr(page_reader, "_START", f"{eat}{page_reader._START}")
+    monkeypatch.setattr(page_text, "_START", f"{eat}{page_text._START}")
     async with open_web(html("<p>fine")) as web:
         assert "more memory" in str(await web.failure())
 
@@ -253,8 +252,8 @@ async def test_a_reader_writes_no_file(tmp_path: Path, monkeypatch: pytest.Monke
     """Control: it can open one, where its user may."""
     file = tmp_path / "written"
     write = f"w._html = lambda *_: open({str(file)!r}, 'wb', 0).write(b'words'); "
-    start = f"import callboard.tools.web.page_worker as w; {write}{page_reader._START}"
-    monkeypatch.setattr(page_reader, "_START", start)
+    start = f"import callboard.tools.web.page_worker as w; {write}{page_text._START}"
+    monkeypatch.setattr(page_text, "_START", start)
     async with open_web(html("<p>fine")) as web:
         assert "what reads it breaks" in str(await web.failure())
     assert file.read_bytes() == b""
@@ -263,13 +262,13 @@ async def test_a_reader_writes_no_file(tmp_path: Path, monkeypatch: pytest.Monke
 async def test_a_reader_has_none_of_our_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CANARY_API_KEY", "canary")
     tell = "import os, json; print(json.dumps({'text': ' '.join(os.environ)}))"
-    monkeypatch.setattr(page_reader, "_START", tell)
+    monkeypatch.setattr(page_text, "_START", tell)
     work = PageWork(kind="html", url="", content_type="", most=9)
     assert "CANARY" not in (await read_page(work, b"")).text
 
 
 async def test_a_cancelled_reading_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_reader, "_START", "import time; time.sleep(100)")
+    monkeypatch.setattr(page_text, "_START", "import time; time.sleep(100)")
     work = PageWork(kind="html", url="", content_type="", most=9)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(read_page, work, b"x" * 2**20)

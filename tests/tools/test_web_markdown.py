@@ -6,11 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.tools.web.charset import decoded
-from callboard.tools.web.main_content import main_content
 from callboard.tools.web.markdown import MAX_COLUMNS, MAX_LINK_CHARS, LinkBase, to_markdown
-from callboard.tools.web.page_tree import MAX_DEPTH, Element, parse_page
-from callboard.tools.web.visible_text import beginning, one_line, visible
+from callboard.tools.web.page_tree import MAX_DEPTH, Element, main_content, parse_page
+from callboard.tools.web.text import beginning, decoded, one_line, visible
 
 URL = "https://site.test/docs/page.html"
 

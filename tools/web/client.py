@@ -1,7 +1,7 @@
-"""The way out for tools: requests over a guarded client, redirects followed by hand.
+"""HTTP for tools: requests over a guarded client, redirects followed one by one.
 
-Each hop is a request of its own: its URL is parsed, and its connection passes the guard, as if the
-model had asked for it. What was meant for one origin is not told to another.
+Each hop is a request of its own: its URL is parsed and its connection passes the address guard, as if
+the model had asked for it. Headers and bodies that were meant for one origin are not sent to another.
 """
 
 from __future__ import annotations
@@ -21,19 +21,17 @@ MAX_REDIRECTS = 5
 """Honest chains (to https, to www, to a language) are shorter; browsers allow 20."""
 
 MAX_FOLLOWED_BYTES = 8 * 1024 * 1024
-"""Of a body, on the wire and decompressed, only to tell its size: past it, "more" is enough."""
+"""Of a body, on the wire and decompressed, read only for its size; past it, "more" will do."""
 
 ACCEPTED_ENCODINGS = "gzip, identity"
-"""What is decompressed under a bound."""
+"""The encodings that are decompressed under a bound."""
 
 SAFE_METHODS = frozenset({"GET", "HEAD"})
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
-# All else may be a credential: `x-api-key` is as good as `authorization`.
-_TOLD_TO_ANY_ORIGIN = frozenset(
-    {"accept", "accept-language", "content-type", "range", "user-agent"}
-)
+# Any other header may be a credential: `x-api-key` is as good as `authorization`.
+_FOR_ANY_ORIGIN = frozenset({"accept", "accept-language", "content-type", "range", "user-agent"})
 _ABOUT_A_BODY = "content-"
 
 
@@ -69,7 +67,7 @@ class WebClient:
         )
 
     async def _send(self, hop: _Hop, max_bytes: int) -> WebAnswer | _Hop:
-        """The answer, or where it sends us."""
+        """Return the answer, or the hop that it redirects to."""
         request = hop.request
         headers = {**request.headers, "accept-encoding": ACCEPTED_ENCODINGS}
         try:
@@ -81,7 +79,7 @@ class WebClient:
                     return _next_hop(hop, answer.status, location)
                 return await _read(hop, answer, max_bytes)
         except AddressRefused:
-            # Not chained: the model is told no more than this.
+            # Not chained: the model learns no more than this.
             raise not_allowed(hop.url.shown, NotSent) from None
         except (NetworkError, DeadlineError) as error:
             raise ToolFailure(ErrorType.NETWORK_ERROR, str(error)) from error
@@ -118,7 +116,7 @@ async def _read(hop: _Hop, answer: BodyStream, max_bytes: int) -> WebAnswer:
 
 
 def _declared_size(answer: BodyStream) -> int | None:
-    """The size that the head states, when that is the size of what is read."""
+    """Return the size that the head states, when it is the size of the decoded body."""
     if answer.headers.get("content-encoding", "identity").strip().lower() not in {"", "identity"}:
         return None
     length = answer.headers.get("content-length", "")
@@ -133,17 +131,17 @@ def _usual_reason(status: int) -> str:
 
 
 def _next_hop(hop: _Hop, status: int, location: str) -> _Hop:
-    """The request that a redirect asks for.
+    """Return the request that a redirect asks for.
 
-    A method that changes something was asked for with this host in view: it is not carried over
-    to another (307, 308), only turned into a GET as browsers do (301, 302, 303).
+    A method that changes something was meant for this host: it is not repeated at another (307, 308),
+    only turned into a GET, as browsers do (301, 302, 303).
     """
     url = _target(hop.url, location)
     request = hop.request
     becomes_get = status == 303 or (status in {301, 302} and request.method == "POST")
     if becomes_get and request.method not in SAFE_METHODS:
-        told = {k: v for k, v in request.headers.items() if not k.startswith(_ABOUT_A_BODY)}
-        request = WebRequest(method="GET", url=url.text, headers=told)
+        kept = {k: v for k, v in request.headers.items() if not k.startswith(_ABOUT_A_BODY)}
+        request = WebRequest(method="GET", url=url.text, headers=kept)
     if url.origin != hop.url.origin:
         if request.method not in SAFE_METHODS:
             raise ToolFailure(
@@ -151,8 +149,8 @@ def _next_hop(hop: _Hop, status: int, location: str) -> _Hop:
                 f"{hop.url.shown} redirects the {request.method} to {url.shown}, which is another "
                 "origin: not sent there. If that is wanted, send it there directly.",
             )
-        told = {k: v for k, v in request.headers.items() if k in _TOLD_TO_ANY_ORIGIN}
-        request = msgspec.structs.replace(request, headers=told)
+        kept = {k: v for k, v in request.headers.items() if k in _FOR_ANY_ORIGIN}
+        request = msgspec.structs.replace(request, headers=kept)
     return _Hop(url, msgspec.structs.replace(request, url=url.text))
 
 

@@ -1,4 +1,4 @@
-"""http_request: one exchange with a server, as it is: method, headers and body, any status."""
+"""http_request: one HTTP exchange as it is: any method, headers, body and status."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ..schema.parameters import WireName
 from ..schema.validation import TRY_AGAIN
 from ..tool import ToolContext, tool
 from ..workspace.paths import shown
-from .charset import STATED, marked_codec, named_codec
+from .text import STATED, marked_codec, named_codec
 
 EMPTY = "(empty response body)"
 NO_BODY = "(no body: HEAD asks for none)"
 
 MAX_TYPE_CHARS = 100
-"""Of a content type in a line for the model; registered ones are shorter."""
+"""Of a content type in a message; registered ones are shorter."""
 
 _TEXT_TYPES = re.compile(
     r"text/.*|.*\+(json|xml|yaml)"
@@ -37,11 +37,11 @@ _NOT_IN_TEXT = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
 class ShownBody(msgspec.Struct, frozen=True):
-    """A body as the model gets it.
+    """A body as the model sees it.
 
     Attributes:
         text: The text, up to its last whole character, or a line in its place.
-        cut: When the text is only a part: how much of what it is; else empty.
+        cut: When the text is only a part, which part of how much; else empty.
     """
 
     text: str
@@ -49,7 +49,7 @@ class ShownBody(msgspec.Struct, frozen=True):
 
 
 def shown_body(answer: WebAnswer) -> ShownBody:
-    """The body for the model."""
+    """Return the body as text for the model."""
     if not answer.body:
         return ShownBody(NO_BODY if answer.method == "HEAD" else EMPTY)
     is_cut = answer.is_larger or answer.size_bytes > len(answer.body)
@@ -82,7 +82,7 @@ def _decoded(data: bytes, headers: Mapping[str, str], *, at_end: bool) -> str | 
 
 
 MAX_SHOWN_BYTES = 100 * 1024
-"""Of a body: RFC-004's figure, about 25,000 tokens."""
+"""Of a body; about 25,000 tokens."""
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 READING = frozenset({"GET", "HEAD"})
@@ -92,16 +92,16 @@ NOT_SETTABLE = frozenset(
     | {"upgrade", "expect", "proxy-authenticate", "proxy-authorization"}
     | {"host", "content-length", "accept-encoding"}
 )
-"""RFC 9110 7.6.1's headers of one connection, and what follows from URL, body and our limits."""
+"""The headers of one connection (RFC 9110 7.6.1), and those that follow from URL, body and limits."""
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
 _SECRET = re.compile(r"auth|cookie|token|secret|passw|credential|signature|api-?key|[-_]key$")
-"""Names of headers whose values a preview does not show, whatever they look like."""
+"""Names of headers whose values a preview never shows."""
 
 
 def _asks(arguments: Any, context: ToolContext) -> str | None:
-    # What can't be sent fails here: nobody is asked about it.
+    # A request that can't be sent fails here, before anybody is asked.
     request = _request(arguments.url, arguments.method, arguments.headers, arguments.body)
     if request.method in READING:
         return None
@@ -109,7 +109,7 @@ def _asks(arguments: Any, context: ToolContext) -> str | None:
 
 
 def _preview(arguments: Any, context: ToolContext) -> str:
-    """The request as it would be sent: its line, its headers without what is secret, its body."""
+    """Return the request as it would be sent, with the secrets in its headers masked."""
     request = _request(arguments.url, arguments.method, arguments.headers, arguments.body)
     lines = [f"{request.method} {request.url}"]
     lines += [f"{name}: {_masked(name, value)}" for name, value in request.headers.items()]
@@ -140,7 +140,7 @@ async def http_request(
     method: str = "GET",
     headers: dict[str, str] | None = None,
     body: str | None = None,
-    # The dispatcher's: what runs here is cancelled when it is over.
+    # Enforced by the dispatcher, which cancels the call.
     timeout_seconds: Annotated[
         Annotated[float, msgspec.Meta(gt=0)] | None, WireName("timeout")
     ] = None,
@@ -163,7 +163,7 @@ async def http_request(
     if answer.method != request.method:
         notes.append(f"A redirect turned the {request.method} into a {answer.method} of {address}.")
     output = {
-        # The body stands last: a result that is too long is cut from its end.
+        # The body is last: a result that is too long is cut at its end.
         "status": answer.status,
         "reason": answer.reason,
         "truncated": bool(content.cut),
@@ -180,10 +180,10 @@ async def http_request(
 def _request(
     url: str, method: str, headers: Mapping[str, str] | None, body: str | None
 ) -> WebRequest:
-    """The request that the arguments mean; `validation_error` names the one that is wrong."""
+    """Return the request; raise `ToolFailure` (`validation_error`), which names the wrong argument."""
     verb = method.upper()
     if verb not in METHODS:
-        raise _invalid("method", f"{shown(method[:32])!r} is none of {', '.join(METHODS)}")
+        raise _invalid("method", f"{shown(method[:32])!r} is not one of {', '.join(METHODS)}")
     if body and verb in READING:
         raise _invalid("body", f"a {verb} carries none: use POST, or put it into the URL's query")
     content = None if verb in READING or body is None else body.encode()
@@ -198,13 +198,13 @@ def _checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
     for name, value in headers.items():
         label, key = shown(name[:64]), name.lower()
         if not _NAME.fullmatch(name):
-            raise _invalid("headers", f"{label!r} is no name of a header")
+            raise _invalid("headers", f"{label!r} is not a valid header name")
         if key in NOT_SETTABLE:
             raise _invalid(f"headers.{label}", "it can't be set; it follows from url and body")
         if key in named:
             raise _invalid(f"headers.{label}", "it is given twice")
         if not _VALUE.fullmatch(value):
-            # The value is not repeated: it may be a key.
+            # not repeated in the message: it may be a key
             raise _invalid(f"headers.{label}", "its value is not one line of plain ASCII text")
         named[key] = value.strip()
     return named

@@ -1,4 +1,9 @@
-"""The tree of a page as Markdown: blocks with an empty line between, links with whole addresses."""
+"""The tree of a page as Markdown: blocks separated by an empty line, links with absolute URLs.
+
+Own code, not a library: html-to-markdown (22 MB installed) returns nothing for a page nested some ten
+thousand deep and keeps `javascript:` links and passwords in URLs; markdownify parses with
+BeautifulSoup, in Python. Either would still need the tree, for hidden text and navigation.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from urllib.parse import quote, urljoin, urlsplit
 
 from .page_tree import BLOCKS, Element
-from .visible_text import one_line
+from .text import one_line
 
 MAX_LINK_CHARS = 1000
-"""Longer addresses carry data, not a place; the words of such a link stay."""
+"""Longer URLs carry data, not a place; such a link keeps its words alone."""
 
 _SCHEMES = frozenset({"http", "https", "mailto"})
 _IGNORED = re.compile(r"[\t\n\r]")
@@ -18,11 +23,11 @@ _CONTROLS = re.compile(r"[\x00-\x20\x7f-\x9f]")
 
 
 class LinkBase:
-    """What a page's links are relative to.
+    """The base URL of a page's links.
 
     Args:
-        url: Where the page comes from.
-        base: What it says itself, in `<base href>`.
+        url: The page's own URL.
+        base: Its `<base href>`, if any.
     """
 
     def __init__(self, url: str, base: str = "") -> None:
@@ -30,7 +35,7 @@ class LinkBase:
         self._base = joined if joined.startswith(("http://", "https://")) else url
 
     def target(self, href: str) -> str:
-        """The address of a link; empty for a place on the page, and for what is none of the web."""
+        """Return the URL of a link; empty for a place on the page, and for other schemes."""
         reference = _IGNORED.sub("", href).strip()
         if not reference or reference.startswith("#") or len(reference) > MAX_LINK_CHARS:
             return ""
@@ -39,7 +44,7 @@ class LinkBase:
             return ""
         if _CONTROLS.search(target) or not target.isascii():
             target = quote(target, safe="!#$%&'*+,/:;=?@[]~_.-()")
-        # What would end the link in Markdown, or begin HTML.
+        # These would end the link in Markdown, or begin HTML.
         for char in "()<>":
             target = target.replace(char, f"%{ord(char):02X}")
         return target
@@ -48,18 +53,18 @@ class LinkBase:
 def _join(base: str, reference: str) -> str:
     try:
         joined = urljoin(base, reference)
-        # Not shown: a password in an address, and a host that looks like another before an @.
+        # Not shown: a password in a URL, or a user name that looks like another host.
         return "" if "@" in urlsplit(joined).netloc else joined
     except ValueError:
         return ""
 
 
 MAX_INDENTS = 8
-"""Lists and quotes nested deeper are no longer indented: each level is written on every line."""
+"""Lists and quotes nested deeper are not indented: each level costs characters on every line."""
 MAX_COLUMNS = 40
-"""Of a table; what stands beyond is put into its last cell."""
+"""Of a table; further columns are left out."""
 MAX_ALT_CHARS = 300
-"""Of what an image shows."""
+"""Of the text in place of an image."""
 
 _SPACES = re.compile(r"[ \t\n\f\u00a0\u3000]+")
 _AROUND_BREAK = re.compile(r" *\n[ \n]*")
@@ -73,7 +78,7 @@ _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
 
 
 def to_markdown(content: Element, links: LinkBase) -> str:
-    """The content as Markdown."""
+    """Return the content as Markdown."""
     return "\n\n".join(_Writer(links).blocks(content.children, 0))
 
 
@@ -82,7 +87,7 @@ class _Writer:
         self._links = links
 
     def blocks(self, children: Iterable[Element | str], depth: int) -> list[str]:
-        """The blocks that stand one below the other; text between them is paragraphs."""
+        """Return the blocks one below the other; text between them makes paragraphs."""
         found: list[str] = []
         line: list[str] = []
 
@@ -95,7 +100,7 @@ class _Writer:
             if isinstance(child, str) or not (child.tag in BLOCKS or child.has_block):
                 line.append(self._inline(child))
             elif child.tag == "a":
-                # A card: a link around blocks. It is one link, whatever is inside.
+                # A card, that is, a link around blocks: one link, whatever is inside.
                 end_line()
                 line.append(self._inline(child))
                 end_line()
@@ -139,7 +144,7 @@ class _Writer:
                 continue
             mark = f"{number}. " if element.tag == "ol" else "- "
             number += 1
-            # Paragraphs are apart; a list right below its item's words is not.
+            # Paragraphs are set apart; a list directly below its item's words is not.
             is_long = is_long or sum(not _is_list(block) for block in blocks) > 1
             gap = "\n\n" if is_long else "\n"
             items.append(_prefixed(gap.join(blocks), mark, " " * len(mark)))
@@ -173,7 +178,7 @@ class _Writer:
         return [text, *[""] * more]
 
     def _line(self, element: Element) -> str:
-        """All of an element in one line."""
+        """Return all text of an element in one line."""
         text = "".join(self._inline(child) for child in element.children)
         return _tidy(text).replace("\n", " ")
 
@@ -206,12 +211,12 @@ class _Writer:
 
 
 def _tidy(text: str) -> str:
-    """Single spaces, none at the ends of lines."""
+    """Return text with single spaces, and none at the ends of lines."""
     return _AROUND_BREAK.sub("\n", re.sub(r" {2,}", " ", text)).strip()
 
 
 def _around(text: str, core: str) -> str:
-    """The core with the spaces that were around the text."""
+    """Return the core with the spaces that were around the text."""
     before = " " if text[:1].isspace() else ""
     return f"{before}{core}{' ' if text[-1:].isspace() else ''}"
 
@@ -252,7 +257,7 @@ def _longest_ticks(text: str) -> int:
 
 
 def _raw(element: Element) -> str:
-    """The text with its line ends and spaces as they are."""
+    """Return the text with its line ends and spaces as they are."""
     pieces: list[str] = []
     for child in element.children:
         if isinstance(child, str):
@@ -286,7 +291,7 @@ def _rows(table: Element) -> Iterator[Element]:
 
 
 def _is_data(table: Element) -> bool:
-    """Whether a table is one, and not a way to put things beside each other."""
+    """Return whether a table holds data, and is not a way to lay out a page."""
     if table.attributes.get("role") in {"presentation", "none"}:
         return False
     rows = [row for row in _rows(table) if row.tag == "tr"]
@@ -297,7 +302,7 @@ def _is_data(table: Element) -> bool:
 
 
 def _holds_layout(cell: Element) -> bool:
-    """Whether a cell holds what does not fit into a line."""
+    """Return whether a cell holds what does not fit into a line."""
     return any(
         isinstance(child, Element)
         and (child.tag in {"table", "pre", "blockquote", "ol", *_HEADINGS} or _holds_layout(child))

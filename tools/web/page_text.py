@@ -1,33 +1,101 @@
-"""What a page says: its answer read as what it is, HTML and PDF in a process of their own."""
+"""The text of an HTTP answer: plain text as it is, HTML and PDF read in a process of their own.
+
+Parsers in C hold the interpreter while they work, and pages exist on which they work for minutes: in
+a thread, one such page would stop every session. So each page is read in a fresh process
+(`page_worker`), which is bounded in time and memory and gone when `text_of` returns.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from typing import Literal
+
 import msgspec
+import trio
 
 from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.handles import WebAnswer
 from ...runtime.http.url import parse_url
 from ..files.file_facts import in_bytes
 from ..workspace.paths import shown
-from .charset import decoded
-from .page_kind import content_type, kind_of
-from .page_reader import PageText, PageWork, read_page
-from .visible_text import beginning, visible
+from .text import beginning, decoded, visible
 
 MAX_PAGE_BYTES = 8 * 1024 * 1024
 """Of a body: long reports as PDF fit."""
 MAX_TEXT_CHARS = 256 * 1024
-"""Of the text: a book's chapter; what is above `max_result_bytes` is read on from the artifact."""
+"""Of the text: a chapter of a book; past `max_result_bytes`, a model reads it from the artifact."""
 MAX_CHAR_BYTES = 4
 """Of a character, in any charset."""
 MAX_TYPE_CHARS = 100
 """Of a content type in a message; registered ones are shorter."""
+READ_SECONDS = 10.0
+"""A hundred times what pages take; the call's own deadline may be shorter."""
+REAP_SECONDS = 5.0
+"""How long a killed process may take to be gone."""
+MAX_READERS = 4
+"""Processes at once: they compute, and more of them than cores only take memory."""
+MAX_ANSWER_BYTES = 8 * 1024 * 1024
+"""Of the process: more than any text that is asked for, in JSON."""
+
+_START = "from callboard.tools.web.page_worker import main; main()"
+
+_slots: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("page_readers")
+_NEVER_TEXT = ("image/", "audio/", "video/", "font/")
+_SAYS_NOTHING = frozenset({"", "application/octet-stream", "binary/octet-stream"})
+_TEXT_TYPES = re.compile(
+    r"text/.*|.*\+(json|xml|yaml)"
+    r"|application/(json|xml|javascript|ecmascript|x-ndjson|yaml|x-yaml|toml|sql|graphql"
+    r"|x-www-form-urlencoded|x-sh|x-tex|rtf)"
+)
+_BEGINS_HTML = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<!--.{0,500}?-->\s*)*<(?:!doctype\s+html|html|head|body)[\s>]",
+    re.IGNORECASE | re.DOTALL,
+)
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_LOOKED_AT = 4096
+
+
+class PageWork(msgspec.Struct, frozen=True, kw_only=True):
+    """A page to read.
+
+    Attributes:
+        kind: How to read it.
+        url: Where it comes from; its links are relative to that.
+        content_type: The server's header.
+        most: How many characters of text are wanted.
+    """
+
+    kind: Literal["html", "pdf"]
+    url: str
+    content_type: str
+    most: int
+
+
+class PageText(msgspec.Struct, frozen=True, kw_only=True):
+    """The text of a page, or why it can't be read.
+
+    Attributes:
+        problem: Why not; empty when it was read.
+        title: Its own title, as it is.
+        text: Markdown, or a PDF's plain text.
+        is_cut: Whether there is more.
+    """
+
+    problem: str = ""
+    title: str = ""
+    text: str = ""
+    is_cut: bool = False
 
 
 async def text_of(answer: WebAnswer) -> PageText:
-    """The text of an answer; raises `ToolFailure` when it has none to give."""
+    """Return the text of an answer; raise `ToolFailure` when it has none."""
     is_part = answer.is_larger or answer.size_bytes > len(answer.body)
-    kind = kind_of(answer)
+    kind = _kind_of(answer)
     if not answer.body:
         return PageText()
     if kind == "text":
@@ -59,7 +127,7 @@ async def text_of(answer: WebAnswer) -> PageText:
 
 
 def _plain(answer: WebAnswer, *, is_part: bool) -> PageText:
-    """Text as it is; no more of it is decoded than is wanted."""
+    """Return plain text; decode no more of it than is wanted."""
     data = answer.body[: MAX_TEXT_CHARS * MAX_CHAR_BYTES]
     text = visible(decoded(data, answer.headers.get("content-type", "")))
     is_part = is_part or len(data) < len(answer.body)
@@ -76,3 +144,101 @@ def _unreadable(answer: WebAnswer, why: str) -> ToolFailure:
 
 def _place(answer: WebAnswer) -> str:
     return parse_url(answer.url).shown
+
+
+def content_type(answer: WebAnswer) -> str:
+    """Return the media type alone, in lower case; empty when there is none."""
+    return answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _kind_of(answer: WebAnswer) -> Literal["html", "pdf", "text", "other"]:
+    """Return how to read the answer: by its content type, or its first bytes when that says nothing."""
+    stated = content_type(answer)
+    head = answer.body[:_LOOKED_AT]
+    if stated in {"text/html", "application/xhtml+xml"}:
+        return "html"
+    if stated in {"application/pdf", "application/x-pdf"} or (
+        stated in _SAYS_NOTHING and head.startswith(b"%PDF-")
+    ):
+        return "pdf"
+    if stated in _SAYS_NOTHING:
+        if _BEGINS_HTML.match(head):
+            return "html"
+        return "other" if _CONTROL.search(head) else "text"
+    if stated.startswith(_NEVER_TEXT):
+        return "other"
+    return "text" if _TEXT_TYPES.fullmatch(stated) else "other"
+
+
+# ── in a process ─────────────────────────────────────────────────────────────────────────────────
+
+
+async def read_page(work: PageWork, data: bytes) -> PageText:
+    """Return the text of a page; when cancelled, kill the process and wait until it is gone."""
+    async with _limiter():
+        answer = bytearray()
+        process = await _started()
+        try:
+            with trio.move_on_after(READ_SECONDS) as deadline:
+                await _talk(process, msgspec.json.encode(work) + b"\n", data, answer)
+                await process.wait()
+        finally:
+            with trio.move_on_after(REAP_SECONDS, shield=True):
+                await _end(process)
+    if deadline.cancelled_caught:
+        return PageText(problem=f"it is made so that it can't be read in {READ_SECONDS:g} seconds")
+    try:
+        return msgspec.json.decode(answer, type=PageText)
+    except msgspec.DecodeError:
+        return PageText(problem="it is made so that what reads it breaks")
+
+
+async def _started() -> trio.Process:
+    return await trio.lowlevel.open_process(
+        [sys.executable, "-I", "-c", f"import sys; sys.path[:] = {sys.path}; {_START}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={"PATH": os.defpath},
+        start_new_session=True,
+    )
+
+
+async def _talk(process: trio.Process, head: bytes, data: bytes, answer: bytearray) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_feed, process, head, data)
+        assert process.stdout is not None
+        async for chunk in process.stdout:
+            answer += chunk
+            if len(answer) > MAX_ANSWER_BYTES:
+                answer.clear()
+                process.kill()
+                break
+        nursery.cancel_scope.cancel()
+
+
+async def _feed(process: trio.Process, head: bytes, data: bytes) -> None:
+    assert process.stdin is not None
+    with suppress(trio.BrokenResourceError):  # it died before it read; its answer is missing
+        await process.stdin.send_all(head)
+        await process.stdin.send_all(data)
+        await process.stdin.aclose()
+
+
+async def _end(process: trio.Process) -> None:
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            await stream.aclose()
+    await process.wait()
+
+
+def _limiter() -> trio.CapacityLimiter:
+    try:
+        return _slots.get()
+    except LookupError:
+        limiter = trio.CapacityLimiter(MAX_READERS)
+        _slots.set(limiter)
+        return limiter

@@ -1,4 +1,10 @@
-"""A page as a small tree of what is seen: bounded in depth and size, with clean text."""
+"""A page as a small tree of what is seen, and the place of its content in it.
+
+The tree is bounded in depth and size, and its text is clean. `main_content` finds the content by
+structure and by where the prose stands. It drops nothing by a guess: an element counts as the content
+only when it holds most of the text outside of links, and only what calls itself navigation is left
+out of it.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +14,12 @@ from typing import NamedTuple
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from .visible_text import visible
+from .text import visible
 
 MAX_DEPTH = 64
-"""Elements nested deeper are put beside each other: what reads the tree may then recurse."""
+"""Elements nested deeper are put beside each other, so that readers of the tree may recurse."""
 MAX_ELEMENTS = 200_000
-"""A page of some megabytes; what comes after is left out, and said so."""
+"""A page of some megabytes; the rest is left out, and `is_cut` says so."""
 
 NEVER_SEEN = frozenset(
     {"script", "style", "template", "noscript", "head", "title", "meta", "link", "base"}
@@ -46,28 +52,26 @@ class Element:
         attributes: Those of `KEPT_ATTRIBUTES` that it has.
         children: Elements and texts.
         has_block: Whether a block is inside.
-        letters: How much text is inside.
-        prose: How much of it is in no link.
+        prose: How many letters inside stand outside of links; counted in `main_content`.
     """
 
-    __slots__ = ("attributes", "children", "has_block", "letters", "prose", "tag")
+    __slots__ = ("attributes", "children", "has_block", "prose", "tag")
 
     def __init__(self, tag: str, attributes: Mapping[str, str]) -> None:
         self.tag = tag
         self.attributes = attributes
         self.children: list[Element | str] = []
         self.has_block = False
-        self.letters = 0
         self.prose = 0
 
 
 class PageTree(NamedTuple):
-    """What is seen of a page.
+    """The visible part of a page.
 
     Attributes:
         body: All of it.
-        title: What the page calls itself; it may be empty.
-        base: What its links are relative to; empty when it does not say.
+        title: Its title; may be empty.
+        base: Its own base URL, `<base href>`; may be empty.
         is_cut: Whether something was left out for its size.
     """
 
@@ -78,7 +82,7 @@ class PageTree(NamedTuple):
 
 
 def parse_page(html: str) -> PageTree:
-    """The tree of a page; any text is one."""
+    """Return the tree of a page; every text has one."""
     document = LexborHTMLParser(html)
     title = document.css_first("title")
     base = document.css_first("base[href]")
@@ -92,12 +96,12 @@ def parse_page(html: str) -> PageTree:
 
 
 def _seen(root: LexborNode | None) -> tuple[Element, bool]:
-    """The tree below a node. A loop, since pages nest as deep as they like."""
+    """Return the tree below a node. A loop, since pages nest as deep as they like."""
     top = Element("body", {})
     if root is None:
         return top, False
     path = [top]
-    # Each node still to be done, or the mark that the latest element is at its end.
+    # the nodes to do; `None` marks the end of the latest element
     waiting: list[LexborNode | None] = [root.child]
     seen = 0
     while waiting:
@@ -110,7 +114,7 @@ def _seen(root: LexborNode | None) -> tuple[Element, bool]:
         if following is not None:
             waiting.append(following)
         if node.is_text_node:
-            _add_text(path[-1], visible(node.text_content or ""))
+            path[-1].children.append(visible(node.text_content or ""))
         elif (element := _element(node)) is not None and seen < MAX_ELEMENTS:
             seen += 1
             if len(path) < MAX_DEPTH:
@@ -124,7 +128,7 @@ def _seen(root: LexborNode | None) -> tuple[Element, bool]:
 
 
 def _element(node: LexborNode) -> Element | None:
-    """The element of a node; `None` for what is not seen, with all that is inside."""
+    """Return the element of a node; `None` for one that is not seen, with all that is inside."""
     tag = node.tag
     if not node.is_element_node or tag is None or tag in NEVER_SEEN:
         return None
@@ -140,18 +144,86 @@ def _element(node: LexborNode) -> Element | None:
     return Element(tag, kept)
 
 
-def _add_text(parent: Element, text: str) -> None:
-    parent.children.append(text)
-    letters = len(text) - text.count(" ") - text.count("\n") - text.count("\t")
-    parent.letters += letters
-    parent.prose += letters
-
-
 def _close(element: Element, parent: Element) -> None:
-    if element.tag == "a" and "href" in element.attributes:
-        element.prose = 0
     parent.children.append(element)
-    parent.letters += element.letters
-    parent.prose += element.prose
     if element.has_block or element.tag in BLOCKS:
         parent.has_block = True
+
+
+# ── the content ──────────────────────────────────────────────────────────────────────────────────
+
+MOST = 0.7
+"""The share of a page's prose that an element must hold to leave out what is around it."""
+NAMED = 0.4
+"""The same where the page itself calls the element its content."""
+
+_NAVIGATION = frozenset({"nav", "footer", "aside", "header", "search", "menu"})
+_NAVIGATION_ROLES = frozenset(
+    {"navigation", "banner", "contentinfo", "complementary", "search", "menu", "menubar", "dialog"}
+)
+_CONTAINERS = frozenset({"main", "article", "section", "div", "td", "form", "center"})
+_OWN_PARTS = frozenset({"header", "footer", "aside"})
+"""Parts that belong to the content when they are inside it: a byline, notes, an infobox."""
+
+
+def main_content(body: Element) -> Element:
+    """Return the element that holds the content; the whole page when none stands out."""
+    body = _without_navigation(body)
+    whole = body.prose
+    for named in _named(body):
+        if named.prose >= NAMED * whole:
+            return named
+    inner: Element | None = body
+    found = body
+    while inner is not None:
+        if inner.tag in _CONTAINERS:
+            found = inner
+        inner = next(
+            (
+                child
+                for child in inner.children
+                if isinstance(child, Element) and child.prose > MOST * whole
+            ),
+            None,
+        )
+    return found
+
+
+def _named(body: Element) -> list[Element]:
+    """Return what the page calls its content: `main`, else its only article."""
+    mains: list[Element] = []
+    articles: list[Element] = []
+    waiting = [body]
+    while waiting:
+        element = waiting.pop()
+        if element.tag == "main" or element.attributes.get("role") == "main":
+            mains.append(element)
+        elif element.tag == "article":
+            articles.append(element)
+        waiting += [child for child in element.children if isinstance(child, Element)]
+    if mains:
+        return [max(mains, key=lambda element: element.prose)]
+    return articles if len(articles) == 1 else []
+
+
+def _without_navigation(element: Element, *, inside: bool = False) -> Element:
+    """Return a copy with its prose counted; inside of the content, its own parts stay."""
+    copy = Element(element.tag, element.attributes)
+    copy.has_block = element.has_block
+    is_link = element.tag == "a" and "href" in element.attributes
+    role = element.attributes.get("role")
+    within = inside or element.tag in {"main", "article"} or role == "main"
+    for child in element.children:
+        if isinstance(child, str):
+            copy.children.append(child)
+            copy.prose += 0 if is_link else sum(map(len, child.split()))
+        elif not _is_navigation(child) or (within and child.tag in _OWN_PARTS):
+            kept = _without_navigation(child, inside=within)
+            copy.children.append(kept)
+            copy.prose += 0 if is_link else kept.prose
+    return copy
+
+
+def _is_navigation(element: Element) -> bool:
+    """Return whether an element calls itself something else than the content."""
+    return element.tag in _NAVIGATION or element.attributes.get("role") in _NAVIGATION_ROLES

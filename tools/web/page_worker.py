@@ -1,12 +1,13 @@
-"""The process in which a stranger's page is read: it gets bytes, and gives text.
+"""The process that reads one stranger's page: bytes in, text out.
 
-It is started for one page and killed when that takes too long. It imports nothing of callboard but
-what reads pages, so that it starts in some hundredths of a second. It bounds its own memory, time
-and files first: a page may find a way to make its reader go wild.
+`page_text` starts it for one page and kills it when it takes too long. It imports nothing of callboard
+but what reads pages, and so starts in some hundredths of a second. It first bounds its own memory,
+time and files: a page may exploit what parses it.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -16,13 +17,19 @@ from typing import Any
 MAX_MEMORY_BYTES = 1024 * 1024 * 1024
 """Address space; a page of 8 MiB takes less than half of it."""
 MAX_HTML_CHARS = 4_000_000
-"""Read in some seconds; what comes after is left out, and said so."""
+"""Read in some seconds; the rest is left out, and the answer says so."""
 MAX_CPU_SECONDS = 20
-"""Twice what the process gets to live; it ends by itself when nobody is left to kill it."""
+"""Twice the process's deadline; it ends by itself when nobody is left to kill it."""
+MAX_PDF_PAGES = 200
+"""A long report; a model reads it, nobody archives it."""
+
+
+class NotReadable(Exception):
+    """The page can't be read; the message says why, after "the page can't be shown: "."""
 
 
 def main() -> None:
-    """Reads one page: a line of JSON that says what it is, then its bytes."""
+    """Read one page: a line of JSON that describes it, then its bytes."""
     _bound()
     stdin = sys.stdin.buffer
     work = json.loads(stdin.readline())
@@ -44,25 +51,23 @@ def _bound() -> None:
 
 def _answer(work: dict[str, Any], data: bytes) -> dict[str, Any]:
     try:
-        if work["kind"] == "pdf":
-            return _pdf(work, data)
-        return _html(work, data)
+        return _pdf(work, data) if work["kind"] == "pdf" else _html(work, data)
     except MemoryError:
         return {"problem": "it takes more memory to read than a page may"}
+    except NotReadable as why:
+        return {"problem": str(why)}
 
 
 def _html(work: dict[str, Any], data: bytes) -> dict[str, Any]:
-    from .charset import decoded
-    from .main_content import main_content
     from .markdown import LinkBase, to_markdown
-    from .page_tree import parse_page
-    from .visible_text import beginning
+    from .page_tree import main_content, parse_page
+    from .text import beginning, decoded
 
     html = decoded(data, work["content_type"])
     page = parse_page(html[:MAX_HTML_CHARS])
     links = LinkBase(work["url"], page.base)
     text = to_markdown(main_content(page.body), links)
-    if not text:  # all of it was furniture
+    if not text:  # all of it was navigation
         text = to_markdown(page.body, links)
     kept = beginning(text, work["most"])
     return {
@@ -73,15 +78,38 @@ def _html(work: dict[str, Any], data: bytes) -> dict[str, Any]:
 
 
 def _pdf(work: dict[str, Any], data: bytes) -> dict[str, Any]:
-    from .pdf_text import NoPdf, pdf_text
-    from .visible_text import beginning, visible
+    from .text import beginning, visible
 
     try:
-        pdf = pdf_text(data, work["most"])
+        import pypdf
     except ImportError:
         return {"problem": "no_pdf_reader"}
-    except NoPdf as why:
-        return {"problem": str(why)}
-    text = visible(pdf.text)
-    kept = beginning(text, work["most"])
-    return {"title": pdf.title, "text": kept, "is_cut": pdf.is_cut or len(kept) < len(text)}
+    pages: list[str] = []
+    letters = 0
+    try:
+        reader = pypdf.PdfReader(io.BytesIO(data))
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise NotReadable("it is encrypted with a password")
+        count = len(reader.pages)
+        for number in range(min(count, MAX_PDF_PAGES)):
+            text = reader.pages[number].extract_text().strip()
+            pages.append(f"--- page {number + 1} of {count} ---\n\n{text}".rstrip())
+            letters += len(text)
+            if letters > work["most"]:
+                break
+        title = str(reader.metadata.title or "") if reader.metadata is not None else ""
+    # The file is a stranger's, and pypdf raises whatever its damage leads to.
+    except (*_DAMAGE, pypdf.errors.PyPdfError) as fault:
+        raise NotReadable(f"it is damaged ({type(fault).__name__})") from fault
+    if not letters:
+        raise NotReadable("it holds no text, only pictures of it")
+    whole = visible("\n\n".join(pages))
+    kept = beginning(whole, work["most"])
+    is_cut = len(pages) < count or len(kept) < len(whole)
+    return {"title": title, "text": kept, "is_cut": is_cut}
+
+
+_DAMAGE = (
+    *(ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError),
+    *(OverflowError, ZeroDivisionError, AssertionError, OSError),
+)

@@ -1,4 +1,4 @@
-"""web_search: asks the operator's search engine."""
+"""web_search: hits of the operator's search engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..schema.validation import TRY_AGAIN
 from ..tool import ToolContext, tool
 from .fetch import UNTRUSTED
 from .search_engines import WIRES, hits_of
-from .visible_text import one_line
+from .text import one_line
 
 MAX_QUERY_CHARS = 400
 """Brave's and Tavily's limit."""
@@ -55,7 +55,7 @@ async def web_search(
     if not words:
         raise ToolFailure(
             ErrorType.VALIDATION_ERROR,
-            f"web_search: query: it holds no words. {TRY_AGAIN}",
+            f"web_search: query: it has no words. {TRY_AGAIN}",
             field="query",
         )
     if context.search is None:
@@ -70,18 +70,18 @@ async def web_search(
 
 
 MAX_ANSWER_BYTES = 2 * 1024 * 1024
-"""Of an engine: SearXNG gives a page of some dozen hits with all their details."""
+"""Of an engine's answer: SearXNG sends some dozen hits with all their details."""
 
 
 class SearchPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the operator has searches made.
+    """The search engine that the operator configured.
 
     Attributes:
-        engine: Which wire format it speaks.
-        base_url: Where it is.
-        key: Finds its key; blocks, and raises `CallboardError` when it can't be used.
-        needs_key: Whether it answers nobody without one.
-        missing: What to do when it has none, for a person.
+        engine: Its wire format.
+        base_url: Its address.
+        key: Returns its key; blocks, and raises `CallboardError` when the key can't be used.
+        needs_key: Whether it requires a key.
+        missing: What to do when the key is missing, for a person.
     """
 
     engine: SearchEngine
@@ -96,7 +96,7 @@ class WebSearch:
 
     Args:
         place: The engine.
-        network: The call's way out; where it leads counts as where the call has connected.
+        network: The call's network handle, which notes the hosts that the call reached.
     """
 
     def __init__(self, place: SearchPlace, network: Network) -> None:

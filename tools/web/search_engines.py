@@ -1,6 +1,6 @@
-"""The wire formats of search engines: one request and one list of hits each. Pure.
+"""The wire formats of search engines: a request, and the list of hits in its answer.
 
-A key travels in a header, never in a URL: those are logged.
+A key travels in a header and never in a URL, since URLs are logged.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ...runtime.definitions import ToolFailure
 from ...runtime.handles import SearchHit, WebRequest
 from ...runtime.http.url import parse_url
 from ...runtime.redaction import Secret
-from .visible_text import one_line
+from .text import one_line
 
 MAX_TITLE_CHARS = 200
-"""Of a hit; engines cut them near here themselves."""
+"""Of a hit; engines cut titles near here themselves."""
 MAX_SNIPPET_CHARS = 600
-"""Of a hit: some lines, to choose by."""
+"""Of a hit: some lines to choose by."""
 
 _EMPHASIS = re.compile(r"</?(?:strong|b|em|i|mark|span)\b[^<>]{0,200}>", re.IGNORECASE)
 
@@ -30,12 +30,12 @@ _JSON = {"accept": "application/json"}
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True):
-    """How one engine is asked.
+    """How to ask one engine.
 
     Attributes:
-        request: The request at a base URL for so many hits, with the key if there is one.
-        path: Where in the answer the list of hits is.
-        snippet: What a hit calls its snippet.
+        request: (base URL, query, number of hits, key) → the request.
+        path: The keys that lead to the list of hits in the answer.
+        snippet: The key of a hit's snippet.
     """
 
     request: Callable[[str, str, int, Secret | None], WebRequest]
@@ -75,7 +75,7 @@ WIRES: Mapping[SearchEngine, Wire] = {
 
 
 def hits_of(wire: Wire, answer: object, most: int) -> tuple[SearchHit, ...] | None:
-    """The hits of an answer, each address once; `None` when it is not what this engine says."""
+    """Return the hits of an answer, each address once; `None` for an answer of another format."""
     found: Any = answer
     for name in wire.path:
         if not isinstance(found, dict):
@@ -107,7 +107,7 @@ def _hit(entry: dict[str, Any], snippet: str) -> SearchHit | None:
 def _plain(text: object, most: int) -> str:
     if not isinstance(text, str):
         return ""
-    import html  # here: who searches nothing starts without its table
+    import html  # here, so that a start does not pay for its table
 
-    # Cut first, with room for marks: what is cleaned is bounded.
+    # Cut first, with room for marks, to bound the cleaning.
     return one_line(html.unescape(_EMPHASIS.sub("", text[: 10 * most])), most)

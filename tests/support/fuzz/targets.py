@@ -41,11 +41,9 @@ from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.errors import ConflictError, NetworkError, ValidationError
 from callboard.runtime.stream import AnyStreamEvent, Done, StreamError
 from callboard.runtime.wire.hello import Welcome
-from callboard.tools.web.charset import decoded
-from callboard.tools.web.main_content import main_content
 from callboard.tools.web.markdown import LinkBase, to_markdown
-from callboard.tools.web.page_tree import parse_page
-from callboard.tools.web.visible_text import visible
+from callboard.tools.web.page_tree import main_content, parse_page
+from callboard.tools.web.text import decoded, visible
 
 MAX_LINE_CHARS = 800
 """Of an error for a person: the provider's 500, and what we say around them."""
