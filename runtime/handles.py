@@ -289,7 +289,7 @@ class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
     snippet: str
 
 
-class Search(Protocol):
+class SearchHandle(Protocol):
     """The operator's search engine."""
 
     async def search(self, query: str, *, limit: int) -> tuple[SearchHit, ...]:

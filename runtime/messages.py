@@ -352,14 +352,14 @@ class WakeSession(Request[None], frozen=True, kw_only=True, tag="wake_session"):
     session_id: str
 
 
-class Followed(msgspec.Struct, frozen=True):
+class FollowStart(msgspec.Struct, frozen=True):
     """Where a follower joins: the last event on record that it is not told, and what is under way."""
 
     head_seq: int
     under_way: UnderWay
 
 
-class FollowSession(Request[Followed], frozen=True, kw_only=True, tag="follow_session"):
+class FollowSession(Request[FollowStart], frozen=True, kw_only=True, tag="follow_session"):
     """Tell this subscription all that happens in the session, until it is closed."""
 
     session_id: str

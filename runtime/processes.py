@@ -108,7 +108,7 @@ class BackgroundProcess(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-class Output(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessOutput(msgspec.Struct, frozen=True, kw_only=True):
     """What a background process has put out since it was last asked.
 
     Attributes:
@@ -120,7 +120,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     left_out_bytes: int = 0
 
 
-class Binding(msgspec.Struct, frozen=True):
+class CommandBinding(msgspec.Struct, frozen=True):
     """What a command does depends on, besides its words.
 
     Attributes:
@@ -161,7 +161,7 @@ class Processes(Protocol):
         """See above."""
         ...
 
-    def bind(self, commands: Sequence[str | Sequence[str]], cwd: str) -> Binding:
+    def bind(self, commands: Sequence[str | Sequence[str]], cwd: str) -> CommandBinding:
         """What these commands depend on: lines for a shell, and lists of words.
 
         From then on this handle starts nothing when the programs that they name are others.
@@ -180,7 +180,7 @@ class Processes(Protocol):
         """The session's background processes, also those that have ended."""
         ...
 
-    async def output(self, process_id: str) -> Output:
+    async def output(self, process_id: str) -> ProcessOutput:
         """What it has put out since the last time."""
         ...
 

@@ -16,7 +16,7 @@ from ..runtime.handles import (
     Network,
     PlanHandle,
     ReadableFiles,
-    Search,
+    SearchHandle,
     SessionsHandle,
     SkillReader,
     WritableFiles,
@@ -109,7 +109,7 @@ class ToolContext:
     memory_write: MemoryWriter | None = None
     plan: PlanHandle | None = None
     skills: SkillReader | None = None
-    search: Search | None = None
+    search: SearchHandle | None = None
     workshop: Workshop | None = None
     artifacts: ArtifactReader | None = None
     approval_reason: str | None = None

@@ -29,17 +29,17 @@ from ...runtime.definitions import (
 from ...runtime.history import Call
 from ...runtime.kernel.user_code import raise_stop
 from ...runtime.messages import ApprovalAnswer, CallPlace, Decision, PermissionQuestion
-from ...runtime.processes import Binding
+from ...runtime.processes import CommandBinding
 from ...runtime.redaction import redact, redacting_logger
 from ...tools.registry import ToolRegistry, is_available
 from ...tools.tool import Arguments, Tool, ToolContext, keys_of
 from .truncation import cut_failure, cut_output
 
-NOTHING = Binding("")
+NOTHING = CommandBinding("")
 """Of a call that runs no programs."""
 
 
-def binding_of(arguments: str, context: ToolContext) -> Binding:
+def binding_of(arguments: str, context: ToolContext) -> CommandBinding:
     """How strong the sandbox is, what variables it gives, and which programs the call names.
 
     Whatever stands in the arguments may be a command: what a tool makes of them is not known here.

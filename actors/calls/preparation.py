@@ -14,7 +14,7 @@ from ...runtime.handles import (
     Network,
     PlanHandle,
     ReadableFiles,
-    Search,
+    SearchHandle,
     SessionsHandle,
     SkillReader,
     WritableFiles,
@@ -103,7 +103,7 @@ class ToolHandles(Protocol):
         """The way to the skills of the user and of a workspace; `None` where there are none."""
         ...
 
-    def search(self, network: Network) -> Search | None:
+    def search(self, network: Network) -> SearchHandle | None:
         """The operator's search engine, over a call's way out; `None` where none is configured."""
         ...
 

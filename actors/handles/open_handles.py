@@ -16,7 +16,7 @@ from ...runtime.handles import (
     Network,
     PlanHandle,
     ReadableFiles,
-    Search,
+    SearchHandle,
     SessionsHandle,
     SkillReader,
     WritableFiles,
@@ -198,7 +198,7 @@ class OpenHandles:
         """The way to the skills of the user and of a workspace; `None` where there are none."""
         return None if self._shelf is None else OpenSkills(self._shelf, workspace)
 
-    def search(self, network: Network) -> Search | None:
+    def search(self, network: Network) -> SearchHandle | None:
         """The operator's search engine, over a call's way out; `None` where none is configured."""
         return None if self._engine is None else WebSearch(self._engine, network)
 

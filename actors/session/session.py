@@ -17,8 +17,8 @@ from ...runtime.kernel.mailbox import Mailbox, Reply
 from ...runtime.kernel.supervisor import Supervisor
 from ...runtime.messages import (
     CancelTurn,
-    Followed,
     FollowSession,
+    FollowStart,
     InputTicket,
     RerunTurn,
     ResumeTurn,
@@ -161,7 +161,7 @@ class Session(SessionRecord):
             case FollowSession():
                 self._audience.follow(message.subscription)
                 message.reply.send(
-                    Followed(self.conversation.head_seq, self._audience.live.snapshot())
+                    FollowStart(self.conversation.head_seq, self._audience.live.snapshot())
                 )
             case WakeSession():
                 with message.reply:

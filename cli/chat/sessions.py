@@ -10,7 +10,7 @@ import msgspec
 from ...client.client import Client
 from ...runtime.errors import ConflictError, ValidationError
 from ...runtime.store.rows import SessionRow
-from ...runtime.wire.daemon import Root, Roots
+from ...runtime.wire.daemon import WorkspaceRoot, WorkspaceRoots
 from ..daemon.roots import root_advice
 
 
@@ -44,7 +44,7 @@ async def new_session(
             f"{folder} is below no root of the daemon: {root_advice(wishes.workspace)} Or name another "
             "folder with --workspace"
         )
-    await client.request("root/add", Root(folder), Roots)
+    await client.request("root/add", WorkspaceRoot(folder), WorkspaceRoots)
     return await _create(client, wishes)
 
 

@@ -20,9 +20,9 @@ from ...runtime.history import Attachment
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import SessionRow
 from ...runtime.turn_options import TurnOptions
-from ...runtime.wire.daemon import Root, Roots
+from ...runtime.wire.daemon import WorkspaceRoot, WorkspaceRoots
 from ...runtime.wire.fields import Nothing
-from ...runtime.wire.providers import DefaultModel
+from ...runtime.wire.providers import SelectedModel
 from ...runtime.wire.sessions import SetBudget
 from ..ask.daemon_questions import DaemonQuestions
 from ..daemon.roots import root_advice
@@ -116,9 +116,9 @@ async def open_remote_place(
         open_record(data) as reader,
         connect(daemon.url, daemon.token.reveal()) as client,
     ):
-        default = await client.request("model/default", Nothing(), DefaultModel)
+        default = await client.request("model/default", Nothing(), SelectedModel)
         if choice.model is not None:
-            default = DefaultModel(choice.model, choice.reason or "because --model says so")
+            default = SelectedModel(choice.model, choice.reason or "because --model says so")
         raised: BaseException | None = None
         async with trio.open_nursery() as nursery:
             questions = DaemonQuestions(client, meeting.channel, nursery, meeting.notice)
@@ -141,7 +141,7 @@ class RemotePlace:
         reader: StoreReader,
         questions: DaemonQuestions,
         options: RunOptions,
-        model: DefaultModel,
+        model: SelectedModel,
         meeting: Meeting,
         wanted: TurnOptions | None,
     ) -> None:
@@ -191,7 +191,7 @@ class RemotePlace:
                 f"{folder} is below no root of the daemon. Run this at a terminal, which asks; or "
                 f"{root_advice(folder)}"
             )
-        await self._client.request("root/add", Root(str(folder)), Roots)
+        await self._client.request("root/add", WorkspaceRoot(str(folder)), WorkspaceRoots)
 
     def _session(self, session_id: str) -> RemoteSession:
         return RemoteSession(self._client, self.store, self._questions, session_id, self._wanted)

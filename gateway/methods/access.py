@@ -11,9 +11,9 @@ from ...embedding.models import data_of, forget_keys, wish_of
 from ...providers.catalog.key_book import KeyBook
 from ...runtime.errors import ConflictError
 from ...runtime.redaction import Secret, redactor
-from ...runtime.wire.daemon import NamedToken, NewToken, TokenRow, Tokens, TokenText
+from ...runtime.wire.daemon import NamedToken, NewToken, TokenList, TokenRow, TokenText
 from ...runtime.wire.fields import Role
-from ...runtime.wire.providers import KeyOwner, KeyPlace, Keys, KeysRemoved, KeyStored, SetKey
+from ...runtime.wire.providers import KeyDestination, KeyOwner, Keys, KeysRemoved, KeyStored, SetKey
 from ..connection.caller import Caller
 from ..connection.method_table import MethodTable, Nothing
 
@@ -27,7 +27,7 @@ async def list_keys(caller: Caller, params: Nothing) -> Keys:
 
 
 @methods.add("key/place", Role.ADMIN)
-async def place_of_key(caller: Caller, params: KeyOwner) -> KeyPlace:
+async def place_of_key(caller: Caller, params: KeyOwner) -> KeyDestination:
     """Where a key would be sent."""
     return await trio.to_thread.run_sync(
         lambda: _book(caller).place(params.provider, params.origin)
@@ -62,10 +62,10 @@ def _book(caller: Caller) -> KeyBook:
 
 
 @methods.add("token/list", Role.ADMIN)
-async def list_tokens(caller: Caller, params: Nothing) -> Tokens:
+async def list_tokens(caller: Caller, params: Nothing) -> TokenList:
     """The tokens there are."""
     found = await trio.to_thread.run_sync(caller.daemon.credentials.list)
-    return Tokens(
+    return TokenList(
         [
             TokenRow(
                 name=each.name,

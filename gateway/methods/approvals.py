@@ -25,7 +25,7 @@ from ...runtime.wire.approvals import (
     OneApproval,
     OneGrant,
     PolicyAnswer,
-    Questions,
+    QuestionList,
     Resolve,
 )
 from ...runtime.wire.fields import Role
@@ -148,9 +148,9 @@ async def _sees_grant(caller: Caller, grant_id: str) -> bool:
 
 
 @methods.add("question/list", Role.OBSERVER)
-async def list_questions(caller: Caller, params: ListQuestions) -> Questions:
+async def list_questions(caller: Caller, params: ListQuestions) -> QuestionList:
     """The questions of models that wait for an answer, the oldest first."""
-    return Questions(
+    return QuestionList(
         [
             each
             for each in host_of(caller.runtime).questions.waiting()

@@ -16,7 +16,14 @@ from ...runtime.backup.backup import write_backup
 from ...runtime.changes.undo_report import UndoReport
 from ...runtime.errors import ConflictError, PermissionRefused, StorageError
 from ...runtime.identity import new_id
-from ...runtime.wire.daemon import BackupMade, Changes, Reloaded, Root, Roots, UndoChanges
+from ...runtime.wire.daemon import (
+    BackupMade,
+    Changes,
+    Reloaded,
+    UndoChanges,
+    WorkspaceRoot,
+    WorkspaceRoots,
+)
 from ...runtime.wire.fields import Role
 from ...runtime.wire.sessions import GetUsage, OneSession, SetBudget
 from ..connection.caller import Caller
@@ -115,13 +122,13 @@ async def changes(caller: Caller, params: OneSession) -> Changes:
 
 
 @methods.add("root/list", Role.OPERATOR)
-def list_roots(caller: Caller, params: Nothing) -> Roots:
+def list_roots(caller: Caller, params: Nothing) -> WorkspaceRoots:
     """The folders below which sessions may work."""
-    return Roots(list(caller.daemon.roots))
+    return WorkspaceRoots(list(caller.daemon.roots))
 
 
 @methods.add("root/add", Role.ADMIN)
-async def add_root(caller: Caller, params: Root) -> Roots:
+async def add_root(caller: Caller, params: WorkspaceRoot) -> WorkspaceRoots:
     """Lets sessions work below one more folder, until the daemon ends."""
     caller.daemon.add_root(await trio.to_thread.run_sync(checked_root, params.path))
-    return Roots(list(caller.daemon.roots))
+    return WorkspaceRoots(list(caller.daemon.roots))

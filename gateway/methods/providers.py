@@ -20,7 +20,6 @@ from ...runtime.wire.fields import Role
 from ...runtime.wire.providers import (
     ChangeProvider,
     ChooseModel,
-    DefaultModel,
     ListModels,
     ModelChosen,
     NamedProvider,
@@ -29,6 +28,7 @@ from ...runtime.wire.providers import (
     ProviderChanged,
     ProviderRow,
     Providers,
+    SelectedModel,
     TryProvider,
 )
 from ..connection.caller import Caller
@@ -98,17 +98,17 @@ async def refresh_models(caller: Caller, params: ListModels) -> ModelList:
 
 
 @methods.add("model/default", Role.OBSERVER)
-def default_model(caller: Caller, params: Nothing) -> DefaultModel:
+def default_model(caller: Caller, params: Nothing) -> SelectedModel:
     """The model that answers when nothing else names one."""
     return default_of(caller.runtime)
 
 
-def default_of(runtime: Runtime) -> DefaultModel:
+def default_of(runtime: Runtime) -> SelectedModel:
     """The default model; without one, why there is none: its key may have been removed."""
     try:
-        return DefaultModel(runtime.model, runtime.model_reason)
+        return SelectedModel(runtime.model, runtime.model_reason)
     except CallboardError as error:
-        return DefaultModel("", str(error))
+        return SelectedModel("", str(error))
 
 
 @methods.add("model/chosen", Role.OBSERVER)

@@ -14,7 +14,7 @@ from ...runtime.errors import NotFoundError
 from ...runtime.store.lists import CallFilter, CallPage
 from ...runtime.store.rows import CallRow
 from ...runtime.turns.activity import RuntimeStatus
-from ...runtime.wire.daemon import Agents, ListCalls, OneAgent, Status, Tools
+from ...runtime.wire.daemon import Agents, ListCalls, OneAgent, Status, ToolList
 from ...runtime.wire.fields import Role
 from ...runtime.wire.sessions import CancelCall, Cancelled
 from ..connection.caller import Caller
@@ -81,9 +81,9 @@ def shutdown(caller: Caller, params: Nothing) -> Nothing:
 
 
 @methods.add("tool/list", Role.OBSERVER)
-def list_tools(caller: Caller, params: Nothing) -> Tools:
+def list_tools(caller: Caller, params: Nothing) -> ToolList:
     """All tools."""
-    return Tools(list(caller.runtime.tools()))
+    return ToolList(list(caller.runtime.tools()))
 
 
 @methods.add("tool/history", Role.OBSERVER)

@@ -15,7 +15,7 @@ from ...config.sections import GIT_KEYS
 from ...config.settings import SearchEngine, Settings
 from ...runtime.errors import AuthError, NotFoundError, ValidationError
 from ...runtime.redaction import Secret, redactor
-from ...runtime.wire.providers import KeyPlace, KeyRow, Keys, KeysRemoved, KeyStored
+from ...runtime.wire.providers import KeyDestination, KeyRow, Keys, KeysRemoved, KeyStored
 from .keys import has_environment_key, is_key
 from .known import KnownProvider
 from .table import (
@@ -48,7 +48,7 @@ class KeyBook:
         rows.sort(key=lambda row: (row.provider, row.source, row.origin))
         return Keys(rows, (self._store.why_locked() or "") if rows else "")
 
-    def place(self, name: str, where: str | None) -> KeyPlace:
+    def place(self, name: str, where: str | None) -> KeyDestination:
         """Where a key of this name would be sent.
 
         Args:
@@ -61,7 +61,7 @@ class KeyBook:
             ValidationError: The server is missing, or is named where there is no choice.
         """
         if name == GIT_KEYS:
-            return KeyPlace(name, _git_server(where))
+            return KeyDestination(name, _git_server(where))
         if where is not None:
             raise ValidationError(
                 f"--origin is for git. The key of {name} is for where the configuration says it is.",
@@ -73,7 +73,7 @@ class KeyBook:
                 f"A key for {name} is not stored: it would go to {origin(its.base_url)} in clear "
                 "text, for everybody on the way to see. Give the provider an https:// base URL."
             )
-        return KeyPlace(name, origin(its.base_url))
+        return KeyDestination(name, origin(its.base_url))
 
     def put(self, name: str, where: str | None, key: Secret) -> KeyStored:
         """Stores one, encrypted; raises as `place`, and `ValidationError` when it is no key."""

@@ -24,7 +24,7 @@ MAX_MEMORY_BYTES = 256 * 1024 * 1024
 on many machines."""
 
 
-class Kind(StrEnum):
+class FileKind(StrEnum):
     """What is at a path."""
 
     NOTHING = "nothing"
@@ -48,7 +48,7 @@ class FileState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         is_marked: Whether its content may be the words of strangers.
     """
 
-    kind: Kind
+    kind: FileKind
     mode: int = 0
     size_bytes: int = 0
     digest: bytes = b""
@@ -60,9 +60,9 @@ class FileState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     @property
     def can_come_back(self) -> bool:
         """Whether enough of it is known to make it again."""
-        if self.kind is Kind.FILE:
+        if self.kind is FileKind.FILE:
             return self.kept_at is not None
-        return self.kind is not Kind.OTHER
+        return self.kind is not FileKind.OTHER
 
     def holds_as(self, other: FileState) -> bool:
         """Whether the content is the same; of files that were not read, as far as the size tells."""
@@ -73,7 +73,7 @@ class FileState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return self.size_bytes == other.size_bytes
 
 
-NOTHING = FileState(Kind.NOTHING)
+NOTHING = FileState(FileKind.NOTHING)
 
 
 class PathStep(msgspec.Struct, frozen=True, tag="step", gc=False):

@@ -67,7 +67,7 @@ class VersionLog:
         self._nameless: int | None = None
 
     @contextlib.contextmanager
-    def draft(self) -> Generator[Draft]:
+    def draft(self) -> Generator[ChangeDraft]:
         """Room for a change and its contents; gone unless `commit` was called.
 
         The log itself raises `StorageError` alone, so that an `OSError` is the caller's own.
@@ -79,7 +79,7 @@ class VersionLog:
                 assert self._end is not None
                 begin = self._end
                 os.ftruncate(fd, begin)
-            draft = Draft(fd, begin, self._flushed)
+            draft = ChangeDraft(fd, begin, self._flushed)
             try:
                 yield draft
             finally:
@@ -191,7 +191,7 @@ class VersionLog:
         return self._nameless
 
 
-class Draft:
+class ChangeDraft:
     """What is being added to a log; made by `VersionLog.draft`."""
 
     def __init__(self, fd: int, begin: int, flushed: int) -> None:

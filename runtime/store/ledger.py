@@ -84,7 +84,7 @@ Projections = dict[str, Projection]
 """Of the sessions that a transaction has touched, by id."""
 
 
-class Entry(NamedTuple):
+class PreparedAppend(NamedTuple):
     """The events of one append, with the bytes that are kept of them.
 
     `is_guarded` says that the permission tables decide whether it may be stored.
@@ -165,7 +165,7 @@ class Ledger:
         # Encoded before the transaction, so that the lock is not held for it.
         return self.record(prepare(appends, self._now_ms()))
 
-    def record(self, entries: Sequence[Entry | ValidationError]) -> list[CommitResult]:
+    def record(self, entries: Sequence[PreparedAppend | ValidationError]) -> list[CommitResult]:
         """Stores what was prepared in one transaction; what was refused passes through.
 
         Raises `ValidationError` for a number that no column takes; nothing is stored then.
@@ -198,13 +198,13 @@ class Ledger:
         at_ms = self._now_ms()
         return self.keep_up(lambda connection: purge_sessions(connection, session_ids, at_ms))
 
-    def _transact(self, entries: Sequence[Entry | ValidationError]) -> list[CommitResult]:
+    def _transact(self, entries: Sequence[PreparedAppend | ValidationError]) -> list[CommitResult]:
         execute = self._connection.execute
         execute("begin immediate")
         try:
             projections: Projections = {}
             results = [
-                self._append(entry, projections) if isinstance(entry, Entry) else entry
+                self._append(entry, projections) if isinstance(entry, PreparedAppend) else entry
                 for entry in entries
             ]
             for projection in projections.values():
@@ -216,7 +216,7 @@ class Ledger:
                 execute("rollback")
         return results
 
-    def _append(self, entry: Entry, projections: Projections) -> CommitResult:
+    def _append(self, entry: PreparedAppend, projections: Projections) -> CommitResult:
         """Appends of one session share its projection, which is saved once, behind the last."""
         session_id, at_ms, events, is_guarded = entry
         projection = projections.get(session_id)
@@ -241,7 +241,7 @@ class Ledger:
             if projection.apply(event) and projection.keep(event, data)
         )
 
-    def _guard(self, entry: Entry, projection: Projection | None) -> ConflictError | None:
+    def _guard(self, entry: PreparedAppend, projection: Projection | None) -> ConflictError | None:
         """What answers, starts and grants may not do: see `PermissionCheck`."""
         key, is_tainted = (projection.key, projection.is_tainted) if projection else (None, 0)
         now_ms = self._clock.read(entry.at_ms)
@@ -255,23 +255,23 @@ class Ledger:
         return ConflictError(problem) if problem is not None else None
 
 
-def prepare(appends: Sequence[Append], at_ms: int) -> list[Entry | ValidationError]:
+def prepare(appends: Sequence[Append], at_ms: int) -> list[PreparedAppend | ValidationError]:
     """What can be stored of each append, or why it can't be; touches no database."""
     return [_prepare(append, at_ms) for append in appends]
 
 
-def imported_entries(events: Sequence[Stored]) -> list[Entry]:
+def imported_entries(events: Sequence[Stored]) -> list[PreparedAppend]:
     """Events at their own times, with nothing that the permission tables would decide about."""
-    entries: list[Entry] = []
+    entries: list[PreparedAppend] = []
     for (session_id, at_ms), group in groupby(events, lambda each: (each.session_id, each.at_ms)):
         (entry,) = prepare([Append(session_id, tuple(each.event for each in group))], at_ms)
-        if not isinstance(entry, Entry):
+        if not isinstance(entry, PreparedAppend):
             raise entry
         entries.append(entry._replace(is_guarded=False))
     return entries
 
 
-def refusal(entry: Entry, *, exists: bool) -> NotFoundError | ConflictError | None:
+def refusal(entry: PreparedAppend, *, exists: bool) -> NotFoundError | ConflictError | None:
     """Why an append to a session that exists, or does not, is left out."""
     creations = [type(event) is SessionCreated for event, _ in entry.events]
     if not exists and not any(creations[:1]):
@@ -281,7 +281,7 @@ def refusal(entry: Entry, *, exists: bool) -> NotFoundError | ConflictError | No
     return None
 
 
-def _prepare(append: Append, at_ms: int) -> Entry | ValidationError:
+def _prepare(append: Append, at_ms: int) -> PreparedAppend | ValidationError:
     session_id = append.session_id
     try:
         session_id.encode()
@@ -291,7 +291,7 @@ def _prepare(append: Append, at_ms: int) -> Entry | ValidationError:
     except ValidationError as error:
         return error
     is_guarded = any(type(event) in GUARDED or _depends_on_rows(event) for event in append.events)
-    return Entry(session_id, at_ms, events, is_guarded)
+    return PreparedAppend(session_id, at_ms, events, is_guarded)
 
 
 def _depends_on_rows(event: DurableEvent) -> bool:

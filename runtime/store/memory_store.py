@@ -13,7 +13,7 @@ from ..errors import StorageError, ValidationError
 from ..events import CallFinished, DurableEvent, Stored, TurnEnded
 from .disk_room import DiskRoom
 from .interface import Store
-from .ledger import Done, Entry, Ledger, imported_entries, prepare, refusal, wall_clock_ms
+from .ledger import Done, Ledger, PreparedAppend, imported_entries, prepare, refusal, wall_clock_ms
 from .migrations import NEW_EPOCH, migrate
 from .queries import Queries
 from .rows import Append, CommitResult
@@ -58,7 +58,7 @@ class Backlog:
         self._ledger = ledger
         self._now_ms = now_ms
         self._heads: dict[str, _Head] = {}
-        self._entries: list[Entry] = []
+        self._entries: list[PreparedAppend] = []
         self._stored: dict[str, list[Stored]] = {}
         self._events = 0
         self._bytes = 0
@@ -66,12 +66,16 @@ class Backlog:
     def commit(self, appends: Sequence[Append]) -> list[CommitResult]:
         """See `Store.commit`."""
         entries = prepare(appends, self._now_ms())
-        is_guarded = any(isinstance(entry, Entry) and entry.is_guarded for entry in entries)
+        is_guarded = any(
+            isinstance(entry, PreparedAppend) and entry.is_guarded for entry in entries
+        )
         if is_guarded or self._events > MAX_WAITING_EVENTS or self._bytes > MAX_WAITING_BYTES:
             self.settle()  # first, as it may fail
         if is_guarded:
             return self._record(entries)
-        return [self._append(entry) if isinstance(entry, Entry) else entry for entry in entries]
+        return [
+            self._append(entry) if isinstance(entry, PreparedAppend) else entry for entry in entries
+        ]
 
     def settle(self) -> None:
         """Makes the rows of all that waits; raises `StorageError` with all of it still waiting."""
@@ -102,7 +106,7 @@ class Backlog:
         """The events of a session that have no rows yet, in order, without making them."""
         return self._stored.get(session_id, [])
 
-    def _record(self, entries: list[Entry | ValidationError]) -> list[CommitResult]:
+    def _record(self, entries: list[PreparedAppend | ValidationError]) -> list[CommitResult]:
         """What depends on rows (an answer, the start of an allowed call) makes its own at once."""
         results = self._ledger.record(entries)
         for result in results:
@@ -112,7 +116,7 @@ class Backlog:
                 head.admits(stored.event)
         return results
 
-    def _append(self, entry: Entry) -> CommitResult:
+    def _append(self, entry: PreparedAppend) -> CommitResult:
         head = self._heads.get(entry.session_id)
         refused = refusal(entry, exists=head is not None)
         if refused is not None:
@@ -128,7 +132,7 @@ class Backlog:
                 kept.append((event, data))
                 self._bytes += len(data)
         if kept:
-            self._entries.append(Entry(entry.session_id, entry.at_ms, kept))
+            self._entries.append(PreparedAppend(entry.session_id, entry.at_ms, kept))
             self._stored.setdefault(entry.session_id, []).extend(stored)
             self._events += len(kept)
         return tuple(stored)

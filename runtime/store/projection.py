@@ -67,7 +67,7 @@ from .tables.sessions import INSERT_MESSAGE, insert_session, is_delivered, mark_
 from .tables.topics import log_event
 from .tables.usage import add_usage, count_attempt, count_run, set_budget
 
-Ignored = (
+WithoutRows = (
     ChangesUndone
     | ChildAsks
     | MessageSent
@@ -96,7 +96,7 @@ Rare = (
     | SessionDeleted
     | SessionRestored
     | TurnSetAside
-    | Ignored
+    | WithoutRows
 )
 """What happens once in a while."""
 
@@ -450,5 +450,5 @@ class Projection:
         )
 
 
-def _ignored(event: Ignored) -> None:
+def _ignored(event: WithoutRows) -> None:
     """What this takes changes no row; the type says which events those are."""

@@ -13,7 +13,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 import trio
 
-from ..processes import BackgroundProcess, Binding, Command, Output, Processes, Ran, Written
+from ..processes import (
+    BackgroundProcess,
+    Command,
+    CommandBinding,
+    Processes,
+    ProcessOutput,
+    Ran,
+    Written,
+)
 from .tracked_files import FileWatch
 
 MAX_KNOWN_FOLDERS = 256
@@ -44,7 +52,7 @@ class WatchedProcesses:
         """See `Processes`."""
         return self._processes.offers_network
 
-    def bind(self, commands: Sequence[str | Sequence[str]], cwd: str) -> Binding:
+    def bind(self, commands: Sequence[str | Sequence[str]], cwd: str) -> CommandBinding:
         """See `Processes`."""
         return self._processes.bind(commands, cwd)
 
@@ -68,7 +76,7 @@ class WatchedProcesses:
         """See `Processes`."""
         return self._processes.list()
 
-    async def output(self, process_id: str) -> Output:
+    async def output(self, process_id: str) -> ProcessOutput:
         """See `Processes`."""
         found = await self._processes.output(process_id)
         await self._look_at_background()

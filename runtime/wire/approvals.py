@@ -85,7 +85,7 @@ class ListQuestions(msgspec.Struct, frozen=True, kw_only=True):
     session_id: Word | None = None
 
 
-class Questions(msgspec.Struct, frozen=True):
+class QuestionList(msgspec.Struct, frozen=True):
     """Questions that wait, the oldest first."""
 
     questions: list[UserQuestion]

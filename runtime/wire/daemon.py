@@ -97,7 +97,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     config: ConfigState | None = None
 
 
-class Tools(msgspec.Struct, frozen=True):
+class ToolList(msgspec.Struct, frozen=True):
     """All tools, in the order in which models see them."""
 
     tools: list[ToolDefinition]
@@ -150,7 +150,7 @@ class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
     sessions: tuple[str, ...] | None
 
 
-class Tokens(msgspec.Struct, frozen=True):
+class TokenList(msgspec.Struct, frozen=True):
     """The tokens there are, the oldest first."""
 
     tokens: list[TokenRow]
@@ -171,13 +171,13 @@ class Changes(msgspec.Struct, frozen=True):
     changes: list[ChangedCall]
 
 
-class Root(msgspec.Struct, frozen=True):
+class WorkspaceRoot(msgspec.Struct, frozen=True):
     """A folder below which sessions may work, as an absolute path."""
 
     path: Line
 
 
-class Roots(msgspec.Struct, frozen=True):
+class WorkspaceRoots(msgspec.Struct, frozen=True):
     """The folders below which sessions may work."""
 
     roots: list[str]

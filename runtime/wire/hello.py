@@ -15,7 +15,7 @@ class Versions(msgspec.Struct, frozen=True):
     max: WireInteger
 
 
-class Client(msgspec.Struct, frozen=True):
+class ClientName(msgspec.Struct, frozen=True):
     """Who calls, for logs."""
 
     name: Word = ""
@@ -30,7 +30,7 @@ class Hello(msgspec.Struct, frozen=True):
     """
 
     protocol: Versions
-    client: Client = Client()
+    client: ClientName = ClientName()
     subscribe: Topics = ()
 
 

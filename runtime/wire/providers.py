@@ -120,7 +120,7 @@ class ListModels(msgspec.Struct, frozen=True):
     provider: Word
 
 
-class DefaultModel(msgspec.Struct, frozen=True):
+class SelectedModel(msgspec.Struct, frozen=True):
     """The `PROVIDER/MODEL` that answers when nothing else names one, and why it is that one."""
 
     model: str
@@ -175,7 +175,7 @@ class KeyOwner(msgspec.Struct, frozen=True):
     origin: Line | None = None
 
 
-class KeyPlace(msgspec.Struct, frozen=True):
+class KeyDestination(msgspec.Struct, frozen=True):
     """Where a key of this provider is sent, once there is one."""
 
     provider: str

@@ -13,7 +13,7 @@ import trio.testing
 
 import callboard
 from callboard.providers.testing.script import reply
-from callboard.runtime.changes.file_versions import Change, FileState, Kind, PathStep
+from callboard.runtime.changes.file_versions import Change, FileKind, FileState, PathStep
 from callboard.runtime.changes.version_log import VersionLog, VersionStore
 from callboard.runtime.errors import ConflictError, NotFoundError
 from callboard.tools.undo import undo
@@ -243,7 +243,7 @@ async def test_a_protected_name_is_not_written_whatever_the_log_says(tmp_path: P
 
 def record(log: VersionLog, session_id: str, path: bytes) -> None:
     """A change that says that a path was made."""
-    made = FileState(Kind.FILE, size_bytes=4)
+    made = FileState(FileKind.FILE, size_bytes=4)
     with log.draft() as draft:
         draft.commit(
             Change(
@@ -251,6 +251,6 @@ def record(log: VersionLog, session_id: str, path: bytes) -> None:
                 session_id=session_id,
                 call_id="call_forged",
                 at_ms=1,
-                actions=(PathStep(path, FileState(Kind.NOTHING), made),),
+                actions=(PathStep(path, FileState(FileKind.NOTHING), made),),
             )
         )

@@ -29,9 +29,8 @@ from callboard.runtime.wire.fields import Nothing, Role
 from callboard.runtime.wire.providers import (
     ChangeProvider,
     ChooseModel,
-    DefaultModel,
+    KeyDestination,
     KeyOwner,
-    KeyPlace,
     Keys,
     KeysRemoved,
     KeyStored,
@@ -41,6 +40,7 @@ from callboard.runtime.wire.providers import (
     OneModel,
     ProviderChanged,
     Providers,
+    SelectedModel,
     SetKey,
 )
 from support.gateway.configured_daemon import served
@@ -85,7 +85,7 @@ async def test_a_provider_answers_as_soon_as_it_is_there(tmp_path: Path) -> None
         assert added.provider is not None
         assert (added.provider.source, added.provider.key) == ("managed", "none")
         assert await choose(client, "house/m") == ModelChosen("house/m", "managed")
-        default = await client.request("model/default", Nothing(), DefaultModel)
+        default = await client.request("model/default", Nothing(), SelectedModel)
         assert default.model == "house/m"
         async with client.events(session.session_id) as events:
             await client.prompt(session.session_id, "Hello?")
@@ -225,7 +225,7 @@ async def test_a_key_is_used_and_forgotten_at_once(tmp_path: Path) -> None:
                 await create_without_key(tmp_path, server.base_url, client)
                 stored = await client.request("provider/set_key", SetKey("house", KEY), KeyStored)
                 assert stored.is_replaced is False
-                place = await client.request("key/place", where, KeyPlace)
+                place = await client.request("key/place", where, KeyDestination)
                 assert place.origin == stored.origin
                 await choose(client, "house/m")
                 assert daemon.runtime._models.target(None).endpoint is not None

@@ -21,7 +21,7 @@ from callboard.runtime.errors import (
     StorageFull,
     ValidationError,
 )
-from callboard.runtime.wire.daemon import Root, Roots
+from callboard.runtime.wire.daemon import WorkspaceRoot, WorkspaceRoots
 from support.gateway.daemon_scene import open_client
 from support.gateway.kept_daemon import open_kept
 from support.gateway.raw_door import PATIENCE
@@ -72,7 +72,7 @@ async def test_a_purge_leaves_the_operator_s_folders_and_follows_no_link(tmp_pat
     root = tmp_path / "workspace_0"
     root.mkdir()
     async with open_kept(tmp_path, MODEL) as daemon, open_client(daemon) as client:
-        await client.request("root/add", Root(str(tmp_path)), Roots)
+        await client.request("root/add", WorkspaceRoot(str(tmp_path)), WorkspaceRoots)
         theirs = await client.create_session(workspace=str(root))
         ours = await client.create_session()
         folder = Path(ours.workspace)

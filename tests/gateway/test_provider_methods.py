@@ -13,11 +13,11 @@ from callboard.providers.catalog.services import ModelList
 from callboard.runtime.errors import AuthError, ConflictError, NotFoundError, ValidationError
 from callboard.runtime.wire.fields import Nothing
 from callboard.runtime.wire.providers import (
-    DefaultModel,
     KeyStored,
     ListModels,
     ProviderRow,
     Providers,
+    SelectedModel,
     SetKey,
     TryProvider,
 )
@@ -81,7 +81,7 @@ async def test_models_are_listed_and_a_provider_is_tried() -> None:
     async with open_daemon(environ={}) as daemon, open_client(daemon) as client:
         found = await client.request("model/list", ListModels("rehearsal"), ModelList)
         assert [model.choice for model in found.models] == ["rehearsal/rehearsal"]
-        default = await client.request("model/default", Nothing(), DefaultModel)
+        default = await client.request("model/default", Nothing(), SelectedModel)
         assert default.model == daemon.runtime.model
         with pytest.raises(NotFoundError):
             await client.request("model/refresh", ListModels("nobody"), ModelList)

@@ -7,7 +7,7 @@ import pytest
 import callboard
 from callboard.runtime.errors import ConflictError, NotFoundError
 from callboard.runtime.events import QuestionAsked, Stored
-from callboard.runtime.wire.approvals import ListQuestions, Questions
+from callboard.runtime.wire.approvals import ListQuestions, QuestionList
 from callboard.runtime.wire.fields import Role
 from support.gateway.daemon_scene import View, open_client, open_daemon
 
@@ -26,17 +26,17 @@ async def test_a_question_is_listed_until_it_is_answered() -> None:
                 view.take(event)
                 asked = event.event if isinstance(event, Stored) else None
                 if isinstance(asked, QuestionAsked):
-                    found = await client.request("question/list", ListQuestions(), Questions)
+                    found = await client.request("question/list", ListQuestions(), QuestionList)
                     (question,) = found.questions
                     assert (question.question, question.options) == (
                         "Which door?",
                         ("left", "right"),
                     )
                     elsewhere = ListQuestions(session_id="session_other")
-                    none = await client.request("question/list", elsewhere, Questions)
+                    none = await client.request("question/list", elsewhere, QuestionList)
                     assert none.questions == []
                     async with open_client(daemon, limited) as other:
-                        none = await other.request("question/list", ListQuestions(), Questions)
+                        none = await other.request("question/list", ListQuestions(), QuestionList)
                         assert none.questions == []
                         with pytest.raises(NotFoundError):
                             await other.answer_question(asked.question_id, "left")
@@ -45,6 +45,8 @@ async def test_a_question_is_listed_until_it_is_answered() -> None:
                         await client.answer_question(asked.question_id, "left")
                 if view.has_ended:
                     break
-        assert (await client.request("question/list", ListQuestions(), Questions)).questions == []
+        assert (
+            await client.request("question/list", ListQuestions(), QuestionList)
+        ).questions == []
         (call,) = await client.calls()
         assert '"right"' in (call.result or "")

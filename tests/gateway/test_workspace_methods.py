@@ -15,7 +15,7 @@ from callboard.runtime.errors import (
     ValidationError,
 )
 from callboard.runtime.events import ChangesUndone
-from callboard.runtime.wire.daemon import Changes, Root, Roots, UndoChanges
+from callboard.runtime.wire.daemon import Changes, UndoChanges, WorkspaceRoot, WorkspaceRoots
 from callboard.runtime.wire.fields import Nothing, Role
 from callboard.runtime.wire.sessions import OneSession
 from support.gateway.daemon_scene import open_client, open_daemon
@@ -63,10 +63,12 @@ async def test_a_root_is_added_while_the_daemon_runs(tmp_path: Path) -> None:
     async with open_daemon() as daemon, open_client(daemon) as client:
         with pytest.raises(ValidationError, match="not below a root"):
             await client.create_session(workspace=str(inside))
-        roots = await client.request("root/add", Root(str(tmp_path)), Roots)
-        again = await client.request("root/add", Root(str(tmp_path)), Roots)
+        roots = await client.request("root/add", WorkspaceRoot(str(tmp_path)), WorkspaceRoots)
+        again = await client.request("root/add", WorkspaceRoot(str(tmp_path)), WorkspaceRoots)
         assert roots.roots == again.roots == [str(tmp_path)]
-        assert (await client.request("root/list", Nothing(), Roots)).roots == [str(tmp_path)]
+        assert (await client.request("root/list", Nothing(), WorkspaceRoots)).roots == [
+            str(tmp_path)
+        ]
         assert (await client.create_session(workspace=str(inside))).workspace == str(inside)
 
 
@@ -74,8 +76,8 @@ async def test_a_root_is_added_while_the_daemon_runs(tmp_path: Path) -> None:
 async def test_what_is_no_folder_is_no_root(path: str) -> None:
     async with open_daemon() as daemon, open_client(daemon) as client:
         with pytest.raises(ValidationError):
-            await client.request("root/add", Root(path), Roots)
-        assert (await client.request("root/list", Nothing(), Roots)).roots == []
+            await client.request("root/add", WorkspaceRoot(path), WorkspaceRoots)
+        assert (await client.request("root/list", Nothing(), WorkspaceRoots)).roots == []
 
 
 async def test_an_operator_adds_no_root_and_another_session_does_not_exist(tmp_path: Path) -> None:
@@ -84,7 +86,7 @@ async def test_an_operator_adds_no_root_and_another_session_does_not_exist(tmp_p
         operator = daemon.new_token("operator", Role.OPERATOR, sessions=("session_other",))
         async with open_client(daemon, operator) as client:
             with pytest.raises(AuthError):
-                await client.request("root/add", Root(str(tmp_path)), Roots)
+                await client.request("root/add", WorkspaceRoot(str(tmp_path)), WorkspaceRoots)
             with pytest.raises(NotFoundError):
                 await client.request(
                     "session/undo", UndoChanges(session_id=session.session_id), UndoReport
@@ -99,7 +101,7 @@ async def test_no_session_works_where_keys_and_the_record_are(
         data = daemon.gateway.daemon.folders.data
         assert data is not None
         for root in (tmp_path, data.parent):
-            await client.request("root/add", Root(str(root)), Roots)
+            await client.request("root/add", WorkspaceRoot(str(root)), WorkspaceRoots)
         closed = [data, data / "backups", data / "workspaces", tmp_path / ".ssh" / "keys"]
         for folder in (*closed, tmp_path / "project"):
             folder.mkdir(parents=True, exist_ok=True)
@@ -115,5 +117,5 @@ async def test_no_session_works_where_keys_and_the_record_are(
 async def test_the_whole_file_system_is_no_root(path: str) -> None:
     async with open_daemon() as daemon, open_client(daemon) as client:
         with pytest.raises(ValidationError, match="below /"):
-            await client.request("root/add", Root(path), Roots)
-        assert (await client.request("root/list", Nothing(), Roots)).roots == []
+            await client.request("root/add", WorkspaceRoot(path), WorkspaceRoots)
+        assert (await client.request("root/list", Nothing(), WorkspaceRoots)).roots == []

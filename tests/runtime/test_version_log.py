@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.runtime.changes.file_versions import NOTHING, Change, FileState, Kind, PathStep
+from callboard.runtime.changes.file_versions import NOTHING, Change, FileKind, FileState, PathStep
 from callboard.runtime.changes.version_log import FOLDER, VersionLog, VersionStore
 from callboard.runtime.errors import StorageError
 
@@ -18,7 +18,7 @@ def commit(log: VersionLog, change_id: str) -> FileState:
     """A change of one path whose content is kept."""
     with log.draft() as draft:
         at, size, digest = draft.keep(iter([WORDS]), len(WORDS))
-        kept = FileState(Kind.FILE, size_bytes=size, digest=digest.digest(), kept_at=at)
+        kept = FileState(FileKind.FILE, size_bytes=size, digest=digest.digest(), kept_at=at)
         draft.commit(
             Change(
                 change_id=change_id,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import trio
 
 from ...runtime.definitions import ErrorType, ToolFailure
-from ...runtime.processes import BackgroundProcess, Output, Ran
+from ...runtime.processes import BackgroundProcess, ProcessOutput, Ran
 from .running.program import Program, run_program
 
 MAX_RUNNING_PER_SESSION = 8
@@ -90,7 +90,7 @@ class BackgroundPrograms:
         }
         return {session: count for session, count in counts.items() if count}
 
-    def output(self, session_id: str, process_id: str) -> Output:
+    def output(self, session_id: str, process_id: str) -> ProcessOutput:
         """What it has put out since the last time."""
         return self._find(session_id, process_id).unread.take()
 
@@ -223,9 +223,11 @@ class _Unread:
         if excess > MAX_UNREAD_BYTES:  # seldom, since it moves what is kept
             self._drop(excess)
 
-    def take(self) -> Output:
+    def take(self) -> ProcessOutput:
         self._drop(len(self._kept) - MAX_UNREAD_BYTES)
-        found = Output(text=self._kept.decode(errors="replace"), left_out_bytes=self._left_out)
+        found = ProcessOutput(
+            text=self._kept.decode(errors="replace"), left_out_bytes=self._left_out
+        )
         self._kept.clear()
         self._left_out = 0
         return found

@@ -28,10 +28,10 @@ from ...runtime.changes.version_log import CallVersions
 from ...runtime.definitions import Capability, ErrorType, ToolDefinition, ToolFailure
 from ...runtime.processes import (
     BackgroundProcess,
-    Binding,
     ChangedFiles,
     Command,
-    Output,
+    CommandBinding,
+    ProcessOutput,
     Ran,
     Written,
 )
@@ -259,7 +259,7 @@ class SessionProcesses:
         self._versions = versions
         self._bound: _Bound | None = None
 
-    def bind(self, commands: Sequence[str | Sequence[str]], cwd: str) -> Binding:
+    def bind(self, commands: Sequence[str | Sequence[str]], cwd: str) -> CommandBinding:
         """See `Processes`; what was found first is what counts."""
         if self._bound is None:
             found = self._named(commands, cwd)
@@ -269,7 +269,7 @@ class SessionProcesses:
             depends_on = [status.strength, variables, [(f.path, f.digest) for f in found]]
             digest = hashlib.sha256(msgspec.json.encode(depends_on, order="sorted")).hexdigest()
             others = self._sandbox.running_in(self._workspace) if found else ()
-            binding = Binding(digest, shown_files(found, commands, others))
+            binding = CommandBinding(digest, shown_files(found, commands, others))
             self._bound = _Bound(commands, cwd, found, binding)
         return self._bound.binding
 
@@ -328,7 +328,7 @@ class SessionProcesses:
         """See `Processes`."""
         return self._sandbox.background.list(self._session_id)
 
-    async def output(self, process_id: str) -> Output:
+    async def output(self, process_id: str) -> ProcessOutput:
         """See `Processes`."""
         await trio.lowlevel.checkpoint()
         return self._sandbox.background.output(self._session_id, process_id)
@@ -432,7 +432,7 @@ class _Bound(msgspec.Struct, frozen=True):
     commands: Sequence[str | Sequence[str]]
     cwd: str
     files: tuple[NamedFile, ...]
-    binding: Binding
+    binding: CommandBinding
 
 
 def _check_words(field: str, words: Sequence[str]) -> None:

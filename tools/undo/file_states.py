@@ -8,8 +8,8 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 
-from ...runtime.changes.file_versions import MAX_KEPT_FILE_BYTES, NOTHING, FileState, Kind
-from ...runtime.changes.version_log import CHUNK_BYTES, Draft
+from ...runtime.changes.file_versions import MAX_KEPT_FILE_BYTES, NOTHING, FileKind, FileState
+from ...runtime.changes.version_log import CHUNK_BYTES, ChangeDraft
 from ..files.file_facts import in_bytes
 from ..workspace.reader import READ_FLAGS, lstat
 from ..workspace.resolver import Names, OpenDirectory, Resolver
@@ -37,7 +37,7 @@ class Keeper:
     def __init__(
         self,
         resolver: Resolver,
-        draft: Draft | None = None,
+        draft: ChangeDraft | None = None,
         room_bytes: int = 0,
         is_marked: IsMarked = lambda names: False,
     ) -> None:
@@ -61,28 +61,28 @@ class Keeper:
         mode = stat.S_IMODE(status.st_mode)
         if stat.S_ISLNK(status.st_mode):
             target = os.fsencode(os.readlink(names[-1], dir_fd=parent.fd))
-            return FileState(Kind.SYMLINK, target=target)
+            return FileState(FileKind.SYMLINK, target=target)
         if stat.S_ISDIR(status.st_mode):
-            return FileState(Kind.DIRECTORY, mode=mode)
+            return FileState(FileKind.DIRECTORY, mode=mode)
         if not stat.S_ISREG(status.st_mode):
-            return FileState(Kind.OTHER, why="it is a FIFO, a socket or a device")
+            return FileState(FileKind.OTHER, why="it is a FIFO, a socket or a device")
         return self._file(parent, names, status)
 
     def _file(self, parent: OpenDirectory, names: Names, status: os.stat_result) -> FileState:
         mode, size = stat.S_IMODE(status.st_mode), status.st_size
         if why := self.why_not(size):
-            return FileState(Kind.FILE, mode=mode, size_bytes=size, why=why)
+            return FileState(FileKind.FILE, mode=mode, size_bytes=size, why=why)
         try:
             fd = self._resolver.open_at(parent, names[-1], READ_FLAGS)
         except PermissionError:
             why = "it can't be read"
-            return FileState(Kind.FILE, mode=mode, size_bytes=size, why=why)
+            return FileState(FileKind.FILE, mode=mode, size_bytes=size, why=why)
         try:
             at, taken, digest = self._taken(fd, size)
         finally:
             os.close(fd)
         return FileState(
-            Kind.FILE,
+            FileKind.FILE,
             mode=mode,
             size_bytes=taken,
             digest=digest.digest(),

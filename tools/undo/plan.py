@@ -16,8 +16,8 @@ from ...runtime.changes.file_versions import (
     NOTHING,
     Action,
     Change,
+    FileKind,
     FileState,
-    Kind,
     KnownChange,
     PathMove,
     PathStep,
@@ -141,7 +141,7 @@ class _Planning:
         present = self._tree.look(names)
         if present.holds_as(wanted) and _same_mode(present, wanted):
             return None
-        if step.after.kind is Kind.DIRECTORY and wanted.kind is Kind.NOTHING:
+        if step.after.kind is FileKind.DIRECTORY and wanted.kind is FileKind.NOTHING:
             return self._made_folder(names, present)
         if not (present.holds_as(step.after) or present.holds_as(wanted)):
             why = f"it was changed since{self._who(names)}"
@@ -149,37 +149,37 @@ class _Planning:
                 raise _Left(names, why, is_forceable=_can_go(present))
         if not wanted.can_come_back:
             raise _Left(names, f"it was not kept: {wanted.why}")
-        if wanted.kind is not Kind.NOTHING and not self._tree.has_folder(names):
+        if wanted.kind is not FileKind.NOTHING and not self._tree.has_folder(names):
             raise _Left(names, "the folder that it was in is gone")
         return self._put(names, present, wanted)
 
     def _made_folder(self, names: Names, present: FileState) -> PathStep | None:
         """Plan to remove a folder that the change made, when nothing is in it."""
-        if present.kind is not Kind.DIRECTORY:
+        if present.kind is not FileKind.DIRECTORY:
             raise _Left(names, f"it was changed since{self._who(names)}")
         if not self._tree.is_empty(names):
             return None  # it holds what others put there
         return self._put(names, present, NOTHING)
 
     def _put(self, names: Names, present: FileState, wanted: FileState) -> PathStep:
-        if present.kind is Kind.FILE and (why := self._sizes.why_not(present.size_bytes)):
+        if present.kind is FileKind.FILE and (why := self._sizes.why_not(present.size_bytes)):
             raise _Left(names, f"what is there now could not be kept: {why}")
         if is_protected(names):
             raise _Left(names, "it is protected")
-        if not present.kind is wanted.kind is Kind.DIRECTORY:
+        if not present.kind is wanted.kind is FileKind.DIRECTORY:
             self._tree.put(names, wanted)
-        verb = "remove" if wanted.kind is Kind.NOTHING else "put back"
+        verb = "remove" if wanted.kind is FileKind.NOTHING else "put back"
         self.lines.append(f"{verb} {_shown(names)}")
         return PathStep(path_bytes(names), present, wanted)
 
     def _move(self, move: PathMove) -> PathMove | None:
         names, back = path_names(move.destination), path_names(move.source)
         there, free = self._tree.look(names), self._tree.look(back)
-        if there.kind is Kind.NOTHING:
-            if free.kind is Kind.NOTHING:
+        if there.kind is FileKind.NOTHING:
+            if free.kind is FileKind.NOTHING:
                 raise _Left(names, f"it is gone{self._who(names)}")
             return None
-        if free.kind is not Kind.NOTHING:
+        if free.kind is not FileKind.NOTHING:
             raise _Left(back, f"something is there since{self._who(back)}")
         if not self._tree.has_folder(back):
             raise _Left(back, "the folder that it was in is gone")
@@ -202,11 +202,11 @@ class _Planning:
 
 def _can_go(present: FileState) -> bool:
     """Return whether a forced undo may replace it; its content is kept first."""
-    return present.kind not in {Kind.DIRECTORY, Kind.OTHER}
+    return present.kind not in {FileKind.DIRECTORY, FileKind.OTHER}
 
 
 def _same_mode(one: FileState, other: FileState) -> bool:
-    return one.kind not in {Kind.FILE, Kind.DIRECTORY} or one.mode == other.mode
+    return one.kind not in {FileKind.FILE, FileKind.DIRECTORY} or one.mode == other.mode
 
 
 def _shown(names: Names) -> str:
@@ -245,7 +245,7 @@ class _ForeseenTree:
 
     def has_folder(self, names: Names) -> bool:
         """Return whether the folder of a path will be there."""
-        return len(names) == 1 or self.look(names[:-1]).kind is Kind.DIRECTORY
+        return len(names) == 1 or self.look(names[:-1]).kind is FileKind.DIRECTORY
 
     def is_empty(self, names: Names) -> bool:
         """Return whether nothing will be in a directory."""
@@ -259,13 +259,13 @@ class _ForeseenTree:
         like = likeness(self._resolver, found)
         if like[0] == inode or like[1] == sign:
             return True
-        is_folder = self.look(names).kind is Kind.DIRECTORY
+        is_folder = self.look(names).kind is FileKind.DIRECTORY
         return is_folder and likeness_of_names(self._below(names), len(names)) == sign
 
     def _below(self, names: Names) -> list[Names]:
         """Return what a directory will hold, at any depth."""
         found = [(*names, name) for name in self._inside(names)]
-        inner = [each for each in found if self.look(each).kind is Kind.DIRECTORY]
+        inner = [each for each in found if self.look(each).kind is FileKind.DIRECTORY]
         return [*found, *(name for each in inner for name in self._below(each))]
 
     def _inside(self, names: Names) -> list[str]:
@@ -278,7 +278,7 @@ class _ForeseenTree:
                 os.scandir(directory.fd) as entries,
             ):
                 inside.update(entry.name for entry in entries)
-        return [name for name in inside if self.look((*names, name)).kind is not Kind.NOTHING]
+        return [name for name in inside if self.look((*names, name)).kind is not FileKind.NOTHING]
 
     def _origin(self, names: Names) -> FileState | Names:
         """Return the planned state of a path, or where it lies on the disk now."""

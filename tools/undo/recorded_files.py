@@ -17,8 +17,8 @@ from ...runtime.changes.file_versions import (
     NOTHING,
     Action,
     Change,
+    FileKind,
     FileState,
-    Kind,
     PathMove,
     PathStep,
     path_bytes,
@@ -142,7 +142,7 @@ class RecordedFiles(FileReader):
             return
         if create_dirs:
             for depth in range(known + 1, len(names)):
-                made = FileState(Kind.DIRECTORY)
+                made = FileState(FileKind.DIRECTORY)
                 yield PathStep(path_bytes(names[:depth]), NOTHING, made)
         with failures(path):
             before = keeper.look(names)
@@ -150,16 +150,18 @@ class RecordedFiles(FileReader):
 
     def _after(self, before: FileState, data: bytes, adds: bool) -> FileState:
         """Return the state after a write; after an append to what is not kept, without its digest."""
-        if not adds or before.kind is Kind.NOTHING:
-            return FileState(Kind.FILE, size_bytes=len(data), digest=hashlib.sha256(data).digest())
+        if not adds or before.kind is FileKind.NOTHING:
+            return FileState(
+                FileKind.FILE, size_bytes=len(data), digest=hashlib.sha256(data).digest()
+            )
         size = before.size_bytes + len(data)
         if before.kept_at is None:
-            return FileState(Kind.FILE, size_bytes=size)
+            return FileState(FileKind.FILE, size_bytes=size)
         digest = hashlib.sha256()
         for piece in self._log.content(before):
             digest.update(piece)
         digest.update(data)
-        return FileState(Kind.FILE, size_bytes=size, digest=digest.digest())
+        return FileState(FileKind.FILE, size_bytes=size, digest=digest.digest())
 
     def _moved(
         self, keeper: Keeper, source: str, destination: str, *, overwrite: bool
@@ -176,7 +178,7 @@ class RecordedFiles(FileReader):
             lost = NOTHING if start == end or not overwrite else keeper.look(end)
         if start == end or is_protected(start) or is_protected(end):
             return
-        if lost.kind is not Kind.NOTHING:
+        if lost.kind is not FileKind.NOTHING:
             yield PathStep(path_bytes(end), lost, NOTHING)
         yield PathMove(path_bytes(start), path_bytes(end), inode, sign)
 
@@ -243,7 +245,7 @@ class RecordedFiles(FileReader):
                     present = keeper.look(path_names(action.path))
                     if not present.holds_as(action.before):
                         return False
-                elif keeper.look(path_names(action.source)).kind is Kind.NOTHING:
+                elif keeper.look(path_names(action.source)).kind is FileKind.NOTHING:
                     return False
         except OSError:
             return False

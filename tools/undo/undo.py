@@ -19,8 +19,8 @@ import msgspec
 from ...runtime.changes.file_versions import (
     Action,
     Change,
+    FileKind,
     FileState,
-    Kind,
     KnownChange,
     PathMove,
     PathStep,
@@ -247,7 +247,7 @@ class UndoWork:
 
     def _seen(self, action: Action, keeper: Keeper) -> Action:
         """Keep what is there now, which must still be what was planned for."""
-        if isinstance(action, PathMove) or action.before.kind is Kind.NOTHING:
+        if isinstance(action, PathMove) or action.before.kind is FileKind.NOTHING:
             return action
         names = path_names(action.path)
         present = keeper.look(names)
@@ -280,14 +280,14 @@ class UndoWork:
             self._watch.mark(path)
         with self._resolver.open_directory(names[:-1], follow=False) as parent:
             match wanted.kind:
-                case Kind.NOTHING:
+                case FileKind.NOTHING:
                     self._check_unchanged(names, present)
                     _remove(parent, names[-1], present)
-                case Kind.DIRECTORY:
+                case FileKind.DIRECTORY:
                     self._make_folder(parent, names, wanted, present)
                 case _:
                     with self._made(parent, wanted) as made:
-                        is_free = present.kind is Kind.NOTHING
+                        is_free = present.kind is FileKind.NOTHING
                         self._check_unchanged(names, present)
                         publish(parent, made, names[-1], replace=not is_free)
             os.fsync(parent.fd)
@@ -298,7 +298,7 @@ class UndoWork:
 
     def _made(self, parent: OpenDirectory, wanted: FileState) -> TemporaryFile:
         """Write the wanted file or link under a temporary name."""
-        if wanted.kind is Kind.FILE:
+        if wanted.kind is FileKind.FILE:
             data = b"".join(self._log.content(wanted))
             return write_temporary(parent, data, wanted.mode & MODE_BITS, self._temporary)
         os.symlink(wanted.target, os.fsencode(self._temporary), dir_fd=parent.fd)
@@ -307,8 +307,8 @@ class UndoWork:
     def _make_folder(
         self, parent: OpenDirectory, names: Names, wanted: FileState, present: FileState
     ) -> None:
-        if present.kind is not Kind.DIRECTORY:
-            if present.kind is not Kind.NOTHING:
+        if present.kind is not FileKind.DIRECTORY:
+            if present.kind is not FileKind.NOTHING:
                 self._check_unchanged(names, present)
                 os.unlink(names[-1], dir_fd=parent.fd)
             os.mkdir(names[-1], 0o700, dir_fd=parent.fd)
@@ -358,7 +358,7 @@ class UndoWork:
 
 
 def _is_mode_of_folder(step: PathStep) -> bool:
-    return step.before.kind is step.after.kind is Kind.DIRECTORY
+    return step.before.kind is step.after.kind is FileKind.DIRECTORY
 
 
 def _open_to_owner(resolver: Resolver, parent: OpenDirectory, name: str) -> None:
@@ -372,7 +372,7 @@ def _open_to_owner(resolver: Resolver, parent: OpenDirectory, name: str) -> None
 
 
 def _remove(parent: OpenDirectory, name: str, present: FileState) -> None:
-    if present.kind is not Kind.DIRECTORY:
+    if present.kind is not FileKind.DIRECTORY:
         os.unlink(name, dir_fd=parent.fd)
         return
     try:

@@ -11,11 +11,11 @@ from ..runtime.wire.daemon import (
     NamedToken,
     NewToken,
     Reloaded,
-    Root,
-    Roots,
+    TokenList,
     TokenRow,
-    Tokens,
     TokenText,
+    WorkspaceRoot,
+    WorkspaceRoots,
 )
 from ..runtime.wire.fields import Nothing, Role
 from ..runtime.wire.memories import (
@@ -40,7 +40,7 @@ class ClientTokens:
 
     async def list(self) -> Sequence[TokenRow]:
         """The tokens there are, the oldest first; not what they are."""
-        return (await self._client.request("token/list", Nothing(), Tokens)).tokens
+        return (await self._client.request("token/list", Nothing(), TokenList)).tokens
 
     async def create(
         self,
@@ -99,11 +99,11 @@ class ClientUpkeep:
 
     async def roots(self) -> Sequence[str]:
         """The folders below which sessions may work."""
-        return (await self._client.request("root/list", Nothing(), Roots)).roots
+        return (await self._client.request("root/list", Nothing(), WorkspaceRoots)).roots
 
     async def add_root(self, path: str) -> Sequence[str]:
         """Lets sessions work below one more folder, until the daemon ends."""
-        return (await self._client.request("root/add", Root(path), Roots)).roots
+        return (await self._client.request("root/add", WorkspaceRoot(path), WorkspaceRoots)).roots
 
     async def backup(self) -> BackupMade:
         """Copies the store into a new file of the daemon's data folder, while work goes on."""

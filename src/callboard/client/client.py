@@ -39,7 +39,7 @@ from ..runtime.wire.approvals import (
     Remember,
     Resolve,
 )
-from ..runtime.wire.daemon import ListCalls, Status, Tools
+from ..runtime.wire.daemon import ListCalls, Status, ToolList
 from ..runtime.wire.fields import Nothing
 from ..runtime.wire.hello import Welcome
 from ..runtime.wire.sessions import (
@@ -387,9 +387,9 @@ class Client(SessionRequests):
 
     # ── the daemon ───────────────────────────────────────────────────────────────────────────────
 
-    async def tools(self) -> Tools:
+    async def tools(self) -> ToolList:
         """All tools."""
-        return await self.request("tool/list", Nothing(), Tools)
+        return await self.request("tool/list", Nothing(), ToolList)
 
     async def calls(self, *, session_id: str | None = None, limit: int = 100) -> list[CallRow]:
         """Tool calls on record, the latest first."""

@@ -23,7 +23,7 @@ from ..runtime.errors import (
     ValidationError,
 )
 from ..runtime.redaction import Secret
-from ..runtime.wire.hello import Client, Hello, Versions, Welcome
+from ..runtime.wire.hello import ClientName, Hello, Versions, Welcome
 from ..runtime.wire.rpc import PROTOCOL, error_from
 from .address import HANDSHAKE_FAILURES, authorization, farewell, read_address, refusal
 from .reading import read_frame, read_params, read_result
@@ -368,7 +368,7 @@ class Link:
     async def _hello(self, socket: trio_websocket.WebSocketConnection) -> Welcome:
         hello = Hello(
             Versions(PROTOCOL, PROTOCOL),
-            Client("callboard", importlib.metadata.version("callboard")),
+            ClientName("callboard", importlib.metadata.version("callboard")),
         )
         await self._send(socket, _request_text("hello", "initialize", _params_text(hello)))
         answer = read_frame(await socket.get_message(), self.url)

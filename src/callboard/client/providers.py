@@ -9,9 +9,8 @@ from ..runtime.wire.fields import Nothing
 from ..runtime.wire.providers import (
     ChangeProvider,
     ChooseModel,
-    DefaultModel,
+    KeyDestination,
     KeyOwner,
-    KeyPlace,
     KeyRow,
     Keys,
     KeysRemoved,
@@ -24,6 +23,7 @@ from ..runtime.wire.providers import (
     ProviderChanged,
     ProviderRow,
     Providers,
+    SelectedModel,
     SetKey,
     TryProvider,
 )
@@ -116,9 +116,9 @@ class ClientModels:
         method = "model/refresh" if refresh else "model/list"
         return await self._client.request(method, ListModels(provider), ModelList)
 
-    async def default(self) -> DefaultModel:
+    async def default(self) -> SelectedModel:
         """The model that answers when nothing else names one, and why it is that one."""
-        return await self._client.request("model/default", Nothing(), DefaultModel)
+        return await self._client.request("model/default", Nothing(), SelectedModel)
 
     async def chosen(self) -> ModelChosen:
         """The default that the configuration names."""
@@ -149,9 +149,9 @@ class ClientKeys:
         """Who has a key, from where, and whether it is used."""
         return (await self._client.request("key/list", Nothing(), Keys)).keys
 
-    async def place(self, provider: str, *, origin: str | None = None) -> KeyPlace:
+    async def place(self, provider: str, *, origin: str | None = None) -> KeyDestination:
         """Where a key would be sent; for `git`, say which server."""
-        return await self._client.request("key/place", KeyOwner(provider, origin), KeyPlace)
+        return await self._client.request("key/place", KeyOwner(provider, origin), KeyDestination)
 
     async def set(self, provider: str, key: str, *, origin: str | None = None) -> KeyStored:
         """Stores a key, encrypted, and has it used from the next request on."""

@@ -14,7 +14,7 @@ from ..runtime.channel import UserQuestion
 from ..runtime.definitions import Agent
 from ..runtime.identity import new_id
 from ..runtime.store.lists import Hit, SessionPage
-from ..runtime.wire.approvals import CheckPolicy, ListQuestions, Questions
+from ..runtime.wire.approvals import CheckPolicy, ListQuestions, QuestionList
 from ..runtime.wire.daemon import Agents, Changes, OneAgent, UndoChanges
 from ..runtime.wire.fields import Nothing
 from ..runtime.wire.sessions import (
@@ -180,7 +180,7 @@ class SessionRequests(ABC):
     async def questions(self, *, session_id: str | None = None) -> Sequence[UserQuestion]:
         """The questions of models that wait for an answer, the oldest first."""
         params = ListQuestions(session_id=session_id)
-        return (await self.request("question/list", params, Questions)).questions
+        return (await self.request("question/list", params, QuestionList)).questions
 
     async def set_budget(self, session_id: str, budget: Budget | None) -> None:
         """Gives a session another budget from its next turn on; `None` is none of its own."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from callboard.runtime.definitions import Agent, SessionKind, ToolFailure, ToolResult
-from callboard.runtime.handles import Search
+from callboard.runtime.handles import SearchHandle
 from callboard.runtime.http.address_guard import AddressGuard
 from callboard.runtime.http.client import open_http_client
 from callboard.tools.tool import FunctionTool, ToolContext
@@ -18,7 +18,7 @@ from callboard.tools.web.client import WebClient
 from support.web.web_server import Answer, WebServer, open_web_server
 
 
-def context(network: WebClient | None, search: Search | None = None) -> ToolContext:
+def context(network: WebClient | None, search: SearchHandle | None = None) -> ToolContext:
     return ToolContext(
         session_id="session",
         turn_id="turn",

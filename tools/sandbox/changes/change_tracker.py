@@ -19,12 +19,12 @@ from ....runtime.changes.file_versions import (
     NOTHING,
     Change,
     ChangeEnded,
+    FileKind,
     FileState,
-    Kind,
     PathStep,
     path_bytes,
 )
-from ....runtime.changes.version_log import CallVersions, Draft
+from ....runtime.changes.version_log import CallVersions, ChangeDraft
 from ....runtime.errors import StorageError
 from ....runtime.identity import new_id, now_ms
 from ....runtime.processes import ChangedFiles
@@ -188,14 +188,16 @@ class _Recording:
         if (facts := self._entries.get(path)) is not None:
             mode = stat.S_IMODE(facts[0])
             is_folder = path.endswith("/")
-            before = FileState(Kind.DIRECTORY, mode) if is_folder else self._snapshot.states[path]
+            before = (
+                FileState(FileKind.DIRECTORY, mode) if is_folder else self._snapshot.states[path]
+            )
         if is_there:
             try:
                 after = self._keeper.look(names)
             except OSError as error:
                 self._note(path, f"it can't be looked at ({os.strerror(error.errno or 0)})")
                 return None
-            if after.why or after.kind is Kind.NOTHING:
+            if after.why or after.kind is FileKind.NOTHING:
                 self._note(path, after.why or "it was changed again when the program ended")
                 return None
         return None if self._is_same(before, after) else PathStep(path_bytes(names), before, after)
@@ -204,7 +206,7 @@ class _Recording:
         """Whether it was only touched."""
         if before.kind is not after.kind or before.mode != after.mode:
             return False
-        if before.kind is not Kind.FILE:
+        if before.kind is not FileKind.FILE:
             return before.target == after.target
         return before.size_bytes == after.size_bytes and self._digest(before) == after.digest
 
@@ -215,11 +217,11 @@ class _Recording:
         return digest.digest()
 
     def _kept(
-        self, step: PathStep, draft: Draft, room: Keeper, versions: CallVersions
+        self, step: PathStep, draft: ChangeDraft, room: Keeper, versions: CallVersions
     ) -> PathStep | None:
         """The step with what was there in the log; `None` when that has no room for it."""
         before = step.before
-        if before.kind is not Kind.FILE:
+        if before.kind is not FileKind.FILE:
             return step
         path = os.fsdecode(step.path)
         if why := room.why_not(before.size_bytes):
@@ -228,7 +230,7 @@ class _Recording:
         pieces = self._snapshot.aside.pieces(before)
         at, taken, digest = draft.keep(pieces, before.size_bytes)
         kept = FileState(
-            Kind.FILE,
+            FileKind.FILE,
             mode=before.mode,
             size_bytes=taken,
             digest=digest.digest(),

@@ -17,7 +17,7 @@ from weakref import finalize
 
 import msgspec
 
-from ....runtime.changes.file_versions import FileState, Kind
+from ....runtime.changes.file_versions import FileKind, FileState
 from ....runtime.changes.version_log import CHUNK_BYTES
 from ...files.file_facts import in_bytes
 from ...workspace.reader import READ_FLAGS, FileReader
@@ -199,7 +199,7 @@ class _Copying:
         try:
             if stat.S_ISLNK(facts[0]):
                 target = os.fsencode(os.readlink(name, dir_fd=directory.fd))
-                state = FileState(Kind.SYMLINK, target=target)
+                state = FileState(FileKind.SYMLINK, target=target)
                 is_same = facts_of(os.lstat(name, dir_fd=directory.fd)) == facts
             else:
                 state, is_same = self._file(directory, name, facts)
@@ -220,7 +220,7 @@ class _Copying:
             is_same = facts_of(os.fstat(fd)) == facts
         finally:
             os.close(fd)
-        return FileState(Kind.FILE, mode=mode, size_bytes=size, kept_at=at), is_same
+        return FileState(FileKind.FILE, mode=mode, size_bytes=size, kept_at=at), is_same
 
     def _why_not(self, path: str, facts: Facts) -> str:
         mode, size = facts[:2]
