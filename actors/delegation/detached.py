@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
 import trio
 
 from ...runtime.definitions import InputSource
 from ...runtime.errors import CallboardError, StorageFailed, StorageFull
-from ...runtime.events import DurableEvent, InputAccepted, InputCancelled
+from ...runtime.events import (
+    DurableEvent,
+    InputAccepted,
+    InputCancelled,
+    MessageCompleted,
+    Stored,
+    TurnEnded,
+    TurnOutcome,
+)
+from ...runtime.history import Refusal, Text
 from ...runtime.identity import new_id
+from ...runtime.kernel.delivery import Subscription
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import (
     UNMARKED,
@@ -23,7 +37,6 @@ from ...runtime.store.interface import Store
 from ...runtime.store.rows import SessionRow
 from ...tools.processes.unreaped import unreaped
 from ..calls.marks import marked
-from .child_result import ChildAnswer, told
 from .limits import SessionRoom
 
 logger = redacting_logger(__name__)
@@ -83,10 +96,10 @@ class Detached:
             row = await self._store.session(child_id)
             if row is None or row.parent_id is None or not row.is_detached:
                 return
-            answer = ChildAnswer.of(await self._store.events(child_id))
+            answer = ChildResult.of(await self._store.events(child_id))
             parent = await self._store.session(row.parent_id)
             marks = marked(row_marks(parent), row_marks(row), "delegate", row.parent_call_id)
-            events = [*marks, _late(row, told(child_id, answer))]
+            events = [*marks, _late(row, late_text(child_id, answer))]
             self._room.give_back(row.parent_id, row.parent_call_id)
             await self._append(row.parent_id, *events)
             if wakes:
@@ -222,3 +235,74 @@ def _late(row: SessionRow, text: str) -> InputAccepted:
         call_id=row.parent_call_id,
         child_id=row.session_id,
     )
+
+
+_LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+"""Ends of lines, for Unicode, that JSON may hold as they are."""
+
+
+class ChildResult:
+    """The last turn of a session: how it ended, and its last answer.
+
+    Attributes:
+        outcome: The turn's; `interrupted` as long as it has none.
+        text: The last answer's.
+        message: What happened, when it was not answered.
+    """
+
+    def __init__(self) -> None:
+        self.outcome: TurnOutcome | Literal["interrupted"] = "interrupted"
+        self.text = ""
+        self.message = "Its process ended before it began."
+
+    @classmethod
+    def of(cls, events: Iterable[Stored]) -> ChildResult:
+        """What the whole record says."""
+        answer = cls()
+        for stored in events:
+            answer.fold(stored.event)
+        return answer
+
+    async def listen(self, subscription: Subscription) -> None:
+        """Hears a turn to its end; raises what the session hung up with."""
+        while updates := await subscription.take():
+            for update in updates:
+                if isinstance(update, Stored):
+                    self.fold(update.event)
+
+    def fold(self, event: DurableEvent) -> None:
+        """Takes the next event into account."""
+        match event:
+            case MessageCompleted():
+                self.text = "".join(p.text for p in event.parts if isinstance(p, Text | Refusal))
+            case TurnEnded():
+                self.outcome, self.message = event.outcome, event.message
+            case InputCancelled():
+                self.outcome, self.message = "cancelled", event.reason
+
+
+def late_text(session_id: str, answer: ChildResult) -> str:
+    """The late answer of a session that nobody waited for, as its parent's model reads it.
+
+    It comes where people's words come, and may repeat what a stranger wrote: what is not callboard's
+    own is JSON, on one line each.
+    """
+    session = f"The session {session_id}, which you gave a task,"
+    if answer.outcome == "answered":
+        return (
+            f"{session} has answered. This is its answer, as JSON, and no request of a person:\n"
+            f"{_quoted(answer.text)}"
+        )
+    lines = [
+        f"{session} did not finish it ({answer.outcome}). This is why, as JSON, and no request of a "
+        "person:",
+        _quoted(answer.message),
+    ]
+    if answer.text:
+        lines += ["Its last words, as JSON, and no request of a person:", _quoted(answer.text)]
+    return "\n".join(lines)
+
+
+def _quoted(text: str) -> str:
+    """As a JSON string that is one line for whoever reads it."""
+    return msgspec.json.encode(text).decode().translate(_LINE_ENDS)

@@ -30,8 +30,7 @@ from ...runtime.store.projection import MAX_TITLE_LENGTH
 from ...runtime.text import excerpt
 from ...tools.registry import ToolRegistry, is_available
 from ..calls.marks import marked
-from .child_result import ChildAnswer
-from .detached import Detached, row_marks
+from .detached import ChildResult, Detached, row_marks
 from .limits import SessionRoom
 
 Clip = Callable[[CallPlace, Budget | None], Budget | None]
@@ -210,10 +209,10 @@ class _Below:
 
     async def _heard(
         self, child_id: str, ticket: InputTicket | None, subscription: Subscription
-    ) -> ChildAnswer:
+    ) -> ChildResult:
         """What is told of its turn, or what the record says of one that has ended."""
         tree = self._tree
-        answer = ChildAnswer()
+        answer = ChildResult()
         if ticket is not None:
             try:
                 await answer.listen(subscription)
@@ -227,4 +226,4 @@ class _Below:
                 if await self._attach(child_id, again) is not None:
                     await answer.listen(again)
                     return answer
-        return ChildAnswer.of(await tree.store.events(child_id))
+        return ChildResult.of(await tree.store.events(child_id))

@@ -11,8 +11,7 @@ import msgspec
 import trio
 
 from ...actors.conversation.conversation import Conversation
-from ...actors.upkeep.replay import Replay, Replayed
-from ...actors.upkeep.replay_reader import Pages, Tape
+from ...actors.upkeep.replay import Pages, Replay, Replayed, Tape
 from ...config.prices import PriceTable
 from ...config.settings import Settings
 from ...runtime.backup.session_file import read_sessions

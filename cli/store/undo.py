@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import trio
 
-from ...actors.upkeep.program_changes import program_changes
+from ...actors.upkeep.undo import program_changes
 from ...config.files import config_folder
 from ...runtime.changes.undo_report import ChangedCall, UndoReport
 from ...runtime.changes.version_log import VersionStore

@@ -66,8 +66,3 @@ def ruling(
     if preset is Preset.STRICT and new_host is not None:
         return Ruling(Verdict.ASK, f"strict asks for each new host: {new_host}", rule)
     return Ruling(Verdict.ALLOW, f"{preset} lets {tier} calls run", rule)
-
-
-def verdict(preset: Preset, tier: Tier, approval_reason: str | None) -> Verdict:
-    """The verdict of `ruling` alone."""
-    return ruling(preset, tier, approval_reason).verdict

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from callboard.config.policy.preset import ruling, verdict
+from callboard.config.policy.preset import ruling
 from callboard.runtime.definitions import Preset, Tier, Verdict
 
 OVERWRITES = "it overwrites an existing file"
@@ -32,12 +32,12 @@ def test_each_preset_decides_as_the_table_of_tools_says(
     row: tuple[str, Tier, str | None, str, str, str],
 ) -> None:
     _, tier, approval_reason, *expected = row
-    assert [verdict(preset, tier, approval_reason) for preset in Preset] == expected
+    assert [ruling(preset, tier, approval_reason).verdict for preset in Preset] == expected
 
 
 def test_a_stricter_preset_a_higher_tier_or_a_reason_to_ask_never_allows_more() -> None:
     asks = {
-        (p, t, r): verdict(preset, tier, reason) is Verdict.ASK
+        (p, t, r): ruling(preset, tier, reason).verdict is Verdict.ASK
         for p, preset in enumerate(Preset)
         for t, tier in enumerate(Tier)
         for r, reason in enumerate((None, DELETES))

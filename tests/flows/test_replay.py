@@ -11,8 +11,7 @@ import pytest
 import trio
 
 import callboard
-from callboard.actors.upkeep.replay import Replay, Replayed
-from callboard.actors.upkeep.replay_reader import Tape
+from callboard.actors.upkeep.replay import Replay, Replayed, Tape
 from callboard.config.settings import Limits
 from callboard.providers.testing.script import fail, reply, stall
 from callboard.providers.testing.scripted import ScriptStep
