@@ -16,7 +16,7 @@ from ...config.sections import ServerSettings
 from ...config.settings import Settings
 from ...embedding.models import open_finder
 from ...gateway.door.descriptors import RESERVED, room_after_raising
-from ...providers.catalog.catalog import Wish
+from ...providers.catalog.catalog import ModelSelection
 from ...providers.provider import Endpoint
 from ...runtime.errors import AuthError, CallboardError
 from ...runtime.wire.daemon import Status
@@ -67,7 +67,7 @@ def _connections(settings: ServerSettings) -> Finding:
 
 async def _model(settings: Settings, data: Path, config: Path | None) -> list[Finding]:
     """The default model: whether there is one, its key, and its provider."""
-    wish = Wish(settings=settings, environ=os.environ)
+    wish = ModelSelection(settings=settings, environ=os.environ)
     try:
         target = open_finder(wish, None, data).target(None)
     except AuthError as error:

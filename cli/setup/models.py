@@ -18,7 +18,7 @@ from ...config.files import load_settings
 from ...embedding.models import with_keys
 from ...providers.catalog.book import ProviderBook
 from ...providers.catalog.cache import ModelCache
-from ...providers.catalog.catalog import Wish
+from ...providers.catalog.catalog import ModelSelection
 from ...providers.catalog.known import KNOWN
 from ...providers.catalog.services import ModelList, ModelServices, ModelSource, OfferedModel
 from ...providers.catalog.table import REHEARSAL
@@ -135,7 +135,7 @@ async def _open(
             yield client.models.list, await client.providers.list()
         return
     settings = load_settings(config)
-    wish = with_keys(Wish(settings=settings, environ=os.environ), data)
+    wish = with_keys(ModelSelection(settings=settings, environ=os.environ), data)
     rows = ProviderBook(config, data, os.environ).providers().providers
     async with open_http_client() as http:
         yield ModelServices(wish, http, ModelCache(data)).list_models, rows

@@ -11,7 +11,7 @@ import trio
 
 from ...config.files import load_settings
 from ...embedding.models import with_keys
-from ...providers.catalog.catalog import Wish, find_provider
+from ...providers.catalog.catalog import ModelSelection, find_provider
 from ...providers.catalog.connection_test import ConnectionReport, try_connection
 from ...providers.catalog.table import REHEARSAL
 from ...runtime.disk.core_dumps import forbid_core_dumps
@@ -46,7 +46,7 @@ def try_provider(
         is_active, report = ask_daemon(daemon, test)
     else:
         settings = load_settings(config)
-        wish = with_keys(Wish(settings=settings, environ=os.environ), data)
+        wish = with_keys(ModelSelection(settings=settings, environ=os.environ), data)
         report = trio.run(try_connection, find_provider(wish, name), wish, choice)
         is_active = name not in settings.inactive
     if not is_active:

@@ -1,4 +1,4 @@
-"""Which model a session gets: pure decisions, no I/O.
+"""Choosing the model of a session: pure decisions, no I/O.
 
 The order: what the command names, what the agent prefers, what the configuration says, the first
 provider with a key, a server on this machine, and last the built-in rehearsal model. A decision
@@ -40,7 +40,7 @@ from .table import (
 )
 
 MAX_LISTED_MODELS = 20
-"""How many models an error names: a screen of them; OpenRouter has hundreds."""
+"""Models that an error names: one screen; OpenRouter has hundreds."""
 
 BY_DEFAULT = "because it is the configured default"
 
@@ -49,13 +49,13 @@ Listed = Mapping[str, Sequence[str] | None]
 
 
 class ResolvedModel(msgspec.Struct, frozen=True, kw_only=True):
-    """The model that a session gets.
+    """The model chosen for a session.
 
     Attributes:
         provider: The provider's name.
         model: The model's id at its provider.
-        endpoint: Where it is; `None` for the rehearsal model, which is in this process.
-        reason: Why this one, for a person: "because OPENAI_API_KEY is set".
+        endpoint: Where it is served; `None` for the rehearsal model, which runs in this process.
+        reason: Why it was chosen, for a person: "because OPENAI_API_KEY is set".
     """
 
     provider: str
@@ -69,19 +69,19 @@ class ResolvedModel(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.provider}/{self.model}"
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What decides about a model, from the strongest to the weakest.
+class ModelSelection(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model is chosen by: the options of the caller, the agent, the settings, the keys.
 
     Attributes:
         choice: `--model`: `PROVIDER/MODEL`, or a provider's name alone.
         base_url: `--base-url`: any compatible server; `choice` is then the model's id there.
-        dialect: `--dialect`: the wire format of that server; else the one of the provider whose
+        dialect: `--dialect`: the wire format of that server; else that of the provider whose
             origin it has, else Chat Completions.
-        agent: The session's agent, whose preference counts next.
+        agent: The session's agent, whose preference comes next.
         settings: The configuration.
         environ: The environment, for keys.
-        stored: Where a key is looked for that the environment does not hold.
-        stored_places: Tells which origins have a stored key of a provider, when one is missing.
+        stored: Finds a stored key when the environment has none.
+        stored_places: Returns the origins that have a stored key of a provider, for error messages.
     """
 
     environ: Mapping[str, str]
@@ -100,58 +100,58 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
             )
 
 
-def servers_to_ask(wish: Wish) -> tuple[Endpoint, ...]:
-    """The servers whose lists of models `resolve_model` wants; usually none.
+def servers_to_ask(selection: ModelSelection) -> tuple[Endpoint, ...]:
+    """Return the servers whose lists of models `resolve_model` needs; usually none.
 
-    The caller asks each one at `base_url` + `/models`, takes one that does not answer soon for
-    absent, and passes the ids on by `base_url`.
+    The caller asks each at `base_url` + `/models`, treats one that does not answer soon as absent,
+    and passes the ids to `resolve_model` by `base_url`.
 
     Raises:
         CallboardError: As `resolve_model`.
     """
-    if wish.base_url is not None:
-        provider = provider_at(wish.settings, wish.base_url, wish.dialect)
-        if wish.choice or provider.model:
+    if selection.base_url is not None:
+        provider = provider_at(selection.settings, selection.base_url, selection.dialect)
+        if selection.choice or provider.model:
             return ()
-        return (endpoint_of(_active(provider, wish), wish),)
-    named = _named(wish)
+        return (endpoint_of(_active(provider, selection), selection),)
+    named = _named(selection)
     if named is None:
-        return () if _with_key(wish) else _local(wish)
+        return () if _with_key(selection) else _local(selection)
     text, _ = named
     name, _, model = text.partition("/")
     if model or name == REHEARSAL:
         return ()
-    known = providers_of(wish.settings).get(name)
+    known = providers_of(selection.settings).get(name)
     if known is None:
-        return _local(wish)
-    return () if known.model else (endpoint_of(_active(known, wish), wish),)
+        return _local(selection)
+    return () if known.model else (endpoint_of(_active(known, selection), selection),)
 
 
-def resolve_model(wish: Wish, listed: Listed | None = None) -> ResolvedModel:
-    """Decides which model a session gets.
+def resolve_model(selection: ModelSelection, listed: Listed | None = None) -> ResolvedModel:
+    """Return the model that a session gets.
 
     Args:
-        wish: What was asked for, and the surroundings.
+        selection: What the model is chosen by.
         listed: Model ids by base URL, of the servers of `servers_to_ask`.
 
     Raises:
-        NotFoundError: The provider or model does not exist; lists those that do.
-        AuthError: Its key is missing or broken, or would travel in clear text.
-        ValidationError: The base URL is none, or no model is named and the server lists none.
+        NotFoundError: The provider or model does not exist. The message lists those that do.
+        AuthError: Its key is missing or malformed, or would travel in clear text.
+        ValidationError: The base URL is invalid, or no model is named and the server lists none.
     """
     listed = listed or {}
-    if wish.base_url is not None:
-        return _at_base_url(wish, wish.base_url, listed)
-    named = _named(wish)
+    if selection.base_url is not None:
+        return _at_base_url(selection, selection.base_url, listed)
+    named = _named(selection)
     if named is not None:
-        return _by_name(wish, *named, listed)
-    provider = _with_key(wish)
+        return _by_name(selection, *named, listed)
+    provider = _with_key(selection)
     if provider is not None and provider.model is not None:
-        variable = provider.variable(wish.environ)
-        is_set = has_environment_key(variable, wish.environ)
+        variable = provider.variable(selection.environ)
+        is_set = has_environment_key(variable, selection.environ)
         why = f"{variable} is set" if is_set else f"a key is stored for {provider.name}"
-        return _resolved(wish, provider, provider.model, f"because {why}")
-    for endpoint in _local(wish):
+        return _resolved(selection, provider, provider.model, f"because {why}")
+    for endpoint in _local(selection):
         model = first_chat_model(listed.get(endpoint.base_url))
         if model is not None:
             reason = f"because a server answers at {endpoint.base_url}"
@@ -161,23 +161,23 @@ def resolve_model(wish: Wish, listed: Listed | None = None) -> ResolvedModel:
     return _rehearsal("because no model is configured")
 
 
-def find_provider(wish: Wish, name: str) -> KnownProvider:
-    """The provider of that name: built in, configured, or the one of `--base-url`.
+def find_provider(selection: ModelSelection, name: str) -> KnownProvider:
+    """Return the provider of that name: built in, configured, or the one of `--base-url`.
 
-    It may be inactive: it can be asked for its models and be tested.
+    It may be inactive, since an inactive provider can be tested and asked for its models.
 
     Raises:
-        NotFoundError: There is none; lists those that exist.
+        NotFoundError: There is none. The message lists those that exist.
     """
-    if wish.base_url is not None:
-        there = provider_at(wish.settings, wish.base_url, wish.dialect)
+    if selection.base_url is not None:
+        there = provider_at(selection.settings, selection.base_url, selection.dialect)
         if there.name == name:
             return there
-    return provider_named(wish.settings, name)
+    return provider_named(selection.settings, name)
 
 
 def unknown_model(provider: str, model: str, available: Sequence[str]) -> NotFoundError:
-    """The error for a model that its provider does not have."""
+    """Return the error for a model that its provider does not have."""
     names = sorted(available)
     shown = ", ".join(names[:MAX_LISTED_MODELS])
     more = f" and {len(names) - MAX_LISTED_MODELS} more" if len(names) > MAX_LISTED_MODELS else ""
@@ -185,32 +185,32 @@ def unknown_model(provider: str, model: str, available: Sequence[str]) -> NotFou
     return NotFoundError(f"{provider} has no model {model!r}. {lists}")
 
 
-def _named(wish: Wish) -> tuple[str, str] | None:
+def _named(selection: ModelSelection) -> tuple[str, str] | None:
     """The strongest name of a model with the reason for it."""
-    if wish.choice:
-        return wish.choice, "because --model says so"
-    if wish.agent is not None and wish.agent.model:
-        return wish.agent.model, f"because agent {wish.agent.name!r} prefers it"
-    if wish.settings.model:
-        return wish.settings.model, BY_DEFAULT
+    if selection.choice:
+        return selection.choice, "because --model says so"
+    if selection.agent is not None and selection.agent.model:
+        return selection.agent.model, f"because agent {selection.agent.name!r} prefers it"
+    if selection.settings.model:
+        return selection.settings.model, BY_DEFAULT
     return None
 
 
-def _by_name(wish: Wish, text: str, reason: str, listed: Listed) -> ResolvedModel:
+def _by_name(selection: ModelSelection, text: str, reason: str, listed: Listed) -> ResolvedModel:
     name, slash, model = text.partition("/")
     if name == REHEARSAL:
         if model in {"", REHEARSAL}:
             return _rehearsal(reason)
         raise unknown_model(REHEARSAL, model, [REHEARSAL])
-    provider = providers_of(wish.settings).get(name)
+    provider = providers_of(selection.settings).get(name)
     if provider is None:
         if not slash:
-            for endpoint in _local(wish):
+            for endpoint in _local(selection):
                 if text in (listed.get(endpoint.base_url) or ()):
                     return ResolvedModel(
                         provider=endpoint.name, model=text, endpoint=endpoint, reason=reason
                     )
-        error = unknown_provider(wish.settings, text)
+        error = unknown_provider(selection.settings, text)
         if reason == BY_DEFAULT:
             raise NotFoundError(
                 f"{error} The default model is {text}: `callboard models default` chooses another."
@@ -223,12 +223,12 @@ def _by_name(wish: Wish, text: str, reason: str, listed: Listed) -> ResolvedMode
             f"{_no_list(provider.base_url, listed)}",
             field="model",
         )
-    return _resolved(wish, provider, model, reason)
+    return _resolved(selection, provider, model, reason)
 
 
-def _at_base_url(wish: Wish, base_url: str, listed: Listed) -> ResolvedModel:
-    provider = provider_at(wish.settings, base_url, wish.dialect)
-    model = (wish.choice or "").removeprefix(f"{provider.name}/")
+def _at_base_url(selection: ModelSelection, base_url: str, listed: Listed) -> ResolvedModel:
+    provider = provider_at(selection.settings, base_url, selection.dialect)
+    model = (selection.choice or "").removeprefix(f"{provider.name}/")
     model = model or provider.model or first_chat_model(listed.get(provider.base_url)) or ""
     if not model:
         raise ValidationError(
@@ -236,7 +236,7 @@ def _at_base_url(wish: Wish, base_url: str, listed: Listed) -> ResolvedModel:
             f"{_no_list(provider.base_url, listed)}",
             field="model",
         )
-    return _resolved(wish, provider, model, "because --base-url says so")
+    return _resolved(selection, provider, model, "because --base-url says so")
 
 
 def _no_list(base_url: str, listed: Listed) -> str:
@@ -245,46 +245,46 @@ def _no_list(base_url: str, listed: Listed) -> str:
     return f"no list of models came from {base_url}."
 
 
-def _with_key(wish: Wish) -> KnownProvider | None:
+def _with_key(selection: ModelSelection) -> KnownProvider | None:
     """The first provider of `KEY_ORDER` that has a key and a model."""
-    providers = providers_of(wish.settings)
+    providers = providers_of(selection.settings)
     for name in KEY_ORDER:
         provider = providers[name]
-        if name in wish.settings.inactive or provider.model is None:
+        if name in selection.settings.inactive or provider.model is None:
             continue
-        if _key(provider, wish) is not None:
+        if _key(provider, selection) is not None:
             return provider
     return None
 
 
-def _local(wish: Wish) -> tuple[Endpoint, ...]:
+def _local(selection: ModelSelection) -> tuple[Endpoint, ...]:
     """The servers of this machine that are not left without a key that they want."""
-    providers = providers_of(wish.settings)
+    providers = providers_of(selection.settings)
     return tuple(
-        endpoint_of(provider, wish)
+        endpoint_of(provider, selection)
         for provider in (providers[name] for name in LOCAL_ORDER)
-        if provider.name not in wish.settings.inactive
-        and (not provider.key_required or _key(provider, wish) is not None)
+        if provider.name not in selection.settings.inactive
+        and (not provider.key_required or _key(provider, selection) is not None)
     )
 
 
-def _key(provider: KnownProvider, wish: Wish) -> Secret | None:
-    variable = provider.variable(wish.environ)
-    return find_key(provider.name, provider.base_url, variable, wish.environ, wish.stored)
+def _key(provider: KnownProvider, selection: ModelSelection) -> Secret | None:
+    variable = provider.variable(selection.environ)
+    return find_key(provider.name, provider.base_url, variable, selection.environ, selection.stored)
 
 
-def endpoint_of(provider: KnownProvider, wish: Wish) -> Endpoint:
+def endpoint_of(provider: KnownProvider, selection: ModelSelection) -> Endpoint:
     """The provider with its key and its wire format, which is imported with the first one.
 
     Raises:
         AuthError: Its key is missing, broken or locked, or would travel in clear text.
     """
-    key = _key(provider, wish)
+    key = _key(provider, selection)
     if key is None and provider.key_required:
-        raise _missing_key(provider, wish)
+        raise _missing_key(provider, selection)
     if key is not None:
-        variable = provider.variable(wish.environ)
-        check_key_may_travel(provider.base_url, variable, wish.environ)
+        variable = provider.variable(selection.environ)
+        check_key_may_travel(provider.base_url, variable, selection.environ)
     return Endpoint(
         name=provider.name,
         dialect=dialect_at(provider.dialect, provider.base_url),
@@ -293,22 +293,22 @@ def endpoint_of(provider: KnownProvider, wish: Wish) -> Endpoint:
     )
 
 
-def _missing_key(provider: KnownProvider, wish: Wish) -> AuthError:
+def _missing_key(provider: KnownProvider, selection: ModelSelection) -> AuthError:
     """What is to be done, and why a key that somebody may have in mind is not the one."""
     set_it = f"set {provider.key_env}, or " if provider.key_env else ""
     text = (
         f"{provider.name} needs a key: {set_it}store one with `callboard keys set {provider.name}`."
     )
     here = origin(provider.base_url)
-    places = ", ".join(place for place in wish.stored_places(provider.name) if place != here)
+    places = ", ".join(place for place in selection.stored_places(provider.name) if place != here)
     if places:
         text += f" The one that is stored is for {places}, and is not sent to {here}."
-    unused = provider.why_unused(wish.environ)
+    unused = provider.why_unused(selection.environ)
     return AuthError(f"{text} {unused}" if unused else text)
 
 
-def _active(provider: KnownProvider, wish: Wish) -> KnownProvider:
-    if provider.name in wish.settings.inactive:
+def _active(provider: KnownProvider, selection: ModelSelection) -> KnownProvider:
+    if provider.name in selection.settings.inactive:
         name = provider.name
         raise NotFoundError(
             f"The provider {name} is deactivated. `callboard providers activate {name}` activates "
@@ -317,8 +317,10 @@ def _active(provider: KnownProvider, wish: Wish) -> KnownProvider:
     return provider
 
 
-def _resolved(wish: Wish, provider: KnownProvider, model: str, reason: str) -> ResolvedModel:
-    endpoint = endpoint_of(_active(provider, wish), wish)
+def _resolved(
+    selection: ModelSelection, provider: KnownProvider, model: str, reason: str
+) -> ResolvedModel:
+    endpoint = endpoint_of(_active(provider, selection), selection)
     return ResolvedModel(provider=provider.name, model=model, endpoint=endpoint, reason=reason)
 
 
@@ -327,5 +329,5 @@ def _rehearsal(reason: str) -> ResolvedModel:
 
 
 def first_chat_model(models: Sequence[str] | None) -> str | None:
-    """The first listed model that answers; embedding models are listed beside them."""
+    """Return the first model of a list that can hold a conversation: embedding models can't."""
     return next((model for model in models or () if "embed" not in model.lower()), None)

@@ -1,10 +1,11 @@
-"""Whether a provider answers, and when not, what of it fails: one line, with what to do.
+"""A test of one provider: does it answer, and if not, which part fails and what to do about it.
 
 name ──► connection ──► TLS ──► the list of models ──► a word of a model
  dns        tcp         tls     key, not a model server    model, quota
 
-Over a connection of its own: one that is open already would hide that no new one can be made. The
-list alone proves little: many servers give it without a key, and accounts without money get it too.
+The test opens its own connection, since a pooled one would hide that no new one can be made. The
+list of models alone proves little: many servers send it without a key, or to an account without
+credit. So a model is asked for a word, too.
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ from ...runtime.http.client import HttpClient, open_http_client
 from ...runtime.stream import AnyStreamEvent, StreamError, Usage
 from ..error_answer import is_misplaced
 from ..provider import Endpoint, ModelPage, ModelRequest, ModelTarget
-from .catalog import Wish, endpoint_of, first_chat_model
+from .catalog import ModelSelection, endpoint_of, first_chat_model
 from .completion import ask
 from .keys import has_environment_key
 from .known import KnownProvider
 from .lists import fetch_page
 
 TRIAL_SECONDS = 10.0
-"""For all of it: RFC-000's figure."""
+"""Limit of the whole test (RFC-000)."""
 CONNECT_SHARE = 0.6
-"""Of these, how much the connection may take: the rest is for an answer."""
+"""Part of the limit that connecting may take; the rest is for an answer."""
 MAX_OUTPUT_TOKENS = 256
-"""The test ends with the first word; some models refuse a limit that their reasoning exceeds."""
+"""The test ends with the first word, but some models refuse a limit below their reasoning."""
 PROMPT = "Answer with the word OK."
 
 _REFUSALS = frozenset({400, 403, 404, 422})
-"""How providers answer to a model that they don't have, or not for this account."""
+"""Statuses with which providers refuse a model that they lack, or that the account may not use."""
 _NO_SUCH = re.compile(r"\bnot (?:\w+ ){0,2}(?:found|exist|available|valid|supported|have access)")
 _NO_SUCH_MODEL = re.compile(
     r"\b(?:invalid|unknown|no such|no access to) (?:the )?model", re.IGNORECASE
@@ -50,30 +51,30 @@ _NO_SUCH_MODEL = re.compile(
 
 
 class ConnectionFault(enum.StrEnum):
-    """What of a provider fails."""
+    """The part of a provider that fails."""
 
     NAME = "dns"
-    """The name of its host can't be resolved."""
+    """Its host name can't be resolved."""
     CONNECT = "tcp"
-    """Nothing takes the connection."""
+    """Nothing accepts the connection."""
     TLS = "tls"
-    """There is no secure connection: the certificate is wrong, or TLS is not spoken."""
+    """TLS fails: the certificate is wrong, or the server does not speak TLS."""
     BROKEN = "connection"
     """The connection broke."""
     SILENT = "timeout"
-    """It takes connections, and says nothing in time."""
+    """It accepts connections and sends nothing in time."""
     NO_MODELS = "not_a_model_server"
-    """What answers is no model server, or one that speaks another wire format."""
+    """The server is not a model server, or speaks another wire format."""
     KEY = "key"
-    """The key is missing, locked, refused, or not allowed to do this."""
+    """The key is missing, locked, refused, or lacks permission."""
     MODEL = "model"
-    """The provider works, and does not have this model."""
+    """The provider works but does not have this model."""
     QUOTA = "quota"
-    """The account has nothing left."""
+    """The account has no credit left."""
     BUSY = "busy"
-    """It limits the rate of requests, or is overloaded; it may work a little later."""
+    """It limits the request rate or is overloaded; it may work a little later."""
     PROVIDER = "provider"
-    """It failed, or refused the request."""
+    """It failed or refused the request."""
 
 
 _STAGES: dict[NetworkStage | None, ConnectionFault] = {
@@ -86,18 +87,18 @@ _STAGES: dict[NetworkStage | None, ConnectionFault] = {
 
 
 class ConnectionReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How a test of a provider went.
+    """The result of a connection test.
 
     Attributes:
         provider: Its name.
-        base_url: Where it is.
-        dialect: The wire format that was spoken.
-        model: The model that was asked, if it came to that.
+        base_url: Its base URL.
+        dialect: The wire format that was used.
+        model: The model that was asked, if the test got that far.
         works: Whether a model answered.
-        fault: What fails, when something does.
-        message: One line for a person; says what to do.
-        listed: How many models its list has at least, when it gave one.
-        duration_ms: How long the test took.
+        fault: The part that fails, if one does.
+        message: One line for a person, with what to do.
+        listed: Number of models on the first page of its list, if it sent one.
+        duration_ms: Duration of the test.
     """
 
     provider: str
@@ -113,21 +114,19 @@ class ConnectionReport(msgspec.Struct, frozen=True, kw_only=True):
 
 async def try_connection(
     provider: KnownProvider,
-    wish: Wish,
+    selection: ModelSelection,
     model: str | None = None,
     seconds: float = TRIAL_SECONDS,
 ) -> ConnectionReport:
-    """Asks a provider for its models and a model for a word, within a deadline.
-
-    The model that is asked costs some tokens.
+    """Ask a provider for its models and a model for a word, within a deadline.
 
     Args:
-        provider: It may be inactive.
-        wish: Where its key is looked up.
-        model: The model that is asked; its default, else the first that it lists.
-        seconds: How long all of it may take.
+        provider: The provider, which may be inactive.
+        selection: The settings and the places where its key is looked up.
+        model: The model to ask; else the provider's default, else the first that it lists.
+        seconds: Limit of the whole test.
     """
-    trial = _Trial(provider, wish, model)
+    trial = _Trial(provider, selection, model)
     began = trio.current_time()
     fault: _Fault | None = None
     try:
@@ -153,7 +152,7 @@ async def try_connection(
 
 
 class _Fault(Exception):
-    """Ends a test; never leaves this module."""
+    """Ends a test. Never leaves this module."""
 
     def __init__(self, kind: ConnectionFault, message: str) -> None:
         super().__init__(message)
@@ -165,21 +164,23 @@ class _Trial:
     """One test.
 
     Attributes:
-        model: The model that is asked, once that is known.
-        page: The first page of its list of models, once it came.
+        model: The model to ask, once it is known.
+        page: The first page of the list of models, once it has come.
     """
 
-    def __init__(self, provider: KnownProvider, wish: Wish, model: str | None) -> None:
+    def __init__(
+        self, provider: KnownProvider, selection: ModelSelection, model: str | None
+    ) -> None:
         self.model = model or provider.model
         self.page: ModelPage | None = None
         self._provider = provider
-        self._wish = wish
+        self._selection = selection
         self._refusal = ""
 
     async def run(self, http: HttpClient) -> None:
-        """All steps in their order; raises `_Fault` at the first that fails."""
+        """Run all steps in order; raise `_Fault` at the first that fails."""
         try:
-            endpoint = endpoint_of(self._provider, self._wish)
+            endpoint = endpoint_of(self._provider, self._selection)
         except AuthError as missing:
             raise _Fault(ConnectionFault.KEY, str(missing)) from missing
         try:
@@ -192,7 +193,7 @@ class _Trial:
             raise _Fault(kind, f"{error} Check the URL and the network.") from error
 
     def silence(self, seconds: float) -> _Fault:
-        """What it means that the time is up."""
+        """Return the fault for a test that ran out of time."""
         if self.page is None and not self._refusal:
             who = f"{self._provider.base_url} took the connection and said"
             advice = "Check that a model server listens there, and the URL."
@@ -202,7 +203,7 @@ class _Trial:
         return _Fault(ConnectionFault.SILENT, f"{who} nothing within {seconds:g} s. {advice}")
 
     def success(self, seconds: float) -> str:
-        """What to say when all went well."""
+        """Return the message of a test that passed."""
         listed = ""
         if self.page is not None and self.page.models:
             more = "more than " if self.page.next_page else ""
@@ -215,7 +216,7 @@ class _Trial:
     # ── the list ─────────────────────────────────────────────────────────────────────────────────
 
     async def _fetch_list(self, http: HttpClient, endpoint: Endpoint) -> None:
-        """The first page; many servers have none, which is no fault when a model answers."""
+        """Fetch the first page. Many servers have no list: no fault, if a model answers."""
         try:
             fetched = await fetch_page(http, endpoint)
         except ProviderError as error:
@@ -229,7 +230,7 @@ class _Trial:
             raise self._key_fault(fetched)
 
     def _chosen(self) -> str:
-        """The model to ask."""
+        """Return the model to ask."""
         if self.model is None and self.page is not None:
             self.model = first_chat_model([listed.model for listed in self.page.models])
         if self.model is not None:
@@ -244,7 +245,7 @@ class _Trial:
     # ── the model ────────────────────────────────────────────────────────────────────────────────
 
     async def _ask(self, http: HttpClient, endpoint: Endpoint, model: str) -> None:
-        """Asks for a word; its first sign is enough."""
+        """Ask a model for a word; the first piece of an answer is enough."""
         request = ModelRequest(
             model=model,
             provider=endpoint.name,
@@ -293,16 +294,16 @@ class _Trial:
             return True
         if error.error_type == "auth" or self.page is None:
             return False
-        # What it does not list may be an alias, but not when it is refused too.
+        # A model that is not listed may be an alias, but not if it is refused as well.
         is_listed = any(listed.model == model for listed in self.page.models)
         return error.status == 404 or not (is_listed or self.page.next_page)
 
     def _key_fault(self, error: StreamError) -> _Fault:
-        name, variable = self._provider.name, self._provider.variable(self._wish.environ)
-        if has_environment_key(variable, self._wish.environ):
+        name, variable = self._provider.name, self._provider.variable(self._selection.environ)
+        if has_environment_key(variable, self._selection.environ):
             source = f"It is the one in {variable}."
         else:
             source = f"`callboard keys set {name}` stores another one."
-            if unused := self._provider.why_unused(self._wish.environ):
+            if unused := self._provider.why_unused(self._selection.environ):
                 source += f" {unused}"
         return _Fault(ConnectionFault.KEY, f"{error.text} {source}")

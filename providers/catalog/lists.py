@@ -1,4 +1,4 @@
-"""A provider's list of models, fetched page by page over HTTP."""
+"""Fetching a provider's list of models, page by page."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from ...runtime.stream import StreamError
 from ..provider import Endpoint, ListedModel, ModelPage
 
 MAX_PAGE_BYTES = 4 * 1024 * 1024
-"""Of a page of the list: OpenRouter's only one is 0.5 MB."""
+"""Largest page that is read; OpenRouter's whole list is 0.5 MB."""
 
 MAX_PAGES = 10
-"""Of a list: the longest has 50 models in a page, the others a thousand."""
+"""Pages that are read; Gemini sends 50 models a page, others a thousand."""
 
 
 async def fetch_models(http: HttpClient, endpoint: Endpoint) -> tuple[ListedModel, ...]:
-    """The models that a provider lists, all pages of them; the deadline is the caller's.
+    """Return the models that a provider lists, from all pages. The caller sets the deadline.
 
     Raises:
-        CallboardError: There is no connection, the provider refused, or the body is no such list.
+        CallboardError: The connection failed, the provider refused, or the body is not a model list.
     """
     models: dict[str, ListedModel] = {}
     page = ""
@@ -37,11 +37,11 @@ async def fetch_models(http: HttpClient, endpoint: Endpoint) -> tuple[ListedMode
 async def fetch_page(
     http: HttpClient, endpoint: Endpoint, page: str = ""
 ) -> ModelPage | StreamError:
-    """A page of the list, or how the provider refused it.
+    """Return a page of the list, or the provider's refusal.
 
     Raises:
-        NetworkError, DeadlineError: There is no connection, or it broke.
-        ProviderError: The body is no such list.
+        NetworkError, DeadlineError: The connection failed.
+        ProviderError: The body is not a model list.
     """
     dialect = endpoint.dialect
     key = dialect.auth_headers(endpoint.key.reveal()) if endpoint.key else {}

@@ -14,7 +14,7 @@ from ...runtime.history import Input, Round
 from ...runtime.http.client import HttpClient
 from ..provider import ListedModel, ModelRequest, ModelTarget
 from .cache import CachedList, ModelCache
-from .catalog import Wish, endpoint_of, find_provider
+from .catalog import ModelSelection, endpoint_of, find_provider
 from .completion import Completion, complete
 from .connection_test import ConnectionReport, try_connection
 from .known import KNOWN, KNOWN_MODELS, KnownProvider
@@ -22,16 +22,16 @@ from .lists import fetch_models
 from .table import REHEARSAL
 
 LIST_SECONDS = 10.0
-"""For all pages of a list: as long as a test of the connection."""
+"""Limit for all pages of a list; as long as a connection test."""
 
 
 class ModelSource(enum.StrEnum):
-    """How a model is known."""
+    """Where an offered model is known from."""
 
     LISTED = "listed"
     """Its provider lists it."""
     KNOWN = "known"
-    """callboard knows that the provider has it."""
+    """callboard's own table has it."""
     MANUAL = "manual"
     """The configuration names it."""
     BUILT_IN = "built_in"
@@ -39,14 +39,14 @@ class ModelSource(enum.StrEnum):
 
 
 class OfferedModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A model that can be asked for.
+    """A model that can be chosen.
 
     Attributes:
         choice: `PROVIDER/MODEL`.
         title: Its name for people; may be empty.
-        context_tokens: How much it reads at once, when that is known.
-        max_output_tokens: How much it writes at once, when that is known.
-        source: How it is known.
+        context_tokens: Size of its context window, if known.
+        max_output_tokens: Longest answer, if known.
+        source: Where it is known from.
     """
 
     choice: str
@@ -57,14 +57,14 @@ class OfferedModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelList(msgspec.Struct, frozen=True, kw_only=True):
-    """The models of a provider.
+    """The list of models of a provider.
 
     Attributes:
         provider: Its name.
-        models: Those of the configuration first, then the provider's in its own order.
-        listed_at_ms: When the provider gave its list, in Unix milliseconds; `None` when it did not.
-        is_cached: Whether that was before.
-        problem: Why it could not be asked now, when it should have been, or its list not be kept.
+        models: First those of the configuration, then the provider's in its own order.
+        listed_at_ms: When the provider sent its list, in Unix milliseconds; `None` if it did not.
+        is_cached: Whether the list comes from the cache.
+        problem: Why the provider could not be asked now, or its list not be cached; else empty.
     """
 
     provider: str
@@ -75,32 +75,32 @@ class ModelList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelServices:
-    """Asks providers; any number at once.
+    """Requests to providers outside any session: lists of models, connection tests, completions.
 
     Args:
-        wish: The settings, and where keys are looked up.
-        http: Reaches the providers.
-        cache: Where lists of models are kept.
+        selection: The settings, and where keys are looked up.
+        http: The client for lists and completions.
+        cache: The cache of model lists.
     """
 
-    def __init__(self, wish: Wish, http: HttpClient, cache: ModelCache) -> None:
-        self._wish = wish
+    def __init__(self, selection: ModelSelection, http: HttpClient, cache: ModelCache) -> None:
+        self._selection = selection
         self._http = http
         self._cache = cache
 
     async def list_models(self, provider: str, *, refresh: bool = False) -> ModelList:
-        """The models of a provider; asked for when there is no list from before, or to `refresh`.
+        """Return the models of a provider, from the cache unless `refresh` is set.
 
-        When it can't be asked, the list from before holds, else the models that callboard knows.
-        A provider that is inactive can be asked too.
+        If the provider can't be asked, fall back to the cached list, else to the models that
+        callboard knows. An inactive provider can be asked too.
 
         Raises:
             NotFoundError: There is no such provider.
-            CallboardError: It can't be asked, and nothing is known about its models; says why.
+            CallboardError: It can't be asked, and none of its models is known.
         """
         if provider == REHEARSAL:
             return ModelList(provider=provider, models=(_REHEARSAL_MODEL,))
-        known = find_provider(self._wish, provider)
+        known = find_provider(self._selection, provider)
         before = await trio.to_thread.run_sync(self._cache.load, known)
         if before is not None and not refresh:
             return _listed(known, before, is_cached=True)
@@ -114,21 +114,23 @@ class ModelServices:
         return await self._kept(known, models)
 
     async def test_provider(self, provider: str, model: str | None = None) -> ConnectionReport:
-        """Whether a provider answers, and when not, what fails: ten seconds in all.
+        """Test whether a provider answers, and report what fails, within ten seconds.
 
-        It asks for the list of models, and a model for a word, which costs some tokens. A provider
-        that is inactive can be tested too.
+        The test fetches the list of models and asks a model for a word, which costs some tokens.
+        An inactive provider can be tested too.
 
         Raises:
             NotFoundError: There is no such provider.
-            ValidationError: It is the rehearsal model, which is in this process.
+            ValidationError: It is the rehearsal model, which needs no connection.
         """
         if provider == REHEARSAL:
             raise ValidationError(
                 "The rehearsal model is built in: there is no connection to test.",
                 field="provider",
             )
-        return await try_connection(find_provider(self._wish, provider), self._wish, model)
+        return await try_connection(
+            find_provider(self._selection, provider), self._selection, model
+        )
 
     async def complete(
         self,
@@ -140,17 +142,17 @@ class ModelServices:
         thinking: ThinkingEffort | None = ThinkingEffort.OFF,
         seconds: float,
     ) -> Completion:
-        """A short text from a prompt, without tools and outside every session: a title, a summary.
+        """Return a short text for a prompt, such as a title, without tools and without a session.
 
-        It is asked for once; nothing of it is recorded.
+        The model is asked once, and nothing is recorded.
 
         Args:
             target: The model.
-            prompt: What to write.
+            prompt: What the model is asked.
             system: The system prompt.
-            max_output_tokens: The limit of the answer; reasoning counts too.
-            thinking: How much it reasons first; where it can't be off, it is as little as it can.
-            seconds: How long it may take.
+            max_output_tokens: Limit of the answer, reasoning included.
+            thinking: How much it reasons first. A model that can't switch reasoning off uses its least.
+            seconds: Limit for the whole call.
 
         Raises:
             DeadlineError: It took longer.
@@ -169,7 +171,7 @@ class ModelServices:
     async def _fetch(self, provider: KnownProvider) -> tuple[ListedModel, ...]:
         try:
             with trio.fail_after(LIST_SECONDS):
-                return await fetch_models(self._http, endpoint_of(provider, self._wish))
+                return await fetch_models(self._http, endpoint_of(provider, self._selection))
         except trio.TooSlowError as late:
             raise DeadlineError(
                 f"{provider.name} did not list its models within {LIST_SECONDS:g} s. "
@@ -217,13 +219,13 @@ def _fallback(provider: KnownProvider, before: CachedList | None, problem: str) 
 
 
 def _known_models(provider: KnownProvider) -> tuple[ListedModel, ...]:
-    """Those of the built-in provider at the same base URL, whatever this one is called."""
+    """Return the known models of the built-in provider with the same base URL."""
     twins = (name for name, known in KNOWN.items() if known.base_url == provider.base_url)
     return KNOWN_MODELS.get(next(twins, ""), ())
 
 
 def _completed(model: ListedModel, known: ListedModel | None) -> ListedModel:
-    """The model with what its provider does not say of it: OpenAI lists ids alone."""
+    """Add what the provider's list lacks and our table has: OpenAI lists ids only."""
     if known is None:
         return model
     return ListedModel(
@@ -237,7 +239,7 @@ def _completed(model: ListedModel, known: ListedModel | None) -> ListedModel:
 def _offered(
     provider: KnownProvider, models: Iterable[ListedModel], source: ModelSource
 ) -> Iterator[OfferedModel]:
-    """The models that the configuration adds, and then these."""
+    """Yield the models that the configuration adds, then these."""
     models = list(models)
     ids = {model.model for model in models}
     for added in provider.models:

@@ -14,7 +14,7 @@ from callboard.__main__ import main
 from callboard.config.files import load_settings
 from callboard.embedding.access import search_place
 from callboard.embedding.models import with_keys
-from callboard.providers.catalog.catalog import Wish
+from callboard.providers.catalog.catalog import ModelSelection
 from callboard.runtime.errors import AuthError
 from callboard.runtime.redaction import redact
 
@@ -54,7 +54,7 @@ def found(home: Path, **environ: str) -> str | None:
     """The key that searches are made with."""
     settings = load_settings()
     given = {"CALLBOARD_HOME": str(home), **environ}
-    wish = with_keys(Wish(settings=settings, environ=given), home / "data")
+    wish = with_keys(ModelSelection(settings=settings, environ=given), home / "data")
     place = search_place(settings, wish)
     assert place is not None
     key = place.key()

@@ -16,7 +16,7 @@ from callboard.config.sections import GitSettings
 from callboard.config.settings import Settings
 from callboard.embedding.access import workshop_of
 from callboard.embedding.models import with_keys
-from callboard.providers.catalog.catalog import Wish
+from callboard.providers.catalog.catalog import ModelSelection
 from callboard.runtime.errors import ValidationError
 from callboard.tools.workshop import Author, Workshop
 
@@ -25,7 +25,9 @@ TOKEN = "ghp-7d41c0ffee"
 
 def workshop(settings: Settings | None = None, **environ: str) -> Workshop:
     given = settings or Settings()
-    return workshop_of(given, Wish(settings=given, environ={"PATH": "/usr/bin:/bin", **environ}))
+    return workshop_of(
+        given, ModelSelection(settings=given, environ={"PATH": "/usr/bin:/bin", **environ})
+    )
 
 
 def test_the_configuration_says_who_commits_before_the_users_own_git(tmp_path: Path) -> None:
@@ -62,7 +64,7 @@ def test_an_index_with_a_password_stays_with_the_operator(tmp_path: Path) -> Non
         "npm_config_registry": "https://ada:secret@npm.example",
         "PIP_EXTRA_INDEX_URL": "https://other.example",
     }
-    given = Wish(settings=Settings(), environ=environ)
+    given = ModelSelection(settings=Settings(), environ=environ)
     assert workshop_of(Settings(), given).indexes == {
         "PIP_INDEX_URL": "https://index.example/simple"
     }
@@ -97,7 +99,9 @@ def test_a_credential_is_kept_for_its_server(
     stored = [(row["origin"], row["used"]) for row in rows if row["provider"] == "git"]
     assert stored == [("https://git.corp.example:8443", True), ("https://github.com:443", True)]
     settings = load_settings()
-    wish = with_keys(Wish(settings=settings, environ={"CALLBOARD_HOME": str(home)}), home / "data")
+    wish = with_keys(
+        ModelSelection(settings=settings, environ={"CALLBOARD_HOME": str(home)}), home / "data"
+    )
     credential = workshop_of(settings, wish).credential
     found = credential("https://github.com:443")
     assert found is not None

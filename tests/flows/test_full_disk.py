@@ -21,7 +21,7 @@ from callboard.cli.daemon.status import show_status
 from callboard.config.daemon_file import DaemonFile, RunningDaemon
 from callboard.embedding.host import Plan, open_host
 from callboard.embedding.models import ModelFinder
-from callboard.providers.catalog.catalog import Wish
+from callboard.providers.catalog.catalog import ModelSelection
 from callboard.runtime.definitions import Agent
 from callboard.runtime.errors import DiskBroken, StorageError, StorageFailed
 from callboard.runtime.events import CallFinished, SessionCreated, TurnEnded
@@ -258,7 +258,7 @@ async def lived(plan: Plan, error: type[StorageError]) -> None:
 async def test_only_a_failed_fsync_ends_the_runtime_at_once(error: type[StorageError]) -> None:
     plan = Plan(
         store=cast("Store", FailingStore(error("The disk failed."))),
-        models=ModelFinder(Wish(environ={}), local=callboard.ScriptedModel([])),
+        models=ModelFinder(ModelSelection(environ={}), local=callboard.ScriptedModel([])),
         registry=ToolRegistry([]),
         agents={"general": Agent()},
     )

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from callboard.embedding.models import ModelFinder
-from callboard.providers.catalog.catalog import Wish
+from callboard.providers.catalog.catalog import ModelSelection
 from callboard.providers.catalog.lists import MAX_PAGES, fetch_models
 from callboard.providers.openai_chat.dialect import OpenAiChat
 from callboard.providers.provider import Endpoint, ListedModel, ModelPage
@@ -16,7 +16,7 @@ from callboard.runtime.http.client import open_http_client
 
 
 async def found(base_url: str) -> str:
-    finder = ModelFinder(Wish(environ={}, base_url=base_url))
+    finder = ModelFinder(ModelSelection(environ={}, base_url=base_url))
     async with open_http_client() as http:
         await finder.look_around(http)
     return finder.target(None).model

@@ -15,7 +15,7 @@ import trio
 import callboard
 from callboard.config.settings import DialectName, ProviderSettings, Settings
 from callboard.providers.catalog.cache import FOLDER_NAME, ModelCache
-from callboard.providers.catalog.catalog import Wish, resolve_model
+from callboard.providers.catalog.catalog import ModelSelection, resolve_model
 from callboard.providers.catalog.completion import MAX_TEXT_CHARS
 from callboard.providers.catalog.known import KNOWN, KNOWN_MODELS
 from callboard.providers.catalog.services import ModelList, ModelServices, ModelSource
@@ -38,21 +38,23 @@ from support.web.web_server import Answer, WebServer, open_web_server, page
 class Stage:
     """A server, and services whose provider `house` it is."""
 
-    def __init__(self, server: WebServer, wish: Wish, http: Any, data: Path | None) -> None:
+    def __init__(
+        self, server: WebServer, selection: ModelSelection, http: Any, data: Path | None
+    ) -> None:
         self.server = server
-        self.services = ModelServices(wish, http, ModelCache(data))
-        self.target = self._target(wish)
+        self.services = ModelServices(selection, http, ModelCache(data))
+        self.target = self._target(selection)
 
     @staticmethod
-    def _target(wish: Wish) -> ModelTarget:
-        resolved = resolve_model(Wish(choice=f"house/{MODEL}", **_fields(wish)))
+    def _target(selection: ModelSelection) -> ModelTarget:
+        resolved = resolve_model(ModelSelection(choice=f"house/{MODEL}", **_fields(selection)))
         return ModelTarget(
             provider=resolved.provider, model=resolved.model, endpoint=resolved.endpoint
         )
 
 
-def _fields(wish: Wish) -> dict[str, Any]:
-    return {"settings": wish.settings, "environ": wish.environ}
+def _fields(selection: ModelSelection) -> dict[str, Any]:
+    return {"settings": selection.settings, "environ": selection.environ}
 
 
 @asynccontextmanager
@@ -113,19 +115,19 @@ async def test_a_list_is_kept_in_the_data_folder(tmp_path: Path) -> None:
         [file] = (data / FOLDER_NAME).iterdir()
         assert (file.name, file.stat().st_mode & 0o777) == ("house.json", 0o600)
         assert b"sesame" not in file.read_bytes()
-        wish = wish_for(stage.server.url("/v1"))
+        selection = wish_for(stage.server.url("/v1"))
         async with open_http_client() as http:
-            again = await ModelServices(wish, http, ModelCache(data)).list_models("house")
+            again = await ModelServices(selection, http, ModelCache(data)).list_models("house")
             assert (again.models, again.is_cached) == (first.models, True)
             assert len(stage.server.requests) == 1
             # The list of another address is not this provider's; a broken file is none.
             file.write_bytes(file.read_bytes().replace(b"127.0.0.1", b"127.0.0.2"))
             assert not (
-                await ModelServices(wish, http, ModelCache(data)).list_models("house")
+                await ModelServices(selection, http, ModelCache(data)).list_models("house")
             ).is_cached
             file.write_bytes(b"{")
             assert not (
-                await ModelServices(wish, http, ModelCache(data)).list_models("house")
+                await ModelServices(selection, http, ModelCache(data)).list_models("house")
             ).is_cached
     assert len(stage.server.requests) == 3
 
@@ -159,7 +161,7 @@ async def test_without_an_answer_the_list_from_before_holds() -> None:
 
 async def test_without_any_list_the_models_that_are_known_hold() -> None:
     async with open_http_client() as http:
-        services = ModelServices(Wish(environ={}), http, ModelCache(None))
+        services = ModelServices(ModelSelection(environ={}), http, ModelCache(None))
         for name in ("openai", "anthropic", "gemini"):
             found = await services.list_models(name)
             assert [model.choice for model in found.models] == [

@@ -18,7 +18,7 @@ import callboard
 from callboard.embedding.host import Plan, open_host
 from callboard.embedding.models import ModelFinder
 from callboard.embedding.runtime import Runtime
-from callboard.providers.catalog.catalog import Wish
+from callboard.providers.catalog.catalog import ModelSelection
 from callboard.providers.testing.script import Step, reply
 from callboard.providers.testing.scripted import ScriptedModel
 from callboard.runtime.definitions import Agent
@@ -133,7 +133,7 @@ async def open_on(
 ) -> AsyncGenerator[tuple[Runtime, ScriptedModel]]:
     """A runtime on this store, with a model in the process."""
     model = ScriptedModel(steps)
-    finder = ModelFinder(Wish(environ={}), local=model)
+    finder = ModelFinder(ModelSelection(environ={}), local=model)
     plan = Plan(
         store=cast("Store", store),
         models=finder,

@@ -8,8 +8,8 @@ import pytest
 
 from callboard.config.settings import DialectName, ProviderSettings, Settings
 from callboard.providers.catalog.catalog import (
+    ModelSelection,
     ResolvedModel,
-    Wish,
     resolve_model,
     servers_to_ask,
     unknown_model,
@@ -33,7 +33,7 @@ def resolve(
     settings: Settings | None = None,
     listed: Mapping[str, Sequence[str]] | None = None,
 ) -> ResolvedModel:
-    wish = Wish(
+    selection = ModelSelection(
         choice=choice,
         base_url=base_url,
         agent=agent,
@@ -41,8 +41,10 @@ def resolve(
         environ=environ or {},
     )
     # Nothing may be decided by a server that was not to be asked.
-    asked = {endpoint.base_url for endpoint in servers_to_ask(wish)}
-    return resolve_model(wish, {url: ids for url, ids in (listed or {}).items() if url in asked})
+    asked = {endpoint.base_url for endpoint in servers_to_ask(selection)}
+    return resolve_model(
+        selection, {url: ids for url, ids in (listed or {}).items() if url in asked}
+    )
 
 
 def key_of(resolved: ResolvedModel) -> str | None:
@@ -75,8 +77,8 @@ def test_the_strongest_wish_decides() -> None:
 
 
 def test_servers_are_asked_only_when_their_answer_decides() -> None:
-    def asked(**wish: str) -> list[str]:
-        endpoints = servers_to_ask(Wish(environ={}, **wish))  # type: ignore[arg-type]
+    def asked(**selection: str) -> list[str]:
+        endpoints = servers_to_ask(ModelSelection(environ={}, **selection))  # type: ignore[arg-type]
         return [endpoint.base_url for endpoint in endpoints]
 
     assert asked() == [OLLAMA, LLAMACPP]
@@ -85,7 +87,7 @@ def test_servers_are_asked_only_when_their_answer_decides() -> None:
     assert asked(base_url="http://127.0.0.1:9/v1/") == ["http://127.0.0.1:9/v1"]
     assert asked(choice="openai/x") == asked(choice="openai") == asked(choice="rehearsal") == []
     assert asked(choice="x", base_url="http://127.0.0.1:9/v1") == []
-    assert servers_to_ask(Wish(environ=KEY)) == ()
+    assert servers_to_ask(ModelSelection(environ=KEY)) == ()
 
 
 def test_a_provider_alone_gets_its_default_or_the_first_model_that_it_lists() -> None:
@@ -177,14 +179,16 @@ def test_a_base_url_speaks_what_is_said_or_what_its_origin_does(
     base_url: str, dialect: str | None, spoken: str
 ) -> None:
     environ = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k", "GEMINI_API_KEY": "k"}
-    wish = Wish(choice="m", base_url=base_url, dialect=dialect, environ=environ)
-    assert dialect_of(resolve_model(wish)) == spoken
+    selection = ModelSelection(choice="m", base_url=base_url, dialect=dialect, environ=environ)
+    assert dialect_of(resolve_model(selection)) == spoken
 
 
 def test_a_wire_format_that_does_not_exist_is_refused() -> None:
-    wish = Wish(choice="m", base_url="http://127.0.0.1:9/v1", dialect="grpc", environ={})
+    selection = ModelSelection(
+        choice="m", base_url="http://127.0.0.1:9/v1", dialect="grpc", environ={}
+    )
     with pytest.raises(ValidationError, match="no wire format 'grpc'; there are: openai_chat"):
-        resolve_model(wish)
+        resolve_model(selection)
 
 
 def test_changing_a_built_in_provider_leaves_what_it_knows_of_its_keys() -> None:
@@ -282,9 +286,9 @@ def stored_key(provider: str, origin: str) -> Secret | None:
 
 
 def test_a_stored_key_is_taken_for_its_origin_when_the_environment_has_none() -> None:
-    def resolved(choice: str | None = None, **wish: Any) -> ResolvedModel:
-        wish = {"environ": {}, "stored": stored_key, **wish}
-        return resolve_model(Wish(choice=choice, **wish))
+    def resolved(choice: str | None = None, **selection: Any) -> ResolvedModel:
+        selection = {"environ": {}, "stored": stored_key, **selection}
+        return resolve_model(ModelSelection(choice=choice, **selection))
 
     assert key_of(resolved("openai/gpt-5")) == "stored-key"
     assert key_of(resolved("openai/gpt-5", environ=KEY)) == "sk-hunter2"
@@ -304,7 +308,7 @@ def test_a_stored_key_is_taken_for_its_origin_when_the_environment_has_none() ->
 def test_a_stored_key_does_not_travel_in_clear_text() -> None:
     with pytest.raises(AuthError, match=r"The stored key is not sent to 10\.0\.0\.5:8000"):
         resolve_model(
-            Wish(
+            ModelSelection(
                 environ={},
                 choice="m",
                 base_url="http://10.0.0.5:8000/v1",
@@ -322,7 +326,7 @@ def test_a_provider_that_is_inactive_is_not_used() -> None:
             resolve(choice, settings=settings, environ=KEY)
         # Nor is it asked for a model of which nothing would be used.
         with pytest.raises(NotFoundError, match="deactivated"):
-            servers_to_ask(Wish(choice="ollama", settings=settings, environ={}))
+            servers_to_ask(ModelSelection(choice="ollama", settings=settings, environ={}))
         assert resolve(choice, environ=KEY).choice == choice
 
 
@@ -334,9 +338,9 @@ def test_a_base_url_takes_any_model_name_as_it_is() -> None:
     with pytest.raises(ValidationError, match="needs --model MODEL"):
         resolve(base_url=url)
     with pytest.raises(ValidationError, match="no list of models came from"):
-        resolve_model(Wish(environ={}, base_url=url))
+        resolve_model(ModelSelection(environ={}, base_url=url))
     with pytest.raises(ValidationError, match=r"nothing answered at .* Is the server running"):
-        resolve_model(Wish(environ={}, base_url=url), {url: None})
+        resolve_model(ModelSelection(environ={}, base_url=url), {url: None})
     with pytest.raises(ValidationError, match="--base-url: a base URL begins with http"):
         resolve("x", base_url="127.0.0.1:9")
     with pytest.raises(NotFoundError, match="give that URL again, or pass --model"):

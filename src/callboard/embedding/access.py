@@ -11,7 +11,7 @@ from ..config.base_url import checked_base_url
 from ..config.search_engines import KnownEngine, engine_of
 from ..config.sections import GIT_KEYS, MemoryPlace, MemorySearch, MemorySettings, is_name
 from ..config.settings import Settings
-from ..providers.catalog.catalog import Wish
+from ..providers.catalog.catalog import ModelSelection
 from ..providers.catalog.keys import find_key
 from ..runtime.errors import ValidationError
 from ..runtime.memory.index import MemoryIndex
@@ -21,7 +21,7 @@ from ..tools.web.search import SearchPlace
 from ..tools.workshop import Author, Workshop
 
 
-def search_place(settings: Settings, wish: Wish) -> SearchPlace | None:
+def search_place(settings: Settings, wish: ModelSelection) -> SearchPlace | None:
     """The configured engine with its key; `None` when none is configured.
 
     Args:
@@ -109,7 +109,7 @@ _INDEXES = {
 """By variable of the operator the one that the package manager gets."""
 
 
-def workshop_of(settings: Settings, wish: Wish) -> Workshop:
+def workshop_of(settings: Settings, wish: ModelSelection) -> Workshop:
     """What development tools are given.
 
     Args:

@@ -9,7 +9,7 @@ import msgspec
 import trio
 
 from ..config.settings import Settings
-from ..providers.catalog.catalog import ResolvedModel, Wish, resolve_model, servers_to_ask
+from ..providers.catalog.catalog import ModelSelection, ResolvedModel, resolve_model, servers_to_ask
 from ..providers.catalog.lists import fetch_models
 from ..providers.catalog.table import mask_environment_keys
 from ..providers.provider import Endpoint, LocalModel, ModelTarget
@@ -20,7 +20,9 @@ PROBE_SECONDS = 2.0
 """How long a server on this machine may take to list its models before it counts as absent."""
 
 
-def open_finder(wish: Wish, model: str | LocalModel | None, data: Path | None) -> ModelFinder:
+def open_finder(
+    wish: ModelSelection, model: str | LocalModel | None, data: Path | None
+) -> ModelFinder:
     """Finds models for a runtime with this data folder, whose stored keys it uses.
 
     Args:
@@ -34,7 +36,7 @@ def open_finder(wish: Wish, model: str | LocalModel | None, data: Path | None) -
     return ModelFinder(msgspec.structs.replace(wish, choice=model))
 
 
-def with_keys(wish: Wish, data: Path | None) -> Wish:
+def with_keys(wish: ModelSelection, data: Path | None) -> ModelSelection:
     """The wish with the keys that are stored under a data folder; all it has are masked from now on."""
     mask_environment_keys(wish.settings, wish.environ)
     if data is None:
@@ -56,7 +58,7 @@ class ModelFinder:
         reason: Why the default is that one, for a person.
     """
 
-    def __init__(self, wish: Wish, local: LocalModel | None = None) -> None:
+    def __init__(self, wish: ModelSelection, local: LocalModel | None = None) -> None:
         self.wish = wish
         self._listed: dict[str, tuple[str, ...] | None] = {}
         self._found: dict[str | None, ModelTarget] = {}
@@ -244,7 +246,7 @@ class ModelAccess:
         return self._services
 
 
-def wish_of(access: ModelAccess) -> Wish:
+def wish_of(access: ModelAccess) -> ModelSelection:
     """The settings of a runtime, and where it looks up keys, for what serves it to others."""
     return access._models.wish
 

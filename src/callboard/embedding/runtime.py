@@ -17,7 +17,7 @@ from ..config.prices import PriceTable
 from ..config.search_engines import search_places
 from ..config.settings import Settings
 from ..config.usage_sums import UsageBy, UsageReport, UsageSums, read_usage
-from ..providers.catalog.catalog import Wish
+from ..providers.catalog.catalog import ModelSelection
 from ..providers.provider import LocalModel
 from ..providers.recording import open_recorder
 from ..runtime.budget import Budget, checked_budget
@@ -122,7 +122,7 @@ async def open_runtime(
     check_options(model=model, base_url=base_url, dialect=dialect, workspace=workspace)
     settings, environ = settings_of(settings), environ_of(environ)
     folder = None if data is None else folder_of(data=data)
-    wish = Wish(base_url=base_url, dialect=dialect, settings=settings, environ=environ)
+    wish = ModelSelection(base_url=base_url, dialect=dialect, settings=settings, environ=environ)
     finder = open_finder(wish, model, folder)
     forbidden = () if folder is None else (folder, config_folder(environ))
     sandbox = Sandbox(settings.sandbox, forbidden=forbidden, data=folder)
@@ -286,7 +286,7 @@ class Runtime(ModelAccess, ApprovalAccess):
 
 
 def _configured(
-    settings: Settings, wish: Wish, folder: Path | None, forbidden: Sequence[Path]
+    settings: Settings, wish: ModelSelection, folder: Path | None, forbidden: Sequence[Path]
 ) -> dict[str, Any]:
     """What of a plan follows from the configuration, the keys and the data folder alone."""
     return {

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from callboard.config.settings import ProviderSettings, Settings
-from callboard.providers.catalog.catalog import Wish
+from callboard.providers.catalog.catalog import ModelSelection
 from support.web.web_server import Answer, page
 
 MODEL = "talker-1"
@@ -150,9 +150,9 @@ def refusal(status: str, message: str, **error: Any) -> bytes:
     return page(body, status=status, content_type="application/json")
 
 
-def wish_for(base_url: str, wire: Wire = CHAT, **provider: Any) -> Wish:
+def wish_for(base_url: str, wire: Wire = CHAT, **provider: Any) -> ModelSelection:
     """A configuration whose provider `house` is at this URL, with its key in HOUSE_KEY."""
     fields = {"key_env": "HOUSE_KEY", "dialect": wire.dialect, **provider}
     house = msgspec.convert({"name": "house", "base_url": base_url, **fields}, ProviderSettings)
     settings = Settings(providers={"house": house})
-    return Wish(settings=settings, environ={"HOUSE_KEY": "sesame"})
+    return ModelSelection(settings=settings, environ={"HOUSE_KEY": "sesame"})

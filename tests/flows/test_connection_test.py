@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 
-from callboard.providers.catalog.catalog import Wish, find_provider
+from callboard.providers.catalog.catalog import ModelSelection, find_provider
 from callboard.providers.catalog.connection_test import (
     ConnectionFault,
     ConnectionReport,
@@ -25,8 +25,10 @@ SHORT_SECONDS = 0.5
 """For servers that say nothing: long enough to be asked."""
 
 
-async def tried(wish: Wish, model: str | None = None, seconds: float = 20.0) -> ConnectionReport:
-    return await try_connection(find_provider(wish, "house"), wish, model, seconds)
+async def tried(
+    selection: ModelSelection, model: str | None = None, seconds: float = 20.0
+) -> ConnectionReport:
+    return await try_connection(find_provider(selection, "house"), selection, model, seconds)
 
 
 async def tried_at(
@@ -313,7 +315,7 @@ def locked(provider: str, origin: str) -> Any:
 async def test_a_key_that_can_not_be_used(stored: StoredKeys, said: str) -> None:
     async with open_web_server(CHAT.pages()) as server:
         settings = wish_for(server.url("/v1")).settings
-        report = await tried(Wish(settings=settings, environ={}, stored=stored))
+        report = await tried(ModelSelection(settings=settings, environ={}, stored=stored))
     assert report.fault is ConnectionFault.KEY
     assert said in report.message
     assert server.requests == []
@@ -327,10 +329,10 @@ async def test_a_key_in_clear_text_is_not_sent() -> None:
 
 async def test_an_inactive_provider_can_be_tested() -> None:
     async with open_web_server(CHAT.pages()) as server:
-        wish = wish_for(server.url("/v1"))
-        settings = wish.settings
-        inactive = Wish(
+        selection = wish_for(server.url("/v1"))
+        settings = selection.settings
+        inactive = ModelSelection(
             settings=type(settings)(providers=settings.providers, inactive=("house",)),
-            environ=wish.environ,
+            environ=selection.environ,
         )
         assert (await tried(inactive)).works
