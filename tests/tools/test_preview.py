@@ -70,7 +70,7 @@ async def test_what_is_no_text_is_said_in_words(caller: Caller, folder: Path) ->
     (folder / "d").mkdir()
     (folder / "wide").write_bytes("zwei\n".encode("utf-16"))
     words = {
-        "b": "(no diff: what is there, or what comes, is no text)",
+        "b": "(no diff: what is there, or what comes, is not text)",
         "t": "(the content stays the same)",
         "d": "d/ (directory) is there: nothing can be written in its place",
     }

@@ -21,20 +21,19 @@ from ...runtime.handles import ReadableFiles, WritableFiles
 from ..processes.threads import run_read, run_write
 from ..tool import ToolContext, tool
 from ..workspace.paths import shown
-from .file_facts import in_bytes, reading, resource, writing
+from .file_facts import in_bytes, reading, resource, undo_note, writing
 from .text_diff import diff, whole_diff
-from .undo_notes import undo_note
 
 MAX_EDITED_BYTES = 10 * 1024 * 1024
-"""The file is held in memory a few times over; source files are a hundred times smaller."""
+"""A file is held in memory a few times over; source files are a hundred times smaller."""
 MAX_EDITS = 100
-"""A model that wants more should write the file anew."""
+"""A model that wants more should write the whole file."""
 MAX_COMPARED_LINES = 5_000
 """Looking for the nearest lines costs some 20 microseconds a line, and others share the process."""
 MAX_COMPARED_CHARACTERS = 200
-"""Enough to know a line again."""
+"""Enough to recognise a line."""
 MAX_NEAREST = 3
-"""What helps a model to see its mistake; more only fills its window."""
+"""Enough for a model to see its mistake."""
 
 
 class Edit(msgspec.Struct, frozen=True):
@@ -51,7 +50,7 @@ class Edit(msgspec.Struct, frozen=True):
 
 
 async def _preview(arguments: Any, context: ToolContext) -> str:
-    """What the edits change, as a diff."""
+    """Return what the edits change, as a diff."""
     return await run_read(_shown, reading(context), arguments.path, arguments.edits)
 
 
@@ -99,7 +98,7 @@ def _edit(files: WritableFiles, path: str, edits: list[Edit]) -> ToolResult:
 
 
 class _Edited(msgspec.Struct, frozen=True):
-    """A text before and after all edits; `digest` is that of the file's bytes."""
+    """A text before and after all edits; `digest` is the file's, of its bytes."""
 
     name: str
     before: str
@@ -108,7 +107,7 @@ class _Edited(msgspec.Struct, frozen=True):
 
 
 def _edited(files: ReadableFiles, path: str, edits: list[Edit]) -> _Edited:
-    """Reads a file and makes the edits of its text; nothing is written."""
+    """Read a file and apply the edits to its text; write nothing."""
     content = files.read(path, limit=MAX_EDITED_BYTES + 1)
     name = shown(files.normalize(path))
     before = _text(content.data, name)
@@ -174,8 +173,8 @@ def _lines_of(text: str, old: str) -> list[int]:
 
 
 def _nearest(text: str, old: str) -> list[dict[str, Any]]:
-    """The lines that look most like the first line of a text that was not found."""
-    import difflib  # here: it costs a program that edits nothing its start
+    """Return the lines that look most like the first line of a text that was not found."""
+    import difflib  # here, so that a start does not pay for it
 
     wanted = next((line for line in old.splitlines() if line.strip()), old).strip()
     lines = text.splitlines()[:MAX_COMPARED_LINES]

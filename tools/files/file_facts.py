@@ -1,64 +1,93 @@
-"""What the file tools share: their handles, their resource keys, how they say size and time."""
+"""What the file tools share: handles, resource keys, sizes and times, notes on what can't be undone."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
+from typing import NoReturn
 
+from ...runtime.changes.file_versions import KeepsVersions
 from ...runtime.definitions import ErrorType, Resource, ToolFailure
 from ...runtime.handles import ReadableFiles, WritableFiles
-from ..tool import ToolContext
+from ..context import ToolContext
+from ..processes.threads import run_read
 from ..workspace.paths import shown, split_path
+
+NOTE = "can't be undone"
 
 
 def reading(context: ToolContext) -> ReadableFiles:
-    """The handle to read with; `permission_denied` when the session has none."""
-    if context.files_read is None:
-        raise _no_handle("files.read", context)
-    return context.files_read
+    """Return the handle to read with; raise `ToolFailure` (`permission_denied`)."""
+    return context.files_read or _no_handle("files.read", context)
 
 
 def writing(context: ToolContext) -> WritableFiles:
-    """The handle to write with; `permission_denied` when the session has none."""
-    if context.files_write is None:
-        raise _no_handle("files.write", context)
-    return context.files_write
+    """Return the handle to write with; raise `ToolFailure` (`permission_denied`)."""
+    return context.files_write or _no_handle("files.write", context)
 
 
 def overwrite_reason(context: ToolContext, path: str) -> str | None:
-    """Why writing to a path is worth a question: there is a file that would be lost."""
+    """Return why writing to a path is worth a question: a file there would be lost."""
     try:
         present = writing(context).find(path)
     except ToolFailure:
-        return None  # The call is going to fail by itself: nothing to ask a person about.
+        return None  # the call will fail by itself: nothing to ask about
     if present is None or present.kind == "directory":
         return None
     return f"overwrites {shown(present.path)} ({in_bytes(present.size_bytes)})"
 
 
 def resource(path: str, *, write: bool) -> tuple[Resource, ...]:
-    """The key of a path in the tree of its workspace."""
+    """Return the key of a path in the tree of its workspace."""
     try:
         if path.startswith("/"):
-            # Where the root is, is not known here: the root's own key overlaps every other.
+            # The root's place is not known here, and its own key overlaps every other.
             return (Resource("", write=write),)
         return (Resource("/".join(split_path(path)), write=write),)
     except ToolFailure:
-        return ()  # The call touches nothing: its execution refuses the path.
+        return ()  # the call touches nothing: its execution refuses the path
 
 
 def in_bytes(count: int) -> str:
-    """A size for people."""
+    """Return a size for people."""
     return "1 byte" if count == 1 else f"{count} bytes"
 
 
 def timestamp(seconds: float) -> str:
-    """A time for the model: ISO 8601 in UTC, to the second."""
+    """Return a time for models: ISO 8601 in UTC, to the second."""
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _no_handle(name: str, context: ToolContext) -> ToolFailure:
-    return ToolFailure(
+def _no_handle(name: str, context: ToolContext) -> NoReturn:
+    raise ToolFailure(
         ErrorType.PERMISSION_DENIED,
         f"a {context.session_kind} session has no {name} handle here",
         reason=f"no {name} handle",
     )
+
+
+def undo_note(files: ReadableFiles) -> dict[str, list[str]]:
+    """Return the field of a result that names what was changed and not kept, if any."""
+    unkept = files.unkept if isinstance(files, KeepsVersions) else ()
+    return {"not_undoable": list(unkept)} if unkept else {}
+
+
+def undo_warning(files: WritableFiles | None, path: str, *, follow: bool = False) -> str:
+    """Return the lines of a preview on what would be lost for good; empty when nothing.
+
+    With `follow`, a link at the end stands for the file that it names.
+    """
+    if files is None or not isinstance(files, KeepsVersions):
+        return ""
+    if follow and (found := files.find(path)) is not None:
+        path = found.path
+    return "".join(f"\n{NOTE}: {why}" for why in files.why_unkept(path))
+
+
+async def with_undo_warning(
+    text: str, context: ToolContext, path: str, *, follow: bool = False
+) -> str:
+    """Return a preview with these lines after its first, so that a cut never takes them."""
+    warning = await run_read(partial(undo_warning, context.files_write, path, follow=follow))
+    first, line_end, rest = text.partition("\n")
+    return f"{first}{warning}{line_end}{rest}"

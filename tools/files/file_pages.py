@@ -17,20 +17,20 @@ from .file_facts import in_bytes, reading, resource, timestamp
 from .text_codec import BASE64, codec_name, decode_page, page_codec
 
 MAX_READ_BYTES = 1024 * 1024
-"""A model can't use more at once, and a result is cut far below it anyway."""
+"""A model can't use more at once; results are cut far below it anyway."""
 SUGGESTED_PAGE_BYTES = 65_536
-"""What fits a result uncut."""
+"""Fits a result uncut."""
 MAX_CHARACTER_BYTES = 16
 """More than any codec needs for one character, its shift sequences included."""
 MAX_OFFSET = 2**53
-"""Every JSON number up to it is exact, and no file is larger."""
+"""JSON numbers are exact up to it, and no file is larger."""
 
 ARTIFACT_PREFIX = "artifact:"
 
 Piece = tuple[bytes, int, float | None]
-"""Bytes, the size of the whole, and when it changed."""
+"""Bytes, the size of the whole, and the time of its last change."""
 Source = Callable[[int, int], Piece]
-"""(offset, limit) → a piece of what is read."""
+"""(offset, limit) → a piece of the file or artifact."""
 
 
 @tool(
@@ -119,12 +119,12 @@ def _text(
     try:
         text, used = decode_page(data[skipped:], name, at_end=start + len(data) >= size)
         if not text and data and start + skipped + used < size:
-            # The limit is smaller than one character: give that one, or paging never ends.
+            # The limit is smaller than one character: return that one, or paging never ends.
             text, used = _first_character(source, name, start + skipped, size)
     except UnicodeError as error:
         raise ToolFailure(
             ErrorType.BINARY_FILE,
-            f"{path}: it is no {name} text ({error}). Read it with encoding=base64, or with the "
+            f"{path}: it is not {name} text ({error}). Read it with encoding=base64, or with the "
             "encoding that it has.",
             size=size,
         ) from error
@@ -132,7 +132,7 @@ def _text(
 
 
 def _inside_character(data: bytes) -> int:
-    """How many bytes at the start are the rest of a UTF-8 character that began before."""
+    """Return how many bytes at the start belong to a UTF-8 character that began before."""
     count = 0
     while count < min(len(data), 3) and 0x80 <= data[count] < 0xC0:
         count += 1

@@ -1,24 +1,32 @@
-"""Listing, writing, moving and deleting in the workspace."""
+"""list_directory, write_file, move_file and delete_file."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from ...runtime.definitions import Artifact, Capability, Effect, Tier, ToolResult
-from ...runtime.handles import FileInfo, WritableFiles
+from ...runtime.handles import FileInfo, ReadableFiles
 from ..processes.threads import run_read, run_write
 from ..schema.parameters import WireName
 from ..tool import ToolContext, tool
 from ..workspace.paths import shown
-from .file_facts import in_bytes, overwrite_reason, reading, resource, timestamp, writing
+from .file_facts import (
+    in_bytes,
+    overwrite_reason,
+    reading,
+    resource,
+    timestamp,
+    undo_note,
+    writing,
+)
 from .preview import preview_of_delete, preview_of_move, preview_of_write
 from .text_codec import encode
-from .undo_notes import undo_note
 
 MAX_LISTED_ENTRIES = 1_000
-"""About 100 KB of JSON; whoever needs more lists a folder below or searches by glob."""
+"""About 100 KB of JSON; for more, a model lists a folder below or searches by glob."""
 MAX_NAMED_DELETIONS = 1_000
-"""As many names as a listing shows; the total is always stated."""
+"""As many names as a listing has; the total is always stated."""
 
 
 @tool(
@@ -46,7 +54,7 @@ async def list_directory(
     return ToolResult(output=listing, display=f"Listed {shown(path)} (entries: {count}{more})")
 
 
-def _list(files: Any, path: str, recursive: bool, include_hidden: bool) -> dict[str, Any]:
+def _list(files: ReadableFiles, path: str, recursive: bool, include_hidden: bool) -> dict[str, Any]:
     listing = files.entries(
         path,
         recursive=recursive,
@@ -104,9 +112,13 @@ async def write_file(
     """
     files = writing(context)
     data = encode(content, encoding)
-    # What was decided as new stays new: a file that appeared meanwhile is not lost.
+    # A write that was decided as new stays new: a file that appeared meanwhile is not lost.
     replace = context.approval_reason is not None
-    info = await run_write(_write, files, path, data, mode, replace, create_dirs)
+    if mode == "append":
+        write = partial(files.append, path, data, create_dirs=create_dirs)
+    else:
+        write = partial(files.write, path, data, replace=replace, create_dirs=create_dirs)
+    info = await run_write(write)
     name = shown(info.path)
     verb = "Wrote" if mode == "overwrite" else "Appended to"
     output: dict[str, Any] = {"path": name, "size": info.size_bytes, "bytes_written": len(data)}
@@ -115,14 +127,6 @@ async def write_file(
         display=f"{verb} {name} ({in_bytes(len(data))})",
         artifacts=(Artifact(kind="file", id=info.path, size_bytes=info.size_bytes),),
     )
-
-
-def _write(
-    files: WritableFiles, path: str, data: bytes, mode: str, replace: bool, create_dirs: bool
-) -> FileInfo:
-    if mode == "append":
-        return files.append(path, data, create_dirs=create_dirs)
-    return files.write(path, data, replace=replace, create_dirs=create_dirs)
 
 
 @tool(
@@ -153,15 +157,11 @@ async def move_file(
     """
     files = writing(context)
     replace = overwrite and context.approval_reason is not None
-    await run_write(_move, files, source, destination, replace)
+    await run_write(partial(files.move, source, destination, overwrite=replace))
     moved = {"from": shown(files.normalize(source)), "to": shown(files.normalize(destination))}
     return ToolResult(
         output=moved | undo_note(files), display=f"Moved {moved['from']} to {moved['to']}"
     )
-
-
-def _move(files: WritableFiles, source: str, destination: str, replace: bool) -> None:
-    files.move(source, destination, overwrite=replace)
 
 
 def _deletes(arguments: Any, context: ToolContext) -> str:
@@ -185,13 +185,9 @@ async def delete_file(context: ToolContext, path: str, recursive: bool = False) 
         recursive: Whether a directory may be deleted with all that it holds.
     """
     files = writing(context)
-    deleted = await run_write(_delete, files, path, recursive)
+    deleted = await run_write(partial(files.delete, path, recursive=recursive))
     output: dict[str, Any] = {"deleted": [shown(name) for name in deleted[-MAX_NAMED_DELETIONS:]]}
     if len(deleted) > MAX_NAMED_DELETIONS:
         output.update(truncated=True, total=len(deleted))
     inside = f" and all in it ({len(deleted) - 1})" if len(deleted) > 1 else ""
     return ToolResult(output=output | undo_note(files), display=f"Deleted {shown(path)}{inside}")
-
-
-def _delete(files: WritableFiles, path: str, recursive: bool) -> tuple[str, ...]:
-    return files.delete(path, recursive=recursive)

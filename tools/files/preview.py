@@ -1,7 +1,7 @@
-"""What a person sees of a call before they allow it: a diff, a list, a command line.
+"""Previews: what a person sees of a call before they allow it, as a diff, a list, a command line.
 
-A preview only looks, through the handles of the call itself. It says what would happen at the time
-of the question; what may run is bound by the arguments, which stand beside it in full.
+A preview only reads, through the handles of the call itself. It shows what would happen at the time
+of the question; what may run is bound by the arguments, which are shown beside it in full.
 """
 
 from __future__ import annotations
@@ -15,25 +15,24 @@ from ...runtime.handles import FileInfo, ReadableFiles
 from ..context import ToolContext
 from ..processes.threads import run_read
 from ..workspace.paths import UNSHOWABLE, shown
-from .file_facts import in_bytes, reading
+from .file_facts import in_bytes, reading, with_undo_warning
 from .text_codec import BASE64, codec_name, encode
 from .text_diff import whole_diff
-from .undo_notes import with_undo_warning
 
 MAX_PREVIEW_BYTES = 64 * 1024
-"""Some thousand lines, which is more than anybody reads; it is journaled with the question."""
+"""Some thousand lines, more than anybody reads; it is journaled with the question."""
 MAX_SHOWN_END_BYTES = 16 * 1024
-"""Of a preview that is cut, the end: in a diff, what is new stands behind what is lost."""
+"""The end of a preview that is cut: in a diff, new lines come after lost ones."""
 MAX_COMPARED_BYTES = 1024 * 1024
-"""Of a file, as much as the arguments of a call may hold."""
+"""Of a file: as much as the arguments of a call may hold."""
 MAX_COUNTED_ENTRIES = 10_000
-"""As many as one call deletes: a larger tree is refused."""
+"""As many as one call deletes; a larger tree is refused."""
 MAX_NAMED_ENTRIES = 500
-"""Of a tree that is deleted; how many there are is said besides."""
+"""Of a tree that is deleted; the number of all stands besides."""
 
 
 def bounded(text: str) -> str:
-    """The preview, or its beginning and its end with a line between that says what is left out."""
+    """Return the preview; a long one as its beginning and end, with a line on what is left out."""
     data = text.encode(errors="replace")
     if len(data) <= MAX_PREVIEW_BYTES:
         return text
@@ -44,13 +43,13 @@ def bounded(text: str) -> str:
 
 
 def command_line(argv: Sequence[str], cwd: str | None = None) -> str:
-    """A command as a shell would take it: each word quoted, so that none can pass for two.
+    """Return a command as a shell would take it: each word quoted, so that none can pass for two.
 
-    A word with characters that would not show is written as `$'…'`, with escapes for them.
+    A word with invisible characters is written as `$'…'`, with escapes for them.
 
     Args:
         argv: The program and its arguments.
-        cwd: Where it runs, when that is to be said.
+        cwd: Where it runs, if that is to be shown.
     """
     line = " ".join(map(_word, argv))
     return line if cwd is None else f"(in {_word(cwd)}) {line}"
@@ -65,7 +64,7 @@ def _word(word: str) -> str:
 
 def _escape(found: re.Match[str]) -> str:
     code = ord(found[0])
-    if 0xDC80 <= code <= 0xDCFF:  # how Python holds a byte that is no UTF-8
+    if 0xDC80 <= code <= 0xDCFF:  # how Python keeps a byte that is not UTF-8
         return f"\\x{code - 0xDC00:02x}"
     return {"\n": "\\n", "\t": "\\t", "\r": "\\r"}.get(found[0], f"\\u{code:04x}")
 
@@ -74,13 +73,13 @@ def _escape(found: re.Match[str]) -> str:
 
 
 async def preview_of_write(arguments: Any, context: ToolContext) -> str:
-    """What becomes of the file that `write_file` names."""
+    """Return what becomes of the file that `write_file` names."""
     text = await run_read(_write, reading(context), arguments)
     return await with_undo_warning(text, context, arguments.path, follow=True)
 
 
 async def preview_of_move(arguments: Any, context: ToolContext) -> str:
-    """What `move_file` puts where, and what is lost there."""
+    """Return what `move_file` puts where, and what is lost there."""
     text = await run_read(_move, reading(context), arguments)
     if not arguments.overwrite:
         return text
@@ -88,7 +87,7 @@ async def preview_of_move(arguments: Any, context: ToolContext) -> str:
 
 
 async def preview_of_delete(arguments: Any, context: ToolContext) -> str:
-    """What `delete_file` would remove."""
+    """Return what `delete_file` would remove."""
     text = await run_read(_delete, reading(context), arguments.path, arguments.recursive)
     return await with_undo_warning(text, context, arguments.path)
 
@@ -147,7 +146,7 @@ def _delete(files: ReadableFiles, path: str, recursive: bool) -> str:
     if not recursive:
         return f"{_named(found)}: refused, it is not empty"
     count = len(listing.entries)
-    # The bound is that of a deletion: a tree that goes beyond it is not deleted at all.
+    # The bound of a deletion: a larger tree is not deleted at all.
     more = f"more than {count}: too many, it is refused" if listing.truncated else f"{count}"
     lines = [f"{_named(found)} and all that it holds ({more})"]
     lines += [f"  {_named(entry)}" for entry in listing.entries[:MAX_NAMED_ENTRIES]]
@@ -157,7 +156,7 @@ def _delete(files: ReadableFiles, path: str, recursive: bool) -> str:
 
 
 def _named(info: FileInfo) -> str:
-    """An entry in a line: its name, what it is, its size."""
+    """Return an entry as a line: name, kind, size."""
     name = shown(info.path)
     match info.kind:
         case "file":
@@ -171,7 +170,7 @@ def _named(info: FileInfo) -> str:
 
 
 def _content(files: ReadableFiles, path: str) -> bytes | None:
-    """A file's bytes; `None` when there are too many."""
+    """Return a file's bytes; `None` when there are too many."""
     data = files.read(path, limit=MAX_COMPARED_BYTES + 1).data
     return data if len(data) <= MAX_COMPARED_BYTES else None
 
@@ -188,7 +187,7 @@ def _diff(old: bytes | None, new: bytes, name: str, encoding: str) -> str:
     if after is None or (before is None and old is not None):
         if old == new:
             return "(the content stays the same)"
-        return "(no diff: what is there, or what comes, is no text)"
+        return "(no diff: what is there, or what comes, is not text)"
     if before == after:
         return "(the content stays the same)"
     return whole_diff(before, after, name)

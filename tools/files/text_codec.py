@@ -1,4 +1,4 @@
-"""Text and bytes of files: any text codec of Python, or base64 for what is no text."""
+"""Text and bytes of files: any text codec of Python, or base64 for other contents."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _WITH_MARK = {
     "utf-32": ((codecs.BOM_UTF32_LE, "utf-32-le"), (codecs.BOM_UTF32_BE, "utf-32-be")),
 }
 _STATEFUL = ("iso2022", "hz", "utf-7")
-"""In these, what a byte means depends on all bytes before it: no page can start in the middle."""
+"""Their bytes depend on all bytes before: no page can start in the middle."""
 _PLAIN = frozenset({"utf-8", "utf-8-sig", "ascii"})
 _FOR_HOST_NAMES = frozenset({"punycode", "idna"})
-"""Not for files, and Python's take minutes for 10,000 characters and let nothing interrupt them."""
+"""Not for files; Python's take minutes for 10,000 characters and can't be interrupted."""
 
 
 def codec_name(encoding: str) -> str:
-    """The codec's own name; `validation_error` when there is no such text codec."""
+    """Return the codec's own name; raise `ToolFailure` (`validation_error`) for an unknown one."""
     if encoding.casefold() == BASE64:
         return BASE64
     try:
@@ -35,7 +35,7 @@ def codec_name(encoding: str) -> str:
     if codec is None or not is_text or codec.name in _FOR_HOST_NAMES:
         raise ToolFailure(
             ErrorType.VALIDATION_ERROR,
-            f"encoding: {shown(encoding[:64])!r} is no text encoding that Python knows; use "
+            f"encoding: {shown(encoding[:64])!r} is not a text encoding that Python knows; use "
             "utf-8, another codec such as latin-1 or utf-16, or base64.",
             field="encoding",
         )
@@ -43,7 +43,7 @@ def codec_name(encoding: str) -> str:
 
 
 def encode(content: str, encoding: str) -> bytes:
-    """The bytes of a file with this content."""
+    """Return the bytes of a file with this content; raise `ToolFailure` (`validation_error`)."""
     name = codec_name(encoding)
     try:
         if name == BASE64:
@@ -58,11 +58,11 @@ def encode(content: str, encoding: str) -> bytes:
 
 
 def page_codec(name: str, head: bytes) -> str:
-    """The codec for a page that does not begin at the file's start.
+    """Return the codec for a page that does not begin at the file's start.
 
     Args:
         name: The codec of the whole file.
-        head: The file's first bytes, where a byte order mark may stand.
+        head: The file's first bytes, which may hold a byte order mark.
     """
     if name.startswith(_STATEFUL):
         raise ToolFailure(
@@ -77,10 +77,10 @@ def page_codec(name: str, head: bytes) -> str:
 
 
 def decode_page(data: bytes, name: str, *, at_end: bool) -> tuple[str, int]:
-    """The whole characters in a piece of a file, and how many bytes they took.
+    """Return the whole characters in a piece of a file, and how many bytes they took.
 
     Raises:
-        UnicodeError: It is no such text.
+        UnicodeError: It is not text in this codec.
     """
     if name in _PLAIN and b"\0" in data:
         raise UnicodeError("it holds NUL bytes")

@@ -22,6 +22,7 @@ from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.handles import WebAnswer
 from ...runtime.http.url import parse_url
 from ..files.file_facts import in_bytes
+from ..processes.run_local import RunLocal
 from ..workspace.paths import shown
 from .text import beginning, decoded, visible
 
@@ -44,7 +45,7 @@ MAX_ANSWER_BYTES = 8 * 1024 * 1024
 
 _START = "from callboard.tools.web.page_worker import main; main()"
 
-_slots: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("page_readers")
+_slots = RunLocal("page_readers", lambda: trio.CapacityLimiter(MAX_READERS))
 _NEVER_TEXT = ("image/", "audio/", "video/", "font/")
 _SAYS_NOTHING = frozenset({"", "application/octet-stream", "binary/octet-stream"})
 _TEXT_TYPES = re.compile(
@@ -175,7 +176,7 @@ def _kind_of(answer: WebAnswer) -> Literal["html", "pdf", "text", "other"]:
 
 async def read_page(work: PageWork, data: bytes) -> PageText:
     """Return the text of a page; when cancelled, kill the process and wait until it is gone."""
-    async with _limiter():
+    async with _slots():
         answer = bytearray()
         process = await _started()
         try:
@@ -233,12 +234,3 @@ async def _end(process: trio.Process) -> None:
         if stream is not None:
             await stream.aclose()
     await process.wait()
-
-
-def _limiter() -> trio.CapacityLimiter:
-    try:
-        return _slots.get()
-    except LookupError:
-        limiter = trio.CapacityLimiter(MAX_READERS)
-        _slots.set(limiter)
-        return limiter
