@@ -19,8 +19,7 @@ from .daemon import protocol_command
 from .exit_codes import ANSWERED, USAGE
 from .parameters import Config, Data, Json, data_path, named_data_path
 from .policy import commands as policy_commands
-from .run.flags import Manner
-from .run.overrides import Tuning
+from .run.flags import RunFlags
 from .setup import commands as setup_commands
 from .store import session_commands, store_commands
 from .terminal.complaint import complain
@@ -106,9 +105,8 @@ Prompt = Annotated[
         allow_leading_hyphen=True,
     ),
 ]
-How = Annotated[Manner | None, Parameter(name="*")]
+How = Annotated[RunFlags | None, Parameter(name="*")]
 Verbose = Annotated[bool, Parameter(help="Print the log to stderr.", negative=())]
-Tune = Annotated[Tuning | None, Parameter(name="*")]
 Limit = Annotated[int, Parameter(help="How many, the latest first.")]
 Every = Annotated[
     bool, Parameter(name="--all", help="Those that sessions gave tasks to, too.", negative=())
@@ -174,8 +172,7 @@ def run(
     prompt: Prompt = None,
     /,
     *,
-    manner: How = None,
-    tuning: Tune = None,
+    flags: How = None,
     config: Config = None,
     data: Data = None,
     verbose: Verbose = False,
@@ -188,7 +185,7 @@ def run(
     Exits with 0 when it was answered, 1 when it failed, 2 when the command line can't
     be read, and 130 when it was interrupted.
     """
-    options = _options("run", prompt, manner, tuning)
+    options = _options("run", prompt, flags)
     return options if isinstance(options, int) else _run(options, config, data, verbose)
 
 
@@ -197,8 +194,7 @@ def record(
     prompt: Prompt = None,
     /,
     *,
-    manner: How = None,
-    tuning: Tune = None,
+    flags: How = None,
     config: Config = None,
     data: Data = None,
     verbose: Verbose = False,
@@ -208,7 +204,7 @@ def record(
     What was asked and what came stands in that file in clear, but for keys, which are masked.
     Exits as run does.
     """
-    options = _options("record", prompt, manner, tuning)
+    options = _options("record", prompt, flags)
     return options if isinstance(options, int) else _run(options, config, data, verbose)
 
 
@@ -306,39 +302,28 @@ def execute(tokens: Sequence[str]) -> int:
     return code if isinstance(code, int) else ANSWERED
 
 
-def _options(
-    command: str, prompt: str | None, manner: Manner | None, tuning: Tuning | None
-) -> RunOptions | int:
-    """What the command line says, or the exit code when it can't be."""
+def _options(command: str, prompt: str | None, flags: RunFlags | None) -> RunOptions | int:
+    """Return what the command line says, or the exit code when it is wrong."""
     from .run.attachments import read_attachments
     from .run.choice import RunOptions
 
-    manner, tuning = manner or Manner(), tuning or Tuning()
+    flags = flags or RunFlags()
     prompt = _read_prompt() if prompt == "-" else prompt
-    if mistake := _prompt_mistake(prompt, manner) or manner.mistake() or tuning.mistake():
+    if mistake := _prompt_mistake(prompt, flags) or flags.mistake():
         return _wrong_usage(mistake, command)
     return RunOptions(
         prompt=prompt,
-        model=manner.model,
-        base_url=manner.base_url,
-        dialect=manner.dialect,
-        workspace=manner.workspace,
-        resume=manner.resume,
-        session=manner.session,
-        policy=manner.policy,
-        agent=manner.agent,
-        tuning=tuning,
-        json=manner.json,
-        attachments=read_attachments(manner.attach),
+        flags=flags,
+        attachments=read_attachments(flags.attach),
         is_recorded=command == "record",
     )
 
 
-def _prompt_mistake(prompt: str | None, manner: Manner) -> str | None:
+def _prompt_mistake(prompt: str | None, flags: RunFlags) -> str | None:
     if prompt is None:
-        if not manner.resume:
+        if not flags.resume:
             return "PROMPT is missing: say what to do"
-        return "--attach goes with a prompt" if manner.attach else None
+        return "--attach goes with a prompt" if flags.attach else None
     return None if prompt.strip() else "the prompt is empty: say what to do"
 
 

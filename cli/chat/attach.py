@@ -15,7 +15,6 @@ import trio
 
 from ...client.client import Client, connect
 from ...config.daemon_file import RunningDaemon, find_daemon
-from ...config.prices import PriceTable
 from ...config.settings import Settings
 from ...runtime.errors import CallboardError, NotFoundError
 from ...runtime.events import InputAccepted, Stored, TurnEnded
@@ -30,7 +29,7 @@ from ..record_names import find_session
 from ..run.pending import names_of_open_calls
 from ..show.live_pieces import LivePieces
 from ..show.sessions import open_record
-from ..show.view import JsonView, TextView, View
+from ..show.view import View, view_of
 from ..terminal.complaint import complain
 from ..terminal.output import Output, asking_screen
 from ..terminal.style import style_of
@@ -58,10 +57,7 @@ async def _attach(
     daemon: RunningDaemon, data: Path, settings: Settings, name: str, until_idle: bool, json: bool
 ) -> int:
     output = Output(1)
-    prices = PriceTable(settings.prices)
-    view: View = (
-        JsonView(output.write) if json else TextView(output.write, style_of(sys.stdout), prices)
-    )
+    view = view_of(output.write, settings, json=json)
     asking = asking_screen(output, is_json=json)
     channel = _terminal(asking, output, view, data)
     attached = _Attached(view, output, channel, until_idle)

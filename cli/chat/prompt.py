@@ -150,7 +150,7 @@ _BEGIN_UPDATE, _END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
 
 
 class LiveScreen:
-    """See `Screen`.
+    """A terminal with an input line that stays; see `PlainScreen`.
 
     Args:
         output: Writes while nobody may type.
@@ -236,13 +236,13 @@ class LiveScreen:
 
     @contextmanager
     def taken(self) -> Generator[None]:
-        """See `Screen`."""
+        """See `PlainScreen`."""
         with self._modes.quiet():
             yield
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """See `Screen`."""
+        """See `PlainScreen`."""
         with self._holding, self._modes.usual():
             yield
 
@@ -292,7 +292,7 @@ class LiveScreen:
     # ── what is typed ────────────────────────────────────────────────────────────────────────────
 
     async def read(self, *, is_idle: bool) -> Typed:
-        """See `Screen`."""
+        """See `PlainScreen`."""
         typed: list[Typed] = []
         done = trio.Event()
         self._is_unwanted, self._is_editing = False, True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal, Protocol
+from typing import Literal
 
 import msgspec
 import trio
@@ -23,43 +23,6 @@ class Typed(msgspec.Struct, frozen=True):
 
     kind: Literal["line", "interrupt", "end"]
     text: str = ""
-
-
-class Screen(Protocol):
-    """What a chat is shown on and typed at."""
-
-    @property
-    def columns(self) -> int:
-        """How wide it is."""
-        ...
-
-    def write(self, text: str) -> None:
-        """Prints it soon, above what is typed; never blocks."""
-        ...
-
-    def show_live(self, open_row: str, lines: list[str]) -> None:
-        """What stands above the input until it is other: a row that is not whole, and states."""
-        ...
-
-    async def wait_room(self) -> None:
-        """Waits while more text waits than a slow terminal should be owed."""
-        ...
-
-    async def read(self, *, is_idle: bool) -> Typed:
-        """The next thing that a person does; cancelled, what was typed so far is kept."""
-        ...
-
-    def taken(self) -> AbstractContextManager[None]:
-        """Around the whole chat: the terminal is as the screen needs it, and afterwards as it was."""
-        ...
-
-    def held(self) -> AbstractContextManager[None]:
-        """Around what has the terminal for itself: what is written meanwhile comes behind it."""
-        ...
-
-    async def drain(self) -> None:
-        """Waits until all that was written is out."""
-        ...
 
 
 class Holding:
@@ -99,44 +62,50 @@ class Holding:
 
 
 class PlainScreen:
-    """A terminal that only prints and hands over lines, as TERM=dumb says of itself."""
+    """A terminal that only prints and hands over lines, as TERM=dumb says of itself.
+
+    `PipeScreen` and `prompt.LiveScreen` have the same methods.
+
+    Attributes:
+        columns: How wide it is; 0 where the terminal wraps by itself.
+    """
+
+    columns = 0
 
     def __init__(self, output: Output, descriptor: int = 0) -> None:
         self._output = output
         self._holding = Holding(output)
         self._keyboard = Keyboard(descriptor, output)
 
-    @property
-    def columns(self) -> int:
-        """The terminal wraps by itself."""
-        return 0
-
     def write(self, text: str) -> None:
-        """Prints it."""
+        """Print a text soon, above what is typed; never blocks."""
         self._holding.write(text)
 
     def show_live(self, open_row: str, lines: list[str]) -> None:
-        """There is no place for it."""
+        """Show a row that is not whole, and states, above the input; there is no place for it here."""
+
+    def keep(self, text: str) -> None:
+        """Put a text into the input; the terminal has its own here."""
 
     async def wait_room(self) -> None:
-        """Waits for the terminal."""
+        """Wait while more text waits than a slow terminal should be owed."""
         await self._output.wait_room()
 
     async def read(self, *, is_idle: bool) -> Typed:
-        """A line; a prompt stands there while nothing is under way."""
+        """Return the next thing that a person does; cancelled, what was typed so far is kept."""
         line = await self._keyboard.line(PROMPT if is_idle else "")
         return Typed("end") if line is None else Typed("line", line)
 
     def taken(self) -> AbstractContextManager[None]:
-        """It is as it is."""
+        """Have the terminal as the screen needs it around the block, and then as it was."""
         return nullcontext()
 
     def held(self) -> AbstractContextManager[None]:
-        """See `Screen`."""
+        """Give the terminal to something else for the block; what is written meanwhile waits."""
         return self._holding
 
     async def drain(self) -> None:
-        """Waits for the terminal."""
+        """Wait until all that was written is out."""
         await self._output.drain()
 
 

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,8 +16,11 @@ from ..show.transcript import Transcript
 from ..terminal.markdown_live import MarkdownRows
 from ..terminal.output import Output
 from ..terminal.style import Style, style_of
-from .screen import PipeScreen, PlainScreen, Screen
+from .screen import PipeScreen, PlainScreen
 from .view import ChatView
+
+if TYPE_CHECKING:  # prompt_toolkit is for terminals alone
+    from .prompt import LiveScreen
 
 
 class Surface(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +36,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
         can_ask: Whether somebody sits there.
     """
 
-    screen: Screen
+    screen: PlainScreen | LiveScreen
     output: Output
     style: Style
     data: Path
@@ -65,7 +69,7 @@ def _screen(
     *,
     can_ask: bool,
     is_dumb: bool,
-) -> Screen:
+) -> PlainScreen | LiveScreen:
     if not can_ask:
         return PipeScreen(output)
     if is_dumb:

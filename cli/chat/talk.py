@@ -289,17 +289,12 @@ class Talk:
             self.notice("cancelling… (Ctrl-C again leaves)")
             self._nursery.start_soon(self._cancel_turn, name="cancel")
         elif typed and self.is_at_rest:
-            self._forget_typed()
+            self._screen.keep("")
         elif self._said_how_to_leave or self._is_cancelling:
             self.leave()
         else:
             self._said_how_to_leave = True
             self.notice("Ctrl-C again leaves, and so does Ctrl-D")
-
-    def _forget_typed(self) -> None:
-        keep: Callable[[str], None] | None = getattr(self._screen, "keep", None)
-        if keep is not None:
-            keep("")
 
     async def _cancel_turn(self) -> None:
         self._is_cancelling = True

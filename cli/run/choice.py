@@ -13,7 +13,7 @@ from ...runtime.history import Attachment
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import SessionRow
 from ..record_names import find_session
-from .overrides import Tuning
+from .flags import RunFlags
 
 PAGE_EVENTS = 200
 """Events that are read at once when looking back: a few turns."""
@@ -24,20 +24,10 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         prompt: `None` to go on with what was left in the session.
-        session: Which session to go on with; `None` is the last one.
     """
 
     prompt: str | None
-    model: str | None = None
-    base_url: str | None = None
-    dialect: str | None = None
-    workspace: Path | None = None
-    resume: bool = False
-    session: str | None = None
-    policy: str | None = None
-    agent: str | None = None
-    tuning: Tuning = Tuning()
-    json: bool = False
+    flags: RunFlags = RunFlags()
     attachments: tuple[Attachment, ...] = ()
     is_recorded: bool = False
 
@@ -66,13 +56,13 @@ async def choose(options: RunOptions, settings: Settings, reader: StoreReader | 
         ValidationError: The options contradict that session.
     """
     if reader is None:
-        agent = options.agent or "general"
+        agent = options.flags.agent or "general"
         model, reason = _named(options, settings, agent)
         return Choice(session=None, agent=agent, model=model, reason=reason)
-    row = await find_session(reader, options.session or "last")
+    row = await find_session(reader, options.flags.session or "last")
     _check(options, row)
     model, reason = _named(options, settings, row.agent)
-    if options.model is None and options.base_url is None:
+    if options.flags.model is None and options.flags.base_url is None:
         own = row.model or await _last_model(reader, row.session_id)
         if own is not None:
             model, reason = own, "because the session uses it (--model changes that)"
@@ -80,32 +70,34 @@ async def choose(options: RunOptions, settings: Settings, reader: StoreReader | 
 
 
 def _named(options: RunOptions, settings: Settings, agent: str) -> tuple[str | None, str | None]:
-    if options.model is not None or options.base_url is not None:
-        return options.model, None
+    if options.flags.model is not None or options.flags.base_url is not None:
+        return options.flags.model, None
     if (preferred := settings.agent(agent).model) is not None:
         return preferred, f"because agent {agent!r} prefers it"
     return None, None
 
 
 def _check(options: RunOptions, row: SessionRow) -> None:
-    which = "last session" if options.session in {None, "last"} else "session"
+    which = "last session" if options.flags.session in {None, "last"} else "session"
     session = f"The {which}, {row.session_id},"
-    if options.workspace is not None and not _is_same(options.workspace, Path(row.workspace)):
+    if options.flags.workspace is not None and not _is_same(
+        options.flags.workspace, Path(row.workspace)
+    ):
         raise ValidationError(
             f"{session} works in {row.workspace}: leave --workspace out, or leave --continue out "
-            f"to begin a new one in {options.workspace}.",
+            f"to begin a new one in {options.flags.workspace}.",
             field="workspace",
         )
-    if options.agent is not None and options.agent != row.agent:
+    if options.flags.agent is not None and options.flags.agent != row.agent:
         raise ValidationError(
             f"{session} has the agent {row.agent!r}: leave --agent out, or leave --continue out to "
-            f"begin a new one with {options.agent!r}.",
+            f"begin a new one with {options.flags.agent!r}.",
             field="agent",
         )
-    if options.model is not None and row.model not in {None, options.model}:
+    if options.flags.model is not None and row.model not in {None, options.flags.model}:
         raise ValidationError(
             f"{session} was made for the model {row.model}: leave --model out, or leave --continue "
-            f"out to begin a new one with {options.model}.",
+            f"out to begin a new one with {options.flags.model}.",
             field="model",
         )
     if not Path(row.workspace).is_dir():

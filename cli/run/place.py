@@ -1,21 +1,26 @@
-"""Where `callboard run` works: a runtime of its own, or the daemon; one interface for both."""
+"""Where `callboard run` works: in the daemon that has the sessions, else in a runtime of its own.
+
+Both give sessions and turns with the same methods. In the daemon, an input comes from the terminal of
+the run, and questions come back to it; what the run changes of its agent travels with the prompt.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from types import TracebackType
-from typing import Protocol, Self
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from ...runtime.approval import ApprovalAnswer, ApprovalRequest
-from ...runtime.budget import Budget
-from ...runtime.events import TurnEnded
-from ...runtime.history import Attachment
-from ...runtime.store.interface import StoreReader
+from ...config.daemon_file import find_daemon
+from ...config.settings import Settings
 from ..ask.terminal_channel import TerminalChannel
-from ..show.transcript import TurnEvent
+from .choice import Choice, RunOptions
+
+if TYPE_CHECKING:  # a run needs one of the two
+    from ...embedding.runtime import Runtime
+    from .remote import RemotePlace
 
 
 class Meeting(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,94 +37,49 @@ class Meeting(msgspec.Struct, frozen=True, kw_only=True):
     confirm: Callable[[str], Awaitable[bool]] | None
 
 
-class RunTurn(Protocol):
-    """A turn; see `Turn`."""
+def open_place(
+    options: RunOptions,
+    choice: Choice,
+    settings: Settings,
+    data: Path,
+    meeting: Meeting,
+    *,
+    record: Path | None,
+) -> AbstractAsyncContextManager[Runtime | RemotePlace]:
+    """The place, around a block.
 
-    @property
-    def seq(self) -> int:
-        """Of the last event on record that was seen."""
-        ...
+    Args:
+        options: The command line.
+        choice: What follows from it.
+        settings: The configuration.
+        data: The data folder.
+        meeting: How the run reaches people.
+        record: Where recordings lie, when this run is recorded.
+    """
+    settings = options.flags.apply(settings, choice.agent)
+    if (daemon := find_daemon(data)) is not None:
+        from .remote import open_remote_place  # here: mostly no daemon runs
 
-    @property
-    def at_ms(self) -> int:
-        """When that one was stored."""
-        ...
+        return open_remote_place(daemon, data, options, choice, meeting)
+    from ...embedding.runtime import open_runtime  # here: a run in the daemon needs it not
 
-    @property
-    def ended(self) -> TurnEnded | None:
-        """How it ended, once it has."""
-        ...
-
-    async def __aenter__(self) -> Self: ...
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
-
-    def __aiter__(self) -> AsyncIterator[TurnEvent]: ...
-
-    async def cancel(self, reason: str) -> None:
-        """Cancels it; returns when everything of it is gone."""
-        ...
-
-
-class RunSession(Protocol):
-    """A session; see `Session`."""
-
-    session_id: str
-
-    def prompt(
-        self, text: str, attachments: Iterable[Attachment] = (), *, budget: Budget | None = None
-    ) -> RunTurn:
-        """A turn for this input."""
-        ...
-
-    async def resume(self) -> RunTurn | None:
-        """What was left: a turn that waits, or an input; `None` when nothing was."""
-        ...
-
-    def follow(self) -> AbstractAsyncContextManager[AsyncIterator[object]]:
-        """All that happens from here on."""
-        ...
-
-    async def set_budget(self, budget: Budget | None) -> None:
-        """What the whole session may use."""
-        ...
+    return open_runtime(
+        model=choice.model,
+        base_url=options.flags.base_url,
+        dialect=options.flags.dialect,
+        workspace=options.flags.workspace,
+        data=data,
+        policy=options.flags.policy,
+        channel=meeting.channel,
+        record=record,
+        wake=False,
+        settings=_without_preferences(settings),
+    )
 
 
-class RunPlace(Protocol):
-    """A runtime, as far as a run needs one; see `Runtime`."""
-
-    @property
-    def store(self) -> StoreReader:
-        """What is on record."""
-        ...
-
-    @property
-    def model(self) -> str:
-        """Which model answers."""
-        ...
-
-    @property
-    def model_reason(self) -> str:
-        """Why that one."""
-        ...
-
-    async def create_session(self, *, agent: str, budget: Budget | None) -> RunSession:
-        """Begins a session in the workspace of the run."""
-        ...
-
-    async def get_session(self, session_id: str) -> RunSession:
-        """A session on record."""
-        ...
-
-    async def approval(self, approval_id: str, *, arguments: str | None = None) -> ApprovalRequest:
-        """A question that waits."""
-        ...
-
-    async def answer(self, approval_id: str, answer: ApprovalAnswer) -> None:
-        """Answers it; raises `ConflictError` when others were first."""
-        ...
+def _without_preferences(settings: Settings) -> Settings:
+    """The settings with every agent's model taken out: the choice has been made already."""
+    agents = {
+        name: msgspec.structs.replace(agent, model=None) for name, agent in settings.agents.items()
+    }
+    return msgspec.structs.replace(settings, agents=agents)

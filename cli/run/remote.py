@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
 
 import trio
 
@@ -14,8 +17,15 @@ from ...config.daemon_file import RunningDaemon
 from ...runtime.approval import ApprovalAnswer, ApprovalRequest
 from ...runtime.budget import Budget
 from ...runtime.definitions import Preset, ThinkingEffort
-from ...runtime.errors import ConflictError, ValidationError
-from ...runtime.events import Stored
+from ...runtime.errors import CallboardError, ConflictError, NotFoundError, ValidationError
+from ...runtime.events import (
+    DurableEvent,
+    InputAccepted,
+    InputCancelled,
+    Stored,
+    TurnEnded,
+    TurnStarted,
+)
 from ...runtime.history import Attachment
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import SessionRow
@@ -23,13 +33,14 @@ from ...runtime.turn_options import TurnOptions
 from ...runtime.wire.daemon import WorkspaceRoot, WorkspaceRoots
 from ...runtime.wire.fields import Nothing
 from ...runtime.wire.providers import SelectedModel
-from ...runtime.wire.sessions import SetBudget
+from ...runtime.wire.sessions import Cancel, Cancelled, SetBudget
 from ..ask.daemon_questions import DaemonQuestions
 from ..daemon.roots import root_advice
+from ..show.live_pieces import LivePieces
 from ..show.sessions import open_record
+from ..show.transcript import TurnEvent
 from .choice import Choice, RunOptions
 from .place import Meeting
-from .remote_turn import RemoteTurn
 
 OTHERWISE = (
     "Leave it out, stop the daemon with `callboard stop`, or use another data folder with --data."
@@ -47,7 +58,7 @@ _NOT_THERE = {
 def check_options(options: RunOptions) -> None:
     """Raises `ConflictError` for what a run can't choose of a runtime that is there already."""
     given = {
-        "--base-url": options.base_url is not None,
+        "--base-url": options.flags.base_url is not None,
         "callboard record": options.is_recorded,
     }
     for name, is_given in given.items():
@@ -74,16 +85,16 @@ def turn_options(options: RunOptions, session: SessionRow | None) -> TurnOptions
 
 
 def _of_turn(options: RunOptions, session: SessionRow | None) -> TurnOptions:
-    tuning = options.tuning
+    flags = options.flags
     # A new session is begun with its model, and keeps it.
     is_other = session is not None and session.model is None
     return TurnOptions(
-        model=options.model if is_other or options.prompt is None else None,
-        fallbacks=tuning.fallback or None,
-        thinking=None if tuning.thinking is None else ThinkingEffort(tuning.thinking),
-        temperature=tuning.temperature,
-        max_output_tokens=tuning.max_tokens,
-        policy=None if options.policy is None else _preset(options.policy),
+        model=options.flags.model if is_other or options.prompt is None else None,
+        fallbacks=flags.fallback or None,
+        thinking=None if flags.thinking is None else ThinkingEffort(flags.thinking),
+        temperature=flags.temperature,
+        max_output_tokens=flags.max_tokens,
+        policy=None if options.flags.policy is None else _preset(options.flags.policy),
     )
 
 
@@ -156,7 +167,7 @@ class RemotePlace:
 
     async def create_session(self, *, agent: str, budget: Budget | None) -> RemoteSession:
         """Begins a session in the folder of the command; asks for one that is below no root."""
-        folder = (self._options.workspace or Path.cwd()).expanduser().resolve()
+        folder = (self._options.flags.workspace or Path.cwd()).expanduser().resolve()
         try:
             row = await self._create(agent, folder, budget)
         except ValidationError as error:
@@ -180,7 +191,7 @@ class RemotePlace:
 
     async def _create(self, agent: str, folder: Path, budget: Budget | None) -> SessionRow:
         return await self._client.create_session(
-            agent=agent, workspace=str(folder), model=self._options.model, budget=budget
+            agent=agent, workspace=str(folder), model=self._options.flags.model, budget=budget
         )
 
     async def _add_root(self, folder: Path) -> None:
@@ -231,9 +242,9 @@ class RemoteSession:
             return self._turn().behind(head_seq, input_id=waiting.input_id)
         return None
 
-    def follow(self) -> Followed:
-        """All that happens from here on."""
-        return Followed(self._client.events(self.session_id))
+    def follow(self) -> RemoteEvents:
+        """Follow what happens from here on; see `Session.follow`."""
+        return self._client.events(self.session_id)
 
     async def set_budget(self, budget: Budget | None) -> None:
         """See `Session.set_budget`."""
@@ -244,22 +255,142 @@ class RemoteSession:
         return RemoteTurn(self._client, self._questions, self.session_id)
 
 
-class Followed:
-    """Events of a session without what they are wrapped in: enter it, then iterate."""
+LEAVE_SECONDS = 15.0
+"""How long leaving a turn of one's own waits for it to be gone, even when cancelled itself."""
 
-    def __init__(self, events: RemoteEvents) -> None:
-        self._events = events
 
-    async def __aenter__(self) -> AsyncIterator[object]:
-        await self._events.__aenter__()
+class _Prompt(NamedTuple):
+    text: str
+    attachments: tuple[Attachment, ...]
+    budget: Budget | None
+    options: TurnOptions | None
+
+
+class RemoteTurn:
+    """One turn of a session in the daemon; made by `RemoteSession`. See `Turn`.
+
+    Args:
+        client: The daemon.
+        questions: Whoever is asked here.
+        session_id: Whose turn it is.
+
+    Attributes:
+        seq: The `seq` of the last event on record that was seen.
+        at_ms: When that one was stored, in Unix milliseconds.
+        ended: How it ended, once it has.
+    """
+
+    def __init__(self, client: Client, questions: DaemonQuestions, session_id: str) -> None:
+        self._client = client
+        self._questions = questions
+        self._session_id = session_id
+        self._prompt: _Prompt | None = None
+        self._after_seq: int | None = None
+        self._turn_id = ""
+        self._input_id = ""
+        self._events: RemoteEvents | None = None
+        self._waiting: deque[TurnEvent] = deque()
+        self._pieces = LivePieces()
+        self.seq = 0
+        self.at_ms = 0
+        self.ended: TurnEnded | None = None
+
+    def of_prompt(
+        self,
+        text: str,
+        attachments: Iterable[Attachment],
+        budget: Budget | None,
+        options: TurnOptions | None = None,
+    ) -> Self:
+        """The turn of an input that is given when it is entered."""
+        self._prompt = _Prompt(text, tuple(attachments), budget, options)
         return self
 
-    async def __aexit__(self, *error: object) -> None:
-        await self._events.__aexit__(None, None, None)  # noqa: ASYNC102  as the client does
-
-    def __aiter__(self) -> AsyncIterator[object]:
+    def behind(self, after_seq: int, *, turn_id: str = "", input_id: str = "") -> Self:
+        """A turn that is there, or the one of an input that waits, from this event on."""
+        self._after_seq, self._turn_id, self._input_id = after_seq, turn_id, input_id
         return self
 
-    async def __anext__(self) -> object:
-        event = await anext(self._events)
-        return event.event if isinstance(event, Stored) else event
+    async def __aenter__(self) -> Self:
+        # Heard first, so that the answer is seen from its first word.
+        events = self._client.events(
+            self._session_id, after_seq=self._after_seq, epoch=self._client.welcome.epoch
+        )
+        self._events = await events.__aenter__()
+        if self._prompt is not None:
+            text, attachments, budget, options = self._prompt
+            try:
+                ticket = await self._client.prompt(
+                    self._session_id, text, attachments, budget=budget, options=options
+                )
+            except BaseException:
+                with trio.move_on_after(LEAVE_SECONDS, shield=True):
+                    await events.__aexit__(None, None, None)
+                raise
+            self._input_id = ticket.input_id
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self.ended is None:
+            await self._leave()  # noqa: ASYNC102  shielded and bounded there
+        if self._events is not None:
+            await self._events.__aexit__(kind, error, traceback)  # noqa: ASYNC102  as the client does
+
+    async def _leave(self) -> None:
+        """A prompt of one's own is cancelled; a turn of others goes on."""
+        if self._prompt is None:
+            return
+        with trio.move_on_after(LEAVE_SECONDS, shield=True), suppress(CallboardError):
+            await self.cancel("the command left the turn")
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> TurnEvent:
+        """The next event; waits for it, and ends behind `TurnEnded`."""
+        assert self._events is not None
+        while not self._waiting:
+            if self.ended is not None:
+                raise StopAsyncIteration
+            event = await anext(self._events)
+            if isinstance(event, Stored):
+                self._questions.see(event)
+                if not self._is_of_turn(event.event):
+                    self._pieces.take(event)
+                    continue
+                self.seq, self.at_ms = event.seq, event.at_ms
+                self._note(event.event)
+                self._waiting.extend(self._pieces.take(event))
+            elif self._turn_id:
+                self._waiting.extend(self._pieces.take(event))
+        return self._waiting.popleft()
+
+    async def cancel(self, reason: str) -> None:
+        """Cancels it; returns when everything of it is gone."""
+        cancel = Cancel(session_id=self._session_id, reason=reason, input_id=self._input_id or None)
+        with suppress(NotFoundError):
+            await self._client.request("session/cancel", cancel, Cancelled)
+
+    def _is_of_turn(self, event: DurableEvent) -> bool:
+        """Whether it belongs to this turn: while the input waits, another one may run."""
+        match event:
+            case InputAccepted() | InputCancelled():
+                return bool(self._turn_id) or event.input_id == self._input_id
+            case TurnStarted():
+                if self._input_id in event.input_ids:
+                    self._turn_id = event.turn_id
+        return bool(self._turn_id)
+
+    def _note(self, event: DurableEvent) -> None:
+        match event:
+            case TurnEnded() if event.turn_id == self._turn_id:
+                self.ended = event
+            case InputCancelled() if event.input_id == self._input_id:
+                self.ended = TurnEnded(turn_id="", outcome="cancelled", message=event.reason)
+            case _:
+                pass

@@ -13,10 +13,10 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trio
 
-from ...config.prices import PriceTable
 from ...config.settings import Settings
 from ...providers.recording import recording_path
 from ...runtime.disk.data_lock import DataInUse
@@ -26,6 +26,7 @@ from ...runtime.event_types.permissions import ApprovalAnswered
 from ...runtime.events import (
     Event,
     InputAccepted,
+    Stored,
     TurnEnded,
 )
 from ..ask.notify import tell_desktop
@@ -33,13 +34,12 @@ from ..ask.open_questions import opened_by
 from ..ask.terminal_channel import TerminalChannel
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..show.event_lines import waits
-from ..show.view import JsonView, TextView, View
+from ..show.view import view_of
 from ..terminal.complaint import complain
 from ..terminal.keyboard import Keyboard
 from ..terminal.output import Output, asking_screen
 from ..terminal.style import counted, style_of
 from .choice import Choice, RunOptions, choose
-from .opening import open_place
 from .pending import (
     check_answered,
     held,
@@ -49,7 +49,16 @@ from .pending import (
     running_below,
     unanswered,
 )
-from .place import Meeting, RunPlace, RunSession, RunTurn
+from .place import Meeting, open_place
+
+if TYPE_CHECKING:  # whichever the run works with is imported when it opens
+    from ...embedding.runtime import Runtime, Session
+    from ...embedding.turn import Turn
+    from .remote import RemotePlace, RemoteSession, RemoteTurn
+
+    RunPlace = Runtime | RemotePlace
+    RunSession = Session | RemoteSession
+    RunTurn = Turn | RemoteTurn
 
 
 class DeferredCalls:
@@ -118,12 +127,8 @@ class _Job:
         self._data = data
         self._recordings = data / RECORDINGS if options.is_recorded else None
         self._output = Output(1)
-        self._view: View = (
-            JsonView(self._output.write)
-            if options.json
-            else TextView(self._output.write, style_of(sys.stdout), PriceTable(settings.prices))
-        )
-        asking = asking_screen(self._output, is_json=options.json)
+        self._view = view_of(self._output.write, settings, json=options.flags.json)
+        asking = asking_screen(self._output, is_json=options.flags.json)
         self._asking = asking
         self._channel = self._terminal(asking) if asking is not None else None
         self.screens = {self._output} if asking is None else {self._output, asking}
@@ -153,7 +158,7 @@ class _Job:
                 code, error = await self._converse()
             except CallboardError as failure:
                 error = str(failure)
-                if isinstance(failure, DataInUse) and self._options.resume:
+                if isinstance(failure, DataInUse) and self._options.flags.resume:
                     error = held(self._data, failure.holder)
                 if _is_unfit_workspace(failure):
                     error += " --workspace DIR says which."
@@ -199,7 +204,7 @@ class _Job:
                 return _worst(left)
             if options.prompt is None:
                 return await self._end_left(runtime, session, left)
-            budget, _ = options.tuning.budgets
+            budget, _ = options.flags.budgets
             turn = session.prompt(options.prompt, options.attachments, budget=budget)
             ended = await self._play(turn)
             return _worst([ended, *await self._play_left(runtime, session)])
@@ -243,7 +248,7 @@ class _Job:
             sessions = counted(count, "delegated session")
             self._view.notice(f"waiting for {sessions} (Ctrl-C ends them)")
             async for event in events:
-                if isinstance(event, InputAccepted):
+                if isinstance(event.event if isinstance(event, Stored) else event, InputAccepted):
                     break
         return True
 
@@ -276,7 +281,7 @@ class _Job:
         return turn.ended
 
     async def _choose(self) -> Choice:
-        if not self._options.resume:
+        if not self._options.flags.resume:
             return await choose(self._options, self._settings, None)
         from ...runtime.store.sqlite_store import (
             open_reader,  # here: a new session needs no look back
@@ -295,13 +300,17 @@ class _Job:
         if tools is not None and "skill" not in tools:
             return
         session = choice.session
-        folder = session.workspace if session is not None else self._options.workspace or Path.cwd()
+        folder = (
+            session.workspace
+            if session is not None
+            else self._options.flags.workspace or Path.cwd()
+        )
         keyboard = Keyboard(0, self._asking) if self._asking is not None else None
         await SkillQuestion(self._data, Path(folder)).put(keyboard, self._view.notice)
 
     async def _session(self, runtime: RunPlace, choice: Choice) -> RunSession:
         view = self._view
-        _, budget = self._options.tuning.budgets
+        _, budget = self._options.flags.budgets
         if choice.session is not None:
             session = await runtime.get_session(choice.session.session_id)
             if budget is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -32,6 +32,7 @@ from ...runtime.events import (
     QuestionAnswered,
     QuestionAsked,
     SessionTainted,
+    Stored,
     ToolGivenUp,
     TurnEnded,
     TurnResumed,
@@ -65,11 +66,11 @@ class Transcript:
 
     def __init__(
         self,
-        write: Callable[[str], None],
+        write: Callable[[str], object],
         style: Style,
         session_id: str = "",
         prices: PriceTable | None = None,
-        write_text: Callable[[str], None] | None = None,
+        write_text: Callable[[str], object] | None = None,
     ) -> None:
         self.session_id = session_id
         self._prices = prices or PriceTable()
@@ -102,8 +103,9 @@ class Transcript:
         """Whoever sits here gives the answer to this question, as its event will say."""
         self._answered_here.add(approval_id)
 
-    def header(self, model: str, reason: str) -> None:
-        """The first line: which model answers, and why."""
+    def begin(self, session_id: str, model: str, reason: str, begun: Sequence[Stored]) -> None:
+        """Print the first line: which model answers, and why."""
+        self.session_id = session_id
         self._line(self._style.paint(safe_line(f"model: {model}, {reason}"), "dim"))
 
     def notice(self, text: str) -> None:
@@ -111,8 +113,8 @@ class Transcript:
         self._end_text()
         self._line(self._style.paint(safe_line(text), "yellow"))
 
-    def show(self, event: TurnEvent) -> None:
-        """One event of the turn."""
+    def show(self, event: TurnEvent, seq: int | None = None, at_ms: int = 0) -> None:
+        """Print what a person wants to see of an event."""
         match event:
             case TextDelta(text=text) | RefusalDelta(text=text):
                 self._text(text)
@@ -262,7 +264,7 @@ class Transcript:
     def _line(self, text: str) -> None:
         self._put(f"{text}\n")
 
-    def _put(self, text: str, write: Callable[[str], None] | None = None) -> None:
+    def _put(self, text: str, write: Callable[[str], object] | None = None) -> None:
         (write or self._write)(text)
         self._last = text[-1:] or self._last
 

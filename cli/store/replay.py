@@ -12,7 +12,6 @@ import trio
 
 from ...actors.conversation.conversation import Conversation
 from ...actors.upkeep.replay import Pages, Replay, Replayed, Tape
-from ...config.prices import PriceTable
 from ...config.settings import Settings
 from ...runtime.backup.session_file import read_sessions
 from ...runtime.definitions import InputSource
@@ -29,10 +28,10 @@ from ...runtime.store.interface import StoreReader
 from ..exit_codes import ANSWERED, FAILED
 from ..record_names import find_session
 from ..show.sessions import PAGE_EVENTS, open_record
-from ..show.view import JsonView, TextView, View
+from ..show.view import View, view_of
 from ..terminal.escaping import safe_line, shortened
 from ..terminal.json_lines import json_line
-from ..terminal.style import counted, style_of
+from ..terminal.style import counted
 from .session_files import read_file
 
 MAX_INPUT_CHARS = 200
@@ -78,17 +77,12 @@ class _Desk:
 
     async def replay(self, session_id: str, pages: Pages) -> bool:
         """One session; whether the same came out."""
-        view = self._view()
+        view = view_of(sys.stdout.write, self._settings, json=self._is_json)
         hearing = _Hearing(view, session_id, quotes=not self._is_json)
         limits = self._settings.limits
         replayed = await Replay(session_id, Tape(pages), limits, hearing.hear).run()
         sys.stdout.write(self._verdict(replayed))
         return replayed.is_same
-
-    def _view(self) -> View:
-        if self._is_json:
-            return JsonView(_write)
-        return TextView(_write, style_of(sys.stdout), PriceTable(self._settings.prices))
 
     def _verdict(self, done: Replayed) -> str:
         if self._is_json:
@@ -162,7 +156,3 @@ def _checked(content: bytes) -> Mapping[str, Sequence[Stored]]:
                     f"The record of {session_id} contradicts itself at event {stored.seq}."
                 ) from error
     return sessions
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text)

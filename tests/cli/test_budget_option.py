@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.cli.run.flags import EXAMPLE, budget_of
-from callboard.cli.run.overrides import Tuning
+from callboard.cli.run.flags import EXAMPLE, RunFlags, budget_of
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.budget import Budget
@@ -40,8 +39,8 @@ WRONG = {
 def test_what_is_no_budget_says_why(text: str) -> None:
     with pytest.raises(ValueError, match=re.escape(WRONG[text])):
         budget_of(text)
-    assert str(Tuning(budget=text).mistake()).startswith("--budget: ")
-    assert str(Tuning(session_budget=text).mistake()).startswith("--session-budget: ")
+    assert str(RunFlags(budget=text).mistake()).startswith("--budget: ")
+    assert str(RunFlags(session_budget=text).mistake()).startswith("--session-budget: ")
 
 
 async def test_a_run_ends_by_its_budget_and_a_larger_one_goes_on(tmp_path: Path) -> None:

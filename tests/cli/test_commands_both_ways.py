@@ -15,7 +15,7 @@ import trio
 import callboard
 from callboard.__main__ import main
 from callboard.cli.run.choice import RunOptions
-from callboard.cli.run.overrides import Tuning
+from callboard.cli.run.flags import RunFlags
 from callboard.cli.run.remote import check_options
 from callboard.providers.testing.script import reply
 from callboard.runtime.errors import ConflictError
@@ -273,17 +273,23 @@ async def test_a_run_outside_the_roots_says_how_to_let_it_in(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"base_url": "http://127.0.0.1:9/v1"}, "--base-url is not for a run in the daemon: name"),
+        (
+            {"flags": RunFlags(base_url="http://127.0.0.1:9/v1")},
+            "--base-url is not for a run in the daemon: name",
+        ),
         ({"is_recorded": True}, "callboard record is not for a run in the daemon"),
-        ({"prompt": None, "policy": "strict"}, "are for the turn of a prompt"),
-        ({"prompt": None, "tuning": Tuning(temperature=1.0)}, "are for the turn of a prompt"),
+        ({"prompt": None, "flags": RunFlags(policy="strict")}, "are for the turn of a prompt"),
+        ({"prompt": None, "flags": RunFlags(temperature=1.0)}, "are for the turn of a prompt"),
     ],
 )
 def test_what_is_the_daemons_own_is_not_chosen_by_a_run(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ConflictError, match=said):
         check_options(RunOptions(**{"prompt": "Hello", **options}))
-    tuning = Tuning(temperature=1.0, thinking="low", max_tokens=10, fallback=("openai/x",))
-    check_options(RunOptions(prompt="Hello", model="a/b", policy="strict", tuning=tuning))
+    flags = RunFlags(
+        model="a/b", policy="strict", temperature=1.0, thinking="low", max_tokens=10,
+        fallback=("openai/x",),
+    )  # fmt: skip
+    check_options(RunOptions(prompt="Hello", flags=flags))
 
 
 async def test_such_a_run_begins_nothing(tmp_path: Path, say: Say) -> None:

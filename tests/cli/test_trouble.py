@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from callboard.cli.run.overrides import Tuning
+from callboard.cli.run.flags import RunFlags
 from callboard.cli.show.event_lines import Trouble, trouble
 from callboard.cli.show.markdown import Markdown
 from callboard.cli.show.transcript import Transcript, TurnEvent
@@ -115,41 +115,41 @@ def test_options_change_the_agent_of_the_run_alone() -> None:
         Agent(name="mine", prompt="p", temperature=1, fallbacks=("a/b",)),
     )
     settings = Settings(agents={"other": other, "mine": mine})
-    assert Tuning().applied(settings, "mine") is settings
-    tuning = Tuning(
+    assert RunFlags().apply(settings, "mine") is settings
+    tuning = RunFlags(
         fallback=("groq/d", "openrouter/f/g"), thinking="low", temperature=0.0, max_tokens=9
     )
-    tuned = tuning.applied(settings, "mine")
+    tuned = tuning.apply(settings, "mine")
     assert tuned.agents["other"] is other
     assert tuned.agents["mine"] == Agent(
         name="mine", prompt="p", temperature=0.0, fallbacks=("groq/d", "openrouter/f/g"),
         thinking=ThinkingEffort.LOW, max_output_tokens=9,
     )  # fmt: skip
-    assert Tuning(max_tokens=9).applied(Settings(), "general").agent().max_output_tokens == 9
+    assert RunFlags(max_tokens=9).apply(Settings(), "general").agent().max_output_tokens == 9
     with pytest.raises(NotFoundError):
-        Tuning(max_tokens=9).applied(settings, "nobody")
+        RunFlags(max_tokens=9).apply(settings, "nobody")
 
 
 @pytest.mark.parametrize(
     ("tuning", "words"),
     [
-        (Tuning(fallback=("a/b",) * 17), "--fallback is given 17 times; 16 are the most"),
-        (Tuning(fallback=("a/b", "openai")), "--fallback 'openai' is no PROVIDER/MODEL"),
-        (Tuning(fallback=("/m",)), "PROVIDER/MODEL"),
-        (Tuning(temperature=2.1), "--temperature is between 0 and 2"),
-        (Tuning(temperature=-0.1), "--temperature"),
-        (Tuning(temperature=float("nan")), "--temperature"),
-        (Tuning(max_tokens=0), "--max-tokens is between 1 and"),
-        (Tuning(max_tokens=10**9), "--max-tokens"),
+        (RunFlags(fallback=("a/b",) * 17), "--fallback is given 17 times; 16 are the most"),
+        (RunFlags(fallback=("a/b", "openai")), "--fallback 'openai' is no PROVIDER/MODEL"),
+        (RunFlags(fallback=("/m",)), "PROVIDER/MODEL"),
+        (RunFlags(temperature=2.1), "--temperature is between 0 and 2"),
+        (RunFlags(temperature=-0.1), "--temperature"),
+        (RunFlags(temperature=float("nan")), "--temperature"),
+        (RunFlags(max_tokens=0), "--max-tokens is between 1 and"),
+        (RunFlags(max_tokens=10**9), "--max-tokens"),
     ],
 )
-def test_a_wrong_value_is_named(tuning: Tuning, words: str) -> None:
+def test_a_wrong_value_is_named(tuning: RunFlags, words: str) -> None:
     assert words in (tuning.mistake() or "")
 
 
 def test_right_values_are_right() -> None:
-    assert Tuning(fallback=("a/b", "c/d/e"), temperature=2, max_tokens=1).mistake() is None
-    assert Tuning(temperature=0).mistake() is None
+    assert RunFlags(fallback=("a/b", "c/d/e"), temperature=2, max_tokens=1).mistake() is None
+    assert RunFlags(temperature=0).mistake() is None
 
 
 # ── the command ──────────────────────────────────────────────────────────────────────────────────
