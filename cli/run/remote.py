@@ -39,8 +39,7 @@ from ..daemon.roots import root_advice
 from ..show.live_pieces import LivePieces
 from ..show.sessions import open_record
 from ..show.transcript import TurnEvent
-from .choice import Choice, RunOptions
-from .place import Meeting
+from .choice import Choice, RunOptions, RunTerminal
 
 OTHERWISE = (
     "Leave it out, stop the daemon with `callboard stop`, or use another data folder with --data."
@@ -114,7 +113,7 @@ async def open_remote_place(
     data: Path,
     options: RunOptions,
     choice: Choice,
-    meeting: Meeting,
+    terminal: RunTerminal,
 ) -> AsyncGenerator[RemotePlace]:
     """The daemon as the place of a run, around the block.
 
@@ -132,9 +131,9 @@ async def open_remote_place(
             default = SelectedModel(choice.model, choice.reason or "because --model says so")
         raised: BaseException | None = None
         async with trio.open_nursery() as nursery:
-            questions = DaemonQuestions(client, meeting.channel, nursery, meeting.notice)
+            questions = DaemonQuestions(client, terminal.channel, nursery, terminal.notice)
             try:
-                yield RemotePlace(client, reader, questions, options, default, meeting, wanted)
+                yield RemotePlace(client, reader, questions, options, default, terminal, wanted)
             except BaseException as error:  # noqa: ASYNC103  raised again below
                 raised = error
             finally:
@@ -144,7 +143,7 @@ async def open_remote_place(
 
 
 class RemotePlace:
-    """A `RunPlace`: the daemon."""
+    """The daemon, with the methods of `Runtime` that a run uses."""
 
     def __init__(
         self,
@@ -153,7 +152,7 @@ class RemotePlace:
         questions: DaemonQuestions,
         options: RunOptions,
         model: SelectedModel,
-        meeting: Meeting,
+        terminal: RunTerminal,
         wanted: TurnOptions | None,
     ) -> None:
         self.store = reader
@@ -162,7 +161,7 @@ class RemotePlace:
         self._client = client
         self._questions = questions
         self._options = options
-        self._meeting = meeting
+        self._terminal = terminal
         self._wanted = wanted
 
     async def create_session(self, *, agent: str, budget: Budget | None) -> RemoteSession:
@@ -196,7 +195,7 @@ class RemotePlace:
 
     async def _add_root(self, folder: Path) -> None:
         question = f"{folder} is below no root of the daemon. Let its sessions work there? [y/N] "
-        confirm = self._meeting.confirm
+        confirm = self._terminal.confirm
         if confirm is None or not await confirm(question):
             raise ConflictError(
                 f"{folder} is below no root of the daemon. Run this at a terminal, which asks; or "

@@ -15,8 +15,10 @@ from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import trio
 
+from ...config.daemon_file import find_daemon
 from ...config.settings import Settings
 from ...providers.recording import recording_path
 from ...runtime.disk.data_lock import DataInUse
@@ -39,7 +41,7 @@ from ..terminal.complaint import complain
 from ..terminal.keyboard import Keyboard
 from ..terminal.output import Output, asking_screen
 from ..terminal.style import counted, style_of
-from .choice import Choice, RunOptions, choose
+from .choice import Choice, RunOptions, RunTerminal, choose
 from .pending import (
     check_answered,
     held,
@@ -49,7 +51,6 @@ from .pending import (
     running_below,
     unanswered,
 )
-from .place import Meeting, open_place
 
 if TYPE_CHECKING:  # whichever the run works with is imported when it opens
     from ...embedding.runtime import Runtime, Session
@@ -210,13 +211,31 @@ class _Job:
             return _worst([ended, *await self._play_left(runtime, session)])
 
     def _place(self, choice: Choice) -> AbstractAsyncContextManager[RunPlace]:
-        meeting = Meeting(
+        """Open where the run works: the daemon that has the sessions, else a runtime of its own."""
+        flags = self._options.flags
+        settings = flags.apply(self._settings, choice.agent)
+        if (daemon := find_daemon(self._data)) is not None:
+            from .remote import open_remote_place  # mostly no daemon runs
+
+            terminal = RunTerminal(
+                channel=self._channel,
+                notice=self._view.notice,
+                confirm=self._confirm if self._asking is not None else None,
+            )
+            return open_remote_place(daemon, self._data, self._options, choice, terminal)
+        from ...embedding.runtime import open_runtime  # a run in the daemon does not need it
+
+        return open_runtime(
+            model=choice.model,
+            base_url=flags.base_url,
+            dialect=flags.dialect,
+            workspace=flags.workspace,
+            data=self._data,
+            policy=flags.policy,
             channel=self._channel,
-            notice=self._view.notice,
-            confirm=self._confirm if self._asking is not None else None,
-        )
-        return open_place(
-            self._options, choice, self._settings, self._data, meeting, record=self._recordings
+            record=self._recordings,
+            wake=False,
+            settings=_without_preferences(settings),
         )
 
     async def _confirm(self, question: str) -> bool:
@@ -394,3 +413,11 @@ def _is_unfit_workspace(error: CallboardError) -> bool:
     """Whether the folder is the fault, and the error does not speak of the option already."""
     is_unfit = isinstance(error, ValidationError) and error.field == "workspace"
     return is_unfit and "--workspace" not in str(error)
+
+
+def _without_preferences(settings: Settings) -> Settings:
+    """The settings with every agent's model taken out: the choice has been made already."""
+    agents = {
+        name: msgspec.structs.replace(agent, model=None) for name, agent in settings.agents.items()
+    }
+    return msgspec.structs.replace(settings, agents=agents)
