@@ -1,8 +1,10 @@
-"""The kernel's own bounds on all processes of a sandbox together: one control group for each.
+"""Control groups: the kernel's bounds on all processes of one sandbox together.
 
-Limits of single processes add up, and whoever only looks is late; the limit on processes does not
-bind root at all. A control group binds them all. Which ones there are depends on the machine: of
-the first version those that can be written, of the second the runtime's own when it was delegated.
+Limits of single processes add up, a look from outside comes late, and the limit on the number of
+processes does not bind root at all. A control group binds them all, exactly. Where groups can be made
+depends on the machine: with version 1, below each controller's folder that this process may write; with
+version 2, below the runtime's own group, when that was delegated to it. Without one, the looks of
+`running.program` remain.
 """
 
 from __future__ import annotations
@@ -23,14 +25,13 @@ MOUNT = Path("/sys/fs/cgroup")
 OWN = Path("/proc/self/cgroup")
 
 TASKS_PER_PROCESS = 2
-"""Threads are counted too; who only has too many processes is told so by the watchdog before."""
+"""Threads count here; a program with too many processes is ended by the watch, which says so, before."""
 
 STALE_SECONDS = 60.0
-"""An empty group that is so old was left by a runtime that was killed."""
+"""An empty group of this age was left by a killed runtime."""
 
 RUNTIME_GROUP = "callboard-runtime"
-"""Where the runtime itself goes: in the second version a group with processes of its own can have
-none below it that are bounded."""
+"""Where the runtime itself moves: in version 2 a group that holds processes can bound none below it."""
 
 _PREFIX = "callboard-sandbox-"
 _BOUNDED = ("memory", "pids")
@@ -40,8 +41,8 @@ class Groups(msgspec.Struct, frozen=True, kw_only=True):
     """Where groups are made: below the runtime's own, so that its own bounds hold for them too.
 
     Attributes:
-        version: Of control groups, 1 or 2.
-        folders: By what is bounded (`memory`, `pids`), the folder; one for both in version 2.
+        version: 1 or 2.
+        folders: The folder of each controller (`memory`, `pids`); one for both in version 2.
     """
 
     version: int
@@ -49,11 +50,11 @@ class Groups(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def bounds(self) -> frozenset[str]:
-        """What is bounded."""
+        """The controllers: what is bounded."""
         return frozenset(self.folders)
 
     def open(self, settings: SandboxSettings) -> ControlGroup:
-        """A group for one sandbox.
+        """Make a group for one sandbox.
 
         Raises:
             OSError: It could not be made.
@@ -68,7 +69,7 @@ class Groups(msgspec.Struct, frozen=True, kw_only=True):
         return group
 
     def sweep(self) -> None:
-        """Removes what killed runtimes left; a group with processes in it can't be removed."""
+        """Remove what killed runtimes left; a group with processes in it can't be removed."""
         for parent in set(self.folders.values()):
             for folder in parent.glob(f"{_PREFIX}*"):
                 with suppress(OSError):
@@ -83,7 +84,7 @@ class ControlGroup:
         self._folders = folders
 
     def make(self, settings: SandboxSettings) -> None:
-        """Makes it, with its bounds."""
+        """Make its folders, and write its bounds."""
         for folder in set(self._folders.values()):
             folder.mkdir()
         if (pids := self._folders.get("pids")) is not None:
@@ -101,7 +102,7 @@ class ControlGroup:
             _write(swap, most)
 
     def join(self, pid: int) -> None:
-        """Puts a process into it, and with it all that it will start; may take some milliseconds.
+        """Move a process into it, and with it all that it will start; may take some milliseconds.
 
         Raises:
             OSError: It could not be moved.
@@ -110,7 +111,7 @@ class ControlGroup:
             _write(folder / "cgroup.procs", pid)
 
     def is_out_of_memory(self) -> bool:
-        """Whether the kernel ended something in it because there was no memory left."""
+        """Return whether the kernel ended something in it because there was no memory left."""
         if (memory := self._folders.get("memory")) is None:
             return False
         for name in ("memory.events", "memory.oom_control"):
@@ -121,14 +122,14 @@ class ControlGroup:
         return False
 
     def close(self) -> None:
-        """Gives it up, once all in it are gone. Idempotent."""
+        """Remove it, once all in it are gone. Idempotent."""
         for folder in set(self._folders.values()):
             with suppress(OSError):
                 folder.rmdir()
 
 
 def find_groups(mount: Path = MOUNT, own: Path = OWN) -> Groups | None:
-    """Where this process can make groups; `None` when nowhere."""
+    """Return where this process can make groups; `None` when nowhere."""
     try:
         lines = own.read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -150,7 +151,7 @@ def find_groups(mount: Path = MOUNT, own: Path = OWN) -> Groups | None:
 
 
 def _delegated(own: Path) -> Path | None:
-    """The group below which others are made, when it was given to this process to divide."""
+    """Return the group below which others can be made, if it was delegated to this process."""
     folder = own.parent if own.name == RUNTIME_GROUP else own
     try:
         given = (folder / "cgroup.controllers").read_text(encoding="ascii").split()
@@ -159,7 +160,7 @@ def _delegated(own: Path) -> Path | None:
         divided = (folder / "cgroup.subtree_control").read_text(encoding="ascii").split()
         if set(_BOUNDED).issubset(divided):
             return folder
-        # Who shares the group with others must not move them, and then can't divide it.
+        # Others in the group must not be moved, and with them in it, it can't be divided.
         if set((folder / "cgroup.procs").read_text(encoding="ascii").split()) - {str(os.getpid())}:
             return None
         (folder / RUNTIME_GROUP).mkdir(exist_ok=True)

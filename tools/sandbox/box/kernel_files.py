@@ -1,8 +1,8 @@
-"""What of /proc is the machine's and not a process's, and could be written in a sandbox.
+"""Files of /proc that belong to the machine and not to a process, and that a sandbox must not write.
 
-A /proc of a sandbox's own shows the kernel's settings all the same, and whoever has root's number may
-write them, without any capability: `kernel.core_pattern` names a program that then runs outside. Of
-a sandbox's /proc only what belongs to its processes stays writable.
+Even a sandbox's own /proc shows the kernel's settings, and root's user number suffices to write them,
+without any capability: `kernel.core_pattern` names a program that then runs outside. So in a sandbox's
+/proc only what belongs to its processes stays writable.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from collections.abc import Iterator
 PROC = "/proc"
 
 MAX_DEPTH = 4
-"""Below a folder of it, until something is found that can be written: sysctls lie as deep."""
+"""How deep folders are searched for something writable: sysctls lie as deep."""
 MAX_LOOKED_AT = 2000
-"""Of the entries below one folder: one that has as many is covered unseen."""
+"""Entries that are looked at below one folder; one with more is made read-only as a whole."""
 
 
 def writable_kernel_files(uid: int, proc: str = PROC) -> tuple[str, ...]:
-    """The entries of /proc that this user may write, or that hold what may be; sorted.
+    """Return the entries of /proc that this user may write, or that hold such files; sorted.
 
     Args:
-        uid: Who runs programs.
+        uid: The user that runs programs.
         proc: Where it is mounted.
     """
     found = []
@@ -44,12 +44,12 @@ def _may_write(uid: int, status: os.stat_result | None) -> bool:
         return True  # nobody looked that far
     if stat.S_ISDIR(status.st_mode) or stat.S_ISLNK(status.st_mode):
         return False
-    # Its group too: whoever may write that way is not worked out here.
+    # Writable by its group counts too, whoever is in that.
     return bool(status.st_mode & (0o222 if status.st_uid == uid else 0o022))
 
 
 def _below(folder: str) -> Iterator[os.stat_result | None]:
-    """What lies below, as far as this process may look; `None` at the end of what is looked at."""
+    """Yield what lies below, as far as this process may look, and `None` where it gives up."""
     waiting, looked_at = [(folder, 0)], 0
     while waiting:
         place, depth = waiting.pop()

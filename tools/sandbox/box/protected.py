@@ -1,9 +1,9 @@
 """What a sandboxed program may not change in its workspace, though the rest of it is writable.
 
-A hook, a git setting or a start-up file that it planted would run outside, another day. Each is
-mounted read-only over itself. What is missing is masked by an empty folder, for which a mount needs
-a place on the host: that *stub* is made here, and removed when no sandbox uses it any more.
-A folder that could be renamed away, with the mounts in it, is first mounted on itself.
+A hook, a git setting or a start-up file that it planted would run outside, on another day. Each such
+path is mounted read-only over itself. Where one is missing, a *stub* (`stubs`) is put in its place on the
+host and mounted the same way, and removed when no sandbox uses it any more. A folder that could be renamed,
+with the mounts in it, is first mounted on itself: a mount point can't be renamed.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from ...workspace.protected_places import own_code_in, paths_in_settings
 from .stubs import CLOSED_MODE, MODE, Stub, give_up, is_stub, take
 
 AT_TOP = (*sorted(PROTECTED_NAMES), *sorted(START_UP_NAMES))
-"""In the workspace itself; deeper, a mount for each folder there is would be too many, and it is file
-tools alone that don't write there."""
+"""Only in the workspace's own folder: a mount for each folder below would be too many. Deeper, file tools
+alone keep from writing these names."""
 
 IN_GIT = ("hooks", "config", "config.worktree")
-"""In a repository's own folder: git runs programs that these name."""
+"""In a `.git` folder: git runs programs that these name."""
 
 COMMON_DIR = "commondir"
-"""From where git takes its config; a repository works with one that leads to itself."""
+"""The file that says where git's config is; a repository works with one that names itself."""
 
 OWN_COMMON_DIR = b".\n"
 
 MAX_REPOSITORIES = 64
-"""Submodules and worktrees that stay writable; more than a project has."""
+"""Submodules and worktrees that stay writable: more than a project has."""
 MAX_DEPTH = 4
-"""How deep submodules' folders are looked for: a name may hold slashes, a module may hold others."""
+"""How deep folders of submodules are searched: a name may hold slashes, a module may hold others."""
 
 Mount = tuple[str, str]
-"""`--bind`, `--ro-bind` or `EMPTY`, and a path that it is about."""
+"""`--bind`, `--ro-bind` or `EMPTY`, and the path."""
 EMPTY = "empty"
-"""Over a read-only folder that can't be entered: one that can, with nothing in it. What looks through
-a workspace (pytest) fails at a closed one."""
+"""An empty folder over one that can't be entered, at which programs that walk a workspace (pytest) would
+fail."""
 
 
 class Protection:
@@ -50,8 +50,8 @@ class Protection:
 
     Args:
         workspace: The real path.
-        is_mounted: Whether something is mounted. Else paths are denied, be something there or not,
-            and what is seen inside is what stands there.
+        is_mounted: Whether mounts are possible. Without them (the second tier) paths are denied, whether
+            something is there or not.
     """
 
     def __init__(self, workspace: str, *, is_mounted: bool = True) -> None:
@@ -65,7 +65,7 @@ class Protection:
             raise
 
     def close(self) -> None:
-        """Removes the stubs that no other sandbox uses. Idempotent."""
+        """Remove the stubs that no other sandbox uses. Idempotent."""
         while self._stubs:
             give_up(self._stubs.pop())
 
@@ -82,9 +82,10 @@ class Protection:
             self._seal_below(workspace, path)
 
     def _keep_from_being_repository(self, workspace: str) -> None:
-        """Git takes a folder that holds all three for a repository, with the settings beside them.
+        """Keep one of `HEAD`, `objects` and `refs` from being made.
 
-        That is so without a `.git`, and with one that was broken: one that is missing stays away.
+        Git takes a folder that holds all three for a repository, with the settings beside them: where there
+        is no `.git`, and where it is broken.
         """
         for name in _kept_away(workspace):
             path = os.path.join(workspace, name)
@@ -102,7 +103,7 @@ class Protection:
         self._seal(os.path.join(workspace, COMMON_DIR), OWN_COMMON_DIR)
 
     def _keep_away(self, path: str) -> None:
-        """Git, which enters what is there, finds it closed; programs inside find it empty."""
+        """Have git find a closed folder there, and programs inside an empty one."""
         if not self._is_mounted:
             self.mounts.append(("--ro-bind", path))
             return
@@ -111,7 +112,7 @@ class Protection:
             self.mounts.append((EMPTY, path))
 
     def _seal_below(self, workspace: str, path: str) -> None:
-        """Makes what lies deeper read-only; no folder on the way can be put aside."""
+        """Make a path deeper in the workspace read-only, and the folders above it impossible to rename."""
         sealed = [sealed for how, sealed in self.mounts if how == "--ro-bind"]
         if any(path == each or is_below(path, each) for each in sealed):
             return
@@ -148,21 +149,21 @@ class Protection:
             self._seal(os.path.join(git, name))
 
     def _seal(self, path: str, content: bytes | None = None, mode: int = MODE) -> None:
-        """Makes a path read-only, or fills its place when there is nothing."""
+        """Make a path read-only; if there is nothing, put a stub there."""
         if _kind(path) == "link":
             raise _unprotectable(path)
         if (stub := take(path, content, mode)) is not None:
             self._stubs.append(stub)
         elif _kind(path) == "missing":
-            return  # It can't be made, by nobody.
+            return  # Nobody can make it.
         self.mounts.append(("--ro-bind", path))
 
 
 def _kept_away(workspace: str) -> tuple[str, ...]:
-    """What makes a repository, with what is rather kept away first.
+    """Return what makes a repository, in the order in which it is preferably kept away.
 
-    Root enters a closed folder too, but git takes nothing whose HEAD is a folder. Where there is a
-    `.git`, that would make "HEAD" ambiguous to git itself.
+    A closed folder does not keep root out, but git accepts no repository whose HEAD is a folder. Where
+    there is a `.git`, that would make "HEAD" ambiguous to git itself.
     """
     if os.geteuid() != 0 or _is_roots_repository(workspace):
         return BARE_REPOSITORY
@@ -170,9 +171,10 @@ def _kept_away(workspace: str) -> tuple[str, ...]:
 
 
 def _is_roots_repository(workspace: str) -> bool:
-    """Whether root, who enters what is kept away, may find a `.git` broken, and look beside it.
+    """Return whether this is root, which enters closed folders, in a workspace with a `.git`.
 
-    A folder `commondir` is where git gives up then: it reads no settings without that file.
+    A program may break that `.git`, and root's git would look beside it. A folder `commondir` there makes
+    git give up before it reads settings.
     """
     git = os.path.join(workspace, ".git")
     return os.geteuid() == 0 and _kind(git) != "missing" and not is_stub(git)
@@ -200,7 +202,7 @@ def _kind(path: str) -> str:
 
 
 def _repositories(folder: str, depth: int) -> Iterator[str]:
-    """Folders below that are a repository's own (they hold HEAD), as many as are protected."""
+    """Yield folders below that are `.git` folders of their own (they hold HEAD), up to the maximum."""
     found = 0
     waiting = [(folder, depth)] if depth > 0 else []
     while waiting:

@@ -1,8 +1,12 @@
-"""The arguments of one sandbox: what bubblewrap is told, and in which order it builds the box.
+"""The recipe of all sandboxes, and the arguments of one: what bubblewrap builds, and in which order.
 
-They are handed over through a descriptor (`--args`), so that no value of an environment stands in
-a command line. bubblewrap itself is started with an empty environment: the sandbox's first process
-is bubblewrap, and its /proc/1/environ shows with what that was started.
+Later mounts lie over earlier ones, so the order is part of the protection: the system and tools first,
+masks over credentials, then the workspace, then what protects parts of it, then empty folders over what is
+never shown, and at last the root is made read-only.
+
+The arguments go through a descriptor (`--args`), so that no value of an environment stands in a command
+line. bubblewrap itself starts with an empty environment: it is the sandbox's first process, whose
+/proc/1/environ shows what it was started with.
 """
 
 from __future__ import annotations
@@ -18,19 +22,19 @@ import msgspec
 from ....config.sections import SandboxSettings
 from .control_group import Groups
 from .protected import EMPTY, Mount
-from .roots import View
+from .roots import HostView, is_within
 from .user import User, own_user
 
 HOME = "/tmp/home"
 FILES = "/run/callboard"
-"""Where the bytes lie that come with a command: what was approved is what runs."""
+"""Where the files lie that come with a command, so that what was approved is what runs."""
 CONFINED = Path(__file__).parent.parent / "tiers" / "landlock_exec.py"
 HOST_NAME = "sandbox"
 SHARED_MEMORY_BYTES = 64 * 1024 * 1024
-"""/dev/shm, as container engines have it; it is in memory and counts for nobody."""
+"""Of /dev/shm, as with container engines; no limit of a process counts it."""
 
 SOCKETS_BYTES = 64 * 1024
-"""Of the folder in which sockets are made: it is the program's, who can keep nothing else there."""
+"""Of the folder in which sockets are made: the program may write there, and can keep nothing else."""
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,21 +43,21 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         bwrap: The path of bubblewrap.
         disables_userns: Whether this bubblewrap knows `--disable-userns` (0.8 and later).
-        view: What is seen of the machine.
+        view: What programs see of the machine.
         settings: The bounds.
         forbidden: Folders that are never shown, wherever they lie.
-        bound: Of what is shown as it is, where it really is and where it is shown: links on the
-            way to a program stand for themselves, and what they lead to is shown too.
-        sealed: What of /proc could be written, and is the machine's: it is read-only.
-        copied: Small files of what is shown; a copy costs less than a mount.
+        bound: Pairs of where something really is and where it is shown. Links on the way to a program
+            stand for themselves, and what they lead to is shown too.
+        sealed: Files of /proc that are made read-only.
+        copied: Small files that are copied in: a copy costs less than a mount.
         groups: Where control groups are made; `None` where they can't be.
         user: Who runs sandboxes, when it is not the runtime's own user.
-        confiner: The Python that confines programs where bubblewrap can't: the second tier.
+        confiner: In the second tier, the Python that confines programs in bubblewrap's place.
     """
 
     bwrap: str
     disables_userns: bool
-    view: View
+    view: HostView
     settings: SandboxSettings
     forbidden: tuple[str, ...] = ()
     bound: tuple[tuple[str, str], ...]
@@ -65,19 +69,19 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """What builds the sandbox, for people."""
+        """The name of what builds the sandbox, for people."""
         return self.bwrap if self.confiner is None else "Landlock"
 
     def command(self, said: int, info: int, argv: Sequence[str]) -> list[str]:
-        """What is started: bubblewrap, the descriptors that steer it, and the program in it.
+        """Return what to start: bubblewrap, the descriptors that steer it, and the program in it.
 
         Args:
-            said: What `arguments` gives.
-            info: Where it tells which process is the first inside.
+            said: The descriptor of its arguments.
+            info: The descriptor on which it says which process is the first inside.
             argv: The program.
         """
-        # `env` ends with 127 where there is no such program, as shells do, and others with another
-        # code; words with `=` it would take for variables.
+        # `env` exits with 127 when there is no such program, as shells do. A word with `=` it would take
+        # for a variable.
         found = argv if "=" in argv[0] else ["/usr/bin/env", "--", *argv]
         if self.confiner is not None:
             steered = [str(said), str(info), "--", *argv]
@@ -87,10 +91,10 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         return [self.bwrap, *words, "--", *found]
 
     def end(self, pid: int) -> None:
-        """Ends what `command` started, and with it all that runs in it; does not wait.
+        """End what `command` started, and all that runs in it, without waiting.
 
-        With bubblewrap's group the namespace goes. The second tier's confiner is told, and ends all
-        that it confines before it ends itself.
+        With bubblewrap's process group the namespace goes. The second tier's confiner gets SIGTERM, and
+        ends all that it confines before it ends itself.
         """
         with suppress(ProcessLookupError):
             if self.confiner is None:
@@ -100,18 +104,18 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Box(msgspec.Struct, frozen=True, kw_only=True):
-    """What one sandbox has of its own.
+    """What only one sandbox has.
 
     Attributes:
         workspace: The real path of the folder that is writable, at its own place.
         cwd: Where the program starts, absolute.
-        environment: What it gets besides PATH, HOME and the like; it wins.
+        environment: Variables besides PATH, HOME and the like; they win.
         mounts: What protects parts of the workspace.
-        data: Descriptors of files that are put below `FILES`, by name.
+        data: Descriptors of files below `FILES`, by name.
         copies: Descriptors of files of the system, by path.
-        masks: Descriptors of nothing, by the path of what reads as empty.
+        masks: Descriptors of empty files, by the path of what must read as empty.
         gate: The descriptor where its first process waits for the filter.
-        has_sockets: Whether sockets are made below `FILES`; what lies there stays as it is.
+        has_sockets: Whether sockets are made below `FILES`, which is writable then.
     """
 
     workspace: str
@@ -126,7 +130,7 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def arguments(recipe: Recipe, box: Box) -> bytes:
-    """What `--args` reads."""
+    """Return bubblewrap's arguments, as `--args` reads them."""
     view, its = recipe.view, recipe.settings
     words = ["--unshare-all", "--unshare-user"]
     words += ["--disable-userns"] if recipe.disables_userns else []
@@ -150,7 +154,7 @@ def arguments(recipe: Recipe, box: Box) -> bytes:
     for how, path in box.mounts:
         words += _nothing_at(path, "0555") if how == EMPTY else [how, path, path]
     for path in recipe.forbidden:
-        if os.path.isdir(path) and _is_below(path, (*view.shown, box.workspace)):
+        if os.path.isdir(path) and is_within(path, (*view.shown, box.workspace)):
             words += _nothing_at(path)
     words += ["--size", str(SOCKETS_BYTES), "--tmpfs", FILES] if box.has_sockets else []
     for name, descriptor in box.data.items():
@@ -161,18 +165,18 @@ def arguments(recipe: Recipe, box: Box) -> bytes:
 
 
 def _nothing_at(path: str, mode: str = "0755") -> list[str]:
-    """A folder of its own, in which nothing is or can be."""
+    """Return arguments that mount an empty folder there, which stays empty."""
     return ["--perms", mode, "--size", "4096", "--tmpfs", path, "--remount-ro", path]
 
 
 def users_file(user: User | None = None) -> bytes:
-    """The one user that there is inside: whoever it runs as."""
+    """Return an /etc/passwd with the one user that there is inside."""
     its = user or own_user()
     return f"{_name(its)}:x:{its.uid}:{its.gid}::{HOME}:/bin/sh\n".encode()
 
 
 def groups_file(user: User | None = None) -> bytes:
-    """The one group."""
+    """Return an /etc/group with that user's group."""
     its = user or own_user()
     return f"{_name(its)}:x:{its.gid}:\n".encode()
 
@@ -182,7 +186,7 @@ def _name(user: User) -> str:
 
 
 def environment(recipe: Recipe, box: Box) -> dict[str, str]:
-    """The variables of a program; what the call sets wins."""
+    """Return the variables of a program; those that the call sets win."""
     view, name = recipe.view, _name(recipe.user or own_user())
     return {
         "PATH": view.path,
@@ -195,7 +199,3 @@ def environment(recipe: Recipe, box: Box) -> dict[str, str]:
         **view.environment,
         **box.environment,
     }
-
-
-def _is_below(path: str, roots: Sequence[str]) -> bool:
-    return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)

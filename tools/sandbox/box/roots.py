@@ -1,8 +1,9 @@
 """What a sandboxed program sees of the machine, read-only: the system, and the tools on PATH.
 
-Whole home folders, /etc and /var are never shown. Of what lies in a home folder only the folders on
-PATH themselves are, and the places where version managers keep their programs; what is known to
-hold credentials is masked even there.
+A program must find its interpreter, its libraries and the installation that they belong to, and nothing
+private. So whole home folders, /etc and /var are never shown. Of a home folder only the folders on PATH
+are, and the places where version managers keep their programs; files that are known to hold credentials
+read as empty even there.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ ETC = (
     "terminfo",
     "timezone",
 )
-"""What programs need of /etc. Its users and groups are made up."""
+"""What programs need of /etc. Users and groups are made up."""
 
 ETC_PATTERNS = ("java-*", "python3*")
 
@@ -68,10 +69,10 @@ CREDENTIALS = (
     "pip.conf",
     "share/npmrc",
 )
-"""Files that tools keep tokens in, by their place in an installation or a root that is shown."""
+"""Files in which tools keep tokens, relative to an installation or to a folder that is shown."""
 
 MAX_INSTALLATIONS = 512
-"""Below the roots of version managers: more versions than anybody keeps."""
+"""Below the folders of version managers: more versions than anybody keeps."""
 INSTALLATION_DEPTH = 3
 """`.volta/tools` has its installations at `image/node/20`."""
 
@@ -94,27 +95,26 @@ MANAGED = (
 """Where version managers keep their programs, below the home folder."""
 
 MAX_PATH_FOLDERS = 64
-"""Folders of PATH that are looked at: more than anybody has."""
+"""Folders of PATH that count: more than anybody has."""
 
 _SYSTEM = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin")
 _SYSTEM_ETC = (*_SYSTEM, "/etc")
 _NEVER = frozenset({"/", "/dev", "/etc", "/home", "/proc", "/root", "/run", "/sys", "/tmp", "/var"})
 _MIXED = frozenset({"/media", "/mnt", "/srv"})
-"""Where data lies beside programs: of what is in them, installations alone are shown whole."""
+"""Where data lies beside programs: only installations in them are shown whole."""
 _WHOLE = _NEVER | _MIXED | {"/opt"}
 
 
-class View(msgspec.Struct, frozen=True, kw_only=True):
+class HostView(msgspec.Struct, frozen=True, kw_only=True):
     """What a program sees.
 
     Attributes:
-        links: Links at the top, with where they lead.
+        links: Links at the top: where they lead, and their paths.
         shown: Paths that are shown as they are, read-only; outer ones first.
         masked: Files below them that read as empty.
         path: PATH inside.
-        environment: What tells tools where they are.
-        unread: What would be shown, and programs of PATH that lead to what would, if who runs
-            programs could read it.
+        environment: Variables that say where tools are.
+        unread: What is not shown because the user who runs programs can't read it.
     """
 
     links: tuple[tuple[str, str], ...]
@@ -125,8 +125,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     unread: tuple[str, ...] = ()
 
 
-def find_view(environ: Mapping[str, str], read_only: Sequence[str] = ()) -> View:
-    """What programs see on this machine; looks at the disk.
+def find_view(environ: Mapping[str, str], read_only: Sequence[str] = ()) -> HostView:
+    """Return what programs see on this machine; looks at the disk.
 
     Args:
         environ: Whose PATH and HOME count.
@@ -149,7 +149,7 @@ def find_view(environ: Mapping[str, str], read_only: Sequence[str] = ()) -> View
     links, system = _system()
     shown = _outermost([*system, *roots, *named, *(each for each in etc if os.path.exists(each))])
     masked = [path for root in shown for path in _credentials(root)]
-    return View(
+    return HostView(
         links=links,
         shown=shown,
         masked=tuple(masked),
@@ -159,7 +159,7 @@ def find_view(environ: Mapping[str, str], read_only: Sequence[str] = ()) -> View
 
 
 def _named(path: str) -> str:
-    """Where a folder of the operator's really is; raises `ValueError` when it is nowhere."""
+    """Return where a folder of the operator's really is; raise `ValueError` when it is missing."""
     if not os.path.exists(path):
         raise ValueError(
             f"sandbox.read_only: {path} is not there, or can't be reached. Correct the path in "
@@ -181,7 +181,7 @@ def _system() -> tuple[tuple[tuple[str, str], ...], list[str]]:
 
 
 def _path_folders(environ: Mapping[str, str], home: str) -> Iterator[str]:
-    """The folders of PATH; a folder of pyenv's scripts is replaced by the version it leads to."""
+    """Yield the folders of PATH; for pyenv's scripts, those of the versions that they lead to."""
     for folder in environ.get("PATH", os.defpath).split(os.pathsep)[:MAX_PATH_FOLDERS]:
         if not folder.startswith("/") or not os.path.isdir(folder):
             continue
@@ -190,13 +190,13 @@ def _path_folders(environ: Mapping[str, str], home: str) -> Iterator[str]:
             continue
         if folder.rstrip("/").endswith("/.cargo/bin"):
             yield from _rustup_folder(Path(home))
-        # Neither a home folder nor the whole of anything.
+        # Never a whole home folder, nor one such as /etc.
         if os.path.realpath(folder) not in _NEVER and os.path.realpath(folder) != home:
             yield folder.rstrip("/")
 
 
 def _rustup_folder(home: Path) -> Iterator[str]:
-    """The programs that rustup's own ones in ~/.cargo/bin lead to: those want to write."""
+    """Yield the toolchain that programs in ~/.cargo/bin lead to: they themselves want to write."""
     try:
         said = (home / ".rustup" / "settings.toml").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -218,25 +218,25 @@ def _pyenv_folders(root: Path, environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _roots_of(folder: str, home: str) -> list[str]:
-    """What must be shown so that programs of a folder run."""
+    """Return what must be shown so that programs of a folder run."""
     real = os.path.realpath(folder)
-    if _is_below(real, _SYSTEM):
+    if is_within(real, _SYSTEM):
         return []
     parent = os.path.dirname(real)
     whole = os.path.basename(real) in {"bin", "sbin", "condabin"} and parent not in _WHOLE
-    if _is_below(real, (home,)):
+    if is_within(real, (home,)):
         # In a home folder, what lies beside the programs may be anything.
         whole = whole and _is_prefix(parent)
-    elif _is_below(parent, tuple(_NEVER - {"/"} | _MIXED)):
+    elif is_within(parent, tuple(_NEVER - {"/"} | _MIXED)):
         whole = whole and _is_prefix(parent)
     roots = [folder, real, *([parent] if whole else [])]
     if (base := _base_of_venv(parent)) is not None and base not in _WHOLE:
-        roots += [] if _is_below(base, _SYSTEM) else [base]
+        roots += [] if is_within(base, _SYSTEM) else [base]
     return roots
 
 
 def _is_prefix(folder: str) -> bool:
-    """Whether a folder is an installation of something, and nothing else."""
+    """Return whether a folder is an installation of something, and nothing else."""
     return (
         os.path.isfile(os.path.join(folder, "pyvenv.cfg"))
         or any(
@@ -261,7 +261,7 @@ def _base_of_venv(prefix: str) -> str | None:
 
 
 def _places(home: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Where tools that look into the home folder find their programs."""
+    """Return variables for tools that would look for their programs in the home folder."""
     found = {"RUSTUP_HOME": ".rustup", "PYENV_ROOT": ".pyenv", "VOLTA_HOME": ".volta"}
     places = {
         name: os.path.join(home, below)
@@ -274,7 +274,7 @@ def _places(home: str, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _credentials(root: str) -> Iterator[str]:
-    """The files with credentials in what is shown, and in the installations below it."""
+    """Yield the files with credentials in what is shown, and in the installations below it."""
     waiting, looked_at = [(root, 0)], 0
     while waiting and looked_at < MAX_INSTALLATIONS:
         place, depth = waiting.pop()
@@ -283,7 +283,7 @@ def _credentials(root: str) -> Iterator[str]:
             if os.path.isfile(path := os.path.join(place, name)):
                 yield path
         is_installation = os.path.isdir(os.path.join(place, "bin"))
-        if depth < INSTALLATION_DEPTH and not is_installation and not _is_below(place, _SYSTEM_ETC):
+        if depth < INSTALLATION_DEPTH and not is_installation and not is_within(place, _SYSTEM_ETC):
             waiting += [(each, depth + 1) for each in _folders_in(place)]
 
 
@@ -296,19 +296,20 @@ def _folders_in(folder: str) -> list[str]:
 
 
 def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
-    """Each path once, without what lies below another one."""
+    """Return each path once, without those that lie below another one."""
     kept: list[str] = []
     for path in sorted(set(paths)):
-        if not _is_below(path, tuple(kept)):
+        if not is_within(path, tuple(kept)):
             kept.append(path)
     return tuple(kept)
 
 
-def _is_below(path: str, roots: tuple[str, ...]) -> bool:
+def is_within(path: str, roots: Iterable[str]) -> bool:
+    """Return whether a path is one of these, or lies below one."""
     return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
 
 
-def inner_python(view: View) -> str:
+def inner_python(view: HostView) -> str:
     """Return a Python that programs with this view can run: our own, or the system's.
 
     PATH is not asked, since it may lead into a workspace: what a model put there would say what the

@@ -1,9 +1,9 @@
-"""The system calls that a sandboxed program is denied, as a program for the kernel.
+"""The filter of system calls: what a sandboxed program is denied, as a BPF program for the kernel.
 
-A sandbox of namespaces leaves the whole interface of the kernel open, and some of it leads around
-them: sockets that no network namespace covers, user namespaces with new rights, rings that make
-calls which no filter sees. What is denied fails as on a kernel without it, so that programs fall
-back; nothing is killed but a call of another architecture.
+Namespaces leave the whole interface of the kernel open, and some of it leads around them: sockets that
+no network namespace covers, user namespaces with new rights, rings (io_uring) that make calls which no
+filter sees. A denied call fails as on a kernel without it, so that programs fall back; only a call of
+another architecture kills.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _FAIL = 0x00050000
 
 AT_NUMBER, _AT_ARCHITECTURE = 0, 4
 AT_ARGUMENTS = 16
-"""Six of eight bytes; of each the lower half is read, as the kernel does for these arguments."""
+"""Six of eight bytes. Only lower halves are read, as the kernel does for these arguments."""
 
 _X32 = 0x40000000
-"""The second set of numbers of x86-64: the same calls, past every comparison."""
+"""x86-64 has a second set of numbers for the same calls, which no comparison below would match."""
 
 _NEW_NAMESPACES = 0x7E020080
 """CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID, NET and TIME, as `clone` takes them."""
 
 _TERMINAL_INPUT = (0x5412, 0x541C)
-"""TIOCSTI and TIOCLINUX: they type into the terminal that a program was started from."""
+"""TIOCSTI and TIOCLINUX type into the terminal that a program was started from."""
 
 _FAMILIES = (1, 2, 10)
-"""AF_UNIX, AF_INET and AF_INET6: what the namespaces cover. AF_VSOCK reaches the machine that a
-virtual one runs on; the others are doors into the kernel that hardly any program needs."""
+"""AF_UNIX, AF_INET and AF_INET6, which the namespaces cover. AF_VSOCK reaches the host of a virtual
+machine; the others are ways into the kernel that hardly any program needs."""
 
 ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 """By machine: the kernel's name for it, and its column below."""

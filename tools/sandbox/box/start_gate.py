@@ -23,12 +23,12 @@ from .recipe import Recipe
 from .user import User, as_user, own_user
 
 MAX_OPEN_FILES = 256
-"""Of each process; with the bound of processes it keeps the machine's table of files free."""
+"""Of each process; with the bound on processes it keeps the machine's table of files from filling."""
 CPU_GRACE_SECONDS = 5
-"""Between the signal that says that the processor time is over, and the one that ends it."""
+"""Between the signal that says that the processor time is over (SIGXCPU), and SIGKILL."""
 
 MAX_KEY_BYTES = 32 * 1024
-"""The kernel takes 4096 steps of eight bytes; a pipe holds twice as much, so that nobody waits."""
+"""The kernel takes 4096 steps of eight bytes. A pipe holds twice as much, so that writing never blocks."""
 
 PRLIMIT = "/usr/bin/prlimit"
 LIMIT_SECONDS = 10.0

@@ -1,8 +1,8 @@
-"""What holds the place of a protected name that is missing: made for a sandbox, removed behind it.
+"""Stubs: what stands on the host in the place of a protected name that is missing.
 
-A mount needs a place on the host. A *stub* is that place: nobody may write to it, and it is as it was
-made. Sandboxes that run at once share it; each holds a shared lock, and the last one removes it. One
-that a crash left is known by its mode and taken over.
+A mount needs something to be mounted on. A *stub* is that: an empty folder or a small file without any
+right to write. Sandboxes that run at once share it. Each holds a shared lock on it, and the last one, which
+gets the lock alone, removes it. One that a crash left is recognized by its mode and content and taken over.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import stat
 from typing import NamedTuple
 
 MODE = 0o555
-"""No umask adds a right to write."""
+"""Without rights to write, which no umask adds."""
 CLOSED_MODE = 0o444
-"""Of a folder that git must not take for a part of a repository: it can't be entered."""
+"""Of a folder that can't be entered, so that git does not take it for a part of a repository."""
 MAX_TRIES = 100
-"""Whoever removes a stub holds it for some microseconds."""
+"""A stub that is just being removed is gone after some microseconds."""
 
 
 class Stub(NamedTuple):
@@ -29,12 +29,12 @@ class Stub(NamedTuple):
 
 
 def take(path: str, content: bytes | None, mode: int = MODE) -> Stub | None:
-    """Makes or shares the stub of a path; `None` when something else is there, or can't be made.
+    """Make or share the stub of a path; return `None` when something else is there, or it can't be made.
 
     Args:
-        path: The protected name, which is no link.
-        content: Of a file; else it is an empty folder.
-        mode: Whose rights it has.
+        path: The protected name; must not be a link.
+        content: That of a file; without it, an empty folder is made.
+        mode: Its rights.
     """
     for _ in range(MAX_TRIES):
         if not os.path.lexists(path):
@@ -54,7 +54,7 @@ def take(path: str, content: bytes | None, mode: int = MODE) -> Stub | None:
 
 
 def give_up(stub: Stub) -> None:
-    """Removes a stub when nobody else uses it."""
+    """Remove a stub if nobody else uses it."""
     path, fd = stub
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -70,9 +70,9 @@ def give_up(stub: Stub) -> None:
 
 
 def is_stub(path: str, content: bytes | None = None) -> bool:
-    """Whether this was made to hold a place; never waits for what is there."""
+    """Return whether a path is a stub; never blocks on what is there."""
     try:
-        # A FIFO would keep whoever opens it, unless it does not wait.
+        # Opening a FIFO would block without O_NONBLOCK.
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
@@ -102,7 +102,7 @@ def _make(path: str, content: bytes | None, mode: int) -> None:
 
 
 def _lock(path: str) -> int | None:
-    """A shared lock on a stub, which keeps it there; `None` when it is just being removed."""
+    """Return a descriptor with a shared lock on a stub; `None` when it is just being removed."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:

@@ -1,4 +1,7 @@
-"""Who runs sandboxes: the runtime's own user, or as root one that the operator names."""
+"""The user that runs sandboxes: the runtime's own, or for a runtime of root one that the operator names.
+
+Rights of another user are not worked out here: the kernel is asked, by a process of that user.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,16 @@ import os
 import pwd
 import subprocess
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TypedDict
 
 import msgspec
 
 from ....runtime.definitions import ErrorType, ToolFailure
 from ...workspace.paths import shown
-from .roots import View
+from .roots import HostView, is_within
 
 LOOK_SECONDS = 10.0
-"""For one look at some paths as that user, on a machine that is busy."""
+"""For one such question, on a machine that is busy."""
 
 # Prints each of its arguments that can be read; folders must be enterable too.
 _READABLE = 'for path; do if [ -r "$path" ] && { [ ! -d "$path" ] || [ -x "$path" ]; }; then printf "%s\\0" "$path"; fi; done'
@@ -32,7 +34,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PopenUser(TypedDict, total=False):
-    """What `subprocess.Popen` takes of it."""
+    """Arguments of `subprocess.Popen`."""
 
     user: int
     group: int
@@ -40,12 +42,12 @@ class PopenUser(TypedDict, total=False):
 
 
 def own_user() -> User:
-    """The one that the runtime runs as."""
+    """Return the one that the runtime runs as."""
     return User(name="", uid=os.getuid(), gid=os.getgid())
 
 
 def find_user(name: str | None) -> User | None:
-    """The user of `sandbox.run_as`; `None` when none is named.
+    """Return the user of `sandbox.run_as`; `None` when none is named.
 
     Raises:
         ValueError: There is no such user, or this process can't become that one.
@@ -74,16 +76,22 @@ def find_user(name: str | None) -> User | None:
 
 
 def as_user(user: User | None) -> PopenUser:
-    """How a process is started as that user."""
+    """Return how to start a process as that user."""
     if user is None:
         return {}
     return {"user": user.uid, "group": user.gid, "extra_groups": []}
 
 
 def readable(user: User, paths: Iterable[str]) -> frozenset[str]:
-    """Those of the paths that the user can read; asks the kernel, as that user."""
-    ran = subprocess.run(
-        ["/bin/sh", "-c", _READABLE, "sh", *paths],
+    """Return those of the paths that the user can read."""
+    found = _ask(user, _READABLE, *paths).stdout
+    return frozenset(map(os.fsdecode, found.split(b"\0"))) - {""}
+
+
+def _ask(user: User, script: str, *words: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a script of the shell as that user."""
+    return subprocess.run(
+        ["/bin/sh", "-c", script, "sh", *words],
         env={},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -92,16 +100,14 @@ def readable(user: User, paths: Iterable[str]) -> frozenset[str]:
         cwd="/",
         **as_user(user),
     )
-    return frozenset(map(os.fsdecode, ran.stdout.split(b"\0"))) - {""}
 
 
 def check_workspace(user: User | None, folder: str) -> None:
-    """Asks the kernel, as that user, whether it can work in a folder.
-
-    Raises:
-        ToolFailure: It can't.
-    """
-    if user is None or _can_write(user, folder):
+    """Raise `ToolFailure` when that user can't work in a folder."""
+    if user is None:
+        return
+    ran = _ask(user, _WRITABLE, folder)
+    if ran.returncode == 0:
         return
     raise ToolFailure(
         ErrorType.SANDBOX_UNAVAILABLE,
@@ -112,27 +118,12 @@ def check_workspace(user: User | None, folder: str) -> None:
     )
 
 
-def _can_write(user: User, folder: str) -> bool:
-    ran = subprocess.run(
-        ["/bin/sh", "-c", _WRITABLE, "sh", folder],
-        env={},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        timeout=LOOK_SECONDS,
-        check=False,
-        cwd="/",
-        **as_user(user),
-    )
-    return ran.returncode == 0
-
-
 MAX_NAMED = 4
-"""Places in a sentence of advice."""
+"""Places that the advice names."""
 
 
-def seen_by(user: User, view: View) -> View:
-    """What of it that user can read; bubblewrap fails with what it can't."""
+def seen_by(user: User, view: HostView) -> HostView:
+    """Return what of it that user can read: bubblewrap fails on anything else."""
     folders = view.path.split(os.pathsep)
     pythons = [os.path.join(folder, "python3") for folder in folders]
     pythons = [path for path in pythons if os.path.exists(path)]
@@ -141,14 +132,14 @@ def seen_by(user: User, view: View) -> View:
     return msgspec.structs.replace(
         view,
         shown=tuple(path for path in view.shown if path in can),
-        masked=tuple(path for path in view.masked if _is_below(path, can)),
+        masked=tuple(path for path in view.masked if is_within(path, can)),
         path=os.pathsep.join(folder for folder in folders if folder in can),
         unread=tuple(dict.fromkeys(path for path in wanted if path not in can)),
     )
 
 
-def unread_advice(user: User, view: View) -> str:
-    """What that user has not, for people."""
+def unread_advice(user: User, view: HostView) -> str:
+    """Return what that user can't read, in words for people."""
     if not view.unread:
         return ""
     some = ", ".join(view.unread[:MAX_NAMED])
@@ -158,7 +149,3 @@ def unread_advice(user: User, view: View) -> str:
         f"{user.name}, who runs programs here (sandbox.run_as), can't read {some}{rest}. Programs take "
         "what comes next on PATH; install tools where that user can read them, as in /usr/local."
     )
-
-
-def _is_below(path: str, roots: frozenset[str]) -> bool:
-    return any(str(parent) in roots for parent in Path(path).parents)
