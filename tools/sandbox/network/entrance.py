@@ -1,9 +1,9 @@
-"""What a sandbox with sockets runs first: it makes the sockets, hands them out, and becomes the program.
+"""The first program in a sandbox with sockets: makes them, hands them out, and becomes the program.
 
-It is started as a file of its own, with the standard library's quickest parts alone. The sockets lie
-in the sandbox's own network and its own files; the runtime gets them over the descriptor named first
-(`sockets`). No word or variable of the program reaches this process but through the file that it
-reads: so nothing that a model chose runs before the sockets are out of its hands.
+It is started as a file of its own, with the quickest parts of the standard library alone. The sockets lie
+in the sandbox's own network and files; the runtime gets them over the descriptor that is its first argument.
+The program's words and variables reach this process only through the file that it reads, so nothing that a
+model chose runs before the sockets are handed out.
 """
 
 import _socket
@@ -17,7 +17,7 @@ BACKLOG = 128
 
 
 def listeners(port: int, names: list[bytes]) -> list[_socket.socket]:
-    """The sockets: of the proxy, when there is one, and of those who answer."""
+    """Return the sockets: the proxy's, if there is one, and those of the answerers."""
     made: list[_socket.socket] = []
     if port:
         made.append(_socket.socket(_socket.AF_INET, _socket.SOCK_STREAM))
@@ -31,7 +31,7 @@ def listeners(port: int, names: list[bytes]) -> list[_socket.socket]:
 
 
 def main() -> None:
-    """Never returns: it becomes the program, or says why it can't."""
+    """Become the program, or say why that can't be."""
     # ruff: ignore[read-whole-file] importing pathlib takes as long as all the rest
     with open(f"{FOLDER}/{START}", "rb") as file:
         port, names, variables, *words = file.read().split(b"\0")

@@ -1,8 +1,8 @@
-"""The way out of one sandbox: a proxy in the runtime, under the guard and the policy of its call.
+"""The proxy of one sandbox: the only way out, under the address guard and the policy of its call.
 
-Programs find it on a port of their own loopback (`sockets`). It takes CONNECT for whatever is
-encrypted, and plain http:// requests, one a connection. Each connection asks the call's way out
-anew; what is refused is told to the program with its reason, and to the model with the result.
+It runs in the runtime; programs find it on a port of their own loopback (`sockets`). It takes CONNECT for
+whatever is encrypted, and plain http:// requests, one per connection. Each connection asks the call's
+`Connector`. A refusal goes to the program with its reason, and to the model with the result.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ HEAD_SECONDS = 10.0
 CONNECT_SECONDS = 15.0
 """For the name and the connection."""
 IDLE_SECONDS = 120.0
-"""Without a byte either way: what waits for longer has lost its other end."""
+"""Without a byte either way; what waits for longer has lost its peer."""
 SAY_SECONDS = 5.0
-"""For a refusal, which its program need not read."""
+"""For sending a refusal, which the program need not read."""
 CHUNK_BYTES = 64 * 1024
 MAX_HOSTS = 256
-"""Different hosts of one program: an installation needs some ten; each is on record."""
+"""Different hosts of one program. An installation needs some ten; each is recorded."""
 MAX_REFUSED = 32
-"""Refused hosts that a result names; more say nothing new."""
+"""Refused hosts that a result names."""
 
 _GONE = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 
@@ -50,14 +50,14 @@ _REASONS = {
 
 
 class Connector(Protocol):
-    """What makes a call's connections."""
+    """Makes the connections of one call."""
 
     async def connect(self, url: HttpUrl) -> trio.SocketStream:
-        """A connection that the guard and the policy let pass.
+        """Connect to a host that the guard and the policy let pass.
 
         Raises:
             ToolFailure: They don't; it says why.
-            OSError: There is nobody.
+            OSError: Nothing answers there.
         """
         ...
 
@@ -79,16 +79,16 @@ class EgressProxy:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Where it has connected, in order."""
+        """The hosts that it has connected to, in order."""
         return tuple(self._hosts)
 
     @property
     def refused(self) -> Mapping[str, str]:
-        """What was refused, by host and port, with the reason."""
+        """Why connections were refused, by host and port."""
         return dict(self._refused)
 
     async def serve(self, client: trio.SocketStream) -> None:
-        """Serves one connection of a program to its end, and closes it."""
+        """Serve one connection of a program to its end, and close it."""
         server: trio.SocketStream | None = None
         try:
             with suppress(*_GONE):
@@ -142,20 +142,20 @@ class EgressProxy:
         client: trio.SocketStream,
         server: trio.SocketStream,
     ) -> None:
-        """Moves bytes both ways until both sides have ended, or nothing moves any more."""
+        """Move bytes both ways until both sides have ended, or nothing moves any more."""
         refused: HeadRefused | None = None
         with trio.move_on_after(IDLE_SECONDS) as idle:
             if request.is_tunnel:
                 await client.send_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
             await server.send_all((request.head or b"") + rest)
             async with trio.open_nursery() as nursery:
-                scopes = _Scopes(nursery.cancel_scope, idle)
-                nursery.start_soon(self._copy, client, server, scopes)
+                scopes = nursery.cancel_scope, idle
+                nursery.start_soon(self._copy, client, server, *scopes)
                 refused = None if request.is_tunnel else await self._answer(client, server)
                 if refused is None:
-                    await self._copy(server, client, scopes)
+                    await self._copy(server, client, *scopes)
                 else:
-                    scopes.end()
+                    nursery.cancel_scope.cancel(reason="the answer is refused")
         if refused is not None:
             raise refused
         if self._passed >= self._max_bytes:
@@ -164,9 +164,9 @@ class EgressProxy:
     async def _answer(
         self, client: trio.SocketStream, server: trio.SocketStream
     ) -> HeadRefused | None:
-        """Passes the head of a plain answer on, which says that its connection ends with it.
+        """Pass the head of a plain answer on, changed to say that the connection ends with it.
 
-        Says what was wrong with it, when nothing of it was passed on.
+        Returns what was wrong with it, in which case nothing was passed on.
         """
         rest, is_last = b"", False
         try:
@@ -185,35 +185,28 @@ class EgressProxy:
         return None
 
     async def _copy(
-        self, source: trio.SocketStream, target: trio.SocketStream, scopes: _Scopes
+        self,
+        source: trio.SocketStream,
+        target: trio.SocketStream,
+        both: trio.CancelScope,
+        idle: trio.CancelScope,
     ) -> None:
         try:
             while chunk := await source.receive_some(CHUNK_BYTES):
-                scopes.idle.deadline = trio.current_time() + IDLE_SECONDS
+                idle.deadline = trio.current_time() + IDLE_SECONDS
                 self._passed += len(chunk)
                 if self._passed >= self._max_bytes:
-                    scopes.end()
+                    both.cancel(reason="as much has passed as may")
                 await target.send_all(chunk)
             await target.send_eof()
         except _GONE:
-            scopes.end()  # one end is gone: so is the other
-
-
-class _Scopes:
-    """What ends the two directions of one connection."""
-
-    def __init__(self, both: trio.CancelScope, idle: trio.CancelScope) -> None:
-        self.idle = idle
-        self._both = both
-
-    def end(self) -> None:
-        self._both.cancel(reason="the connection has ended")
+            both.cancel(reason="one end is gone")
 
 
 async def _read_head(
     stream: trio.SocketStream, status: int, what: str, begun: bytes = b""
 ) -> tuple[bytes | None, bytes]:
-    """A head without its end, and what came behind it; no head when there was nothing at all."""
+    """Return a head without its empty line, and what came behind it; `None` when nothing came at all."""
     data = bytearray(begun)
     with trio.move_on_after(HEAD_SECONDS if status == 408 else IDLE_SECONDS):
         await trio.lowlevel.checkpoint()
@@ -242,6 +235,6 @@ async def _say(client: trio.SocketStream, refused: HeadRefused) -> None:
     with trio.move_on_after(SAY_SECONDS):
         await client.send_all(head.encode("ascii") + text)
         await client.send_eof()
-        # What the program has still sent is read: a close would take the refusal back with it.
+        # Unread bytes would turn the close into a reset, which could discard the refusal.
         while await client.receive_some(CHUNK_BYTES):
             pass

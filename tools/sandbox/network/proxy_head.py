@@ -1,8 +1,8 @@
-"""The heads of requests to the sandbox's proxy, and of answers through it. Pure.
+"""Heads of requests to the sandbox's proxy, and of answers through it. Pure.
 
-Strict: what a program says reaches a host only after it was read in one way, and what could be read
-in two ways is refused. A tunnel is named by host and port and nothing else; a plain request by a
-URL, and the server gets the host of that URL, whatever the `Host` header said.
+The parser is strict: whatever servers could read in two ways is refused, so that the host that was checked
+is the host that is reached. A tunnel is named by host and port and nothing else; a plain request by a URL,
+and the server gets the host of that URL, whatever the `Host` header said.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _OF_ONE_CONNECTION = frozenset(
     {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization"}
     | {b"proxy-connection", b"te", b"upgrade"}
 )
-"""RFC 9110 7.6.1, but for what says how long the body is: that travels as it is."""
+"""RFC 9110 7.6.1, without the headers that say how long the body is, which are passed on."""
 
 Headers = list[tuple[bytes, bytes]]
 
 
 class HeadRefused(Exception):
-    """Why the proxy does not do what a program asked for, and the status that says so."""
+    """The proxy refuses what a program asked for: the reason, and the status of its answer."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -44,11 +44,11 @@ class HeadRefused(Exception):
 
 
 class ProxyRequest(msgspec.Struct, frozen=True):
-    """What a program asks the proxy for.
+    """A program's request to the proxy.
 
     Attributes:
         url: Where it leads.
-        head: What the server is sent first; nothing of a tunnel.
+        head: What to send to the server first; `None` for a tunnel.
     """
 
     url: HttpUrl
@@ -61,11 +61,11 @@ class ProxyRequest(msgspec.Struct, frozen=True):
 
 
 def parse_request(head: bytes) -> ProxyRequest:
-    """The request that a head means, without its empty last line; raises `HeadRefused`."""
+    """Parse a head, given without its empty last line; raise `HeadRefused`."""
     first, *lines = head.split(b"\r\n")
     found = _REQUEST.fullmatch(first)
     if found is None:
-        raise HeadRefused(400, "this is no request to a proxy")
+        raise HeadRefused(400, "this is not a request to a proxy")
     method, target = found.groups()
     headers = _headers(lines)
     if method == b"CONNECT":
@@ -90,7 +90,7 @@ def closing_answer(head: bytes) -> tuple[bytes, bool]:
     first, *lines = head.split(b"\r\n")
     found = _STATUS.fullmatch(first)
     if found is None:
-        raise HeadRefused(502, "the server's answer is no HTTP")
+        raise HeadRefused(502, "the server's answer is not HTTP")
     headers = _headers(lines, status=502)
     if found[1].startswith(b"1"):
         return _text(first, _kept(headers), is_closing=False), False

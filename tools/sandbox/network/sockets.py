@@ -1,9 +1,9 @@
-"""The sockets of one sandbox that the runtime answers: its proxy, and those of its command.
+"""The sockets of one sandbox that the runtime serves: its proxy, and those of its command.
 
-They are made inside, by the first program there (`entrance`), in the sandbox's own network and
-files, and handed out before it becomes the program that was asked for. So nothing of them lies on
-this machine's disk, no port of it is taken, and no process in the sandbox passes bytes on. The
-program has no copy of what was handed out: it can connect, and nothing else.
+They are made inside, by the first program there (`entrance`), in the sandbox's own network and files, and
+handed out to the runtime before that becomes the requested program. So nothing of them lies on this machine's
+disk, no port of it is taken, and no process in the sandbox passes bytes on. The program has no copy of what
+was handed out: it can connect, and nothing else.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from .entrance import START
 from .proxy import Connector, EgressProxy
 
 PROXY_PORT = 3128
-"""On the sandbox's own loopback, where nobody else is; what proxies commonly listen on."""
+"""On the sandbox's own loopback, where nobody else listens; a common port of proxies."""
 MAX_CONNECTIONS = 32
-"""Of one program at once, to one socket; more wait. npm opens some fifteen."""
+"""Of one program at once to one socket; further ones wait. npm opens some fifteen."""
 MAX_ANSWERED = 8
 """Sockets of one command: git takes one."""
 MAX_ASKED_BYTES = 64 * 1024
-"""Of what a program sends to one that answers."""
+"""Of what a program sends to an answerer."""
 ASK_SECONDS = 10.0
-"""In which it must have sent that, and in which it must take the answer."""
+"""For sending that, and again for taking the answer."""
 RETRY_SECONDS = 0.1
-"""Where no connection can be taken since the process has no descriptor left."""
+"""After an `accept` that failed because the process has no descriptor left."""
 
 PYTHON = os.path.join(sys.base_prefix, "bin", "python3")
-"""Which the sandbox's own test runs there too."""
+"""The sandbox's test runs by it too."""
 
 _NUMBER = array.array("i").itemsize
 _ENTRANCE = "callboard.entrance"
@@ -116,10 +116,10 @@ class SandboxSockets:
                 each.close()
 
     async def _handed_out(self, count: int) -> list[trio.socket.SocketType]:
-        """The sockets, in the order in which they were asked for; none when it ended before."""
+        """Receive the sockets, in the order of the handlers; none when the sandbox ended before."""
         assert self._ours is not None
         own = trio.socket.from_stdlib_socket(self._ours)
-        # Not to be inherited by what another thread starts meanwhile.
+        # Close-on-exec: what another thread starts meanwhile must not inherit them.
         _, ancillary, _, _ = await own.recvmsg(
             1, socket.CMSG_SPACE(_NUMBER * count), socket.MSG_CMSG_CLOEXEC
         )
@@ -132,7 +132,7 @@ class SandboxSockets:
 
 
 def proxy_environment() -> dict[str, str]:
-    """The variables by which programs find the proxy; what runs inside is reached without it."""
+    """Return the variables by which programs find the proxy, and reach servers of their own without it."""
     url = f"http://127.0.0.1:{PROXY_PORT}"
     own = "localhost,127.0.0.1,::1"
     named = {"HTTP_PROXY": url, "HTTPS_PROXY": url, "ALL_PROXY": url, "NO_PROXY": own}
@@ -143,7 +143,7 @@ def proxy_environment() -> dict[str, str]:
 async def _accept(
     listener: trio.socket.SocketType, handler: Callable[[trio.SocketStream], Awaitable[None]]
 ) -> None:
-    """Serves the connections of one socket, so many at once."""
+    """Serve the connections of one socket, a bounded number at once."""
     slots = trio.Semaphore(MAX_CONNECTIONS)
 
     async def serve(stream: trio.SocketStream) -> None:
@@ -181,7 +181,7 @@ def _answering(answerer: Answerer) -> Callable[[trio.SocketStream], Awaitable[No
 
 
 async def _asked(stream: trio.SocketStream) -> bytes | None:
-    """What a program sent up to its end; `None` when that is too much."""
+    """Return what a program sent up to its end; `None` when that is too much."""
     data = bytearray()
     while chunk := await stream.receive_some(MAX_ASKED_BYTES):
         data += chunk

@@ -1,10 +1,10 @@
-"""The second tier: what confines programs where the kernel refuses user namespaces to bubblewrap.
+"""The second tier: Landlock, where bubblewrap is missing or the kernel refuses it user namespaces.
 
-Landlock confines files and TCP, a stricter filter denies what namespaces would keep apart, and a
-confiner that stays the parent of all that a program starts ends it. It is `partial`: a program sees
-which processes there are, and its private folder lies on the disk. Landlock can't take away what it
-has allowed above, so only what is in the folders of a workspace can be changed, not its top; and
-nothing of `.git`.
+Landlock confines files and TCP, a stricter filter (`landlock_filter`) denies what namespaces would keep
+apart, and a confiner process (`landlock_exec`) stays the parent of all that a program starts, and ends it.
+Its strength is `partial`: a program sees which process numbers are taken, and its private folder lies on
+the disk. Landlock can't take away below what it has allowed above. So a program can change only what is in
+the folders of a workspace, and its files, but make or remove nothing at its top, and change nothing of `.git`.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from .landlock_exec import MIN_ABI, SIGNAL_ABI, landlock_abi
 from .landlock_filter import strict_program
 
 ACCEPTED = frozenset({"see processes of the machine", "share a namespace with the machine"})
-"""What a program can do in it that it can't in one of namespaces."""
+"""What a program can do here that it can't do with namespaces."""
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 SEEN = ("/proc/cpuinfo", "/proc/meminfo")
-"""Of /proc, which else tells of other processes."""
+"""All that is shown of /proc: the rest describes other processes."""
 PLACES = ("/tmp", "/tmp/home")
-"""Values of variables that its own folder takes the place of."""
+"""Values of HOME and TMPDIR that are replaced by the program's private folder."""
 
 _SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc")
 
 
 def why_none() -> str | None:
-    """Why there can be no second tier here; `None` when there can."""
+    """Return why there can be no second tier here; `None` when there can."""
     if (abi := landlock_abi()) < MIN_ABI:
         return f"Landlock is missing or too old (its version is {abi}, and {MIN_ABI} is needed)"
     return None
 
 
 def filter_of(recipe: Recipe) -> bytes:
-    """The filter of system calls that a sandbox of this tier needs, on this kernel."""
+    """Return the filter of system calls that sandboxes of this recipe need, on this kernel."""
     if recipe.confiner is None:
         return seccomp_program()
     return strict_program(denies_signals=landlock_abi() < SIGNAL_ABI)
 
 
 def check_sockets(recipe: Recipe, *, has_sockets: bool) -> None:
-    """Raises `ToolFailure` for sockets, which this tier has none of."""
+    """Raise `ToolFailure` for sockets in the second tier, which has none."""
     if recipe.confiner is not None and has_sockets:
         raise ToolFailure(
             ErrorType.SANDBOX_UNAVAILABLE,
@@ -58,10 +58,10 @@ def check_sockets(recipe: Recipe, *, has_sockets: bool) -> None:
 
 
 def plan_of(recipe: Recipe, box: Box) -> bytes:
-    """What the confiner reads.
+    """Return what the confiner reads.
 
     Raises:
-        ToolFailure: The workspace holds what must not be seen.
+        ToolFailure: The workspace holds a folder that must not be seen.
     """
     for path in recipe.forbidden:
         if path == box.workspace or path.startswith(box.workspace.rstrip("/") + "/"):
@@ -89,14 +89,14 @@ def _seen(recipe: Recipe) -> list[tuple[str, bool]]:
     shown = [
         source
         for source in (*(source for source, _ in recipe.bound), *recipe.copied)
-        # What lies below can't be hidden again; the system's own files are everybody's.
+        # What lies below can't be hidden again. The system's own files may be seen by anybody.
         if source.startswith(_SYSTEM) or not any(path.startswith(source) for path in hidden)
     ]
     return [*((path, False) for path in (*shown, *SEEN)), *((path, True) for path in DEVICES)]
 
 
 def _workspace(box: Box) -> list[tuple[str, bool]]:
-    """All of it to read; to write, what is in its folders and its files, but for what is protected.
+    """Return the places of the workspace, and whether they are writable: all but what is protected.
 
     A folder that holds something protected is not writable at all.
     """

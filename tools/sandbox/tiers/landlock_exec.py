@@ -1,9 +1,9 @@
-"""Runs one program under Landlock and a filter, and ends all that it started: the second tier.
+"""The confiner: runs one program under Landlock and a filter, and ends all that it started.
 
-It is started as a file of its own, with the standard library alone, in the place of bubblewrap, and
-speaks with the runtime as that does: it tells which process is the program's, and lets it begin
-when the gate opens. It stays the parent of whatever the program leaves behind, and ends all of it
-before it ends itself: at the program's end, when it is told to, and when the runtime dies.
+It is started as a file of its own, with the standard library alone, in bubblewrap's place, and speaks
+with the runtime as bubblewrap does: it says which process is the program's, and lets it begin when the
+gate opens. As a subreaper it stays the parent of whatever the program leaves behind, and ends all of it
+before it ends itself: at the program's end, on SIGTERM, and when the runtime dies.
 """
 
 import ctypes
@@ -20,15 +20,15 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 MIN_ABI = 4
-"""From Linux 6.7: connections are confined too."""
+"""From Linux 6.7, which confines connections too."""
 SIGNAL_ABI = 6
-"""From Linux 6.12: signals are confined too; before, the filter denies them all."""
+"""From Linux 6.12, which confines signals too; on older ones the filter denies them all."""
 
 MAX_PLAN_BYTES = 16 * 1024 * 1024
 MAX_FILTER_BYTES = 64 * 1024
 """The kernel takes 4096 steps of eight bytes."""
 LOOK_SECONDS = 0.002
-"""Between two looks at what is left: what is killed takes about as long to be gone."""
+"""Between two looks at what is left; a killed process takes about as long to be gone."""
 CHUNK_BYTES = 64 * 1024
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446  # the same on every architecture
@@ -46,37 +46,37 @@ _SET_DEATH_SIGNAL, _SET_FILTER, _NO_NEW_PRIVILEGES, _BE_REAPER = 1, 22, 38, 36
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Told(BaseException):
-    """The runtime wants it to end."""
+class Terminated(BaseException):
+    """SIGTERM came: the runtime wants this process to end."""
 
 
 def landlock_abi() -> int:
-    """What Landlock of this kernel can; 0 when there is none."""
+    """Return the version of this kernel's Landlock; 0 when there is none."""
     if not sys.platform.startswith("linux"):
         return 0
     return max(0, int(_libc.syscall(_CREATE, None, ctypes.c_size_t(0), 1)))
 
 
 def ruleset_attributes(abi: int) -> bytes:
-    """What a ruleset denies unless a rule allows it: all that this kernel can deny."""
+    """Return what a ruleset denies unless a rule allows it: all that this kernel can deny."""
     handled = _ALL | (_DEVICE_CONTROL if abi >= 5 else 0)
     words = (handled, _NETWORK, _SCOPES) if abi >= SIGNAL_ABI else (handled, _NETWORK)
     return struct.pack(f"={len(words)}Q", *words)
 
 
 def rule(allowed: int, parent: int) -> bytes:
-    """What is allowed at a place and below it."""
+    """Return a rule: what is allowed at a place and below it."""
     return struct.pack("=Qi", allowed, parent)
 
 
 def rights(*, writes: bool, is_folder: bool) -> int:
-    """What may be done at a place."""
+    """Return the rights at a place."""
     allowed = _ALL & _NO_MAKING_DEVICES if writes else _EXECUTE | _READ_FILE | _READ_DIR
     return allowed if is_folder else allowed & _OF_FILES
 
 
 def main() -> NoReturn:
-    """Runs it; ends as the program did."""
+    """Run the program, and exit as it did."""
     plan = _read_plan(int(sys.argv[1]))
     info, gate = int(sys.argv[2]), int(plan["gate"])
     _control(_BE_REAPER, 1)
@@ -86,7 +86,7 @@ def main() -> NoReturn:
     folder = tempfile.mkdtemp(prefix="callboard-program-")
     code = 128 + signal.SIGKILL
     try:
-        signal.signal(signal.SIGTERM, _tell)
+        signal.signal(signal.SIGTERM, _terminate)
         child = os.fork()
         if child == 0:
             _become(plan, folder, gate, sys.argv[4:])
@@ -94,7 +94,7 @@ def main() -> NoReturn:
         os.close(info)
         os.close(gate)
         code = _wait(child)
-    except Told:
+    except Terminated:
         pass
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -109,8 +109,8 @@ def _read_plan(fd: int) -> dict[str, Any]:
     return plan
 
 
-def _tell(number: int, frame: object) -> NoReturn:
-    raise Told
+def _terminate(number: int, frame: object) -> NoReturn:
+    raise Terminated
 
 
 def _wait(child: int) -> int:
@@ -122,10 +122,10 @@ def _wait(child: int) -> int:
 
 
 def _end_all() -> None:
-    """Kills all that is left, until nothing is; what it orphans becomes a child of this one."""
+    """Kill all that is left, until nothing is; orphans become children of this process."""
     with suppress(ChildProcessError):
         while True:
-            # Stopped first, so that nobody forks while the others are killed.
+            # Stopped first, so that none forks while the others are killed.
             for number in (signal.SIGSTOP, signal.SIGKILL):
                 for pid in _below(os.getpid()):
                     with suppress(ProcessLookupError):
@@ -154,7 +154,7 @@ def _listed(folder: str) -> list[str]:
 
 
 def _become(plan: dict[str, Any], folder: str, gate: int, argv: list[str]) -> NoReturn:
-    """Turns this process, which was forked for it, into the program."""
+    """Turn this process, which was forked for it, into the program."""
     try:
         _control(_SET_DEATH_SIGNAL, signal.SIGKILL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -182,7 +182,7 @@ def _become(plan: dict[str, Any], folder: str, gate: int, argv: list[str]) -> No
 
 
 def _read_filter(gate: int) -> bytes:
-    """The filter, which comes when the program may begin; nothing begins without one."""
+    """Wait for the filter, which comes when the program may begin; nothing begins without one."""
     with open(gate, "rb") as file:
         steps = file.read(MAX_FILTER_BYTES)
     if not steps:
@@ -191,7 +191,7 @@ def _read_filter(gate: int) -> bytes:
 
 
 def _lay_out(plan: dict[str, Any], folder: str) -> str:
-    """Writes the files that come with a command; where they lie."""
+    """Write the files that come with a command; return their folder."""
     os.mkdir(os.path.join(folder, "home"))
     files = os.path.join(folder, "files")
     os.mkdir(files)

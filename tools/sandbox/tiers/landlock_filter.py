@@ -1,9 +1,8 @@
-"""The filter of the second tier: what namespaces would keep apart, it denies.
+"""The stricter filter of the second tier: it denies what namespaces would keep apart.
 
-Without a network namespace, one of System V memory, and one of users, a program could reach what
-Landlock does not look at: sockets, shared memory, rights and owners of files, limits and priorities
-of other processes of the same user, callboard's among them, and times and watches of files that it
-can't open.
+Without namespaces for network, System V memory and users, a program could reach what Landlock does not
+cover: sockets, shared memory, rights and owners of files, limits and priorities of other processes of the
+same user (callboard's among them), and times and watches of files that it can't open.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "utime": (132, None),
     "utimes": (235, None),
 }
-"""What is denied whatever its arguments, with its number on x86-64 and on ARM64."""
+"""What is denied with any arguments: numbers on x86-64 and on ARM64."""
 
 _SIGNALS: dict[str, tuple[int, int]] = {
     "kill": (62, 129),
@@ -87,26 +86,26 @@ _SIGNALS: dict[str, tuple[int, int]] = {
 _SOCKETPAIR, _PRLIMIT = (53, 199), (302, 261)
 _FCNTL, _IOCTL, _UTIMENSAT = (72, 25), (16, 29), (280, 88)
 _OWNERS = {_FCNTL: (8, 10, 15, 1026), _IOCTL: (0x8901, 0x8902)}
-"""F_SETOWN, F_SETSIG, F_SETOWN_EX and F_NOTIFY, FIOSETOWN and SIOCSPGRP: with them the kernel signals
-whatever process is named when something can be read."""
+"""F_SETOWN, F_SETSIG, F_SETOWN_EX and F_NOTIFY, FIOSETOWN and SIOCSPGRP: they have the kernel signal any
+process when something can be read."""
 _KINDS = (1, 5, 0x80001, 0x80005, 0x801, 0x805, 0x80801, 0x80805)
-"""SOCK_STREAM and SOCK_SEQPACKET, alone and with CLOEXEC and NONBLOCK: they talk to each other only;
-a pair of datagrams would send to any socket that has a name."""
+"""SOCK_STREAM and SOCK_SEQPACKET, alone and with CLOEXEC and NONBLOCK: such a pair talks to itself only,
+while a datagram socket can send to any socket that has a name."""
 
 
 def strict_program(*, denies_signals: bool, machine: str | None = None) -> bytes:
-    """The filter, as the kernel reads it.
+    """Return the filter, as the kernel reads it.
 
     Args:
-        denies_signals: Whether to deny them, where Landlock does not confine them.
-        machine: The architecture.
+        denies_signals: Whether to deny all signals, where Landlock does not confine them.
+        machine: The architecture; this one, if not given.
 
     Raises:
         KeyError: There is none for this architecture.
     """
     _, column = ARCHITECTURES[machine or platform.machine()]
     steps = _instructions(column, denies_signals)
-    # Numbers of another architecture are denied or not; what follows ends whoever uses them.
+    # A call of another architecture may match a number here or not: what follows kills its process.
     return b"".join(struct.pack("=HBBI", *step) for step in steps) + seccomp_program(machine)
 
 
@@ -130,9 +129,9 @@ def _instructions(column: int, denies_signals: bool) -> Iterator[Instruction]:
 
 
 def _own_times(number: int) -> Iterator[Instruction]:
-    """Steps that let the times be set of what is open, and not of what a name leads to.
+    """Yield steps that let a program set the times of open files, but not of files by name.
 
-    The name must be null in both its halves: an address whose lower half is zero can be had.
+    Both halves of the name's address must be null: an address whose lower half is zero can be made.
     """
     yield (IF_EQUAL, 0, 6, number)
     yield (LOAD, 0, 0, AT_ARGUMENTS + 8)
