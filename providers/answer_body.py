@@ -20,6 +20,9 @@ MAX_HEAD_BYTES = 1024 * 1024
 """Of a body in which no event was seen yet: kept to tell what it was instead (a whole JSON answer
 of a server that does not stream, an error object, a web page)."""
 
+MAX_CALLS = 1024
+"""Calls of one answer: four times what a response may run; more is a runaway stream."""
+
 _FIELDS = (b"data:", b"event:", b"id:", b"retry:")
 
 TOO_LARGE = StreamError(
@@ -80,6 +83,18 @@ class AnswerBody:
     def end(self) -> list[bytes]:
         """What the end of the bytes completes; it may be cut in the middle."""
         return self._sse.end()
+
+
+def cut_to_room(arguments: str, room: int) -> tuple[str, int]:
+    """Return what of a piece of a call's arguments is passed on, and the room that is left.
+
+    One character past the limit is passed on: it says that there was more (`MAX_ARGUMENT_BYTES`).
+    """
+    size = len(arguments) if arguments.isascii() else len(arguments.encode())
+    if size > room:
+        fitting = arguments.encode()[:room].decode(errors="ignore")
+        arguments = arguments[: len(fitting) + 1]
+    return arguments, room - size
 
 
 def no_answer(body: bytes) -> StreamError:

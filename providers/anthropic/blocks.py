@@ -29,6 +29,7 @@ from ...runtime.stream import (
     ToolCallEnd,
     ToolCallStart,
 )
+from ..answer_body import MAX_CALLS, cut_to_room
 from ..lenient_json import BROKEN, NOTHING
 from ..provider import NO_NAMES
 from .wire import (
@@ -46,9 +47,6 @@ CITATIONS = "citations"
 
 MAX_BLOCKS = 10_000
 """Of one answer: models write some dozens, and an answer keeps no more parts."""
-
-MAX_CALLS = 1024
-"""Of one answer: four times what a response may run; more is a runaway stream."""
 
 MAX_OPAQUE_BYTES = 32 * 1024 * 1024
 """Of all opaque parts of one answer: what a whole request may hold (Anthropic: 32 MB). Parts beyond
@@ -308,12 +306,8 @@ def _add_arguments(block: OpenBlock, arguments: str, events: list[AnyStreamEvent
     room = MAX_ARGUMENT_BYTES - block.arguments_bytes
     if room < 0 or not arguments:
         return
-    size = len(arguments) if arguments.isascii() else len(arguments.encode())
-    if size > room:
-        # One character past the limit says that there was more; see MAX_ARGUMENT_BYTES.
-        fitting = arguments.encode()[:room].decode(errors="ignore")
-        arguments = arguments[: len(fitting) + 1]
-    block.arguments_bytes += size
+    arguments, room = cut_to_room(arguments, room)
+    block.arguments_bytes = MAX_ARGUMENT_BYTES - room
     events.append(ToolCallDelta(block.call, arguments))
 
 

@@ -22,12 +22,20 @@ from ...runtime.stream import (
     TextDelta,
     Usage,
 )
-from ..answer_body import CUT_OFF, MAX_ANSWER_BYTES, TOO_LARGE, AnswerBody, failure, no_answer
+from ..answer_body import (
+    CUT_OFF,
+    MAX_ANSWER_BYTES,
+    MAX_CALLS,
+    TOO_LARGE,
+    AnswerBody,
+    failure,
+    no_answer,
+)
 from ..error_answer import plain_line, read_error_event
 from ..lenient_json import BROKEN, NOTHING, checked_count
 from ..provider import NO_NAMES
 from ..stop_words import read_stop
-from .blocks import MAX_BLOCKS, MAX_CALLS, NAME, BlockAssembly
+from .blocks import MAX_BLOCKS, NAME, BlockAssembly
 from .wire import (
     Event,
     Message,

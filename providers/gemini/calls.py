@@ -24,11 +24,9 @@ from ...runtime.stream import (
     ToolCallEnd,
     ToolCallStart,
 )
+from ..answer_body import MAX_CALLS, cut_to_room
 from ..lenient_json import NOTHING
 from .wire import FunctionCall, partial_arguments, sound_json
-
-MAX_CALLS = 1024
-"""Of one answer: four times what a response may run; more is a runaway stream."""
 
 MAX_PIECE_BYTES = 4 * MAX_ARGUMENT_BYTES
 """Of a piece of streamed arguments: longer than the arguments may be; not worth decoding."""
@@ -125,7 +123,8 @@ class CallAssembly:
         signature: str | None,
         events: list[AnyStreamEvent],
     ) -> None:
-        events += (ToolCallDelta(index, _capped(arguments)), ToolCallEnd(index))
+        arguments, _ = cut_to_room(arguments, MAX_ARGUMENT_BYTES)
+        events += (ToolCallDelta(index, arguments), ToolCallEnd(index))
         kept = {"id": call_id, "thoughtSignature": signature}
         kept = {key: value for key, value in kept.items() if value}
         if kept:
@@ -238,14 +237,3 @@ def _steps(path: str) -> list[str | int]:
     if path[:1] != "$" or not steps:
         raise MisfitError(f"a value at {path[:80]}")
     return steps
-
-
-def _capped(arguments: str) -> str:
-    if 4 * len(arguments) <= MAX_ARGUMENT_BYTES:
-        return arguments
-    encoded = arguments.encode()
-    if len(encoded) <= MAX_ARGUMENT_BYTES:
-        return arguments
-    # One character past the limit says that there was more; see MAX_ARGUMENT_BYTES.
-    fitting = encoded[:MAX_ARGUMENT_BYTES].decode(errors="ignore")
-    return arguments[: len(fitting) + 1]

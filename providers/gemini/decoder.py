@@ -41,6 +41,7 @@ from ...runtime.stream import (
 from ..answer_body import (
     CUT_OFF,
     MAX_ANSWER_BYTES,
+    MAX_CALLS,
     MAX_HEAD_BYTES,
     TOO_LARGE,
     begins_stream,
@@ -52,7 +53,7 @@ from ..lenient_json import BROKEN, NOTHING, checked_count
 from ..provider import NO_NAMES
 from ..sse import SseParser
 from ..stop_words import read_stop
-from .calls import MAX_CALLS, CallAssembly, MisfitError
+from .calls import CallAssembly, MisfitError
 from .wire import (
     Candidate,
     Part,

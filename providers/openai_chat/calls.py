@@ -19,11 +19,9 @@ from ...runtime.stream import (
     ToolCallEnd,
     ToolCallStart,
 )
+from ..answer_body import MAX_CALLS, cut_to_room
 from ..provider import NO_NAMES
 from .wire import CallPiece
-
-MAX_CALLS = 1024
-"""Of one answer: four times what a response may run; more is a runaway stream."""
 
 MAX_KEPT_BYTES = 64 * 1024
 """Of a call that has begun, to see where a call without an id ends: far more than such servers
@@ -138,12 +136,8 @@ class CallAssembly:
         room = MAX_ARGUMENT_BYTES - call.size_bytes
         if room < 0:
             return
-        size = len(arguments) if arguments.isascii() else len(arguments.encode())
-        if size > room:
-            # One character past the limit says that there was more; see MAX_ARGUMENT_BYTES.
-            fitting = arguments.encode()[:room].decode(errors="ignore")
-            arguments = arguments[: len(fitting) + 1]
-        call.size_bytes += size
+        arguments, room = cut_to_room(arguments, room)
+        call.size_bytes = MAX_ARGUMENT_BYTES - room
         if not call.is_started or call.size_bytes <= MAX_KEPT_BYTES:
             call.pieces.append(arguments)
         else:

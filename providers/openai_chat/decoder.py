@@ -24,19 +24,18 @@ from ...runtime.stream import (
     TextDelta,
     ThinkingDelta,
     ThinkingEnd,
-    Usage,
 )
-from ..answer_body import CUT_OFF, TOO_LARGE, AnswerBody, failure, no_answer
+from ..answer_body import CUT_OFF, MAX_CALLS, TOO_LARGE, AnswerBody, failure, no_answer
 from ..error_answer import plain_line, read_error_event
-from ..lenient_json import BROKEN, NOTHING, checked_count
+from ..lenient_json import BROKEN, NOTHING
+from ..openai.usage import UsageCount
 from ..provider import NO_NAMES
 from ..stop_words import read_stop
-from .calls import MAX_CALLS, CallAssembly
+from .calls import CallAssembly
 from .extras import ANNOTATIONS, REASONING_DETAILS, Extras
 from .wire import (
     Chunk,
     Delta,
-    UsageCount,
     decode_chunk,
     odd_chunk,
 )
@@ -252,17 +251,8 @@ class OpenAiChatDecoder:
         self._end_parts(events)
 
     def _read_usage(self, usage: UsageCount | None, events: list[AnyStreamEvent]) -> None:
-        if usage is None:
-            return
-        read, written = usage.prompt_tokens_details, usage.completion_tokens_details
-        counts = (
-            usage.prompt_tokens,
-            usage.completion_tokens,
-            read.cached_tokens if read is not None else None,
-            written.reasoning_tokens if written is not None else None,
-            read.cache_write_tokens if read is not None else None,
-        )
-        events.append(Usage(*map(checked_count, counts)))
+        if usage is not None:
+            events.append(usage.event())
 
     def _end_thinking(self, events: list[AnyStreamEvent]) -> None:
         if self._is_thinking:

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from ..lenient_json import NOTHING, read_count, read_text, read_value
+from ..openai.usage import UsageCount, odd_usage
 
 
 class FunctionPiece(msgspec.Struct, gc=False):
@@ -52,28 +53,6 @@ class Choice(msgspec.Struct):
     finish_reason: str | None = None
     index: int = 0
     message: msgspec.Raw = NOTHING
-
-
-class InputDetails(msgspec.Struct, gc=False):
-    """Of the tokens read."""
-
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-
-
-class OutputDetails(msgspec.Struct, gc=False):
-    """Of the tokens written."""
-
-    reasoning_tokens: int | None = None
-
-
-class UsageCount(msgspec.Struct):
-    """Tokens, as this wire format counts them."""
-
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    prompt_tokens_details: InputDetails | None = None
-    completion_tokens_details: OutputDetails | None = None
 
 
 class Chunk(msgspec.Struct):
@@ -119,7 +98,7 @@ def odd_chunk(payload: bytes) -> OddChunk | None:
             deltas += _deltas(choice.get("delta"))
             messages += _deltas(choice.get("message"))
             finish_reason = read_text(choice.get("finish_reason")) or finish_reason
-    usage = _usage(value.get("usage"))
+    usage = odd_usage(value.get("usage"))
     error = _error(value, has_choices=bool(choices))
     return OddChunk(deltas, messages, finish_reason, usage, error)
 
@@ -197,19 +176,6 @@ def _call(call: dict[str, Any]) -> CallPiece:
         id=read_text(identity),
         function=FunctionPiece(read_text(function.get("name")), read_text(arguments)),
         extra_content=_raw_object(call.get("extra_content")),
-    )
-
-
-def _usage(value: Any) -> UsageCount | None:
-    if not isinstance(value, dict):
-        return None
-    details = [value.get(f"{kind}_tokens_details") for kind in ("prompt", "completion")]
-    cached, reasoning = (item if isinstance(item, dict) else {} for item in details)
-    return UsageCount(
-        read_count(value.get("prompt_tokens")),
-        read_count(value.get("completion_tokens")),
-        InputDetails(*(read_count(cached.get(k)) for k in ("cached_tokens", "cache_write_tokens"))),
-        OutputDetails(read_count(reasoning.get("reasoning_tokens"))),
     )
 
 

@@ -16,6 +16,7 @@ from ...runtime.stream import (
     ToolCallEnd,
     ToolCallStart,
 )
+from ..answer_body import cut_to_room
 from .wire import OutputItem, Shown
 
 RAW_INPUT = "_raw"
@@ -89,10 +90,5 @@ class OpenCall:
     def _pass_on(self, text: str, events: list[AnyStreamEvent]) -> None:
         if self.number is None or self._room < 0:
             return
-        size = len(text) if text.isascii() else len(text.encode())
-        if size > self._room:
-            # One character past the limit says that there was more; see MAX_ARGUMENT_BYTES.
-            fitting = text.encode()[: self._room].decode(errors="ignore")
-            text = text[: len(fitting) + 1]
-        self._room -= size
+        text, self._room = cut_to_room(text, self._room)
         events.append(ToolCallDelta(self.number, text))

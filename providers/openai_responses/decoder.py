@@ -18,19 +18,18 @@ from ...runtime.stream import (
     StopReason,
     StreamError,
     TextDelta,
-    Usage,
 )
-from ..answer_body import CUT_OFF, TOO_LARGE, AnswerBody, failure, no_answer
+from ..answer_body import CUT_OFF, MAX_CALLS, TOO_LARGE, AnswerBody, failure, no_answer
 from ..error_answer import plain_line, read_error_event
-from ..lenient_json import BROKEN, checked_count, read_value
+from ..lenient_json import BROKEN, read_value
+from ..openai.usage import UsageCount
 from ..provider import NO_NAMES
 from ..stop_words import read_stop
 from .calls import CUSTOM, FUNCTION
-from .items import MAX_CALLS, MAX_ITEMS, ItemAssembly
+from .items import MAX_ITEMS, ItemAssembly
 from .wire import (
     Event,
     Response,
-    UsageCount,
     decode_event,
     odd_event,
     read_response,
@@ -225,17 +224,8 @@ class OpenAiResponsesDecoder:
         return StopReason.END
 
     def _read_usage(self, usage: UsageCount | None, events: list[AnyStreamEvent]) -> None:
-        if usage is None:
-            return
-        read, written = usage.input_tokens_details, usage.output_tokens_details
-        counts = (
-            usage.input_tokens,
-            usage.output_tokens,
-            read.cached_tokens if read is not None else None,
-            written.reasoning_tokens if written is not None else None,
-            read.cache_write_tokens if read is not None else None,
-        )
-        events.append(Usage(*map(checked_count, counts)))
+        if usage is not None:
+            events.append(usage.event())
 
     def _stop(self, events: list[AnyStreamEvent], last: Done | StreamError) -> None:
         self._ended = True

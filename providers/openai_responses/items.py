@@ -24,6 +24,7 @@ from ...runtime.stream import (
     ThinkingDelta,
     ThinkingEnd,
 )
+from ..answer_body import MAX_CALLS
 from .calls import CALLS, FUNCTION, OpenCall
 from .wire import (
     NAME,
@@ -43,9 +44,6 @@ PHASE = "phase"
 
 MAX_ITEMS = 10_000
 """Of one answer: as many parts as an answer may have; more is a runaway stream."""
-
-MAX_CALLS = 1024
-"""Of one answer: four times what a response may run."""
 
 MAX_OPAQUE_BYTES = 32 * 1024 * 1024
 """Of all opaque parts of one answer: several of the largest images that the provider draws. Of an

@@ -15,6 +15,7 @@ import msgspec
 
 from ...runtime.text import without_surrogates
 from ..lenient_json import BROKEN, NOTHING, read_count, read_text, read_value
+from ..openai.usage import UsageCount, odd_usage
 
 NAME = "openai_responses"
 
@@ -62,28 +63,6 @@ class OutputItem(msgspec.Struct):
     encrypted_content: str | None = None
     content: list[ContentPart] | None = None
     summary: list[ContentPart] | None = None
-
-
-class InputDetails(msgspec.Struct, gc=False):
-    """Of the tokens read."""
-
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-
-
-class OutputDetails(msgspec.Struct, gc=False):
-    """Of the tokens written."""
-
-    reasoning_tokens: int | None = None
-
-
-class UsageCount(msgspec.Struct):
-    """Tokens, as this wire format counts them."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    input_tokens_details: InputDetails | None = None
-    output_tokens_details: OutputDetails | None = None
 
 
 class IncompleteDetails(msgspec.Struct, gc=False):
@@ -187,7 +166,7 @@ def read_response(raw: msgspec.Raw | bytes) -> Response | None:
     return Response(
         status=read_text(value.get("status")),
         output=[_raw(item) for item in output] if isinstance(output, list) else None,
-        usage=_usage(usage) if isinstance(usage, dict) else None,
+        usage=odd_usage(usage),
         incomplete_details=(
             IncompleteDetails(read_text(details.get("reason")))
             if isinstance(details, dict)
@@ -235,17 +214,6 @@ def _parts(value: Any) -> list[ContentPart] | None:
         for part in value
         if isinstance(part, dict)
     ]
-
-
-def _usage(value: dict[str, Any]) -> UsageCount:
-    details = [value.get(f"{kind}_tokens_details") for kind in ("input", "output")]
-    cached, reasoning = (item if isinstance(item, dict) else {} for item in details)
-    return UsageCount(
-        read_count(value.get("input_tokens")),
-        read_count(value.get("output_tokens")),
-        InputDetails(*(read_count(cached.get(k)) for k in ("cached_tokens", "cache_write_tokens"))),
-        OutputDetails(read_count(reasoning.get("reasoning_tokens"))),
-    )
 
 
 def _arguments(value: Any) -> str | None:

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.providers import answer_body, sse
+from callboard.providers.answer_body import MAX_CALLS
 from callboard.providers.anthropic import blocks as anthropic_messages_blocks
 from callboard.providers.anthropic import wire as anthropic_messages_wire
-from callboard.providers.anthropic.blocks import MAX_CALLS
 from callboard.providers.anthropic.decoder import AnthropicMessagesDecoder
 from callboard.runtime.stream import (
     MAX_ARGUMENT_BYTES,

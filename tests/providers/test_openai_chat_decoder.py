@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callboard.providers import answer_body, sse
+from callboard.providers.answer_body import MAX_CALLS
 from callboard.providers.openai_chat import decoder as openai_chat_decoder
-from callboard.providers.openai_chat.calls import MAX_CALLS
 from callboard.providers.openai_chat.decoder import OpenAiChatDecoder
 from callboard.providers.openai_chat.extras import MAX_OPAQUE_BYTES
 from callboard.runtime.stream import (

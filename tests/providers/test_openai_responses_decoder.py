@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from callboard.actors.model.answer import AnswerBuilder
 from callboard.providers import answer_body, sse
+from callboard.providers.answer_body import MAX_CALLS
 from callboard.providers.openai_responses import items as openai_responses_items
 from callboard.providers.openai_responses.decoder import OpenAiResponsesDecoder
-from callboard.providers.openai_responses.items import MAX_CALLS, MAX_ITEMS
+from callboard.providers.openai_responses.items import MAX_ITEMS
 from callboard.runtime.history import Thinking
 from callboard.runtime.stream import (
     MAX_ARGUMENT_BYTES,
