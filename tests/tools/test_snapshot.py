@@ -29,7 +29,7 @@ def new_tree(folder: Path) -> WorkspaceCopies:
 
 
 def kept(tree: WorkspaceCopies, folder: Path) -> WorkspaceSnapshot:
-    return tree.keep(open_reader(str(folder)), scan(str(folder)))
+    return tree.snapshot(open_reader(str(folder)), scan(str(folder)))
 
 
 def content(snapshot: WorkspaceSnapshot, path: str) -> bytes:
@@ -62,7 +62,7 @@ def test_a_file_that_may_change_once_more_at_the_same_time_is_copied_again(
 def test_a_file_that_changes_while_it_is_kept_is_not(folder: Path) -> None:
     seen = scan(str(folder))
     (folder / "a").write_text("other")
-    snapshot = new_tree(folder).keep(open_reader(str(folder)), seen)
+    snapshot = new_tree(folder).snapshot(open_reader(str(folder)), seen)
     assert snapshot.why == {"a": module.BEING_CHANGED}
     assert snapshot.states.keys() == {"b", "c"}
 
@@ -92,7 +92,7 @@ def test_old_copies_go_and_who_still_reads_them_can(
 def test_copies_have_no_name_and_few_workspaces_have_some(folder: Path) -> None:
     trees, store = CopyCache(), VersionStore(folder.parent / "data")
     first = trees.of("first", store.open_aside)
-    first.keep(open_reader(str(folder)), scan(str(folder)))
+    first.snapshot(open_reader(str(folder)), scan(str(folder)))
     assert list((folder.parent / "data").rglob("*")) == [folder.parent / "data/callboard.versions"]
     assert trees.of("first", store.open_aside) is first
     for number in range(module.MAX_TREES):

@@ -1,4 +1,8 @@
-"""Programs that run beside the calls of their sessions, and end with the runtime at the latest."""
+"""Background programs: they run beside the calls of their session, and end with it at the latest.
+
+A call that was begun before its session ended must not start a program after that end. So it notes how often
+the session has ended (`ends_of`) when it begins, and `start` compares.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +17,15 @@ from ...runtime.processes import BackgroundProcess, ProcessOutput, Ran
 from .running.program import Program, run_program
 
 MAX_RUNNING_PER_SESSION = 8
-"""A server, a watcher, a build: more than that nobody follows."""
+"""A server, a watcher, a build: nobody follows more."""
 MAX_RUNNING = 32
-"""Of all sessions; each holds some 25 descriptors."""
+"""In all sessions; each holds some 25 descriptors."""
 MAX_KEPT_PER_SESSION = 32
-"""Programs that a session can ask about; of those that have ended, the oldest are forgotten."""
+"""Programs that a session can ask about; the oldest that have ended are forgotten."""
 MAX_ENDS = 4096
-"""Sessions whose end is known: a call that began before it lasts no longer than others take to end."""
+"""Sessions whose ends are counted: so many others do not end while one call lasts."""
 MAX_UNREAD_BYTES = 256 * 1024
-"""Of what a program put out and nobody asked for; the end of it is kept."""
+"""Of output that nobody has asked for yet; its end is kept."""
 
 MakeProgram = Callable[[Callable[[bytes], None]], Program]
 
@@ -37,7 +41,7 @@ class BackgroundPrograms:
         self._ends: OrderedDict[str, int] = OrderedDict()
 
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Runs until it is cancelled; then nothing of them is left when it returns."""
+        """Run until cancelled; when this returns, nothing of them is left."""
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
@@ -49,14 +53,17 @@ class BackgroundPrograms:
     async def start(
         self, session_id: str, title: str, seconds: float, make: MakeProgram, *, ends: int = 0
     ) -> BackgroundProcess:
-        """Starts one; it runs for so long at most.
+        """Start one.
 
         Args:
             session_id: Whose it is.
-            title: What it is called.
+            title: Its command, for people.
             seconds: How long it runs at most.
             make: Starts it.
-            ends: What `ends_of` gave when the call began: none is started for an end behind it.
+            ends: What `ends_of` returned when the call began.
+
+        Raises:
+            ToolFailure: The session has ended since, or there are too many.
         """
         await trio.lowlevel.checkpoint()
         if ends != self.ends_of(session_id):
@@ -71,7 +78,7 @@ class BackgroundPrograms:
         self._check_room(own)
         self._count += 1
         running = _Running(f"p{self._count}", title, seconds)
-        # In this task, without a checkpoint: nothing is started that nobody ends.
+        # Without a checkpoint between: whatever was started is served, and so ended.
         running.program = make(running.unread.add)
         self._nursery.start_soon(running.serve, name=f"background {running.process_id}")
         own[running.process_id] = running
@@ -79,11 +86,11 @@ class BackgroundPrograms:
         return running.shown()
 
     def list(self, session_id: str) -> tuple[BackgroundProcess, ...]:
-        """Those of a session, in the order of their start."""
+        """Return those of a session, in the order of their start."""
         return tuple(each.shown() for each in self._by_session.get(session_id, {}).values())
 
     def running(self) -> dict[str, int]:
-        """How many run, by session."""
+        """Return how many run, by session."""
         counts = {
             session: sum(each.ran is None for each in own.values())
             for session, own in self._by_session.items()
@@ -91,11 +98,11 @@ class BackgroundPrograms:
         return {session: count for session, count in counts.items() if count}
 
     def output(self, session_id: str, process_id: str) -> ProcessOutput:
-        """What it has put out since the last time."""
+        """Return what it has put out since the last time."""
         return self._find(session_id, process_id).unread.take()
 
     async def write(self, session_id: str, process_id: str, text: bytes) -> None:
-        """Writes to its input."""
+        """Write to its input."""
         running = self._find(session_id, process_id)
         _check_runs(running)
         try:
@@ -108,14 +115,14 @@ class BackgroundPrograms:
             ) from None
 
     async def close_input(self, session_id: str, process_id: str) -> None:
-        """Ends its input, behind what is still being written to it. Idempotent."""
+        """Close its input, after what is still being written to it. Idempotent."""
         running = self._find(session_id, process_id)
         _check_runs(running)
         async with running.writing:
             running.program.close_input()
 
     async def kill(self, session_id: str, process_id: str) -> BackgroundProcess:
-        """Ends it, and returns when nothing of it is left."""
+        """Kill it; return when nothing of it is left."""
         running = self._find(session_id, process_id)
         if running.ran is None:
             running.program.kill("kill")
@@ -123,13 +130,13 @@ class BackgroundPrograms:
         return running.shown()
 
     async def wait(self, session_id: str, process_id: str) -> BackgroundProcess:
-        """Waits until it has ended."""
+        """Wait until it has ended."""
         running = self._find(session_id, process_id)
         await running.ended.wait()
         return running.shown()
 
     async def end_session(self, session_id: str) -> None:
-        """Ends those of a session, and forgets them; returns when nothing of them is left."""
+        """End those of a session, and forget them; return when nothing of them is left."""
         self._unseen.pop(session_id, None)
         self._ends[session_id] = self._ends.pop(session_id, 0) + 1
         if len(self._ends) > MAX_ENDS:
@@ -142,11 +149,11 @@ class BackgroundPrograms:
             await running.ended.wait()
 
     def ends_of(self, session_id: str) -> int:
-        """How often a session has ended, for who starts something for it later."""
+        """Return how often a session has ended; see `start`."""
         return self._ends.get(session_id, 0)
 
     def of_all(self) -> tuple[tuple[str, BackgroundProcess], ...]:
-        """Those that run, each with its session, in the order of their start."""
+        """Return those that run, each with its session, in the order of their start."""
         return tuple(
             (session_id, each.shown())
             for session_id, own in self._by_session.items()
@@ -155,7 +162,7 @@ class BackgroundPrograms:
         )
 
     def named(self, session_id: str) -> tuple[str, ...]:
-        """Those of a session that run, in words for a person."""
+        """Return those of a session that run, in words for a person."""
         return tuple(
             f"{each.process_id}: {each.command}"
             for its_session, each in self.of_all()
@@ -163,9 +170,9 @@ class BackgroundPrograms:
         )
 
     def unseen_since(self, session_id: str, now_ns: int) -> int | None:
-        """Since when those of a session may have done what nobody has looked at; `now_ns` from now on.
+        """Return since when those of a session may have written what nobody has looked for.
 
-        `None` when none has run since.
+        `None` when none has run since. The caller looks, so the next time begins at `now_ns`.
         """
         since = self._unseen.get(session_id)
         if since is None:
@@ -211,7 +218,7 @@ def _check_runs(running: _Running) -> None:
 
 
 class _Unread:
-    """The end of an output that nobody has asked for yet."""
+    """The output that nobody has asked for yet, as much of its end as is kept."""
 
     def __init__(self) -> None:
         self._kept = bytearray()

@@ -27,10 +27,10 @@ from ..workspace.openat2 import RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, openat2
 from ..workspace.paths import shown
 
 MAX_NAMES = 4096
-"""Words that are looked at, of all texts together; beyond it they are data."""
+"""Words that are tried, of all texts together; a text with more is data."""
 MAX_READ_LINE = 8 * 1024
-"""Of a line that is taken apart as a shell would; a longer one, as a program's text, names files by
-whatever in it looks like one. It costs 10 ms."""
+"""Of a line that is split as a shell would do it, which takes 10 ms. In a longer one, such as the text of a
+program, whatever looks like a name counts."""
 
 _INTERPRETER = re.compile(
     r"(ba|da|z|k|fi)?sh|source|\.|(python|pypy|node|deno|bun|ruby|perl|php|lua|rscript)[\d.]*",
@@ -45,8 +45,8 @@ _LEADS_ON = re.compile(
     r"|(^|[;&|({\n]|\b(then|do|else|exec|env|source|(ba|da|z)?sh|python[\d.]{0,9}|node|perl|ruby)\b"
     r"( {1,4}-\S{1,32}){0,8} |(^|\s)\. )[ \t]{0,16}[\"']?[$`]"
 )
-"""What is run by another name than stands there: a pattern of folders, or a variable in a program's
-place."""
+"""What runs something under another name than stands there: patterns of folders, or a variable in the
+place of a program."""
 _REDIRECTS = re.compile(r"[<>]+&?|&>+")
 _ENDS_COMMAND = frozenset(";&|()<>\n")
 
@@ -75,24 +75,23 @@ RUN_FILES: dict[str, tuple[str, ...]] = {
     "tox": ("tox.ini", "pyproject.toml"),
     **{each: (file,) for file, programs in _SCRIPTED.items() for each in programs},
 }
-"""What programs run without being told its name."""
+"""Files that programs run without their names in the command."""
 
 MAX_NAMED_FILES = 64
-"""More programs are named by no command that a person can judge."""
+"""No command that a person can judge names more programs."""
 MAX_HASHED_BYTES = 1024 * 1024
-"""Of a larger file its facts count: size, number and the time of its last change, which no program
-can set."""
+"""Of a larger file size, number and ctime count, which no program can set."""
 MAX_SHOWN_BYTES = 16 * 1024
-"""Of a file that is shown to who is asked."""
+"""Of a file that is shown to the person who decides."""
 
 MAX_PATH = 4096
-"""A longer path the kernel refuses."""
+"""The kernel refuses longer paths."""
 MAX_FOLDERS = 16
-"""Folders that a command names, and from which its other names may lead."""
+"""Folders that a command names, which its other names may be relative to."""
 MAX_FOLDER_NAMES = 512
-"""Names that are asked whether they are folders; those of programs come first."""
+"""Names that are tried as folders; those in a program's place come first."""
 MAX_LISTED = 1000
-"""Entries of a folder that are held against a pattern such as `*.sh`."""
+"""Entries of a folder that are matched with a pattern such as `*.sh`."""
 
 _PROGRAM_SUFFIXES = frozenset(
     [
@@ -130,9 +129,9 @@ class NamedFile(msgspec.Struct, frozen=True):
 
     Attributes:
         path: Relative to the workspace.
-        digest: Of its content; of a large file, of its facts.
+        digest: Of its content, or of a large file's facts.
         size_bytes: How large it is.
-        head: Its beginning, for who is asked.
+        head: Its beginning, for the person who decides.
     """
 
     path: str
@@ -144,7 +143,7 @@ class NamedFile(msgspec.Struct, frozen=True):
 def named_files(
     workspace: str, cwd: str, commands: Iterable[str | Sequence[str]]
 ) -> list[NamedFile]:
-    """The programs that commands name, those in the workspace.
+    """Return the programs in the workspace that commands name.
 
     Args:
         workspace: Its real path.
@@ -176,7 +175,7 @@ def _found(root: int, workspace: str, cwd: str, names: list[tuple[str, bool]]) -
 
 
 def _folders(root: int, workspace: str, cwd: str, names: list[str]) -> list[str]:
-    """Where the command begins, and the folders that it names, from there or from one another."""
+    """Return where the command begins, and the folders that it names, relative to it or to one another."""
     folders = [cwd]
     names = names[:MAX_FOLDER_NAMES]
     for name in (*names, *names):  # again: `cd a` may stand in one text, `cd b` in one before
@@ -192,7 +191,7 @@ def _folders(root: int, workspace: str, cwd: str, names: list[str]) -> list[str]
 
 
 def _paths(root: int, workspace: str, folder: str, name: str) -> Iterator[str]:
-    """A name from that folder as paths below the workspace; a pattern may stand for several."""
+    """Yield a name's paths below the workspace; a pattern may stand for several."""
     path = _relative(name, workspace, folder)
     if path is None:
         return
@@ -230,22 +229,22 @@ def shown_files(
     commands: Iterable[str | Sequence[str]] = (),
     others: Sequence[str] = (),
 ) -> str:
-    """What they hold, for a person who is asked; each one's beginning, and what is not known.
+    """Return what they hold, for the person who decides, and a warning of what is not known.
 
     Args:
         files: What was found.
-        commands: In which.
+        commands: Where it was found.
         others: Programs that run in the workspace by now.
     """
-    told = list(map(_shown, files))
-    told += [UNBOUND] if told else []
-    told += [UNREAD] if any(map(leads_on, commands)) else []
+    parts = list(map(_shown, files))
+    parts += [UNBOUND] if parts else []
+    parts += [UNREAD] if any(map(leads_on, commands)) else []
     if others:
         names = ", ".join(others)
-        told.append(
+        parts.append(
             f"(Not run while this does in the workspace, since it could change them: {names})"
         )
-    return "\n".join(told)
+    return "\n".join(parts)
 
 
 def _shown(file: NamedFile) -> str:
@@ -257,7 +256,7 @@ def _shown(file: NamedFile) -> str:
 
 
 def _relative(name: str, workspace: str, cwd: str) -> str | None:
-    """A name as a path below the workspace; what leads out by its text is not there."""
+    """Return a name as a path below the workspace; `None` when it leads out of it."""
     if not _may_be_path(name):
         return None
     path = os.path.relpath(os.path.join(cwd, name), workspace)
@@ -265,7 +264,7 @@ def _relative(name: str, workspace: str, cwd: str) -> str | None:
 
 
 def _read(root: int, path: str, *, is_run: bool) -> NamedFile | None:
-    """The file, when there is one that may be run; links lead no further than the workspace."""
+    """Return the file, if there is one that may be run; links can't leave the workspace."""
     try:
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
         fd = openat2(root, path, flags, resolve=RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
@@ -299,17 +298,17 @@ def _digest(fd: int, info: os.stat_result) -> str:
 
 
 def names_of(commands: Iterable[str | Sequence[str]]) -> Iterator[tuple[str, bool]]:
-    """What may be names, and whether it stands where a program does; those come first.
+    """Yield what may be names, and whether it stands in a program's place; those come first.
 
     Args:
         commands: Lines for a shell, and lists of words.
     """
     run: dict[str, bool] = {}
-    told = [_HERE.sub(".", each) if isinstance(each, str) else each for each in commands]
-    for command in told:
+    texts = [_HERE.sub(".", each) if isinstance(each, str) else each for each in commands]
+    for command in texts:
         for words in _simple_commands(command):
             run.update(dict.fromkeys(_run_by(words), True))
-    for command in told:
+    for command in texts:
         for text in (command,) if isinstance(command, str) else command:
             for name in (text, *_NAME.findall(_HERE.sub(".", text)), *_BELOW.findall(text)):
                 run.setdefault(name, False)
@@ -321,13 +320,13 @@ def names_of(commands: Iterable[str | Sequence[str]]) -> Iterator[tuple[str, boo
 
 
 def leads_on(command: str | Sequence[str]) -> bool:
-    """Whether a command may run what its words don't name."""
+    """Return whether a command may run what its words don't name."""
     words = [command] if isinstance(command, str) else command
     return any(_LEADS_ON.search(_HERE.sub(".", word[:MAX_READ_LINE])) for word in words)
 
 
 def _simple_commands(command: str | Sequence[str]) -> list[list[str]]:
-    """The commands of a line, as far as it can be read without a shell; a list is one."""
+    """Split a line into commands, as far as that can be done without a shell; a list is one."""
     if not isinstance(command, str):
         return [list(command)]
     if len(command) > MAX_READ_LINE:
@@ -337,10 +336,10 @@ def _simple_commands(command: str | Sequence[str]) -> list[list[str]]:
     lexer.whitespace_split = True
     lexer.commenters = ""
     found: list[list[str]] = [[]]
-    with suppress(ValueError):  # a quote that nothing closes: what came before it counts
+    with suppress(ValueError):  # an open quote: what came before it counts
         for word in lexer:
             if _REDIRECTS.fullmatch(word):
-                next(lexer, None)  # no command, but what it reads or writes
+                next(lexer, None)  # a file that it reads or writes
             elif _ENDS_COMMAND.issuperset(word):
                 found.append([])
             else:
@@ -349,7 +348,7 @@ def _simple_commands(command: str | Sequence[str]) -> list[list[str]]:
 
 
 def _run_by(words: list[str]) -> Iterator[str]:
-    """The words of a command that may be run: the first, and what follows an interpreter's name."""
+    """Yield the words of a command that may be run: the first, and what follows an interpreter."""
     begun = [word for word in words if "/" in word or "=" not in word]  # variables stand ahead
     yield from begun[:1]
     for index, word in enumerate(begun):

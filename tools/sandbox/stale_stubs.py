@@ -1,8 +1,8 @@
-"""What a killed runtime leaves in workspaces: the stubs of protected names, and which workspaces.
+"""Stubs that a killed runtime left in workspaces, and how the next one finds and removes them.
 
-The kernel ends a killed runtime's sandboxes, but nobody removes the empty folders that held the
-places of missing names. So each workspace is noted in the data folder before the first program runs
-there; the next runtime on that folder looks into what is noted, and removes what nobody uses.
+The kernel ends a killed runtime's sandboxes, but nobody removes the stubs (`box.stubs`) that stood in the
+places of missing names. So each workspace is noted in the data folder before the first program runs there.
+The next runtime on that folder looks into the noted workspaces, and removes the stubs that nobody uses.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from .box.protected import COMMON_DIR, IN_GIT, OWN_COMMON_DIR, Protection
 from .box.stubs import MODE, give_up, is_stub, take
 
 FILE_NAME = "workspaces-in-use"
-"""In the data folder: real paths, each ended by a NUL."""
+"""In the data folder: real paths, each with a NUL behind it."""
 MAX_NOTED = 1024
-"""Workspaces of one runtime; what is beyond is cleared by the next program that runs there."""
+"""Workspaces of one runtime; in others, the next program that runs there takes stale stubs over."""
 MAX_FILE_BYTES = MAX_NOTED * 4096
 """Paths are no longer than that."""
 
 
 class StaleStubs:
-    """The workspaces that may hold stubs; safe from any thread.
+    """The workspaces that may hold stubs; safe to use from any thread.
 
     Args:
         data: The data folder; `None` notes nothing.
@@ -38,14 +38,11 @@ class StaleStubs:
 
     @property
     def has_any(self) -> bool:
-        """Whether any are noted: a quick look."""
+        """Whether any are noted; cheap."""
         return self._file is not None and os.path.lexists(self._file)
 
     def note(self, workspace: str) -> None:
-        """Notes a workspace (its real path), once; blocks on the disk for a moment.
-
-        What can't be noted is cleared by the next program that runs there.
-        """
+        """Note a workspace (its real path), once. Blocks on the disk for a moment; errors are ignored."""
         with self._lock:
             if self._file is None or workspace in self._noted or len(self._noted) >= MAX_NOTED:
                 return
@@ -59,9 +56,10 @@ class StaleStubs:
                     os.close(fd)
 
     def clear(self) -> list[str]:
-        """Removes what is left in the noted workspaces, unless a sandbox uses it; the paths.
+        """Remove the stubs in the noted workspaces that no sandbox uses; return their paths.
 
-        Only for whoever holds the data folder, when none of its programs runs. Blocks on the disk.
+        Call it only with the data folder locked, and no program of this runtime running. Blocks on the
+        disk.
         """
         with self._lock:
             if self._file is None:
@@ -74,12 +72,12 @@ class StaleStubs:
 
 
 def stale_stubs(data: Path) -> list[str]:
-    """What stands in the noted workspaces, be it left or of a program that runs; takes no lock."""
+    """Return the stubs in the noted workspaces, stale or in use; takes no lock."""
     return [path for workspace in _noted(data / FILE_NAME) for path in _stubs_in(workspace)]
 
 
 class _Search(Protection):
-    """Finds what a protection of this workspace has made, and makes nothing."""
+    """Finds the stubs that a protection of this workspace would make, and makes none."""
 
     def __init__(self, workspace: str) -> None:
         self.found: dict[str, bytes | None] = {}

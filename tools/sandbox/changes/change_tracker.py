@@ -1,9 +1,9 @@
-"""A workspace while a program changes it: what was there before, and what of that can come back.
+"""What a program changed in its workspace, and what of that can be undone.
 
-In a git repository, what git would keep is put aside before the program begins. Behind it, what it
-changed goes into the session's log of versions as one change of its call, like one of a file tool;
-what can't come back is told. A process that dies in between leaves no change, and its call says that
-it was interrupted.
+Before the program begins, `observe` scans the workspace and, in a git repository, puts aside what git would
+keep. When it has ended, `concluded` scans again, and writes what differs into the session's log of versions,
+as one change of its call, like a change of a file tool. What can't be undone is listed with its reason. A
+runtime that dies in between leaves no change; the call says that it was interrupted.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from .scan import UNSEEN, Differences, Scan, changed, differences, scan
 from .snapshot import IGNORED, IN_TOOLS_FOLDER, CopyCache, WorkspaceSnapshot
 
 MAX_PATHS = 10_000
-"""Of one program: who changes more has unpacked or built something."""
+"""Of one program: one that changes more has unpacked or built something."""
 MAX_SECONDS = 5.0
-"""For reading what a program left, so that its undoing can tell whether it was changed since."""
-MAX_TOLD = 3
-"""Paths that are named of each reason why something can't come back; the others are counted."""
+"""For reading what a program left, by which an undo finds whether it was changed since."""
+MAX_PATHS_PER_REASON = 3
+"""Paths that are named for each reason why something can't be undone; the others are counted."""
 
 CLOSED = "the folder that it is in could not be looked into"
 
@@ -51,9 +51,9 @@ class Observation(msgspec.Struct, frozen=True):
     """What was there before a program.
 
     Attributes:
-        before: What the look saw.
-        snapshot: What was put aside; `None` when nothing was.
-        why_not: Why that is.
+        before: The scan.
+        snapshot: What was put aside, or `None`.
+        why_not: Why nothing was.
     """
 
     before: Scan
@@ -62,7 +62,7 @@ class Observation(msgspec.Struct, frozen=True):
 
 
 def observe(workspace: str, copies: CopyCache, versions: CallVersions | None) -> Observation:
-    """Scans at a workspace in which a program is about to run. Blocks on the disk."""
+    """Scan a workspace in which a program is about to run. Blocks on the disk."""
     before = scan(workspace)
     if before.why_not or versions is None:
         return Observation(before)
@@ -70,8 +70,8 @@ def observe(workspace: str, copies: CopyCache, versions: CallVersions | None) ->
         files = open_reader(workspace)
         if not is_repository(files):
             return Observation(before, why_not=NO_REPOSITORY)
-        tree = copies.of(workspace, versions.open_aside)
-        return Observation(before, tree.keep(files, before))
+        kept = copies.of(workspace, versions.open_aside)
+        return Observation(before, kept.snapshot(files, before))
     except OSError as error:
         why = f"what was there could not be kept ({os.strerror(error.errno or 0)})"
         return Observation(before, why_not=why)
@@ -80,24 +80,24 @@ def observe(workspace: str, copies: CopyCache, versions: CallVersions | None) ->
 def concluded(
     workspace: str, observation: Observation, versions: CallVersions | None
 ) -> ChangedFiles:
-    """What the program changed, once it has ended; it is on record when this returns."""
+    """Return what the program changed, when it has ended, after recording it. Blocks on the disk."""
     before = observation.before
     if before.why_not:
         return changed(before, before)
     after = scan(workspace)
-    told = changed(before, after)
-    if told.why_not or told == ChangedFiles() or versions is None:
-        return told
+    listed = changed(before, after)
+    if listed.why_not or listed == ChangedFiles() or versions is None:
+        return listed
     unkept: tuple[str, ...] = (observation.why_not,)
     if observation.snapshot is not None:
         unkept = _recorded(workspace, observation.snapshot, before, after, versions)
-    return msgspec.structs.replace(told, not_undoable=tuple(filter(None, unkept)))
+    return msgspec.structs.replace(listed, not_undoable=tuple(filter(None, unkept)))
 
 
 def _recorded(
     workspace: str, snapshot: WorkspaceSnapshot, before: Scan, after: Scan, versions: CallVersions
 ) -> tuple[str, ...]:
-    """Puts the change on record; gives what of it can't be taken back, with why."""
+    """Record the change; return what of it can't be undone, with the reasons."""
     found = differences(before, after)
     count = len(found.created) + len(found.modified) + len(found.deleted)
     if count > MAX_PATHS:
@@ -114,7 +114,7 @@ def _recorded(
 
 
 class _Recording:
-    """The change of one program, put together."""
+    """Puts the change of one program together."""
 
     def __init__(
         self, files: FileReader, snapshot: WorkspaceSnapshot, before: Scan, after: Scan
@@ -129,13 +129,13 @@ class _Recording:
         self._unkept: dict[str, list[str]] = {}
 
     def steps(self, found: Differences) -> list[PathStep] | None:
-        """What each path was and is, in an order in which it could have happened.
+        """Return what each path was and is, in an order in which it could have happened.
 
-        A folder in the place of a file is two: each has a name of its own kind. `None` when it
+        A folder in the place of a file is two steps, since names of folders end in `/`. `None` when it
         takes too long to find out.
         """
         end = time.monotonic() + MAX_SECONDS
-        # What is deeper goes first, and comes last.
+        # Deeper paths are removed first, and made last.
         gone = sorted(found.deleted, key=lambda path: (-_depth(path), path))
         made = sorted(found.created, key=lambda path: (_depth(path), path))
         steps: list[PathStep] = []
@@ -150,7 +150,7 @@ class _Recording:
         return steps
 
     def commit(self, steps: list[PathStep], versions: CallVersions) -> tuple[str, ...]:
-        """Puts it on record, with the contents that it replaced; raises `StorageError`."""
+        """Record it, with the contents that it replaced; raise `StorageError`."""
         log = versions.log
         with log.draft() as draft:
             room = Keeper(self._files.resolver, draft, log.max_bytes)
@@ -162,11 +162,11 @@ class _Recording:
                     call_id=versions.call_id,
                     at_ms=now_ms(),
                     actions=tuple(kept),
-                    unkept=self._told(),
+                    unkept=self._reasons(),
                 )
                 draft.commit(change)
                 draft.add(ChangeEnded(change_id=change.change_id))
-        return self._told()
+        return self._reasons()
 
     def _why_not(self, path: str) -> str:
         names = _names(path)
@@ -203,7 +203,7 @@ class _Recording:
         return None if self._is_same(before, after) else PathStep(path_bytes(names), before, after)
 
     def _is_same(self, before: FileState, after: FileState) -> bool:
-        """Whether it was only touched."""
+        """Return whether it was only touched."""
         if before.kind is not after.kind or before.mode != after.mode:
             return False
         if before.kind is not FileKind.FILE:
@@ -219,7 +219,7 @@ class _Recording:
     def _kept(
         self, step: PathStep, draft: ChangeDraft, room: Keeper, versions: CallVersions
     ) -> PathStep | None:
-        """The step with what was there in the log; `None` when that has no room for it."""
+        """Return the step, with the old content in the log; `None` when that has no room for it."""
         before = step.before
         if before.kind is not FileKind.FILE:
             return step
@@ -242,14 +242,14 @@ class _Recording:
     def _note(self, path: str, why: str) -> None:
         self._unkept.setdefault(why, []).append(shown(path))
 
-    def _told(self) -> tuple[str, ...]:
+    def _reasons(self) -> tuple[str, ...]:
         return tuple(_line(paths, why) for why, paths in self._unkept.items())
 
 
 def _line(paths: list[str], why: str) -> str:
-    more = len(paths) - MAX_TOLD
+    more = len(paths) - MAX_PATHS_PER_REASON
     rest = f" and {more} more" if more > 0 else ""
-    return f"{', '.join(paths[:MAX_TOLD])}{rest}: {why}"
+    return f"{', '.join(paths[:MAX_PATHS_PER_REASON])}{rest}: {why}"
 
 
 def _names(path: str) -> Names:

@@ -1,7 +1,7 @@
-"""What git would keep of a workspace: what its index names, and what no .gitignore file passes over.
+"""Which files git would keep: those that its index names, and those that no .gitignore covers.
 
-git itself is not asked: a repository may be a stranger's, and what it configures would have to be
-disarmed each time. The index is read for names alone; nothing else in it is believed.
+git itself is not run: the repository may be a stranger's, and what it configures would have to be disarmed
+each time. The index is read for names alone, and nothing else in it is trusted.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from ...workspace.reader import FileReader, OpenRoot
 from ...workspace.resolver import open_resolver
 
 MAX_INDEX_BYTES = 16 * 1024 * 1024
-"""More than 100,000 files take; more than a look at the workspace goes through."""
+"""More than 100,000 files take, and more than a scan of the workspace covers."""
 
 NO_REPOSITORY = "the workspace is no git repository, so that what programs change is not kept"
 
 _HEAD = struct.Struct(">4sLL")
 _FACTS_BYTES = 40
-"""Times, numbers and sizes of an entry, before the name of its content."""
+"""Times, numbers and sizes of an entry, before its digest."""
 _DIGEST_BYTES = (20, 32)
-"""Of SHA-1 and of SHA-256; nothing else in the file says which it is."""
+"""Of SHA-1 and SHA-256; nothing in the file says which it is, so both are tried."""
 _IS_EXTENDED, _LENGTH = 0x4000, 0x0FFF
 _COMPRESSED = 4
-"""The version from which a name only says what is other than in the one before."""
+"""From this version on, a name holds only what differs from the one before."""
 
 
 class _NoIndex(Exception):
@@ -36,13 +36,13 @@ class _NoIndex(Exception):
 
 
 def open_reader(workspace: str) -> FileReader:
-    """The workspace to read in; raises `OSError`."""
+    """Open the workspace for reading; raise `OSError`."""
     root = os.open(workspace, getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_CLOEXEC)
     return FileReader(OpenRoot(root, open_resolver(root), (root_names(workspace),)))
 
 
 def is_repository(files: FileReader) -> bool:
-    """Whether a git repository's files lie here: its own folder, or a file that says where that is."""
+    """Return whether there is a git repository: a `.git` folder, or a file that says where it is."""
     try:
         found = files.find(".git", follow=False)
         if found is None:
@@ -55,11 +55,11 @@ def is_repository(files: FileReader) -> bool:
 
 
 class GitFiles:
-    """What git would keep, as it is now.
+    """Which files git would keep, by the rules as they are now.
 
     Args:
         files: The workspace.
-        tracked: What its index names.
+        tracked: The names in its index.
     """
 
     def __init__(self, files: FileReader, tracked: frozenset[str]) -> None:
@@ -68,7 +68,7 @@ class GitFiles:
         self._folders = {"": False}
 
     def ignores(self, path: str) -> bool:
-        """Whether git passes over a file; one that it tracks is never ignored."""
+        """Return whether git ignores a file; one that it tracks is never ignored."""
         if path in self._tracked:
             return False
         return self._ignores_folder(path.rpartition("/")[0]) or self._covers(path, "file")
@@ -86,7 +86,7 @@ class GitFiles:
 
 
 def tracked_files(files: FileReader) -> frozenset[str]:
-    """The names in the repository's index; none where it has none that can be read."""
+    """Return the names in the repository's index; none if it can't be read."""
     try:
         data = files.read(".git/index", limit=MAX_INDEX_BYTES + 1).data
     except ToolFailure:
@@ -95,7 +95,7 @@ def tracked_files(files: FileReader) -> frozenset[str]:
 
 
 def names_in_index(data: bytes) -> frozenset[str]:
-    """The names in an index of git; none when it is no such file."""
+    """Return the names in an index of git; none when it is not one."""
     for digest_bytes in _DIGEST_BYTES:
         try:
             return frozenset(map(os.fsdecode, _names(data, digest_bytes)))
@@ -124,13 +124,13 @@ def _names(data: bytes, digest_bytes: int) -> list[bytes]:
         if not name or min(len(name), _LENGTH) != flags & _LENGTH:
             raise _NoIndex
         names.append(name)
-        # Entries that are not compressed fill up to eight bytes with one to eight zeros.
+        # Entries that are not compressed are padded to a multiple of eight, with one to eight zeros.
         at = end + 1 if version == _COMPRESSED else begin + ((end - begin) // 8 + 1) * 8
     return names
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """A number in as many bytes as it takes, and where it ends."""
+    """Read a number of variable length; return it and where it ends."""
     number = data[at] & 0x7F
     while data[at] & 0x80:
         at += 1

@@ -1,9 +1,9 @@
-"""What the files of a repository hold, put aside before a program may change them.
+"""Copies of what a repository's files hold, made before a program may change them.
 
-The copies of a workspace are shared by all programs that run there, one after another: each one's
-look finds what has changed since, by the same facts by which changes are found behind it, and only
-that is copied. They lie in a file without a name, and end with the process; what a program changed
-goes from there into the log of versions.
+Programs that run in a workspace one after another share its copies: each one's scan finds what has changed
+since the last, by the same facts that show its own changes afterwards, and only that is copied. Copies lie
+in a file without a name, which goes with the process; what a program changed moves from there into the log
+of versions.
 """
 
 from __future__ import annotations
@@ -26,20 +26,19 @@ from .git_files import GitFiles, tracked_files
 from .scan import UNSEEN, Facts, Scan, facts_of
 
 MAX_FILE_BYTES = 8 * 1024 * 1024
-"""What people write is smaller; what is larger is data, and would be copied in each program's way."""
+"""Files that people write are smaller; copying larger ones would delay the program."""
 MAX_TREE_BYTES = 64 * 1024 * 1024
-"""Of one workspace: as much as a large repository without its history. The temporary folder, where a
-runtime without a data folder has it, is memory on many machines."""
+"""Of one workspace: a large repository without its history. A runtime without a data folder has them in the
+temporary folder, which is memory on many machines."""
 MAX_TREES = 4
-"""Workspaces whose copies are held at a time; one that comes back is copied again."""
+"""Workspaces whose copies are held at a time."""
 MAX_CPU_SECONDS = 0.3
-"""For one program: thousands of files. Those that come later in a larger repository are copied before
-the programs after it."""
+"""For one program: thousands of files. The rest of a larger repository is copied before later programs."""
 MAX_SECONDS = 2.0
-"""The same, on a disk that has to be waited for."""
+"""The same, on a slow disk."""
 SETTLED_NS = 100_000_000
-"""A clock of files that ticks more slowly than this is none that repositories lie on: until then, a
-file may change once more and show the same times."""
+"""A file may change twice within one tick of the file system's clock and show the same times. No clock of
+a file system that repositories lie on ticks more slowly than this."""
 
 IGNORED = "git ignores it"
 IN_TOOLS_FOLDER = "what tools make for themselves is not kept"
@@ -50,7 +49,7 @@ OpenAside = Callable[[], int]
 
 
 class Aside:
-    """A file without a name, closed when nobody has a use for it."""
+    """A file without a name, closed when nobody uses it any more."""
 
     def __init__(self, fd: int) -> None:
         self.end = 0
@@ -58,7 +57,7 @@ class Aside:
         finalize(self, os.close, fd)
 
     def add(self, source: int, size_bytes: int) -> int:
-        """Copies a file of that size, as far as there is so much; says where it begins."""
+        """Copy up to so many bytes of a file; return where the copy begins."""
         begin = self.end
         while (taken := self.end - begin) < size_bytes:
             piece = os.pread(source, min(CHUNK_BYTES, size_bytes - taken), taken)
@@ -68,7 +67,7 @@ class Aside:
         return begin
 
     def pieces(self, state: FileState) -> Iterator[bytes]:
-        """A content that was put aside."""
+        """Yield a content that was copied."""
         at, left = state.kept_at or 0, state.size_bytes
         while left and (piece := os.pread(self._fd, min(CHUNK_BYTES, left), at)):
             at, left = at + len(piece), left - len(piece)
@@ -76,12 +75,12 @@ class Aside:
 
 
 class WorkspaceSnapshot(msgspec.Struct, frozen=True):
-    """What a look saw, as far as it was put aside.
+    """What a scan saw, as far as it was copied.
 
     Attributes:
         states: Of files and links; `kept_at` is a place in `aside`.
-        why: Why others were not.
-        tracked: What git's index names.
+        why: Why others were not copied.
+        tracked: The names in git's index.
     """
 
     aside: Aside
@@ -111,8 +110,8 @@ class WorkspaceCopies:
         self._tracked: frozenset[str] = frozenset()
         self._index: Facts = ()
 
-    def keep(self, files: FileReader, scan: Scan) -> WorkspaceSnapshot:
-        """Puts aside what is there; blocks on the disk, and raises `OSError` where it can't begin."""
+    def snapshot(self, files: FileReader, scan: Scan) -> WorkspaceSnapshot:
+        """Copy what is there. Blocks on the disk; raises `OSError` when it can't begin."""
         with self._lock:
             aside = self._room()
             index = _index_facts(files)
@@ -125,27 +124,27 @@ class WorkspaceCopies:
             return WorkspaceSnapshot(aside, states, copying.why, self._tracked)
 
     def _room(self) -> Aside:
-        """The file for copies; a new one when most of the old one is of no use any more."""
+        """Return the file for copies; a new one when most of the old one is unused."""
         used = sum(copy.state.size_bytes for copy in self._copies.values())
         aside = self._aside
         if aside is None or (
             aside.end > MAX_TREE_BYTES // 2 and aside.end - used > MAX_TREE_BYTES // 8
         ):
-            # Whoever still holds a snapshot reads the old one.
+            # A snapshot that is still in use keeps the old one open.
             aside = self._aside = Aside(self._open_aside())
             self._copies = {}
         return aside
 
 
 class CopyCache:
-    """The copies of a runtime's workspaces; those that were used last."""
+    """The copies of the workspaces that were used last."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._trees: dict[str, WorkspaceCopies] = {}
 
     def of(self, workspace: str, open_aside: OpenAside) -> WorkspaceCopies:
-        """Those of one workspace."""
+        """Return those of one workspace."""
         with self._lock:
             tree = self._trees.pop(workspace, None) or WorkspaceCopies(open_aside)
             self._trees[workspace] = tree
@@ -155,7 +154,7 @@ class CopyCache:
 
 
 class _Copying:
-    """One look's files, put aside."""
+    """Copies the files of one scan."""
 
     def __init__(
         self, files: FileReader, aside: Aside, known: dict[str, _Copy], git: GitFiles
@@ -191,7 +190,7 @@ class _Copying:
             self.why.update((path, BEING_CHANGED) for path, _ in entries)
 
     def _entry(self, directory: OpenDirectory, path: str, facts: Facts) -> str:
-        """Puts one entry aside, or says why not."""
+        """Copy one entry, or return why not."""
         name = path.rpartition("/")[2]
         if why := self._why_not(path, facts):
             return why
@@ -241,7 +240,7 @@ class _Copying:
 
 
 def _index_facts(files: FileReader) -> Facts:
-    """What tells that git's index is still the same; nothing where there is none."""
+    """Return what tells that git's index is still the same; nothing when there is none."""
     try:
         with files.resolver.open_directory((".git",), follow=False) as folder:
             facts = facts_of(os.lstat("index", dir_fd=folder.fd))

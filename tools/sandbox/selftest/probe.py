@@ -1,7 +1,8 @@
-"""What the self-test runs inside a sandbox: it tries what must not work, and says what did.
+"""The probe: the program that the self-test runs inside a sandbox, to try what must not work.
 
-It is started as a file of its own, with the standard library alone, and puts out one line of JSON:
-the names of the attempts that succeeded, and the controls, which must.
+It is started as a file of its own, with the standard library alone. It prints one line of JSON: the names
+of the attempts that succeeded, and a nonce that shows that it really ran. As a control it writes a file in
+its workspace.
 """
 
 import ctypes
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 GET_SECCOMP, GET_NO_NEW_PRIVILEGES = 21, 39
-"""What `prctl` is asked for: /proc is not there in each kind of sandbox."""
+"""Options of `prctl`, which works in each kind of sandbox, while /proc may be missing."""
 
 SETTINGS = (
     "sys/kernel/core_pattern",
@@ -28,37 +29,37 @@ SETTINGS = (
     "irq/default_smp_affinity",
     "mtrr",
 )
-"""What runs a program outside, ends the machine or concerns all of it; below /proc."""
+"""Files below /proc that can run a program outside, stop the machine, or concern all of it."""
 
 LINGER_SECONDS = 15
-"""Longer than the test, and soon over where it finds that nothing holds."""
+"""Longer than the test; bounded, for where nothing ends the probe."""
 
 
-def attempts(told: dict[str, str]) -> dict[str, Callable[[], object]]:
-    """By name, what must raise inside."""
+def attempts(task: dict[str, str]) -> dict[str, Callable[[], object]]:
+    """Return what must raise `OSError` inside, by name."""
     return {
-        "read outside the workspace": lambda: open(told["outside"], "rb").close(),
-        "write outside the workspace": lambda: open(told["outside"] + ".new", "wb").close(),
+        "read outside the workspace": lambda: open(task["outside"], "rb").close(),
+        "write outside the workspace": lambda: open(task["outside"] + ".new", "wb").close(),
         "connect to a port of this machine": lambda: socket.create_connection(
-            ("127.0.0.1", int(told["port"])), timeout=2
+            ("127.0.0.1", int(task["port"])), timeout=2
         ).close(),
         "open a socket to the virtual machine's host": lambda: socket.socket(40).close(),
         "put .git aside": lambda: os.rename(".git", "aside"),
         "write a git hook": lambda: open(".git/hooks/pre-commit", "wb").close(),
         "see the environment of callboard": lambda: seen(b"=", "/proc/1/environ"),
-        "see processes of the machine": lambda: os.stat(f"/proc/{told['pid']}/{told['mark']}"),
-        "share a namespace with the machine": lambda: shared(told),
+        "see processes of the machine": lambda: os.stat(f"/proc/{task['pid']}/{task['mark']}"),
+        "share a namespace with the machine": lambda: shared(task),
         "change a setting of the kernel": writable_setting,
         "have capabilities": lambda: status("CapEff", 0),
         "make system calls unfiltered": lambda: controlled(GET_SECCOMP, 2),
         "gain rights by a program's file": lambda: controlled(GET_NO_NEW_PRIVILEGES, 1),
-        "limit a process of the machine": lambda: unlimited_elsewhere(told),
-        "run beyond its limits": lambda: unlimited(json.loads(told["limits"])),
+        "limit a process of the machine": lambda: unlimited_elsewhere(task),
+        "run beyond its limits": lambda: unlimited(json.loads(task["limits"])),
     }
 
 
 def writable_setting() -> None:
-    """Raises unless one of the machine's settings can be opened for writing; writes nothing."""
+    """Raise unless one of the machine's settings can be opened for writing; writes nothing."""
     for name in SETTINGS:
         try:
             os.close(os.open(f"/proc/{name}", os.O_WRONLY))
@@ -69,21 +70,21 @@ def writable_setting() -> None:
 
 
 def seen(part: bytes, path: str) -> None:
-    """Raises unless a file holds this."""
+    """Raise unless a file holds this."""
     if part not in Path(path).read_bytes():
         raise OSError("not there")
 
 
-def shared(told: dict[str, str]) -> None:
-    """Raises unless one of the namespaces is the machine's."""
+def shared(task: dict[str, str]) -> None:
+    """Raise unless one of the namespaces is the machine's."""
     for name in ("ipc", "mnt", "net", "pid", "user", "uts"):
-        if os.readlink(f"/proc/self/ns/{name}") == told[name]:
+        if os.readlink(f"/proc/self/ns/{name}") == task[name]:
             return
     raise OSError("all are its own")
 
 
 def status(name: str, wanted: int) -> None:
-    """Raises when the process is marked as wanted."""
+    """Raise when a field of the process's status has the wanted value."""
     with open("/proc/self/status", encoding="ascii", errors="replace") as file:
         values = [line.split()[1] for line in file if line.startswith(name + ":")]
     if values and int(values[0], 16) == wanted:
@@ -91,26 +92,26 @@ def status(name: str, wanted: int) -> None:
 
 
 def unlimited(limits: dict[str, list[int]]) -> None:
-    """Raises unless one of the limits is another one."""
+    """Raise unless one of the limits is not as set."""
     if all(list(resource.getrlimit(int(kind))) == bound for kind, bound in limits.items()):
         raise OSError("they are as set")
 
 
 def controlled(option: int, wanted: int) -> None:
-    """Raises when the kernel says of this process what is wanted."""
+    """Raise when `prctl` answers what is wanted."""
     if ctypes.CDLL(None).prctl(option, 0, 0, 0, 0) == wanted:
         raise OSError("as it must be")
 
 
-def unlimited_elsewhere(told: dict[str, str]) -> None:
-    """Raises unless callboard's own process can be limited; asks for its limits alone."""
-    os.stat(f"/proc/{told['pid']}/{told['mark']}")  # else that number is somebody's inside
-    resource.prlimit(int(told["pid"]), resource.RLIMIT_CORE)
-    os.kill(int(told["pid"]), 0)
+def unlimited_elsewhere(task: dict[str, str]) -> None:
+    """Raise unless callboard's own process can be limited; changes nothing."""
+    os.stat(f"/proc/{task['pid']}/{task['mark']}")  # else that number is somebody's inside
+    resource.prlimit(int(task["pid"]), resource.RLIMIT_CORE)
+    os.kill(int(task["pid"]), 0)
 
 
 def linger() -> None:
-    """Leaves a process that has left the group, holds the output, and lives long."""
+    """Start a process that leaves the group, holds the output open, and lives long."""
     child = os.fork()
     if child == 0:
         os.setsid()
@@ -121,18 +122,18 @@ def linger() -> None:
 
 
 def main() -> None:
-    """Tries all, says what worked, and waits to be killed."""
-    told = json.loads(sys.argv[1])
+    """Try all, print what worked, and wait to be killed."""
+    task = json.loads(sys.argv[1])
     worked = []
-    for name, attempt in attempts(told).items():
+    for name, attempt in attempts(task).items():
         try:
             attempt()
-        except OSError:  # what does not work is what is hoped for
+        except OSError:  # as it must be
             continue
         worked.append(name)
-    open(told["control"], "wb").close()
+    open(task["control"], "wb").close()
     linger()
-    sys.stdout.write(json.dumps({"nonce": told["nonce"], "worked": worked}) + "\n")
+    sys.stdout.write(json.dumps({"nonce": task["nonce"], "worked": worked}) + "\n")
     sys.stdout.flush()
     time.sleep(LINGER_SECONDS)
 

@@ -1,9 +1,13 @@
-"""How much the sandbox of this machine holds: measured, not assumed.
+"""The self-test: how strong the sandbox of this machine is, measured before it is offered.
 
-`full` is given only when a program inside tried everything that it must not do, and could do none
-of it, and when killing it left nothing. A program named bwrap that merely runs its arguments gives
-`none`. The test is made once in a process for each bubblewrap; it takes some hundredths of a second
-in a thread of its own.
+A program (`probe`) runs in a sandbox in the same way as every other program, and tries everything that it
+must not do. The strength is `full` only when none of it worked, when the probe was bounded before it began,
+and when killing it left nothing behind. Each attempt has a control that must work, so that a sandbox in which
+nothing works does not pass. A bwrap that merely runs its arguments gives `none`.
+
+The test is made once in a process for each bubblewrap and set of settings. It takes some hundredths of a second,
+in a thread with a Trio run of its own: bubblewrap dies with the thread that started it, and the caller's event
+loop may not run yet.
 """
 
 from __future__ import annotations
@@ -56,10 +60,10 @@ ROOT = (
 )
 
 MAX_COPIED_BYTES = 1024 * 1024
-"""Of a file of the system that each sandbox gets a copy of, in memory: ld.so.cache is the largest."""
+"""Of a file of the system of which each sandbox gets a copy in memory; ld.so.cache is the largest."""
 
 SOFT = frozenset({"open a socket to the virtual machine's host", "make system calls unfiltered"})
-"""What makes a sandbox partial when it works: the namespaces hold, the filter does not."""
+"""What makes a sandbox `partial` when it works: the namespaces hold, the filter does not."""
 
 _SYSTEMS = {"darwin": "macOS", "win32": "Windows"}
 NOT_LINUX = (
@@ -99,7 +103,7 @@ class SandboxStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def advice(self) -> str:
-        """What would make it better; empty when nothing would."""
+        """What would make it better, or nothing."""
         if self.recipe is None:
             return ""
         if (user := self.recipe.user) is not None:
@@ -128,7 +132,7 @@ def cheap_problem() -> str | None:
 
 
 class StrengthTest:
-    """The test, in a thread that was started with it; `status` waits for its end."""
+    """One test, in a thread that starts with it."""
 
     def __init__(
         self,
@@ -141,19 +145,18 @@ class StrengthTest:
         self._status: SandboxStatus | None = None
         self._thread: threading.Thread | None = None
         if self._problem is None or (settings.minimum is Strength.PARTIAL and is_linux()):
-            # bubblewrap dies with the thread that started it: this one waits for its end. Nor does
-            # a program end before it, which would leave the folders of the test behind.
+            # Not a daemon thread: ending before it would leave the folders of the test behind.
             self._thread = threading.Thread(target=self._run, name="callboard sandbox test")
             self._thread.start()
 
     def has_ended(self, seconds: float) -> bool:
-        """Whether `status` answers at once; waits for so long at most."""
+        """Wait for so long at most; return whether the test has ended."""
         if self._thread is not None:
             self._thread.join(seconds)
         return self._thread is None or not self._thread.is_alive()
 
     def status(self) -> SandboxStatus:
-        """What was found; blocks until the test has ended, once."""
+        """Return what was found; block until the test has ended."""
         if self._thread is not None:
             self._thread.join()
         if self._status is None:
@@ -183,7 +186,7 @@ class StrengthTest:
 _tests: dict[object, StrengthTest] = {}
 
 MAX_KEPT_TESTS = 16
-"""A process has one bubblewrap; programs that test others start anew."""
+"""A process mostly needs one; test suites make more."""
 
 
 def strength_test(
@@ -192,12 +195,12 @@ def strength_test(
     *,
     is_new: bool = False,
 ) -> StrengthTest:
-    """The test for this environment: one that runs or has run in this process, or a new one.
+    """Return the test for this environment: one that runs or has run in this process, or a new one.
 
     Args:
         settings: What it must hold.
         environ: Whose PATH counts.
-        is_new: Whether it is tested now in any case.
+        is_new: Whether to test again in any case.
     """
     key = _key(settings, environ)
     if is_new or (found := _tests.get(key)) is None:
@@ -208,11 +211,11 @@ def strength_test(
 
 
 def _key(settings: SandboxSettings, environ: Mapping[str, str]) -> object:
-    """What the outcome depends on, as far as this process can know it."""
+    """Return what the outcome depends on, as far as this process can know it."""
     bwrap = find_system_program("bwrap")
     stat = None if bwrap is None else os.stat(bwrap)
     return (
-        os.getpid(),  # a fork has no thread that goes on
+        os.getpid(),  # in a fork, the thread of the test does not go on
         tuple(environ.get(name) for name in ("PATH", "HOME", "PYENV_VERSION", "VIRTUAL_ENV")),
         settings.read_only,
         settings.run_as,
@@ -223,7 +226,7 @@ def _key(settings: SandboxSettings, environ: Mapping[str, str]) -> object:
 
 
 def make_recipe(settings: SandboxSettings, environ: Mapping[str, str]) -> Recipe:
-    """How sandboxes are built on this machine; looks at the disk and asks bubblewrap's version."""
+    """Return how sandboxes are built on this machine; looks at the disk and asks bubblewrap's version."""
     bwrap = find_system_program("bwrap")
     if bwrap is None:
         raise FileNotFoundError("bwrap")
@@ -243,7 +246,7 @@ def make_recipe(settings: SandboxSettings, environ: Mapping[str, str]) -> Recipe
 
 
 def _base_recipe(settings: SandboxSettings, environ: Mapping[str, str]) -> Recipe:
-    """What both tiers share."""
+    """Return what both tiers share."""
     user = find_user(settings.run_as)
     view = find_view(environ, settings.read_only)
     view = view if user is None else seen_by(user, view)
@@ -264,7 +267,7 @@ def _base_recipe(settings: SandboxSettings, environ: Mapping[str, str]) -> Recip
 
 
 def _second(settings: SandboxSettings, environ: Mapping[str, str], reason: str) -> SandboxStatus:
-    """The second tier, where bubblewrap can't be used for this reason."""
+    """Measure the second tier, where bubblewrap can't be used for this reason."""
     if (problem := why_none()) is not None:
         return _none(f"{reason} There is no second tier: {problem}.")
     recipe = _base_recipe(settings, environ)
@@ -273,8 +276,8 @@ def _second(settings: SandboxSettings, environ: Mapping[str, str], reason: str) 
     found = _measure(msgspec.structs.replace(recipe, confiner=inner_python(recipe.view)))
     if found.strength is Strength.NONE:
         return _none(f"{reason} There is no second tier: {found.reason}")
-    told = f"{reason} Landlock confines programs in its place"
-    return msgspec.structs.replace(found, strength=Strength.PARTIAL, reason=f"{told}.")
+    reason = f"{reason} Landlock confines programs in its place."
+    return msgspec.structs.replace(found, strength=Strength.PARTIAL, reason=reason)
 
 
 def _is_copied(path: str) -> bool:
@@ -286,9 +289,9 @@ def _is_copied(path: str) -> bool:
 
 
 def _new_folder(stack: ExitStack, name: str) -> str:
-    """A folder that goes with the stack, and by nothing else.
+    """Return a new folder, which only the stack removes.
 
-    No `TemporaryDirectory`: a child that the program forks meanwhile would remove its copy too.
+    A `TemporaryDirectory` would also be removed by a child that the embedding program forks meanwhile.
     """
     folder = tempfile.mkdtemp(prefix=f"callboard-{name}-")
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -382,7 +385,7 @@ async def _try_out(recipe: Recipe, workspace: str, task: Mapping[str, str]) -> T
 
 
 def _bounded(recipe: Recipe) -> SandboxStatus:
-    """The status of one that confines: what it bounds, and whether that is enough."""
+    """Return the status of one that confines: what it bounds, and whether that is enough."""
     bounded = recipe.groups.bounds if recipe.groups is not None else frozenset()
     if "pids" not in bounded and recipe.user is None and os.geteuid() == 0:
         return SandboxStatus(strength=Strength.PARTIAL, reason=UNBOUNDED, recipe=recipe)
@@ -390,7 +393,7 @@ def _bounded(recipe: Recipe) -> SandboxStatus:
 
 
 def _bounds(recipe: Recipe) -> str:
-    """What bounds memory and processes, for people."""
+    """Return what bounds memory and processes, for people."""
     if recipe.groups is None:
         return (
             "limits of each process, and a look at all of them every tenth of a second; no control "
