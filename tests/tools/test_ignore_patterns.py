@@ -10,7 +10,7 @@ from pathspec import GitIgnoreSpec
 
 from callboard.tools.sandbox.changes.git_files import GitFiles, open_reader
 from callboard.tools.search import ignore_rules
-from callboard.tools.search.ignore_patterns import spec_of
+from callboard.tools.search.ignore_rules import pattern_of, spec_of
 
 LONG_NAME = "a" * 250
 
@@ -30,7 +30,7 @@ def test_they_mean_the_same_as_before() -> None:
             continue
         path = "/".join(word("ab.", 6) for _ in range(rolled.randint(1, 3)))
         fits = usual.match_file(path)
-        assert spec_of([pattern]).match_file(path) is fits, (pattern, path)
+        assert spec_of([pattern_of(pattern)]).match_file(path) is fits, (pattern, path)
         fitting += fits
     assert fitting > 300  # the control: it is not all refused
 

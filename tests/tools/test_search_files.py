@@ -17,7 +17,7 @@ from callboard.runtime.definitions import ErrorType, ToolFailure
 from callboard.runtime.handles import FileInfo, Listing, ReadableFiles
 from callboard.tools.processes.threads import run_read
 from callboard.tools.search import search_process
-from callboard.tools.search.search_files import MAX_SEARCHED_BYTES, Search
+from callboard.tools.search.search_files import MAX_SEARCHED_BYTES, FileSearch
 from callboard.tools.search.search_pattern import MAX_LINE_CHARACTERS, SearchPattern
 from support.tools import workbench
 from support.tools.workbench import Caller, wait_until
@@ -116,11 +116,11 @@ async def test_binary_and_large_files_are_skipped(caller: Caller, folder: Path) 
 async def test_a_closed_folder_is_passed_over_and_counted(caller: Caller, folder: Path) -> None:
     fill(folder, {"a.txt": "needle", "shut/b.txt": "needle"})
     files = _Shut(caller.workspace.read_only())
-    output = await run_read(Search(files, "needle", None, 9).run, ".")
+    output = await run_read(FileSearch(files, "needle", None, 9).run, ".")
     assert [match["file"] for match in output["matches"]] == ["a.txt"]
     assert output["unreadable_files"] == 1
     with pytest.raises(ToolFailure, match="permission denied"):
-        await run_read(Search(files, "needle", None, 9).run, "shut")
+        await run_read(FileSearch(files, "needle", None, 9).run, "shut")
 
 
 class _Shut:
@@ -173,9 +173,9 @@ async def test_search_errors(caller: Caller, folder: Path) -> None:
 
 async def test_a_search_that_takes_too_long_gives_what_it_has(caller: Caller, folder: Path) -> None:
     fill(folder, {"f": "needle"})
-    late = Search(caller.workspace, "needle", None, 10, seconds=-1)
+    late = FileSearch(caller.workspace, "needle", None, 10, seconds=-1)
     assert await trio.to_thread.run_sync(late.run, ".") == {"matches": [], "truncated": True}
-    in_time = Search(caller.workspace, "needle", None, 10)
+    in_time = FileSearch(caller.workspace, "needle", None, 10)
     assert (await trio.to_thread.run_sync(in_time.run, "."))["truncated"] is False
 
 
@@ -183,7 +183,7 @@ async def test_a_cancelled_search_ends_its_thread(caller: Caller, folder: Path) 
     fill(folder, {"f": "needle"})
     ended = trio.Event()
     token = trio.lowlevel.current_trio_token()
-    search = Search(caller.workspace, "needle", None, 10, seconds=1e9)
+    search = FileSearch(caller.workspace, "needle", None, 10, seconds=1e9)
 
     def endlessly() -> None:
         try:
@@ -351,7 +351,7 @@ async def test_a_cancelled_search_ends_its_process(caller: Caller, folder: Path)
 async def test_no_directory_is_searched_beyond_the_time(caller: Caller, folder: Path) -> None:
     """A `.gitignore` may make each name cost much: the time is looked at before each."""
     fill(folder, dict.fromkeys("abc", "needle"))
-    search = Search(caller.workspace, "needle", None, 9)
+    search = FileSearch(caller.workspace, "needle", None, 9)
     asked: list[str] = []
 
     def covers(info: FileInfo) -> bool:

@@ -1,4 +1,4 @@
-"""search_files: our own walk over the workspace, by content, by name, or both."""
+"""search_files: a walk over the workspace, by content, by name, or both."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ MAX_RESULTS = 1_000
 MAX_SHOWN_CHARACTERS = 500
 """Of a matching line: minified files have lines of a megabyte."""
 MAX_DIRECTORY_ENTRIES = 10_000
-"""Of one directory, so that memory stays flat; what is beyond is stated as truncated."""
+"""Of one directory, so that memory stays flat; the rest makes the result `truncated`."""
 MAX_PENDING_DIRECTORIES = 100_000
 """Paths that wait for their visit: some 10 MB."""
 SEARCH_SECONDS = 8.0
-"""Below the tool's own deadline: what was found by then is worth more than a timeout."""
+"""Below the tool's own timeout: what was found by then is worth more than a timeout."""
 
 _PROBE_BYTES = 8192
-"""git and grep decide by as much whether a file is binary."""
+"""git and grep look at as much to tell a binary file."""
 
 
 @tool(
@@ -65,7 +65,7 @@ async def search_files(
             "pattern: give a regular expression to find in lines, or a glob to find files by name.",
             field="pattern",
         )
-    search = Search(reading(context), pattern, glob, max_results)
+    search = FileSearch(reading(context), pattern, glob, max_results)
     output = await run_read(search.run, path)
     count = len(output["matches"])
     more = " and more" if output["truncated"] else ""
@@ -73,7 +73,7 @@ async def search_files(
     return ToolResult(output=output, display=f"Searched {shown(path)} ({matches})")
 
 
-class Search:
+class FileSearch:
     """One search, in one thread; it ends soon after its call was cancelled."""
 
     def __init__(
@@ -97,8 +97,8 @@ class Search:
         self._is_cut = False
 
     def run(self, path: str) -> dict[str, Any]:
-        """Searches and says what was found and what was left out."""
-        # Here, not on the thread of the runtime: compiling a pattern may take a second.
+        """Return what was found, and what was left out."""
+        # Here and not on the Trio thread: compiling a pattern may take a second.
         self._pattern = SearchPattern(self._pattern_text) if self._pattern_text else None
         names = None if self._glob is None else NamePattern(self._glob)
         with self._process:
@@ -134,7 +134,7 @@ class Search:
                     below.append(info.path)
                 elif info.kind == "file":
                     yield info
-            # One by one from the end: in the order of their names, depth first.
+            # Taken one by one from the end: in the order of names, depth first.
             pending.extend(reversed(below))
             self._is_cut |= listing.truncated
             if len(pending) > MAX_PENDING_DIRECTORIES:
@@ -142,7 +142,7 @@ class Search:
                 self._is_cut = True
 
     def _entries(self, path: str, top: str) -> Listing | None:
-        """What a directory holds; `None` when it is gone or closed to us, unless it is the top."""
+        """Return what a directory holds; `None` when it can't be read, unless it is the top."""
         try:
             return self._files.entries(
                 path,
@@ -166,7 +166,7 @@ class Search:
         try:
             data = self._files.read(info.path, limit=MAX_SEARCHED_BYTES).data
         except ToolFailure:
-            self._note("unreadable_files")  # Gone or closed to us: the others are still searched.
+            self._note("unreadable_files")  # the others are still searched
             return
         if b"\0" in data[:_PROBE_BYTES]:
             return
@@ -176,7 +176,7 @@ class Search:
             self._add({"file": shown(info.path), "line": number, "text": text})
 
     def _numbers(self, pattern: SearchPattern, data: bytes, lines: list[str]) -> Iterator[int]:
-        """The numbers of the lines that match, as far as they are wanted."""
+        """Yield the numbers of the matching lines, as long as they are wanted."""
         if not pattern.is_quick(lines):
             in_part = sum(len(line) > MAX_LINE_CHARACTERS for line in lines)
             self._note("lines_searched_in_part", in_part)
@@ -201,7 +201,7 @@ class Search:
             self._notes[what] = self._notes.get(what, 0) + count
 
     def _must_stop(self) -> bool:
-        # Its thread is abandoned when the call is cancelled: this ends it.
+        # When the call is cancelled, this raises and ends the abandoned thread.
         trio.from_thread.check_cancelled()
         if time.monotonic() > self._deadline:
             self._is_cut = True

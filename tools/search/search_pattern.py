@@ -1,9 +1,13 @@
 """Regular expressions from a model, bounded before they run.
 
 Python's `re` backtracks and keeps the interpreter's lock while it does: a pattern like `a*a*a*b` on
-one line of some thousand letters would stop the whole runtime, and nothing could interrupt it. So
-the worst case is reckoned from the pattern: here it is matched on lines that it can't take long for,
-and anywhere else in a process that can be killed (`search_process`).
+one line of some thousand letters would stop the whole runtime, and nothing could interrupt it. So the
+worst case is computed from the pattern. On lines for which it is cheap, the pattern is matched here;
+on longer ones in a process that can be killed (`search_process`).
+
+Neither `regex` nor RE2 takes the place of this: `regex` has a timeout, but its captures of nested
+groups take 750 MB on one line of a megabyte; RE2 is linear, but lacks lookaround and back-references,
+which models use.
 """
 
 from __future__ import annotations
@@ -28,21 +32,21 @@ _REPEATS = {ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT}
 
 
 class _Cost(NamedTuple):
-    """From one start: in how many ways it can fit, and the steps to try all of them."""
+    """The ways in which a part can fit from one start, and the steps to try all of them."""
 
     ways: float
     steps: float
 
 
 def worst_steps(pattern: str, length: int) -> float:
-    """How many steps a search of a line of this length takes at most; may be infinite.
+    """Return how many steps a search of a line of this length takes at most; may be infinite.
 
     Raises:
-        re.error: It is no regular expression.
+        re.error: It is not a regular expression.
     """
     tree = parser.parse(pattern)
     if all(op is ops.LITERAL for op, _ in tree):
-        return length + len(tree)  # found without going back, and no start is tried twice
+        return length + len(tree)  # found without backtracking, and no start is tried twice
     starts = 1 if len(tree) and tree[0] in _BEGINNINGS else length + 1
     return length + starts * _sequence(tree, length).steps
 
@@ -68,9 +72,9 @@ def _item(op: Any, argument: Any, length: int) -> _Cost:
     if op is ops.ATOMIC_GROUP:
         return _Cost(1, _sequence(argument, length).steps)
     if op in {ops.ASSERT, ops.ASSERT_NOT}:
-        return _Cost(1, _sequence(argument[1], length).steps)  # one answer is enough for it
+        return _Cost(1, _sequence(argument[1], length).steps)  # one way to fit is enough
     if op in _REFERENCES:
-        return _Cost(1, length + 1)  # What it repeats may be as long as the line.
+        return _Cost(1, length + 1)  # what it repeats may be as long as the line
     if op is ops.GROUPREF_EXISTS:
         branches = [_sequence(branch, length) for branch in argument[1:] if branch is not None]
         return _Cost(max(each.ways for each in branches), 1 + sum(each.steps for each in branches))
@@ -85,7 +89,7 @@ def _repeat(op: Any, argument: Any, length: int) -> _Cost:
         most = length // width if width else max(low, length)
     else:
         most = min(int(high), length // width) if width else int(high)
-    rounds = most + 1  # the last of them finds that it fits no more
+    rounds = most + 1  # the last one finds that it no longer fits
     if inner.ways <= 1:
         ways, steps = float(max(most - low, 0) + 1), rounds * inner.steps
     else:
@@ -95,47 +99,46 @@ def _repeat(op: Any, argument: Any, length: int) -> _Cost:
 
 
 def _tries(ways: float, rounds: int) -> float:
-    """How often the body is tried in all, each time in every way: 1 + ways + ways² + …"""
+    """Return how often the body is tried in all: 1 + ways + ways² + …"""
     if rounds * math.log2(ways) > 1000:
         return math.inf
     return float((ways**rounds - 1) / (ways - 1))
 
 
 def _is_decided(branches: list[Any]) -> bool:
-    """Whether they are words, each with another first letter: no letter fits two of them.
+    """Return whether the branches are words with different first letters: only one can fit.
 
-    Letters that differ in case alone are one: `(?i)` may be anywhere in the pattern.
+    Letters that differ only in case count as equal: `(?i)` may be anywhere in the pattern.
     """
     words = [list(branch) for branch in branches]
     if not all(word and all(op is ops.LITERAL for op, _ in word) for word in words):
         return False
-    # `upper` and `casefold` together know all that `re` takes for the same letter: the
-    # dotless i and the long s too.
+    # `upper` and `casefold` together equate all that `re` does: the dotless i and the long s too.
     first = {chr(word[0][1]).upper().casefold()[0] for word in words}
     return len(first) == len(words)
 
 
 MAX_PATTERN_CHARACTERS = 1_000
-"""What a person would still call a pattern."""
+"""A person writes no longer pattern."""
 MAX_LINE_CHARACTERS = 1_000_000
-"""Of a line that is searched: a longer one is data."""
+"""Of a line that is searched; the rest of it is data."""
 MAX_STEPS = 2_000_000
-"""The worst that one line may cost in this process: a hundredth of a second."""
+"""The worst case of one line in this process: a hundredth of a second."""
 LINE_LENGTHS = (MAX_LINE_CHARACTERS, 100_000, 10_000, 2_000, 1_000, 500, 400, 250, 120, 60, 30)
-"""How long a line may be here: the longest that keeps the worst case within `MAX_STEPS`."""
+"""The lengths tried for `quick_length`, the longest that keeps the worst case within `MAX_STEPS`."""
 
 _HOPELESS_STEPS = 1e12
 _HOPELESS_LENGTH = 120
-"""What takes hours on the line of a source is told at once instead of tried."""
+"""A pattern that may take hours on a line of source is refused at once."""
 
 
 class SearchPattern:
-    """A compiled pattern, and how long a line may be that it is matched with in this process.
+    """A compiled pattern, and the longest line that it is matched on in this process.
 
-    Compiling one may take a second of Python: not on the thread of the runtime.
+    Compiling may take a second of Python: don't do it on the Trio thread.
 
     Raises:
-        ToolFailure: `validation_error` for what is no regular expression, or too costly a one.
+        ToolFailure: It is not a regular expression, or too costly (`validation_error`).
     """
 
     def __init__(self, pattern: str) -> None:
@@ -144,7 +147,7 @@ class SearchPattern:
         self.text = pattern
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # What may change in later Pythons still works.
+                warnings.simplefilter("ignore")  # what may change in later Pythons still works
                 self._regex = re.compile(pattern)
                 if worst_steps(pattern, _HOPELESS_LENGTH) > _HOPELESS_STEPS:
                     raise _refused(
@@ -157,11 +160,11 @@ class SearchPattern:
             raise _refused(f"it is not a valid regular expression ({error})") from error
 
     def is_quick(self, lines: list[str]) -> bool:
-        """Whether none of the lines can take long."""
+        """Return whether none of the lines can take long."""
         return len(max(lines, key=len, default="")) <= self.quick_length
 
     def matches(self, line: str) -> bool:
-        """Whether the pattern is found in a line that `is_quick`."""
+        """Return whether the pattern is found in a line that `is_quick`."""
         return self._regex.search(line) is not None
 
 

@@ -1,7 +1,7 @@
-"""Matches a costly pattern in a process of its own, which can be killed: `re` can't be interrupted.
+"""Matching of a costly pattern in a process that can be killed, since `re` can't be interrupted.
 
-It is used from the thread of a search, which polls whether its call was cancelled. The process is
-started for the first file that needs it, killed when one takes too long, and gone behind `close`.
+The thread of a search uses it, and polls whether its call was cancelled. The process starts with the
+first file that needs it, is killed when a file takes too long, and is gone after `close`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Self
 from ...runtime.definitions import ErrorType, ToolFailure
 
 FILE_SECONDS = 2.0
-"""For one file: a hundred times what a pattern takes that was not made to take long."""
+"""For one file: a hundred times what an honest pattern takes."""
 MAX_MATCHERS = 4
 """Processes at once: they compute, and more of them than cores only take memory."""
 POLL_SECONDS = 0.05
-"""How soon a cancelled search is at its end."""
+"""How soon a cancelled search ends."""
 
 _START = "from callboard.tools.search.search_worker import main; main()"
 _PIECE = 65536
@@ -34,12 +34,12 @@ _slots = BoundedSemaphore(MAX_MATCHERS)
 
 
 class SearchProcess:
-    """One pattern's process.
+    """The process of one pattern.
 
     Args:
         pattern: A valid regular expression.
         line_length: How much of a line is searched.
-        must_stop: Asked while waiting; may raise.
+        must_stop: Called while waiting; may raise.
     """
 
     def __init__(self, pattern: str, line_length: int, must_stop: Callable[[], bool]) -> None:
@@ -57,9 +57,9 @@ class SearchProcess:
         self.close()
 
     def numbers(self, data: bytes, most: int) -> Iterator[int]:
-        """The numbers of the matching lines of a file, at most so many.
+        """Yield the numbers of a file's matching lines, at most so many.
 
-        `is_whole` says behind the last whether all lines were looked at, or it took too long.
+        Afterwards `is_whole` is false when it took too long to search all lines.
         """
         self.is_whole = False
         work = json.dumps({"size": len(data), "most": most}).encode() + b"\n" + data
@@ -79,7 +79,7 @@ class SearchProcess:
         self._kill()
 
     def close(self) -> None:
-        """Ends the process, if there is one; it is gone when this returns."""
+        """Kill the process, if there is one, and wait until it is gone."""
         self._kill()
         if self._has_slot:
             self._has_slot = False
@@ -93,7 +93,7 @@ class SearchProcess:
         return True
 
     def _exchange(self, process: subprocess.Popen[bytes], work: bytes) -> Iterator[bytes]:
-        """Sends and receives side by side; ends with the process, or when it took too long."""
+        """Send and receive at the same time, until the process ends or takes too long."""
         assert process.stdin is not None
         assert process.stdout is not None
         to, answers = process.stdin.fileno(), process.stdout.fileno()
@@ -147,6 +147,6 @@ def _started() -> subprocess.Popen[bytes]:
             "A simpler pattern needs none.",
         ) from error
     assert process.stdin is not None
-    # So that a process that reads nothing holds nobody.
+    # A process that reads nothing must not block us.
     os.set_blocking(process.stdin.fileno(), False)
     return process

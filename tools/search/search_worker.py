@@ -1,7 +1,7 @@
-"""The process in which a costly pattern is matched; see `search_process`.
+"""The process that matches a costly pattern; see `search_process`.
 
-It imports nothing of callboard, so that it starts in some hundredths of a second, and it bounds its
-own memory and time first: a pattern may find a way to take both.
+It imports nothing of callboard, and so starts in some hundredths of a second. It first bounds its own
+memory and time: a pattern may take both.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import warnings
 from contextlib import suppress
 
 MAX_MEMORY_BYTES = 1024 * 1024 * 1024
-"""Address space: `re` takes some hundred bytes for each place to which it may go back."""
+"""Address space: `re` takes some hundred bytes for each place to which it may backtrack."""
 MAX_CPU_SECONDS = 20
-"""More than a whole search gets; it ends by itself when nobody is left to kill it."""
+"""More than a whole search has; the process ends by itself when nobody is left to kill it."""
 
 
 def main() -> None:
-    """Serves files, each a line of JSON and its bytes, until there are no more."""
+    """Search files, each a line of JSON and its bytes, until the input ends."""
     _bound()
     stdin = sys.stdin.buffer
     head = json.loads(stdin.readline())
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def _search(regex: re.Pattern[str], longest: int, data: bytes, most: int) -> None:
-    """Tells the number of each line that matches, and a 0 when all were looked at."""
+    """Write the number of each line that matches, and a 0 after the last."""
     found = 0
     for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), start=1):
         if regex.search(line[:longest]) is not None:
