@@ -1,4 +1,4 @@
-"""What a call may know and touch: the context that its tool gets."""
+"""The context of a call: what its tool may know and touch."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from ..runtime.processes import Processes
 from .workshop import Workshop
 
 MAX_WAITING_LINES = 64
-"""Lines of one call that another thread told and the Trio thread has not shown yet; as many as the
-turn keeps. More are dropped: a thread in a tight loop must neither wait nor fill the memory."""
+"""Progress lines of one call that wait for the Trio thread; as many as the turn keeps. Further lines are
+dropped: a thread in a tight loop must neither wait nor fill the memory."""
 
 
 class ProgressRelay:
-    """Calls `show` in the thread that made the relay, from any thread, without blocking.
+    """Calls `show` in the thread that made the relay; any thread may `send`, and never blocks.
 
     Args:
         show: Must not raise: in the Trio thread, it would end the run.
@@ -40,13 +40,13 @@ class ProgressRelay:
     def __init__(self, show: Callable[[str], None]) -> None:
         self._show = show
         self._home = threading.get_ident()
-        # A worker process has no run; there `show` writes to a pipe, which any thread may do.
+        # A worker process has no Trio run; there `show` writes to a pipe, as any thread may.
         in_run = trio.lowlevel.in_trio_run()
         self._token = trio.lowlevel.current_trio_token() if in_run else None
         self._lines: deque[str] = deque()
 
-    def tell(self, text: str) -> None:
-        """Shows a line now, or soon when this is another thread."""
+    def send(self, text: str) -> None:
+        """Show a line now, or soon when called from another thread."""
         if self._token is None or threading.get_ident() == self._home:
             self._show_waiting()
             self._show(text)
@@ -55,7 +55,7 @@ class ProgressRelay:
             try:
                 self._token.run_sync_soon(self._show_waiting, idempotent=True)
             except trio.RunFinishedError:
-                self._lines.clear()  # The thread outlived the run: nobody listens any more.
+                self._lines.clear()  # the thread outlived the run: nobody reads it
 
     def _show_waiting(self) -> None:
         while self._lines:
@@ -64,27 +64,27 @@ class ProgressRelay:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ToolContext:
-    """What a call may know and touch: a missing handle is `None`.
+    """What a call may know and touch; a missing handle is `None`.
 
     Attributes:
-        session_id, turn_id, call_id: Whose call this is.
+        session_id, turn_id, call_id: The call, and where it belongs.
         session_kind: The kind of its session.
         agent: The agent's configuration.
         files_read, files_write: The workspace, as far as the session kind allows it.
-        network: The way out, to public hosts.
-        channel: The way to the people of the session.
-        sessions: The way to sessions of its own.
-        processes: The way to run programs in a sandbox, on the workspace.
+        network: Requests to public hosts.
+        channel: The people of the session.
+        sessions: Sessions that this one starts.
+        processes: Programs in a sandbox, on the workspace.
         memory_read, memory_write: What the agent's sessions remember.
-        plan, skills: The session's plan, and the skills that its model is told of.
+        plan, skills: The session's plan, and the skills that its model knows of.
         search: The operator's search engine.
-        workshop: What the operator gives development tools.
-        artifacts: The kept whole of results that were cut.
-        approval_reason: Why this call counted as worth a question when it was decided (whether
-            one was asked or not); `None` when it did not. A write that was decided as new must
-            not replace a file that appeared meanwhile.
-        shown_preview: What a person saw of this call before they allowed it, as they saw it; `None`
-            when none was asked, or what runs are other arguments than those.
+        workshop: The operator's settings for development tools.
+        artifacts: The whole of results that were cut.
+        approval_reason: Why this call was worth a question when it was decided, whether anybody
+            was asked or not; `None` when it was not. A write that was decided as new must not
+            replace a file that appeared meanwhile.
+        shown_preview: The preview that a person saw before they allowed this call; `None` when
+            nobody was asked, or the arguments that run are others.
 
     Example:
         @callboard.tool(needs=["files.read"])
@@ -120,9 +120,9 @@ class ToolContext:
         self._relay = None if on_progress is None else ProgressRelay(on_progress)
 
     def progress(self, text: str) -> None:
-        """Shows output while the call runs.
+        """Show a line while the call runs.
 
-        From any thread; never blocks, and drops what nobody can take.
+        Works from any thread and never blocks; lines that come too fast are dropped.
         """
         if self._relay is not None:
-            self._relay.tell(text)
+            self._relay.send(text)

@@ -1,4 +1,4 @@
-"""A tool whose definition and code come from outside: from an MCP server, or a plugin."""
+"""A tool whose definition and code come from outside: an MCP server, or a plugin."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from .schema.validation import (
 from .tool import Arguments, Tool, ToolContext, checked_name
 
 Execute = Callable[[dict[str, Any], ToolContext], Awaitable[Any]]
-"""(arguments, context) → the result, as a tool's function gives it."""
+"""(arguments, context) → the result, as a tool's function returns it."""
 
 
 class ForeignTool(Tool):
     """A tool with a JSON Schema of its own.
 
-    Its arguments are validated against `definition.parameters` and its results against
-    `definition.output`, whoever wrote them: references to anything outside the schema are
-    refused, and its size, depth and work are bounded. Needs the extra `schemas`.
+    Its arguments are validated against `definition.parameters`, its results against
+    `definition.output`. The author of these is not trusted: references out of the schema are refused,
+    and its size, depth and work are bounded. Needs the extra `schemas`.
 
     Args:
         definition: What it is; its tier is `elevated` unless somebody vouches for it.
@@ -75,7 +75,7 @@ class ForeignTool(Tool):
 
 
 def _checked(definition: ToolDefinition) -> ToolDefinition:
-    """The definition with each field of its type: nobody has looked at it before."""
+    """Return the definition with each field checked against its type; it comes from outside."""
     name = checked_name(definition.name)
     try:
         return msgspec.convert(msgspec.structs.asdict(definition), ToolDefinition)

@@ -1,8 +1,8 @@
 """Tools of other distributions, found by their entry points in the group `callboard.tools`.
 
-An entry point names a tool, a list of tools, or a function that gives one of these. A plugin is used
-only when the configuration enables it, and is not even imported before. It is used whole or not at
-all; what is wrong with one is reported and keeps nothing else from working.
+An entry point names a tool, a list of tools, or a function that returns one of these. A plugin is not
+even imported unless the configuration enables it. It is used as a whole or not at all; a broken plugin
+is reported and disturbs nothing else.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 GROUP = "callboard.tools"
 
 PLUGIN_SECONDS = 10.0
-"""How long one may take to be imported; the slowest libraries take a few seconds."""
+"""Of one import; the slowest libraries take a few seconds."""
 MAX_PLUGIN_TOOLS = 256
-"""As many as a model's answer may call; a plugin that brings more has gone astray."""
+"""As many as a model's answer may call."""
 MAX_PROBLEM_CHARS = 500
-"""Of what a plugin raised: enough to see what it was."""
+"""Of the message of an exception that a plugin raised."""
 
 PluginState = Literal["used", "off", "broken"]
 
@@ -44,9 +44,9 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: The name of its entry point.
-        state: `used`; `off`, when it is not enabled; `broken`, when it is and can't be used.
-        distribution: What was installed, or empty when nothing was.
-        version: The version of that.
+        state: `used`; `off` when it is not enabled; `broken` when it is, and can't be used.
+        distribution: The installed distribution, or empty when there is none.
+        version: Its version.
         problem: What is wrong and what to do, or empty.
         tools: The names of its tools, when it is used.
 
@@ -65,7 +65,7 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoadedPlugins(msgspec.Struct, frozen=True):
-    """What became of the plugins, and their tools."""
+    """The plugins and their tools."""
 
     plugins: tuple[Plugin, ...] = ()
     tools: tuple[Tool, ...] = ()
@@ -78,13 +78,13 @@ class _Unusable(Exception):
 async def load_plugins(
     settings: Mapping[str, PluginSettings], taken: Collection[str]
 ) -> LoadedPlugins:
-    """Imports the enabled plugins; costs nothing where none is enabled.
+    """Import the enabled plugins, in the order of their names; costs nothing when there are none.
 
     One that hangs is left behind in its thread after `PLUGIN_SECONDS`.
 
     Args:
-        settings: What the configuration says of plugins, by name.
-        taken: Names of tools that there are already; plugins in the order of their names add theirs.
+        settings: The configuration of plugins, by name.
+        taken: Names of tools that exist already; each plugin adds its own.
     """
     wanted = sorted(name for name, plugin in settings.items() if plugin.enabled)
     if not wanted:
@@ -104,7 +104,7 @@ async def load_plugins(
 
 
 def unused_plugins(settings: Mapping[str, PluginSettings]) -> tuple[Plugin, ...]:
-    """The plugins that are installed and not enabled; imports none of them."""
+    """Return the plugins that are installed and not enabled; import none of them."""
     return tuple(
         Plugin(
             name=name,
@@ -118,9 +118,9 @@ def unused_plugins(settings: Mapping[str, PluginSettings]) -> tuple[Plugin, ...]
 
 
 def _found() -> dict[str, tuple[EntryPoint, ...]]:
-    """The entry points by name; those of a distribution that lies in the current folder are none.
+    """Return the entry points by name, without distributions in the current folder.
 
-    `python -m` puts that folder on the path, and it may be a workspace that somebody else filled.
+    `python -m` puts that folder on the path, and it may be a stranger's workspace.
     """
     from importlib.metadata import entry_points  # here: most runtimes have no plugins
 
@@ -169,7 +169,7 @@ def _only(settings: PluginSettings, entries: Collection[EntryPoint]) -> EntryPoi
 
 
 def _distribution(entry: EntryPoint) -> tuple[str, str]:
-    """Name and version; anything may be missing in what somebody else packed."""
+    """Return name and version, either of which its author may have left out."""
     if entry.dist is None:
         return "unknown", "unknown"
     metadata: Any = entry.dist.metadata
@@ -200,21 +200,21 @@ def _tools_of(entry: EntryPoint) -> list[Tool]:
     for item in listed:
         if not isinstance(item, Tool):
             raise _Unusable(
-                f"{entry.value} gives {item!r:.80}, which is no tool: it should give what "
+                f"{entry.value} gives {item!r:.80}, which is not a tool: it should give what "
                 "@callboard.tool makes, or a list of that"
             )
     return listed
 
 
 def _first_of(given: Iterable[Any]) -> list[Any]:
-    """Its items, so far as they matter: it may never end."""
+    """Return the items, up to one past the bound: it may never end."""
     return [item for item, _ in zip(given, range(MAX_PLUGIN_TOOLS + 1), strict=False)]
 
 
 def _adopted(tool: Tool, settings: PluginSettings, source: str) -> Tool:
-    """The tool with the tier that the operator gives it, and with where it comes from.
+    """Return the tool with the operator's tier and with its source.
 
-    The source is part of what remembered answers bind to: after an update they hold no more.
+    Remembered answers are bound to the source, so that they end with an update of the plugin.
     """
     try:
         definition = tool.definition

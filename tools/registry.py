@@ -1,4 +1,4 @@
-"""Which tools there are, and which of them a session may see."""
+"""The tools of a runtime, and which of them each kind of session is offered."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .web.http_request import http_request
 from .web.search import web_search
 
 MAX_CACHED_QUERIES = 256
-"""Agents times session kinds; beyond it the cache starts anew rather than grow."""
+"""Agents times session kinds; a full cache is emptied."""
 
 HANDLES: Mapping[SessionKind, frozenset[Capability]] = {
     SessionKind.MAIN: frozenset(Capability),
@@ -41,9 +41,9 @@ HANDLES: Mapping[SessionKind, frozenset[Capability]] = {
         {Capability.FILES_READ, Capability.NETWORK, Capability.MEMORY_READ}
     ),
 }
-"""What a kind of session has to act with, whatever is registered: its calls get no other handle.
+"""The handles of each kind of session, whatever is registered: its calls get no others.
 
-A worker looks and reports: it can't write, run, remember, speak, or start sessions.
+A worker reads and reports: it can't write, run, remember, speak, or start sessions.
 """
 
 TIERS: Mapping[SessionKind, frozenset[Tier]] = {
@@ -51,11 +51,11 @@ TIERS: Mapping[SessionKind, frozenset[Tier]] = {
     SessionKind.BRANCH: frozenset(Tier),
     SessionKind.WORKER: frozenset({Tier.READ_ONLY}),
 }
-"""How dangerous the tools may be that a kind of session is offered at all."""
+"""The tiers of tools that each kind of session is offered."""
 
 
 def builtin_tools() -> tuple[Tool, ...]:
-    """The tools that come with callboard."""
+    """Return the tools that come with callboard."""
     return (
         get_current_time,
         list_directory,
@@ -90,7 +90,7 @@ def builtin_tools() -> tuple[Tool, ...]:
 
 
 def is_available(definition: ToolDefinition, kind: SessionKind) -> bool:
-    """Whether a kind of session has the handles that a tool needs, and takes a tool of its tier."""
+    """Return whether a kind of session has a tool's handles and is offered its tier."""
     return definition.tier in TIERS[kind] and HANDLES[kind].issuperset(definition.needs)
 
 
@@ -99,9 +99,9 @@ class ToolRegistry:
 
     Args:
         tools: All of them.
-        why_not: Says why a tool can't be used on this machine, or `None`; such a tool is not
+        why_not: Returns why a tool can't be used on this machine, or `None`; such a tool is not
             offered.
-        version: A number that changes when an answer of `why_not` may have changed.
+        version: Returns a number that changes when an answer of `why_not` may have changed.
 
     Raises:
         ConflictError: Two have the same name.
@@ -128,33 +128,33 @@ class ToolRegistry:
             self._tools[name] = tool
 
     def get(self, name: str) -> Tool | None:
-        """The tool of that name, or `None`."""
+        """Return the tool of that name, or `None`."""
         return self._tools.get(name)
 
     def names(self) -> tuple[str, ...]:
-        """All names."""
+        """Return all names."""
         return tuple(self._tools)
 
     def list(self) -> tuple[Tool, ...]:
-        """All tools."""
+        """Return all tools."""
         return tuple(self._tools.values())
 
     def unknown(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Those names for which there is no tool."""
+        """Return the names for which there is no tool."""
         return tuple(name for name in names if name not in self._tools)
 
     def withheld(self, name: str) -> str | None:
-        """Why a tool can't be used on this machine, whoever asks for it; `None` when it can."""
+        """Return why a tool can't be used on this machine, or `None`."""
         tool = self._tools.get(name)
         return None if tool is None else self._why_not(tool.definition)
 
     def definitions(
         self, names: tuple[str, ...] | None, kind: SessionKind
     ) -> tuple[ToolDefinition, ...]:
-        """What a session's model is told: the agent's tools (`None`: all) that its kind may use.
+        """Return the definitions for a model: the agent's tools (`None`: all) that its kind may use.
 
-        Unknown names are left out (`unknown` finds them). The same question gives the same
-        object, so that what was encoded of it can be kept by identity; until `version` changes.
+        Unknown names are left out (`unknown` finds them). Until `version` changes, the same
+        arguments return the same object, so that its encoded form can be cached by identity.
         """
         key = names, kind, self._version()
         found = self._queries.get(key)

@@ -238,7 +238,7 @@ BROKEN = {
     "": "has no attribute 'tools'",
     "tools = []": "sky:tools has no tools",
     "tools = 5": "'int' object is not iterable",
-    "tools = [print]": "gives <built-in function print>, which is no tool",
+    "tools = [print]": "gives <built-in function print>, which is not a tool",
     "def tools():\n    raise ValueError('clouds')": "ValueError: clouds",
     "import itertools\ntools = itertools.count()": "has more than 256 tools",
     "import callboard\n@callboard.tool\ndef tools(sky): ...": "has no annotation",

@@ -80,7 +80,7 @@ async def test_a_thread_never_waits_and_what_nobody_takes_is_dropped() -> None:
 
     def flood() -> None:
         for number in range(10 * progress.MAX_WAITING_LINES):
-            relay.tell(str(number))
+            relay.send(str(number))
 
     thread = threading.Thread(target=flood)
     thread.start()
@@ -93,10 +93,10 @@ async def test_a_thread_never_waits_and_what_nobody_takes_is_dropped() -> None:
 async def test_a_line_of_this_thread_does_not_overtake_those_of_another() -> None:
     shown = Shown()
     relay = ProgressRelay(shown)
-    thread = threading.Thread(target=relay.tell, args=["first"])
+    thread = threading.Thread(target=relay.send, args=["first"])
     thread.start()
     thread.join()
-    relay.tell("second")
+    relay.send("second")
     await trio.testing.wait_all_tasks_blocked()
     assert shown.lines == ["first", "second"]
 
@@ -108,7 +108,7 @@ def test_a_thread_that_outlives_its_run_tells_nobody() -> None:
         return ProgressRelay(shown)
 
     relay = trio.run(main)
-    thread = threading.Thread(target=relay.tell, args=["late"])
+    thread = threading.Thread(target=relay.send, args=["late"])
     thread.start()
     thread.join()
     assert shown.lines == []

@@ -1,4 +1,4 @@
-"""The time of day, anywhere."""
+"""get_current_time: the date and time in any time zone."""
 
 from __future__ import annotations
 
@@ -14,21 +14,11 @@ from ..workspace.paths import shown
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-# Not strftime's: those follow the locale of the embedding program.
+# Not strftime's, which follow the locale of the embedding program.
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
+    *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
+    *("October", "November", "December"),
 )
 MAX_ZONE_CHARACTERS = 64
 """The longest IANA name has 32."""
@@ -53,7 +43,7 @@ async def get_current_time(
 
 
 def in_words(moment: datetime) -> str:
-    """A moment as a person would say it, in English."""
+    """Return a moment as a person would say it, in English."""
     hour = moment.hour % 12 or 12
     half = "AM" if moment.hour < 12 else "PM"
     day = f"{_DAYS[moment.weekday()]}, {_MONTHS[moment.month - 1]} {moment.day}, {moment.year}"
@@ -61,14 +51,14 @@ def in_words(moment: datetime) -> str:
 
 
 def _zone(name: str) -> ZoneInfo:
-    from zoneinfo import ZoneInfo  # here, as below: most programs never ask for another zone
+    from zoneinfo import ZoneInfo  # here, as below: most programs need no other zone
 
     try:
         if not 0 < len(name) <= MAX_ZONE_CHARACTERS:
             raise ValueError
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        # zoneinfo opens a file by that name: what is none, or no zone, is found out in many ways.
+        # zoneinfo opens a file of that name, and fails in many ways for a wrong one.
         raise ToolFailure(
             ErrorType.VALIDATION_ERROR,
             f"timezone: {shown(name[:MAX_ZONE_CHARACTERS])!r} is not an IANA time zone name such "

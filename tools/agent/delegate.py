@@ -1,4 +1,4 @@
-"""The tool `delegate`: a task for a session of one's own."""
+"""delegate: a task for another session."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ...runtime.handles import Delegation
 from ..tool import FunctionTool, ToolContext
 
 MAX_TASK_CHARS = 100_000
-"""A task is said, not sent along: what is longer belongs into a file that it names."""
+"""A longer task belongs in a file that the task names."""
 
 MAX_SECONDS = 7 * 24 * 3600.0
-"""A week, as of all deadlines: the task ends by its budget, by its turn's, or by a cancel."""
+"""A week, the bound of all deadlines: a task ends by its budget, its turn's, or a cancel."""
 
 FINE = frozenset({"answered", "running"})
-"""How a task ends, or goes on, when nothing is wrong."""
+"""The outcomes that are no failure."""
 
 
 async def _delegate(
@@ -48,7 +48,7 @@ async def _delegate(
             its own. Several calls in one answer run side by side without it.
     """
     assert context.sessions is not None  # or `needs` would have refused the call
-    came = await context.sessions.delegate(
+    child = await context.sessions.delegate(
         Delegation(
             kind=SessionKind(kind),
             task=task,
@@ -58,18 +58,18 @@ async def _delegate(
         ),
         context.progress,
     )
-    if came.outcome not in FINE:
+    if child.outcome not in FINE:
         raise ToolFailure(
             ErrorType.EXECUTION_ERROR,
-            f"The {kind} {came.session_id} did not finish its task: {came.outcome}. {came.message}",
-            session_id=came.session_id,
-            outcome=came.outcome,
-            answer=came.answer,
+            f"The {kind} {child.session_id} did not finish its task: {child.outcome}. {child.message}",
+            session_id=child.session_id,
+            outcome=child.outcome,
+            answer=child.answer,
         )
-    output = {"session_id": came.session_id, "outcome": came.outcome, "answer": came.answer}
-    if came.outcome == "running":
+    output = {"session_id": child.session_id, "outcome": child.outcome, "answer": child.answer}
+    if child.outcome == "running":
         del output["answer"]
-    return ToolResult(output=output, display=f"{kind} {came.session_id}: {came.outcome}")
+    return ToolResult(output=output, display=f"{kind} {child.session_id}: {child.outcome}")
 
 
 delegate = FunctionTool(

@@ -1,4 +1,4 @@
-"""memory_store and memory_search: what sessions of an agent leave to later ones."""
+"""memory_store and memory_search: what sessions of an agent remember for later ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..tool import ToolContext, tool
 MAX_QUERY_CHARS = 1_000
 """Some sentences; the first words of it count."""
 MAX_FOUND = 20
-"""Memories in one result: more than that is a poor question."""
+"""Memories in one result; a query that finds more is too broad."""
 
 UNTRUSTED_NOTE = (
     "The untrusted ones were stored by a session that had read what strangers may have written: "
@@ -90,5 +90,5 @@ def _shown(memory: Memory) -> dict[str, Any]:
 
 def _wordless(name: str, field: str) -> ToolFailure:
     return ToolFailure(
-        ErrorType.VALIDATION_ERROR, f"{name}: {field}: there is no word in it.", field=field
+        ErrorType.VALIDATION_ERROR, f"{name}: {field}: it has no words.", field=field
     )

@@ -1,4 +1,4 @@
-"""ask_user and message: how a model reaches the people of its session."""
+"""ask_user and message: a model reaches the people of its session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_OPTIONS = 20
 MAX_OPTION_CHARACTERS = 500
 """Six lines of a terminal."""
 MAX_MESSAGE_CHARACTERS = 20_000
-"""As much as a long letter; what is longer belongs into a file."""
+"""A long letter; a longer text belongs in a file."""
 
 Question = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_QUESTION_CHARACTERS)]
 Option = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_OPTION_CHARACTERS)]
@@ -37,9 +37,9 @@ async def _ask_user(
     assert context.channel is not None  # or `needs` would have refused the call
     offered = tuple(options or ())
     if not question.strip():
-        raise _invalid("ask_user", "question", "there is nothing in it")
+        raise _invalid("ask_user", "question", "it is empty")
     if not all(option.strip() for option in offered):
-        raise _invalid("ask_user", "options", "there is nothing in one of them")
+        raise _invalid("ask_user", "options", "one of them is empty")
     if len(set(offered)) < len(offered):
         raise _invalid("ask_user", "options", "one is offered twice")
     answer = await context.channel.ask(question, offered)
@@ -69,7 +69,7 @@ async def message(context: ToolContext, text: Message, channel: str | None = Non
     """
     assert context.channel is not None  # or `needs` would have refused the call
     if not text.strip():
-        raise _invalid("message", "text", "there is nothing in it")
+        raise _invalid("message", "text", "it is empty")
     name = await context.channel.tell(text, channel)
     return ToolResult(
         output={"delivered": True, "channel": name}, display=f"to {name}: {_line(text)}"

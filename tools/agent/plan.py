@@ -1,4 +1,4 @@
-"""The tool `plan`: what the model means to do, for itself and for people to see."""
+"""plan: what the model means to do, for itself and for people to see."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ...runtime.event_types.plan import PlanItem, plan_lines, progress_of
 from ..tool import ToolContext, tool
 
 MAX_ITEMS = 50
-"""A screen of a terminal: past it a plan is a list of lists."""
+"""A screen of a terminal."""
 MAX_ITEM_CHARS = 300
 """Some lines: what to do, not how."""
 
 
 class Item(msgspec.Struct, frozen=True):
-    """What to do, and how far it is."""
+    """One step, and how far it is."""
 
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_ITEM_CHARS)]
     status: Literal["pending", "in_progress", "done"] = "pending"
@@ -35,12 +35,12 @@ async def plan(context: ToolContext, items: Items) -> ToolResult:
     """
     if context.plan is None:
         raise ToolFailure(
-            ErrorType.PERMISSION_DENIED, "plan: there is no session here that could keep a plan."
+            ErrorType.PERMISSION_DENIED, "plan: there is no session here to keep a plan."
         )
     if not all(item.text.strip() for item in items):
         raise ToolFailure(
             ErrorType.VALIDATION_ERROR,
-            "plan: items: there is nothing in one of them.",
+            "plan: items: one of them is empty.",
             field="items",
         )
     whole = tuple(PlanItem(item.text, item.status) for item in items)
