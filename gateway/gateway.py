@@ -20,7 +20,7 @@ from ..config.sections import ServerSettings
 from ..embedding.runtime import Runtime, directory_of, host_of, inboxes_of
 from ..runtime.disk.own_folders import OwnFolders
 from ..runtime.errors import ConflictError, ValidationError
-from .door.credential_watch import watch_credentials
+from .door.authentication import watch_credentials
 from .door.monitoring import plain_routes
 from .door.rules import LOCAL_NAMES, DoorRules, door_rules
 from .door.server import Server
@@ -28,8 +28,8 @@ from .feeds.notices import Notices
 from .feeds.session_feed import SessionFeeds
 from .feeds.topic_feed import TopicFeed
 from .methods.all import all_methods
-from .restart_on_crash import keep_up
-from .shared.state import Daemon
+from .restart import restart_on_crash
+from .shared.state import DaemonState
 
 BACKLOG = 256
 """Connections that the kernel holds while one is being accepted."""
@@ -45,7 +45,7 @@ class Gateway:
         stopped: Set when a client, or a signal, asked for the end.
     """
 
-    def __init__(self, daemon: Daemon, port: int, stopped: trio.Event) -> None:
+    def __init__(self, daemon: DaemonState, port: int, stopped: trio.Event) -> None:
         self.daemon = daemon
         self.port = port
         self.stopped = stopped
@@ -88,13 +88,15 @@ async def open_gateway(
         server = _server(daemon, settings, port)
         feeds.start_soon(_count, daemon, name="counts of events")
         notices = Notices(runtime)
-        feeds.start_soon(keep_up, "notices", notices.run, name="notices")
+        feeds.start_soon(restart_on_crash, "notices", notices.run, name="notices")
         if (host := host_of(runtime)).settings.sessions.titles is None:
             titles = partial(host.titles.serve, asks_local=False)
-            feeds.start_soon(keep_up, "titles", titles, name="titles")
+            feeds.start_soon(restart_on_crash, "titles", titles, name="titles")
         async with trio.open_nursery() as connections:
             watch = partial(watch_credentials, daemon)
-            feeds.start_soon(keep_up, "the watch of the tokens", watch, name="watch of the tokens")
+            feeds.start_soon(
+                restart_on_crash, "the watch of the tokens", watch, name="watch of the tokens"
+            )
             acceptor = await connections.start(_accept, server, listeners, connections)
             try:
                 yield Gateway(daemon, port, stopped)
@@ -116,8 +118,8 @@ async def _daemon(
     feeds: trio.Nursery,
     stopped: trio.Event,
     local: Credential | None,
-) -> Daemon:
-    return Daemon(
+) -> DaemonState:
+    return DaemonState(
         runtime,
         settings,
         Credentials(data),
@@ -130,7 +132,7 @@ async def _daemon(
     )
 
 
-async def _count(daemon: Daemon) -> None:
+async def _count(daemon: DaemonState) -> None:
     """Counts what happens until cancelled."""
     forget = inboxes_of(daemon.runtime).watch(daemon.counts.take)
     try:
@@ -139,7 +141,7 @@ async def _count(daemon: Daemon) -> None:
         forget()
 
 
-def _server(daemon: Daemon, settings: ServerSettings, port: int) -> Server:
+def _server(daemon: DaemonState, settings: ServerSettings, port: int) -> Server:
     server = Server(daemon, all_methods(), _rules(settings, port), plain_routes(daemon))
     daemon.take_settings = partial(_take_settings, daemon, server, settings.host, port)
     if (guard := host_of(daemon.runtime).guard) is not None:
@@ -153,7 +155,7 @@ def _rules(settings: ServerSettings, port: int) -> DoorRules:
 
 
 def _take_settings(
-    daemon: Daemon, server: Server, host: str, port: int, new: ServerSettings
+    daemon: DaemonState, server: Server, host: str, port: int, new: ServerSettings
 ) -> None:
     """Has other settings hold, for who listens where it listened."""
     daemon.settings = new

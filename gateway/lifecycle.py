@@ -27,13 +27,13 @@ from ..runtime.errors import CallboardError, ConflictError
 from ..runtime.messages import StopSessions
 from ..runtime.redaction import redacting_logger, redactor
 from .door.descriptors import raise_limit
-from .door.not_ready import waiting_room
+from .door.not_ready import answer_not_ready
 from .gateway import FAREWELL_SECONDS, Gateway, listen, open_gateway
-from .restart_on_crash import keep_up
+from .restart import restart_on_crash
 from .shared.configuration import Configuration, set_log_level
 from .shared.heartbeat import Heartbeat
-from .shared.sd_notify import Supervisor
-from .shared.stall_watch import LoopWatch
+from .shared.sd_notify import SystemdNotifier
+from .shared.stall_watch import StallWatch
 
 logger = redacting_logger(__name__)
 
@@ -118,7 +118,7 @@ class DaemonPlan(msgspec.Struct, frozen=True, kw_only=True):
     had_hangup: Callable[[], bool] = lambda: False
 
 
-async def live(plan: DaemonPlan) -> None:
+async def run_daemon(plan: DaemonPlan) -> None:
     """Runs a daemon until it is told to end.
 
     Raises:
@@ -141,13 +141,16 @@ async def live(plan: DaemonPlan) -> None:
     set_log_level(plan.settings)
     # The file goes last: who waits for that waits until all is closed.
     with trio.open_signal_receiver(*HANDLED) as signals, ExitStack() as files:
-        async with waiting_room(listeners, plan.settings) as let_in, plan.open_runtime() as runtime:
+        async with (
+            answer_not_ready(listeners, plan.settings) as let_in,
+            plan.open_runtime() as runtime,
+        ):
             await let_in()
             async with open_gateway(
                 runtime, plan.settings, plan.data, local=local, listeners=listeners
             ) as gateway:
                 files.enter_context(DaemonFile(plan.data, running))
-                await _Life(plan, gateway, runtime, running.url).serve(signals)
+                await _DaemonRun(plan, gateway, runtime, running.url).serve(signals)
     logger.info("ended in order")
 
 
@@ -169,7 +172,7 @@ def websocket_url(host: str, port: int) -> str:
     return f"ws://{name}:{port}/ws"
 
 
-class _Life:
+class _DaemonRun:
     """From the first client to the end of the last turn."""
 
     def __init__(self, plan: DaemonPlan, gateway: Gateway, runtime: Runtime, url: str) -> None:
@@ -178,27 +181,29 @@ class _Life:
         self._runtime = runtime
         self._url = url
         self._hurry = trio.Event()
-        self._supervisor = Supervisor()
+        self._supervisor = SystemdNotifier()
         self._reload_wanted = trio.Event()
         if plan.had_hangup():
             self._reload_wanted.set()
         daemon = self._daemon = gateway.daemon
         daemon.configuration = plan.configuration
         daemon.heartbeat = self._heartbeat = Heartbeat(runtime, self._supervisor)
-        daemon.loop_watch = self._loop_watch = LoopWatch()
+        daemon.stall_watch = self._stall_watch = StallWatch()
 
     async def serve(self, signals: AsyncIterator[int]) -> None:
         """Serves until a signal or a client asks for the end, then drains."""
-        with self._loop_watch.watching():
+        with self._stall_watch.watching():
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._watch_signals, signals, name="signals")
                 reload, watch = self._reload_on_signal, self._watch_files
-                nursery.start_soon(keep_up, "reload on SIGHUP", reload, name="reload on SIGHUP")
                 nursery.start_soon(
-                    keep_up, "configuration files", watch, name="configuration files"
+                    restart_on_crash, "reload on SIGHUP", reload, name="reload on SIGHUP"
+                )
+                nursery.start_soon(
+                    restart_on_crash, "configuration files", watch, name="configuration files"
                 )
                 nursery.start_soon(self._heartbeat.run, name="heartbeat")
-                nursery.start_soon(self._loop_watch.measure_lag, name="loop lag")
+                nursery.start_soon(self._stall_watch.measure_lag, name="loop lag")
                 logger.info("ready at %s", self._url)
                 self._plan.tell_ready(self._url)
                 self._supervisor.ready(f"serves at {self._url}")

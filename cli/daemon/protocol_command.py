@@ -19,7 +19,7 @@ def protocol(*, json_schema: Schema = False) -> int:
     """List the methods of the daemon's websocket with the role that each takes."""
     import msgspec
 
-    from ...gateway.protocol_schema import protocol_schema
+    from ...gateway.methods.all import protocol_schema
 
     schema = protocol_schema()
     if json_schema:

@@ -15,7 +15,7 @@ from ...config.keys.tokens import Credentials, Role
 from ...config.sections import ServerSettings
 from ...config.settings import Settings
 from ...embedding.runtime import Runtime, open_runtime
-from ...gateway.lifecycle import DaemonPlan, live
+from ...gateway.lifecycle import DaemonPlan, run_daemon
 from ...gateway.shared.clients_channel import ClientsChannel
 from ...gateway.shared.configuration import Configuration
 from ...providers.catalog.book import ProviderBook
@@ -65,7 +65,7 @@ def serve(options: ServeOptions, config: Path | None, data: Path, hangup: EarlyH
         had_hangup=lambda: hangup.has_come,
     )
     with serve_log(data, options.log_format):
-        trio.run(live, plan)
+        trio.run(run_daemon, plan)
     return ANSWERED
 
 

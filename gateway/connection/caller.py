@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 from ...config.keys.tokens import Credential
 from ...embedding.runtime import Runtime
 from ...runtime.errors import NotFoundError
 from ...runtime.identity import RequestKey
-from ...runtime.store.feeds import Topic
 from ...runtime.store.lists import Visibility
 from ...runtime.store.rows import SessionRow
-from ..shared.state import Daemon
+from ..shared.state import DaemonState
+from .subscriptions import Subscriptions
 
 LOCAL_CALLER = "terminal"
 """As what a command writes on record that works on the store itself."""
-
-
-class Subscriptions(Protocol):
-    """What a connection hears."""
-
-    def subscribe(self, session_id: str, position: int) -> Callable[[], None]:
-        """Hears a session behind an event, once what this gives is called."""
-        ...
-
-    def unsubscribe(self, session_id: str) -> None:
-        """Hears it no more."""
-        ...
-
-    def subscribe_topic(self, topic: Topic, position: int) -> Callable[[], None]:
-        """Hears a topic behind a `seq`, once what this gives is called."""
-        ...
-
-    def unsubscribe_topic(self, topic: Topic) -> None:
-        """Hears it no more."""
-        ...
 
 
 class Caller:
@@ -50,7 +29,7 @@ class Caller:
 
     def __init__(
         self,
-        daemon: Daemon,
+        daemon: DaemonState,
         credential: Credential,
         subscriptions: Subscriptions,
         request: RequestKey | None = None,

@@ -1,23 +1,35 @@
-"""One client's connection: frames come in, are checked and done; answers and updates go out.
+"""One client's connection: a reader, a writer and a pinger, and one task for each slow request.
 
-Whatever goes wrong here ends this connection alone.
+The reader decodes a frame, checks it and does it. Fast methods run in the reader itself, so that
+requests are answered in their order; slow ones get a task each and overtake. All output goes through
+the outbox, which never makes anyone wait; the writer alone waits for the client.
+
+Whatever goes wrong here ends this connection alone. At its end nothing more is read, the outbox is sent
+within a bounded time, and then the close frame says why.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 from contextlib import suppress
+from functools import cache
+from typing import Any, get_args
 
 import msgspec
 import trio
 import trio_websocket
 
 from ...config.keys.tokens import Credential
-from ...runtime.errors import CallboardError, InternalError, OverloadedError
+from ...config.sections import ServerSettings
+from ...runtime.errors import CallboardError, ConflictError, InternalError, OverloadedError
+from ...runtime.events import DurableEvent, LiveEvent
 from ...runtime.redaction import redacting_logger
-from ...runtime.wire.hello import Hello
+from ...runtime.wire.fields import Role
+from ...runtime.wire.hello import Hello, ServerName, Welcome, WireLimits
 from ...runtime.wire.rpc import (
     METHOD_NOT_FOUND,
     NOT_AUTHORIZED,
+    PROTOCOL,
     RequestId,
     RpcAnswer,
     RpcError,
@@ -26,37 +38,42 @@ from ...runtime.wire.rpc import (
 )
 from ..feeds.frames import answer_frame, notification, wire_json
 from ..feeds.outbox import Outbox
-from ..shared.state import Daemon
+from ..shared.idempotency import check_digest, request_key
+from ..shared.state import DaemonState
 from .caller import Caller
 from .frame_budget import BudgetedStream
-from .hello import HELLO, welcome
-from .idempotent_call import call_once, request_key
 from .incoming import Refused, read_params, read_request
 from .method_table import Method, MethodTable
-from .subscriptions import Hearing
+from .subscriptions import Subscriptions
 
 logger = redacting_logger(__name__)
 
 MAX_RUNNING_REQUESTS = 64
-"""Slow requests of one connection at once; past that it is told to wait."""
+"""Slow requests of one connection at once; further ones are refused with `overloaded`."""
 HELLO_SECONDS = 5.0
-"""For the first request."""
+"""Within which the first request must come."""
 CLOSE_SECONDS = 1.0
-"""For a client's part of the farewell."""
+"""For the outbox to be sent, and for the client's part of the closing handshake."""
 LATE_CLOSE_SECONDS = 3.0
-"""For a client that does not read to take what is on its way, behind which it reads why it leaves."""
+"""For a client that did not read to take the frame in flight: the close reason comes after it."""
 MAX_MISSED_PINGS = 2
 LEAST_UPLOAD = 64 << 10
-"""What comes meanwhile of a client that answers no ping: its answer waits behind a large frame."""
+"""Bytes that excuse an unanswered ping: the client's pong waits behind a large frame of its own."""
+
+HELLO = "initialize"
+FEATURES = ("resume", "snapshot", "topics", "idempotency")
+
+EVENTS = tuple(str(kind.__struct_config__.tag) for kind in get_args(DurableEvent | LiveEvent))
+"""The events that a `session/update` may bring."""
 
 NORMAL, GOING_AWAY, RULES_BROKEN, TOO_SLOW = 1000, 1001, 1008, 1013
 FAILED = 1011, "an error of the server; its log says more"
 
 
 class Connection:
-    """A client that is known by its credential.
+    """A client that has shown its credential.
 
-    Ends: when the client leaves, breaks the rules, or does not read; when its credential is gone; and
+    Ends: when the client leaves, breaks the rules or does not read, when its credential is revoked, and
         with the server.
     """
 
@@ -65,7 +82,7 @@ class Connection:
         socket: trio_websocket.WebSocketConnection,
         stream: BudgetedStream,
         credential: Credential,
-        daemon: Daemon,
+        daemon: DaemonState,
         table: MethodTable,
     ) -> None:
         self.credential = credential
@@ -82,11 +99,11 @@ class Connection:
 
     @property
     def waiting_size(self) -> int:
-        """See `OpenConnection`."""
+        """Bytes that wait to be sent."""
         return self._outbox.size
 
     def close(self, code: int, reason: str, *, at_once: bool = False) -> None:
-        """Ends it: nothing more is read, and `at_once` leaves out what was not sent; never waits."""
+        """Begin to end it; returns at once. `at_once` drops frames that are not sent yet."""
         if not self._ended.is_set():
             self._farewell = (code, reason)
             self._ended.set()
@@ -94,16 +111,16 @@ class Connection:
             self._hurry.cancel(reason="the connection ends at once")
 
     def tell(self, method: str, params: object) -> None:
-        """Sends a notification, as far as there is room."""
+        """Send a notification, unless the outbox is full."""
         if self._outbox.has_room:
             self._outbox.put(notification(method, params))
 
     async def run(self) -> None:
-        """Serves the client until either side leaves."""
+        """Serve the client until either side leaves."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._write, name="connection writer")
-                await self._obey()
+                await self._serve_requests()
                 if self._socket.closed is None:
                     with self._hurry, trio.move_on_after(self._patience):
                         await self._outbox.wait_sent()
@@ -113,24 +130,24 @@ class Connection:
                 code, reason = self._farewell if self._ended.is_set() else FAILED
                 await self._socket.aclose(code, reason)
 
-    async def _obey(self) -> None:
-        """Reads, and does what is asked, until the end begins: not a request more."""
+    async def _serve_requests(self) -> None:
+        """Read and do requests until the end begins; running ones are cancelled then."""
         async with trio.open_nursery() as nursery:
-            hearing = Hearing(self._daemon, self.credential, self._outbox, nursery)
-            nursery.start_soon(self._read, nursery, hearing, name="connection reader")
+            subscriptions = Subscriptions(self._daemon, self.credential, self._outbox, nursery)
+            nursery.start_soon(self._read, nursery, subscriptions, name="connection reader")
             try:
                 await self._ended.wait()
             finally:
-                hearing.end()  # while the nursery is open: feeds start tasks in it
+                subscriptions.end()  # before the nursery closes: feeds start tasks in it
             nursery.cancel_scope.cancel(reason="the connection ends")
 
     # ── what comes in ────────────────────────────────────────────────────────────────────────────
 
-    async def _read(self, nursery: trio.Nursery, hearing: Hearing) -> None:
+    async def _read(self, nursery: trio.Nursery, subscriptions: Subscriptions) -> None:
         try:
             is_welcome = False
             with trio.move_on_after(HELLO_SECONDS):
-                is_welcome = await self._hello(await self._socket.get_message(), hearing)
+                is_welcome = await self._hello(await self._socket.get_message(), subscriptions)
             if not is_welcome:
                 self.close(RULES_BROKEN, "the first request is `initialize`")
                 return
@@ -139,11 +156,11 @@ class Connection:
                 message = await self._socket.get_message()
                 if self._ended.is_set():
                     return
-                await self._receive(message, nursery, hearing)
+                await self._receive(message, nursery, subscriptions)
         except trio_websocket.ConnectionClosed:
             self._ended.set()
 
-    async def _hello(self, message: str | bytes, hearing: Hearing) -> bool:
+    async def _hello(self, message: str | bytes, subscriptions: Subscriptions) -> bool:
         request_id = None
         try:
             request = await read_request(message)
@@ -152,7 +169,7 @@ class Connection:
                 return False
             hello = await read_params(request, Hello)
             seq = await self._daemon.runtime.store.log_head()
-            answer = welcome(
+            answer = _welcome(
                 hello,
                 self.credential,
                 self._table,
@@ -168,10 +185,12 @@ class Connection:
             return False
         self._answer(request.id, answer)
         for topic in dict.fromkeys(hello.subscribe):
-            hearing.subscribe_topic(topic, seq)()
+            subscriptions.subscribe_topic(topic, seq)()
         return True
 
-    async def _receive(self, message: str | bytes, nursery: trio.Nursery, hearing: Hearing) -> None:
+    async def _receive(
+        self, message: str | bytes, nursery: trio.Nursery, subscriptions: Subscriptions
+    ) -> None:
         try:
             request = await read_request(message)
             if request.method == HELLO:
@@ -183,12 +202,15 @@ class Connection:
             self._refuse(refused)
             return
         try:
-            # Before it begins: a large one takes a thread, and none overtakes the one before it.
-            key = await request_key(method, self.credential, request.params, params)
+            # In the reader, also for slow methods: a large request is hashed in a thread, and must
+            # not be overtaken by the one after it.
+            key = None
+            if method.role is not Role.OBSERVER:  # those change nothing
+                key = await request_key(self.credential.name, method.name, request.params, params)
         except CallboardError as error:
             self._answer_error(request.id, rpc_error(error))
             return
-        caller = Caller(self._daemon, self.credential, hearing, key)
+        caller = Caller(self._daemon, self.credential, subscriptions, key)
         if not method.is_slow:
             await self._call(method, request.id, params, caller)
             return
@@ -221,7 +243,7 @@ class Connection:
         self, method: Method, request_id: RequestId, params: msgspec.Struct, caller: Caller
     ) -> None:
         try:
-            result = await call_once(method, caller, params)
+            result = await _call_once(method, caller, params)
         except CallboardError as error:
             self._answer_error(request_id, rpc_error(error))
         except Exception:
@@ -247,7 +269,7 @@ class Connection:
     def _put(self, frame: bytes) -> None:
         self._outbox.put(frame)
         if self._outbox.is_overfull and not self._ended.is_set():
-            # What is on its way is sent whole, or the client could not read why it has to leave.
+            # The frame in flight is sent whole, or the client could not read the close reason.
             self._outbox.drop()
             self._patience = LATE_CLOSE_SECONDS
             self.close(TOO_SLOW, "the client does not read its answers")
@@ -265,7 +287,7 @@ class Connection:
         seconds = self._daemon.settings.ping_seconds
         while self._socket.closed is None:
             await trio.sleep(seconds)
-            # Its sending is never cut off while the connection is to go on: half a frame would spoil it.
+            # A ping is never cancelled while the connection goes on: half a frame would break it.
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._watch_silence, seconds, name="connection silence")
                 with suppress(trio_websocket.ConnectionClosed):
@@ -273,10 +295,67 @@ class Connection:
                 nursery.cancel_scope.cancel(reason="the ping is answered")
 
     async def _watch_silence(self, seconds: float) -> None:
-        """Closes it when neither an answer comes, nor a large frame behind which that waits."""
+        """Close the connection when neither a pong comes nor a large frame ahead of it."""
         while True:
             before = self._stream.bytes_read
             await trio.sleep(seconds * MAX_MISSED_PINGS)
             if self._stream.bytes_read - before < LEAST_UPLOAD:
                 self.close(GOING_AWAY, "no answer to pings")
                 return
+
+
+async def _call_once(method: Method, caller: Caller, params: msgspec.Struct) -> Any:
+    """Call a method; for a request with a key that was done before, return its earlier answer."""
+    request = caller.request
+    if request is None:
+        return await method.call(caller, params)
+
+    async def recalled() -> Any | None:
+        assert method.recall is not None
+        done = await caller.runtime.store.request(request)
+        if done is None:
+            return None
+        check_digest(request, done.digest)
+        return await method.recall(caller, done)
+
+    return await caller.daemon.idempotency.once(
+        request,
+        lambda: method.call(caller, params),
+        None if method.recall is None else recalled,
+        is_secret=method.is_secret,
+    )
+
+
+def _welcome(
+    hello: Hello,
+    credential: Credential,
+    table: MethodTable,
+    settings: ServerSettings,
+    epoch: str,
+    seq: int,
+) -> Welcome:
+    """Return the answer to the hello; raise `ConflictError` without a common protocol version."""
+    if not hello.protocol.min <= PROTOCOL <= hello.protocol.max:
+        raise ConflictError(
+            f"this server speaks protocol {PROTOCOL}, the client {hello.protocol.min} to "
+            f"{hello.protocol.max}: upgrade the older of the two"
+        )
+    return Welcome(
+        protocol=PROTOCOL,
+        server=ServerName("callboard", _own_version()),
+        epoch=epoch,
+        seq=seq,
+        role=str(credential.role),
+        limits=WireLimits(
+            settings.max_frame_bytes, settings.max_outbox_bytes, settings.ping_seconds
+        ),
+        features=FEATURES,
+        methods=tuple(each.name for each in table if each.refusal(credential) is None),
+        events=EVENTS,
+    )
+
+
+@cache
+def _own_version() -> str:
+    """Return callboard's version, read once: it takes as long as the rest of the hello."""
+    return importlib.metadata.version("callboard")

@@ -41,7 +41,7 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
         is_whole: Whether it is for no token that is limited to agents or sessions.
         recall: What it answers to a request with a key that was done already, when its effect is
             an event.
-        is_told_once: Whether its answer is a secret, which is kept nowhere: who repeats a request
+        is_secret: Whether its answer is a secret, which is kept nowhere: who repeats a request
             is told that it was done, and no more.
         summary: One line for people.
     """
@@ -55,7 +55,7 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     is_whole: bool = False
     recall: Recall | None = None
-    is_told_once: bool = False
+    is_secret: bool = False
 
     def refusal(self, credential: Credential) -> str | None:
         """Why whoever has this credential may not call it; `None` when it may.
@@ -89,7 +89,7 @@ class MethodTable:
         is_slow: bool = False,
         is_whole: bool = False,
         recall: Recall | None = None,
-        is_told_once: bool = False,
+        is_secret: bool = False,
     ) -> Callable[[Handler[Params]], Handler[Params]]:
         """Registers the decorated function; its annotations are the method's types."""
 
@@ -108,7 +108,7 @@ class MethodTable:
                 summary=(inspect.getdoc(handler) or "").partition("\n")[0],
                 is_whole=is_whole,
                 recall=recall,
-                is_told_once=is_told_once,
+                is_secret=is_secret,
             )
             return handler
 

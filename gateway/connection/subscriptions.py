@@ -15,7 +15,7 @@ from ...runtime.wire.rpc import rpc_error
 from ..feeds.frames import notification
 from ..feeds.outbox import Outbox
 from ..feeds.session_feed import SessionFeed
-from ..shared.state import Daemon
+from ..shared.state import DaemonState
 
 MAX_SUBSCRIPTIONS = 1024
 """Sessions that one connection hears: each costs a look for every update."""
@@ -23,7 +23,7 @@ MAX_CATCHING_UP = 2
 """That are brought up to date at a time: more would read pages for which there is no room."""
 
 
-class Hearer(Protocol):
+class Subscriber(Protocol):
     """A place in a session or in a topic."""
 
     is_live: bool
@@ -42,7 +42,7 @@ class Hearer(Protocol):
         ...
 
 
-class Hearing:
+class Subscriptions:
     """The subscriptions of one connection.
 
     Args:
@@ -54,7 +54,7 @@ class Hearing:
 
     def __init__(
         self,
-        daemon: Daemon,
+        daemon: DaemonState,
         credential: Credential,
         outbox: Outbox,
         nursery: trio.Nursery,
@@ -63,9 +63,9 @@ class Hearing:
         self._credential = credential
         self._outbox = outbox
         self._nursery = nursery
-        self._sessions: dict[str, Hearer] = {}
-        self._topics: dict[Topic, Hearer] = {}
-        self._ends: dict[Hearer, Callable[[], None]] = {}
+        self._sessions: dict[str, Subscriber] = {}
+        self._topics: dict[Topic, Subscriber] = {}
+        self._ends: dict[Subscriber, Callable[[], None]] = {}
         self._catching_up = trio.CapacityLimiter(MAX_CATCHING_UP)
         self._is_ended = False
 
@@ -118,16 +118,16 @@ class Hearing:
     def end(self) -> None:
         """Ends all of them; there are no others from then on."""
         self._is_ended = True
-        for hearer in list(self._ends):
-            self._end(hearer)
+        for subscriber in list(self._ends):
+            self._end(subscriber)
 
     def _check_open(self) -> None:
         if self._is_ended:
             raise ConflictError("the connection has ended")
 
-    def _end(self, hearer: Hearer | None) -> None:
-        if hearer is not None:
-            self._ends.pop(hearer, lambda: None)()
+    def _end(self, subscriber: Subscriber | None) -> None:
+        if subscriber is not None:
+            self._ends.pop(subscriber, lambda: None)()
 
     def _tell_lost(self, method: str, what: dict[str, str], error: CallboardError) -> None:
         self._outbox.put(notification(method, {**what, "error": rpc_error(error)}))
@@ -137,12 +137,12 @@ class Hearing:
 
     def _start(
         self,
-        hearer: Hearer,
+        subscriber: Subscriber,
         lost: Callable[[CallboardError], None],
         feed: SessionFeed | None = None,
     ) -> None:
-        if not (hearer.is_ended or self._is_ended):
-            self._nursery.start_soon(self._bring_up, hearer, lost, feed, name="catch up")
+        if not (subscriber.is_ended or self._is_ended):
+            self._nursery.start_soon(self._bring_up, subscriber, lost, feed, name="catch up")
 
     async def _may_hear(self, feed: SessionFeed) -> bool:
         """Whether all that the feed has heard may be told; `False` when that is to be asked again.
@@ -159,16 +159,19 @@ class Hearing:
         return changes == feed.agent_changes  # or the row may be older than what was heard
 
     async def _bring_up(
-        self, hearer: Hearer, lost: Callable[[CallboardError], None], feed: SessionFeed | None
+        self,
+        subscriber: Subscriber,
+        lost: Callable[[CallboardError], None],
+        feed: SessionFeed | None,
     ) -> None:
         try:
-            while not hearer.is_ended and not hearer.is_live:
-                await hearer.joined()
+            while not subscriber.is_ended and not subscriber.is_live:
+                await subscriber.joined()
                 async with self._catching_up:
                     await self._outbox.wait_room()
                     may_hear = feed is None or await self._may_hear(feed)
-                    if may_hear and not hearer.is_ended:
-                        await hearer.catch_up(self._daemon.runtime.store)
+                    if may_hear and not subscriber.is_ended:
+                        await subscriber.catch_up(self._daemon.runtime.store)
         except CallboardError as error:
-            if not hearer.is_ended:
+            if not subscriber.is_ended:
                 lost(error)

@@ -8,12 +8,17 @@ the tokens: nobody guesses 256 random bits through a port.
 
 from __future__ import annotations
 
-from ...config.keys.tokens import Credential
+import os
+from pathlib import Path
+
+import trio
+
+from ...config.keys.tokens import LOCAL_NAME, Credential
 from ...runtime.errors import CallboardError
 from ...runtime.redaction import redacting_logger
-from ..shared.state import Daemon
-from .rate_limits import MAX_BAD_TOKENS, Peers, Visitor
-from .request_head import BadHead, RequestHead
+from ..shared.state import DaemonState, OpenConnection
+from .http import BadHead, RequestHead
+from .rate_limits import MAX_BAD_TOKENS, RateLimits, Visitor
 
 logger = redacting_logger(__name__)
 
@@ -23,7 +28,7 @@ MAX_TOKEN_LENGTH = 256
 """A token has 46 characters; nobody looks for a longer one."""
 
 
-class Admission:
+class Authenticator:
     """Looks at the tokens of requests.
 
     Args:
@@ -31,21 +36,21 @@ class Admission:
         peers: What each address does.
     """
 
-    def __init__(self, daemon: Daemon, peers: Peers) -> None:
+    def __init__(self, daemon: DaemonState, peers: RateLimits) -> None:
         self._daemon = daemon
-        self._peers = peers
+        self._rate_limits = peers
         self._is_blind = False
 
-    async def admit(self, head: RequestHead, visitor: Visitor) -> Credential:
+    async def authenticate(self, head: RequestHead, visitor: Visitor) -> Credential:
         """Who comes with this token; raises `BadHead`."""
         credential = await self._credential(token_of(head))
         if credential is not None:
-            self._peers.admitted(visitor)
+            self._rate_limits.admitted(visitor)
             return credential
-        if self._peers.is_locked_out(visitor.peer):
+        if self._rate_limits.is_locked_out(visitor.peer):
             raise BadHead(429, "too many wrong tokens from this address; wait a minute")
-        self._peers.sent_bad_token(visitor.peer)
-        if self._peers.is_locked_out(visitor.peer):
+        self._rate_limits.sent_bad_token(visitor.peer)
+        if self._rate_limits.is_locked_out(visitor.peer):
             logger.warning(
                 "%d wrong tokens came from %s within a minute", MAX_BAD_TOKENS, visitor.peer
             )
@@ -79,3 +84,50 @@ def token_of(head: RequestHead) -> str:
     ]
     found = [*bearer, *named]
     return found[0] if len(found) == 1 and len(found[0]) <= MAX_TOKEN_LENGTH else ""
+
+
+logger = redacting_logger(__name__)
+
+LOOK_SECONDS = 0.5
+"""Between two looks at the file: a token that was revoked is of no use a second later."""
+RULES_BROKEN = 1008
+
+
+async def watch_credentials(daemon: DaemonState) -> None:
+    """Watches until cancelled; who is in stays in while the file can't be read."""
+    path = daemon.credentials.path
+    seen: object = None
+    known: dict[str, Credential] | None = None
+    while True:
+        # Those that were let in by what stands in the file now, or before: not by what comes later.
+        connections = [each for each in daemon.connections if each.credential.name != LOCAL_NAME]
+        state = _state_of(path)
+        if state != seen:
+            try:
+                listed = await trio.to_thread.run_sync(daemon.credentials.list)
+            except CallboardError as error:
+                logger.error("who is connected stays, nobody else can connect: %s", error)
+            else:
+                known = {each.digest: each for each in listed}
+            seen = state
+        if known is not None:
+            _end_stale(connections, known)
+        await trio.sleep(LOOK_SECONDS)
+
+
+def _end_stale(connections: list[OpenConnection], known: dict[str, Credential]) -> None:
+    for connection in connections:
+        current = known.get(connection.credential.digest)
+        if current is None:
+            connection.close(RULES_BROKEN, "its token is gone", at_once=True)
+        elif current != connection.credential:
+            connection.close(RULES_BROKEN, "its token has other rights now", at_once=True)
+
+
+def _state_of(path: Path) -> object:
+    """What changes when the file does."""
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        return error.errno
+    return found.st_ino, found.st_mtime_ns, found.st_size, found.st_mode

@@ -11,9 +11,8 @@ from ...config.keys.tokens import Credential
 from ...embedding.runtime import host_of
 from ...embedding.status import shared_actors
 from ...runtime.wire.fields import Role
-from ..shared.state import Daemon
-from .http_answer import HttpAnswer
-from .request_head import RequestHead
+from ..shared.state import DaemonState
+from .http import HttpAnswer, RequestHead
 from .server import Route
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -49,7 +48,7 @@ class Page:
         return "\n".join(self._lines)
 
 
-async def metrics_text(daemon: Daemon) -> str:
+async def metrics_text(daemon: DaemonState) -> str:
     """The figures by now."""
     page = Page()
     waiting = await daemon.runtime.store.approvals(state="waiting", limit=MAX_COUNTED)
@@ -73,7 +72,7 @@ async def metrics_text(daemon: Daemon) -> str:
     return page.text
 
 
-def _add_counts(page: Page, daemon: Daemon) -> None:
+def _add_counts(page: Page, daemon: DaemonState) -> None:
     counts = daemon.counts
     page.one("events_total", "counter", "events on record since the start", counts.events)
     for name, label, found in (
@@ -85,7 +84,7 @@ def _add_counts(page: Page, daemon: Daemon) -> None:
         page.add(name, "counter", f"since the start, by {label}", samples)
 
 
-def _add_actors(page: Page, daemon: Daemon) -> None:
+def _add_actors(page: Page, daemon: DaemonState) -> None:
     host = host_of(daemon.runtime)
     depths = [({"actor": each.name}, float(each.waiting)) for each in shared_actors(host)]
     page.add("mailbox_messages", "gauge", "that wait for an actor", depths)
@@ -93,8 +92,8 @@ def _add_actors(page: Page, daemon: Daemon) -> None:
     page.one("actor_restarts_total", "counter", "of actors that crashed", restarts)
 
 
-def _add_vitals(page: Page, daemon: Daemon) -> None:
-    heart, loop = daemon.heartbeat, daemon.loop_watch
+def _add_vitals(page: Page, daemon: DaemonState) -> None:
+    heart, loop = daemon.heartbeat, daemon.stall_watch
     tasks = trio.lowlevel.current_statistics().tasks_living
     page.one("tasks", "gauge", "that live: some for each connection, session and turn", tasks)
     if heart is not None and heart.journal_seconds is not None:
@@ -110,7 +109,7 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def plain_routes(daemon: Daemon) -> dict[str, Route]:
+def plain_routes(daemon: DaemonState) -> dict[str, Route]:
     """By path."""
 
     def alive(head: RequestHead, credential: Credential | None) -> HttpAnswer:

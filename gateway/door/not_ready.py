@@ -8,10 +8,8 @@ from contextlib import asynccontextmanager
 import trio
 
 from ...config.sections import ServerSettings
-from .handshake import linger
-from .http_answer import HttpAnswer, send_answer
-from .request_head import BadHead, read_head
-from .rules import DoorRules, door_rules
+from .http import BadHead, HttpAnswer, read_head, send_answer
+from .rules import DoorRules, door_rules, linger
 
 MAX_WAITING = 100
 """Connections that are answered at the same time; others are closed, and come back."""
@@ -20,7 +18,7 @@ PAUSE_SECONDS = 0.1
 
 
 @asynccontextmanager
-async def waiting_room(
+async def answer_not_ready(
     listeners: list[trio.SocketListener], settings: ServerSettings
 ) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
     """Answers on the listeners around the block, until what it gives is called."""

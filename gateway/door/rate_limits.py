@@ -50,7 +50,7 @@ class Visitor:
         self.scope = trio.CancelScope()
 
 
-class Peers:
+class RateLimits:
     """What each address does at present."""
 
     def __init__(self, max_connections: int, max_peer_connections: int) -> None:

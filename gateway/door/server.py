@@ -17,14 +17,12 @@ from ...runtime.redaction import redacting_logger
 from ..connection.connection import GOING_AWAY, Connection
 from ..connection.frame_budget import BudgetedStream
 from ..connection.method_table import MethodTable
-from ..shared.state import Daemon
-from .authentication import Admission
+from ..shared.state import DaemonState
+from .authentication import Authenticator
 from .descriptors import connections_with_room
-from .handshake import agreed_subprotocol, check_handshake, linger
-from .http_answer import HttpAnswer, send_answer
-from .rate_limits import Peers, Visitor, peer_name
-from .request_head import BadHead, RequestHead, read_head
-from .rules import DoorRules
+from .http import BadHead, HttpAnswer, RequestHead, read_head, send_answer
+from .rate_limits import RateLimits, Visitor, peer_name
+from .rules import DoorRules, agreed_subprotocol, check_handshake, linger
 
 logger = redacting_logger(__name__)
 
@@ -49,7 +47,7 @@ class Server:
 
     def __init__(
         self,
-        daemon: Daemon,
+        daemon: DaemonState,
         table: MethodTable,
         rules: DoorRules,
         routes: dict[str, Route],
@@ -60,20 +58,20 @@ class Server:
         self._routes = routes
         settings = daemon.settings
         room = connections_with_room(settings.max_connections)
-        self._peers = Peers(room, settings.max_peer_connections)
-        self._admission = Admission(daemon, self._peers)
+        self._rate_limits = RateLimits(room, settings.max_peer_connections)
+        self._authenticator = Authenticator(daemon, self._rate_limits)
 
     def take_settings(self, settings: ServerSettings, rules: DoorRules) -> None:
         """Lets in by other rules from now on; who is in stays."""
         self._rules = rules
         room = connections_with_room(settings.max_connections)
-        self._peers.set_limits(room, settings.max_peer_connections)
+        self._rate_limits.set_limits(room, settings.max_peer_connections)
 
     async def handle(self, stream: trio.SocketStream) -> None:
         """Serves one TCP connection to its end."""
         try:
             peer = peer_name(stream.socket.getpeername()[0])
-            with self._peers.connected(peer) as visitor:
+            with self._rate_limits.connected(peer) as visitor:
                 if visitor.has_room:
                     await self._serve(stream, visitor)
                 else:
@@ -100,7 +98,7 @@ class Server:
             if path == WEBSOCKET_PATH and head.is_upgrade:
                 check_handshake(head)
                 subprotocol = agreed_subprotocol(head)
-                credential = await self._admission.admit(head, visitor)
+                credential = await self._authenticator.authenticate(head, visitor)
                 await self._open_websocket(stream, head, credential, subprotocol)
             else:
                 await self._send(stream, await self._routed(head, path, visitor))
@@ -116,7 +114,7 @@ class Server:
         if head.method not in ("GET", "HEAD"):
             return HttpAnswer(405, "only GET is answered here")
         has_token = head.all("authorization")
-        credential = await self._admission.admit(head, visitor) if has_token else None
+        credential = await self._authenticator.authenticate(head, visitor) if has_token else None
         answer = route(head, credential)
         return answer if isinstance(answer, HttpAnswer) else await answer
 

@@ -31,7 +31,7 @@ LAST_PAUSE_SECONDS = 5.0
 """Before a session that crashed is followed again: doubled from the first to the last."""
 
 
-class Subscriber:
+class SessionSubscriber:
     """One connection's place in one session.
 
     Attributes:
@@ -134,18 +134,18 @@ class SessionFeed:
         self.joined = trio.Event()
         self.failure: CallboardError | None = None
         self._directory = directory
-        self._subscribers: list[Subscriber] = []
+        self._subscribers: list[SessionSubscriber] = []
 
     @property
     def is_used(self) -> bool:
         """Whether anybody listens."""
         return bool(self._subscribers)
 
-    def add(self, subscriber: Subscriber) -> None:
+    def add(self, subscriber: SessionSubscriber) -> None:
         """From here on it hears, once it has caught up."""
         self._subscribers.append(subscriber)
 
-    def remove(self, subscriber: Subscriber) -> None:
+    def remove(self, subscriber: SessionSubscriber) -> None:
         """It hears no more. Idempotent."""
         if subscriber in self._subscribers:
             self._subscribers.remove(subscriber)
@@ -231,18 +231,18 @@ class SessionFeeds:
 
     def subscribe(
         self, session_id: str, outbox: Outbox, position: int, falls_behind: Callable[[], None]
-    ) -> Subscriber:
+    ) -> SessionSubscriber:
         """A new subscriber, which is behind; its connection calls `catch_up` until it is live."""
         found = self._feeds.get(session_id)
         if found is None or found[0].failure is not None:
             scope = trio.CancelScope()
             found = self._feeds[session_id] = SessionFeed(session_id, self._directory), scope
             self._nursery.start_soon(self._run, *found, name=f"feed of {session_id}")
-        subscriber = Subscriber(found[0], outbox, position, falls_behind)
+        subscriber = SessionSubscriber(found[0], outbox, position, falls_behind)
         found[0].add(subscriber)
         return subscriber
 
-    def unsubscribe(self, subscriber: Subscriber) -> None:
+    def unsubscribe(self, subscriber: SessionSubscriber) -> None:
         """Ends a subscription; a session that nobody listens to is not followed any more."""
         feed = subscriber.feed
         subscriber.end()

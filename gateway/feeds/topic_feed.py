@@ -16,7 +16,7 @@ from ...runtime.kernel.delivery import EventInboxes
 from ...runtime.redaction import redacting_logger
 from ...runtime.store.feeds import TOPIC_OF, LogEntry, Topic
 from ...runtime.store.interface import StoreReader
-from ..restart_on_crash import keep_up
+from ..restart import restart_on_crash
 from .frames import TopicFrame, current_frame
 from .outbox import Outbox
 
@@ -150,7 +150,9 @@ class TopicFeed:
         self._subscribers.append(subscriber)
         if not self._is_running:
             self._is_running = True
-            self._nursery.start_soon(keep_up, "the feed of topics", self.run, name="feed of topics")
+            self._nursery.start_soon(
+                restart_on_crash, "the feed of topics", self.run, name="feed of topics"
+            )
         return subscriber
 
     def remove(self, subscriber: TopicSubscriber) -> None:

@@ -79,7 +79,7 @@ async def list_tokens(caller: Caller, params: Nothing) -> TokenList:
     )
 
 
-@methods.add("token/create", Role.ADMIN, is_told_once=True)
+@methods.add("token/create", Role.ADMIN, is_secret=True)
 async def create_token(caller: Caller, params: NewToken) -> TokenText:
     """Makes a token, and tells it this once."""
     credentials, by = caller.daemon.credentials, _asking(caller)
@@ -96,7 +96,7 @@ async def create_token(caller: Caller, params: NewToken) -> TokenText:
     return TokenText(params.name, await trio.to_thread.run_sync(create))
 
 
-@methods.add("token/rotate", Role.ADMIN, is_told_once=True)
+@methods.add("token/rotate", Role.ADMIN, is_secret=True)
 async def rotate_token(caller: Caller, params: NamedToken) -> TokenText:
     """Makes a new token in the place of one, and ends the connections of the old one."""
     credentials, by = caller.daemon.credentials, _asking(caller)

@@ -31,8 +31,7 @@ from ...runtime.wire.approvals import (
 from ...runtime.wire.fields import Role
 from ..connection.caller import Caller
 from ..connection.method_table import MethodTable, Nothing
-from ..feeds.pages import byte_page
-from .sessions import page
+from .pages import byte_page, page
 
 MAX_DEPTH = 100
 """Sessions between one and the main one above it: far more than limits let there be."""

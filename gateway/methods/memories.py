@@ -22,7 +22,7 @@ from ...runtime.wire.memories import (
 )
 from ..connection.caller import Caller
 from ..connection.method_table import MethodTable, Nothing
-from .sessions import page
+from .pages import page
 
 methods = MethodTable()
 

@@ -20,9 +20,8 @@ from ...runtime.wire.sessions import CancelCall, Cancelled
 from ..connection.caller import Caller
 from ..connection.method_table import MethodTable, Nothing
 from ..feeds.frames import wire_json
-from ..feeds.pages import PAGE_BYTES
+from .pages import PAGE_BYTES, page
 from .providers import default_of
-from .sessions import page
 
 STEP_CALLS = 10
 """Read of the record at a time, as a page of calls fills: arguments and results may be long."""
@@ -34,7 +33,7 @@ methods = MethodTable()
 async def status(caller: Caller, params: Nothing) -> Status:
     """How the daemon is."""
     daemon = caller.daemon
-    heart, loop, configuration = daemon.heartbeat, daemon.loop_watch, daemon.configuration
+    heart, loop, configuration = daemon.heartbeat, daemon.stall_watch, daemon.configuration
     default = default_of(caller.runtime)
     now = await caller.runtime.status()
     return Status(

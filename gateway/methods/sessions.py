@@ -2,47 +2,52 @@
 
 from __future__ import annotations
 
-from ...embedding.runtime import directory_of
+from ...embedding.runtime import directory_of, host_of
+from ...embedding.session import checked_mode
+from ...embedding.turn import checked_text
+from ...providers.catalog.table import check_provider
+from ...runtime.budget import checked_budget
 from ...runtime.definitions import InputMode
-from ...runtime.errors import ConflictError, OverloadedError, ValidationError
+from ...runtime.errors import (
+    ConflictError,
+    NotFoundError,
+    OverloadedError,
+    PermissionRefused,
+    ValidationError,
+)
 from ...runtime.event_types.turns import RerunWay
 from ...runtime.events import InputAccepted, TurnSetAside, TurnStarted
-from ...runtime.messages import RerunTurn
+from ...runtime.history import checked_attachments
+from ...runtime.messages import InputTicket, RerunTurn, SubmitInput
 from ...runtime.store.feeds import DoneRequest
-from ...runtime.store.lists import SessionFilter
+from ...runtime.store.lists import SessionFilter, SessionPage, WordSearch
 from ...runtime.store.rows import MessageRow, SessionRow
+from ...runtime.turn_options import TurnOptions, check_fallbacks
 from ...runtime.wire.fields import Role
 from ...runtime.wire.sessions import (
     Cancel,
     Cancelled,
+    FindWords,
+    Hits,
     ListMessages,
+    ListSessions,
     Messages,
+    NamedSessions,
     NewSession,
     OneSession,
     Prompt,
+    Rename,
     RunAgain,
-    Subscribe,
-    Subscribed,
+    SetAgent,
+    SomeSessions,
     Ticket,
 )
 from ..connection.caller import Caller
 from ..connection.method_table import MethodTable, Nothing
-from ..feeds.pages import byte_page
 from ..shared.workspaces import chosen_workspace
-from .prompt_options import submit_with
-from .topics import check_epoch
-
-MAX_PAGE = 1000
-"""Rows of one answer: with previews and texts some megabytes at most."""
+from .pages import byte_page, page
 
 methods = MethodTable()
-
-
-def page(limit: int) -> int:
-    """A number of rows that may be asked for; raises `ValidationError`."""
-    if not 1 <= limit <= MAX_PAGE:
-        raise ValidationError(f"limit is from 1 to {MAX_PAGE}", field="limit")
-    return limit
 
 
 async def _began(caller: Caller, done: DoneRequest) -> SessionRow:
@@ -153,30 +158,6 @@ async def cancel(caller: Caller, params: Cancel) -> Cancelled:
     return Cancelled(await session.cancel(params.reason, input_id=params.input_id))
 
 
-@methods.add("session/subscribe", Role.OBSERVER)
-async def subscribe(caller: Caller, params: Subscribe) -> Subscribed:
-    """Hears a session, behind an event or from now on."""
-    check_epoch(caller, params.epoch)
-    row = await caller.session(params.session_id)
-    position = row.head_seq if params.after_seq is None else params.after_seq
-    if not 0 <= position <= row.head_seq:
-        raise ConflictError(
-            f"{params.session_id} has {row.head_seq} events; after_seq={position} is of another "
-            "store. Start over with after_seq=0.",
-            kind="seq",
-        )
-    begin = caller.subscriptions.subscribe(params.session_id, position)
-    caller.afterwards(begin)
-    return Subscribed(row.head_seq)
-
-
-@methods.add("session/unsubscribe", Role.OBSERVER)
-def unsubscribe(caller: Caller, params: OneSession) -> Nothing:
-    """Hears a session no more."""
-    caller.subscriptions.unsubscribe(params.session_id)
-    return Nothing()
-
-
 @methods.add("session/retry", Role.OPERATOR, recall=prompted)
 async def retry(caller: Caller, params: RunAgain) -> Ticket:
     """Runs the last turn again, which was not answered; on record when this answers."""
@@ -205,3 +186,138 @@ async def _again(caller: Caller, params: RunAgain, why: RerunWay) -> Ticket:
         )
     )
     return Ticket(ticket.input_id, ticket.seq, ticket.turn_id)
+
+
+async def _known(caller: Caller, session_ids: tuple[str, ...]) -> None:
+    """Raises `NotFoundError` for the first one that does not exist for this caller."""
+    for session_id in session_ids:
+        await caller.session(session_id)
+
+
+@methods.add("session/list", Role.OBSERVER)
+async def list_sessions(caller: Caller, params: ListSessions) -> SessionPage:
+    """Sessions on record by page, the latest activity first."""
+    wanted = SessionFilter(
+        limit=page(params.limit),
+        before=params.before,
+        agent=params.agent,
+        words=params.query,
+        deleted=params.deleted,
+        include_children=params.include_children,
+        within=caller.visible,
+    )
+    return await caller.runtime.store.session_page(wanted)
+
+
+@methods.add("session/search", Role.OBSERVER, is_slow=True)
+async def search_sessions(caller: Caller, params: FindWords) -> Hits:
+    """Sessions in which words were said, with what stands around them."""
+    search = WordSearch(
+        query=params.query,
+        limit=page(params.limit),
+        within=caller.visible,
+    )
+    return Hits(await host_of(caller.runtime).keeping.search(search))
+
+
+@methods.add("session/rename", Role.OPERATOR)
+async def rename_session(caller: Caller, params: Rename) -> Nothing:
+    """Gives a session another title."""
+    await _known(caller, (params.session_id,))
+    await host_of(caller.runtime).keeping.rename(params.session_id, params.title)
+    return Nothing()
+
+
+@methods.add("session/set_agent", Role.OPERATOR)
+async def set_agent(caller: Caller, params: SetAgent) -> Nothing:
+    """Has another agent's configuration hold from the next turns on."""
+    await _known(caller, params.session_ids)
+    agents = caller.credential.agents
+    if agents is not None and params.agent not in agents:
+        raise ConflictError(f"this token is not for the agent {params.agent!r}")
+    await host_of(caller.runtime).keeping.set_agent(params.session_ids, params.agent)
+    return Nothing()
+
+
+@methods.add("session/delete", Role.OPERATOR, is_slow=True)
+async def delete_sessions(caller: Caller, params: NamedSessions) -> SomeSessions:
+    """Hides sessions and all below them, and ends what runs there; `session/restore` undoes it."""
+    await _known(caller, params.session_ids)
+    return SomeSessions(tuple(await host_of(caller.runtime).keeping.delete(params.session_ids)))
+
+
+@methods.add("session/restore", Role.OPERATOR)
+async def restore_sessions(caller: Caller, params: NamedSessions) -> SomeSessions:
+    """Takes deletions back."""
+    await _known(caller, params.session_ids)
+    return SomeSessions(tuple(await host_of(caller.runtime).keeping.restore(params.session_ids)))
+
+
+@methods.add("session/purge", Role.ADMIN, is_slow=True)
+async def purge_sessions(caller: Caller, params: NamedSessions) -> SomeSessions:
+    """Removes deleted sessions, and all on record of them, for good."""
+    await _known(caller, params.session_ids)
+    return SomeSessions(tuple(await host_of(caller.runtime).keeping.purge(params.session_ids)))
+
+
+async def submit_with(caller: Caller, row: SessionRow, params: Prompt) -> InputTicket:
+    """Stores an input with options for its turn, or one that steers a turn, as `Session.submit`.
+
+    Raises:
+        ValidationError: It steers, and has no turn of its own to have options or a budget.
+        NotFoundError: There is no such provider.
+        PermissionRefused: More would run without asking, and the caller may not decide that.
+    """
+    options = params.options
+    if options is not None and params.mode is InputMode.STEER:
+        raise ValidationError(
+            "an input that steers a turn has no options: it becomes part of that turn. Leave them "
+            "out, or queue the input.",
+            field="options",
+        )
+    if options is None:
+        widens = row.agent if _may_widen(caller) else ""
+    else:
+        _check_models(caller, options)
+        widens = _widens(caller, row, options)
+    return await directory_of(caller.runtime).ask(
+        SubmitInput(
+            session_id=params.session_id,
+            text=checked_text(params.content),
+            attachments=checked_attachments(params.attachments),
+            budget=checked_budget(params.budget),
+            mode=checked_mode(params.mode, params.budget),
+            request=caller.request,
+            options=options,
+            widens=widens,
+        )
+    )
+
+
+def _check_models(caller: Caller, options: TurnOptions) -> None:
+    """Now, and not when its turn comes: then nobody would be there to hear it."""
+    host = host_of(caller.runtime)
+    if options.model is not None:
+        host.plan.models.target(options.model)
+    check_fallbacks(options.fallbacks or ())
+    for name in options.fallbacks or ():
+        check_provider(host.settings, name)
+
+
+def _widens(caller: Caller, row: SessionRow, options: TurnOptions) -> str:
+    """The agent than which more runs without asking, as somebody wants who may decide it, or none."""
+    agent = host_of(caller.runtime).agents.get(row.agent)
+    if agent is None:
+        raise NotFoundError(f"{row.session_id} has the agent {row.agent!r}, which there is not")
+    if not options.widens(agent):
+        return ""
+    if not _may_widen(caller):
+        raise PermissionRefused(
+            f"the policy {options.policy} lets more run without asking than the agent "
+            f"{agent.name!r}, which has {agent.policy}: only an administrator gives a turn that"
+        )
+    return agent.name
+
+
+def _may_widen(caller: Caller) -> bool:
+    return caller.credential.role is Role.ADMIN and not caller.is_limited

@@ -14,7 +14,7 @@ from ...embedding.runtime import Runtime, host_of
 from ...runtime.errors import CallboardError, NotFoundError, StorageFull
 from ...runtime.messages import AppendEvents
 from ...runtime.redaction import redacting_logger
-from .sd_notify import Supervisor
+from .sd_notify import SystemdNotifier
 
 logger = redacting_logger(__name__)
 
@@ -35,7 +35,7 @@ class Heartbeat:
         journal_seconds: How long the latest round trip took; `None` before the first.
     """
 
-    def __init__(self, runtime: Runtime, supervisor: Supervisor) -> None:
+    def __init__(self, runtime: Runtime, supervisor: SystemdNotifier) -> None:
         self._runtime = runtime
         self._supervisor = supervisor
         self.journal_seconds: float | None = None

@@ -1,11 +1,19 @@
-"""Requests with a key are done once: who sends one again gets the first answer again.
+"""Idempotency keys: a request that a client sends twice is done once, and answered twice.
 
-What a request with an event as its effect came to is on record, with the event, and survives
-restarts. The answers to others are remembered here, while the daemon runs.
+A client that loses its connection cannot know whether its request was done. It sends the request again
+with the same key, and gets the answer of the first one:
+
+- A method whose effect is an event stores the key with the event, in one commit. So the answer can be
+  rebuilt from the record, even after the daemon was killed between the commit and the answer.
+- The answers of other methods are remembered here while the daemon runs.
+
+A key belongs to one sender and one method, and to the parameters that it came with first: a digest of
+those tells a repetition from a mistake. An error is no answer: the request may be sent again.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -13,17 +21,53 @@ from typing import Any
 import msgspec
 import trio
 
-from ...runtime.errors import ConflictError
-from ...runtime.identity import RequestKey
+from ...runtime.errors import ConflictError, ValidationError
+from ...runtime.identity import MAX_KEY_LENGTH, RequestKey
 
 MAX_ANSWERS = 1024
-"""Answers that are remembered: a client repeats a request within seconds."""
+"""Answers remembered: a client repeats a request within seconds."""
 MAX_ANSWER_BYTES = 64 * 1024
-"""Of one that is remembered; larger ones are of methods that change nothing, or can be asked for."""
+"""Larger answers are not remembered: their methods change nothing, or the answer can be asked for."""
+LARGE_PARAMS = 64 * 1024
+"""Bytes of parameters that are decoded and hashed in a thread, so that other clients do not wait."""
 
 Place = tuple[str, str, str]
-Known = Callable[[], Awaitable[Any | None]]
-"""Gives what is on record of a request, or `None`; raises `ConflictError` for other parameters."""
+Recall = Callable[[], Awaitable[Any | None]]
+"""Returns the recorded answer of a request, or `None`; raises `ConflictError` for other parameters."""
+
+
+class _Keyed(msgspec.Struct):
+    idempotency_key: str | None = None
+
+
+async def request_key(
+    sender: str, method: str, raw: msgspec.Raw, params: msgspec.Struct
+) -> RequestKey | None:
+    """Return the key of a request, with a digest of its decoded parameters; `None` without a key.
+
+    Raises:
+        ValidationError: The key is not a printable string of the allowed length.
+    """
+    if len(memoryview(raw)) <= LARGE_PARAMS:
+        return _key(sender, method, raw, params)
+    return await trio.to_thread.run_sync(_key, sender, method, raw, params)
+
+
+def _key(sender: str, method: str, raw: msgspec.Raw, params: msgspec.Struct) -> RequestKey | None:
+    if b"idempotency_key" not in bytes(raw):
+        return None
+    try:
+        key = msgspec.json.decode(raw, type=_Keyed).idempotency_key
+    except msgspec.MsgspecError as error:
+        raise ValidationError(f"{error}", field="idempotency_key") from error
+    if key is None:
+        return None
+    if not 1 <= len(key) <= MAX_KEY_LENGTH or not key.isprintable():
+        raise ValidationError(
+            f"a key has 1 to {MAX_KEY_LENGTH} printable characters", field="idempotency_key"
+        )
+    digest = hashlib.sha256(msgspec.json.encode(params)).hexdigest()
+    return RequestKey(sender, method, key, digest)
 
 
 class _Running:
@@ -34,8 +78,8 @@ class _Running:
         self.ended = trio.Event()
 
 
-class Repeats:
-    """The requests with a key of all connections."""
+class IdempotentRequests:
+    """The requests with a key, of all connections."""
 
     def __init__(self) -> None:
         self._running: dict[Place, _Running] = {}
@@ -45,22 +89,20 @@ class Repeats:
         self,
         request: RequestKey,
         do: Callable[[], Awaitable[Any]],
-        known: Known | None,
+        recall: Recall | None,
         *,
-        is_told_once: bool = False,
+        is_secret: bool = False,
     ) -> Any:
-        """Does a request, or gives what it came to; one that is being done is waited for.
-
-        An error is no answer: the request may be done again.
+        """Do a request, or return its earlier answer; wait for it if it is being done right now.
 
         Args:
-            request: Which.
+            request: The key, sender and digest.
             do: Does it.
-            known: For requests whose effect is an event.
-            is_told_once: Whether the answer is a secret: that it was done is remembered, and no more.
+            recall: Looks for its effect on record, for methods whose effect is an event.
+            is_secret: Whether the answer must not be kept: then only the fact that it was given is.
 
         Raises:
-            ConflictError: The key was used with other parameters, or for what is told once.
+            ConflictError: The key was used with other parameters, or the answer was a secret.
         """
         place = (request.sender, request.method, request.key)
         while (running := self._running.get(place)) is not None:
@@ -70,17 +112,17 @@ class Repeats:
             check_digest(request, answer[0])
             if answer[1] is None:
                 raise ConflictError(
-                    f"{request.method} was done for this key already. What it made is told once and "
-                    "kept nowhere: if that was lost, token/rotate makes another.",
+                    f"{request.method} was done for this key already. Its result is shown once and "
+                    "kept nowhere: if it was lost, token/rotate makes another.",
                     kind="told",
                 )
             return answer[1]
         own = self._running[place] = _Running(request.digest)
         try:
-            if known is not None:
-                return await _recorded(do, known)
+            if recall is not None:
+                return await _recorded(do, recall)
             result = msgspec.Raw(msgspec.json.encode(await do()))
-            self._remember(place, request.digest, None if is_told_once else result)
+            self._remember(place, request.digest, None if is_secret else result)
             return result
         finally:
             del self._running[place]
@@ -94,26 +136,26 @@ class Repeats:
             self._answers.popitem(last=False)
 
 
-async def _recorded(do: Callable[[], Awaitable[Any]], known: Known) -> Any:
-    answer = await known()
+async def _recorded(do: Callable[[], Awaitable[Any]], recall: Recall) -> Any:
+    answer = await recall()
     if answer is not None:
         return answer
     try:
         return await do()
     except ConflictError as error:
         refusal = error
-    # The first one may have been cut off from its client, and was stored meanwhile.
-    answer = await known()
+    # The first request may have lost its client and been stored while this one ran.
+    answer = await recall()
     if answer is None:
         raise refusal
     return answer
 
 
 def check_digest(request: RequestKey, digest: str) -> None:
-    """Raises `ConflictError` when a request is another one than the first with its key."""
+    """Raise `ConflictError` unless the key was used with the same parameters before."""
     if digest != request.digest:
         raise ConflictError(
-            f"the idempotency key {request.key!r} was used for another {request.method}: each "
-            "request has a key of its own",
+            f"the idempotency key {request.key!r} was used for another {request.method}: give each "
+            "request a key of its own",
             kind="key",
         )

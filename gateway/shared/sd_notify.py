@@ -15,7 +15,7 @@ from ...runtime.redaction import redacting_logger
 logger = redacting_logger(__name__)
 
 
-class Supervisor:
+class SystemdNotifier:
     """The process that started this one, if it wants to be told.
 
     Args:

@@ -29,7 +29,7 @@ MAX_FRAMES = 6
 """Of the stack in the log, the innermost ones."""
 
 
-class LoopWatch(trio.abc.Instrument):
+class StallWatch(trio.abc.Instrument):
     """What the loop does.
 
     Attributes:

@@ -18,8 +18,8 @@ from ..feeds.topic_feed import TopicFeed
 from .configuration import Configuration
 from .event_counts import EventCounts
 from .heartbeat import Heartbeat
-from .idempotency import Repeats
-from .stall_watch import LoopWatch
+from .idempotency import IdempotentRequests
+from .stall_watch import StallWatch
 from .uploads import Uploads
 
 MAX_ADDED_ROOTS = 1000
@@ -45,7 +45,7 @@ class OpenConnection(Protocol):
         ...
 
 
-class Daemon:
+class DaemonState:
     """A runtime with a door.
 
     Attributes:
@@ -61,7 +61,7 @@ class Daemon:
         folders: Where sessions get a folder of their own, when no workspace was named.
         is_stopping: Whether new connections and inputs are refused.
         counts: What has happened since.
-        heartbeat, loop_watch: Whether it lives, where it is a process of its own.
+        heartbeat, stall_watch: Whether it lives, where it is a process of its own.
         configuration: What is read again; `None` where a program opened the door, and has its own.
         take_settings: Has other settings of the door hold; the door itself gives it.
         started_at: When it began, on the monotonic clock.
@@ -88,14 +88,14 @@ class Daemon:
         self.connections: set[OpenConnection] = set()
         self.is_stopping = False
         self.started_at = time.monotonic()
-        self.repeats = Repeats()
+        self.idempotency = IdempotentRequests()
         self.uploads = Uploads()
         self.epoch = epoch
         self._added_roots: list[str] = []
         self.configuration: Configuration | None = None
         self.counts = EventCounts()
         self.heartbeat: Heartbeat | None = None
-        self.loop_watch: LoopWatch | None = None
+        self.stall_watch: StallWatch | None = None
         self.take_settings: Callable[[ServerSettings], None] = lambda _: None
         self._stop = stop
         self._local = local

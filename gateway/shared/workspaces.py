@@ -12,14 +12,14 @@ import trio
 from ...config.sections import MAX_PATH_BYTES
 from ...embedding.runtime import host_of
 from ...runtime.errors import CallboardError, ValidationError
-from .state import Daemon
+from .state import DaemonState
 
 SECRET_FOLDERS = (".ssh", ".gnupg", ".aws", ".kube", ".docker", ".password-store")
 """Of a home, where programs keep keys: no workspace lies in them, whatever the roots are."""
 
 
 @asynccontextmanager
-async def chosen_workspace(daemon: Daemon, wanted: str | None) -> AsyncGenerator[Path]:
+async def chosen_workspace(daemon: DaemonState, wanted: str | None) -> AsyncGenerator[Path]:
     """The folder that a client named, or a new one, around what begins a session in it.
 
     Of a session that is refused no new folder stays.
@@ -48,7 +48,7 @@ async def chosen_workspace(daemon: Daemon, wanted: str | None) -> AsyncGenerator
         raise
 
 
-def _chosen(daemon: Daemon, wanted: str | None) -> Path:
+def _chosen(daemon: DaemonState, wanted: str | None) -> Path:
     if wanted is None:
         return daemon.folders.make()
     if "\0" in wanted or len(wanted.encode(errors="replace")) > MAX_PATH_BYTES:
@@ -71,7 +71,7 @@ def _chosen(daemon: Daemon, wanted: str | None) -> Path:
     return Path(real)
 
 
-def _check_open(daemon: Daemon, wanted: str, real: str) -> None:
+def _check_open(daemon: DaemonState, wanted: str, real: str) -> None:
     """Raises `ValidationError` for a folder in which tools would find keys, tokens or the record."""
     home = Path.home()
     own = (*filter(None, [daemon.folders.data]), *host_of(daemon.runtime).plan.forbidden)

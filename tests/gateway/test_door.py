@@ -12,14 +12,14 @@ import trio
 from callboard.client.client import connect
 from callboard.config.keys.tokens import Credentials
 from callboard.config.sections import ServerSettings
+from callboard.gateway.door.http import BadHead, RequestHead
 from callboard.gateway.door.rate_limits import (
     BAD_TOKEN_SECONDS,
     MAX_BAD_TOKENS,
     MAX_REMEMBERED,
-    Peers,
+    RateLimits,
     peer_name,
 )
-from callboard.gateway.door.request_head import BadHead, RequestHead
 from callboard.gateway.door.rules import door_rules
 from callboard.runtime.errors import AuthError
 from callboard.runtime.wire.fields import Role
@@ -362,7 +362,7 @@ async def test_case_38_wrong_tokens_are_limited_and_the_right_one_still_works(
 async def test_the_limit_of_wrong_tokens_holds_for_a_minute_and_for_every_spelling(
     mock_clock: trio.testing.MockClock,
 ) -> None:
-    peers = Peers(10, 10)
+    peers = RateLimits(10, 10)
     names = [peer_name("127.0.0.1"), peer_name("::ffff:127.0.0.1"), peer_name("::ffff:7f00:1")]
     assert set(names) == {"127.0.0.1"}
     assert peer_name("2001:db8::1") == peer_name("2001:db8::2%eth0") != peer_name("2001:db8:0:1::1")

@@ -158,7 +158,7 @@ async def test_a_token_is_told_once_and_a_repeat_says_so() -> None:
         twice = await asked(raw, "token/rotate", name="cron", idempotency_key="a")
         assert twice["kind"] == "told"
         tokens = made["token"], rotated["token"]
-        kept = str(vars(daemon.gateway.daemon.repeats))
+        kept = str(vars(daemon.gateway.daemon.idempotency))
         assert "token/rotate" in kept
         assert not any(token in kept for token in tokens)
         assert daemon.gateway.daemon.credentials.find(tokens[1]) is not None

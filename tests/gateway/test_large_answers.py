@@ -13,10 +13,10 @@ from trio_websocket import ConnectionClosed
 
 import callboard
 from callboard.config.sections import ServerSettings
-from callboard.gateway.connection.idempotent_call import _key
 from callboard.gateway.connection.incoming import LARGE_FRAME
 from callboard.gateway.feeds.frames import LARGE_EVENT, update_frame
-from callboard.gateway.feeds.pages import PAGE_BYTES
+from callboard.gateway.methods.pages import PAGE_BYTES
+from callboard.gateway.shared.idempotency import _key
 from callboard.runtime.events import Stored, TurnEnded
 from callboard.runtime.store.feeds import StoredBytes
 from support.gateway.daemon_scene import RawClient, View, open_client, open_daemon, open_raw
@@ -103,7 +103,7 @@ async def test_what_is_large_is_read_searched_and_told_off_the_loop(
         return _key(*given)
 
     monkeypatch.setattr("callboard.gateway.feeds.session_feed.update_frame", frame_of)
-    monkeypatch.setattr("callboard.gateway.connection.idempotent_call._key", key_of)
+    monkeypatch.setattr("callboard.gateway.shared.idempotency._key", key_of)
     file = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(LARGE_EVENT)).decode()
     model = callboard.ScriptedModel([callboard.reply("a"), callboard.reply("b")])
     async with open_daemon(model) as daemon, open_client(daemon) as client, open_raw(daemon) as raw:

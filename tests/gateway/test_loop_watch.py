@@ -8,7 +8,7 @@ import time
 import pytest
 import trio
 
-from callboard.gateway.shared.stall_watch import SLOW_SECONDS, LoopWatch
+from callboard.gateway.shared.stall_watch import SLOW_SECONDS, StallWatch
 
 PATIENCE_SECONDS = 30.0
 
@@ -28,7 +28,7 @@ async def test_a_task_that_blocks_is_named_with_its_place() -> None:
     told = Told()
     logger = logging.getLogger("callboard.gateway.shared.stall_watch")
     logger.addHandler(told)
-    watch = LoopWatch()
+    watch = StallWatch()
 
     async def blocks() -> None:
         await trio.lowlevel.checkpoint()
@@ -48,7 +48,7 @@ async def test_a_task_that_blocks_is_named_with_its_place() -> None:
 
 
 async def test_tasks_that_wait_hold_up_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    watch = LoopWatch()
+    watch = StallWatch()
     with watch.watching():
         await trio.sleep(3 * SLOW_SECONDS)
     assert watch.state().blocked == 0

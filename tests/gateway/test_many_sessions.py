@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from callboard.config.sections import ServerSettings
-from callboard.gateway.connection import subscriptions as hearing
+from callboard.gateway.connection import subscriptions
 from callboard.runtime.errors import OverloadedError
 from callboard.runtime.events import SessionCreated, Stored
 from callboard.runtime.store.lists import SessionPage
@@ -52,7 +52,7 @@ async def test_a_client_hears_hundreds_of_sessions_through_a_small_outbox() -> N
 async def test_a_connection_hears_so_many_sessions_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(hearing, "MAX_SUBSCRIPTIONS", 2)
+    monkeypatch.setattr(subscriptions, "MAX_SUBSCRIPTIONS", 2)
     async with open_daemon() as daemon, open_client(daemon) as client:
         made = [await client.create_session() for _ in range(3)]
         async with (

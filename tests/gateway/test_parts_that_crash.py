@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 import callboard
 from callboard.gateway.feeds.frames import wire_json
-from callboard.gateway.restart_on_crash import keep_up
+from callboard.gateway.restart import restart_on_crash
 from callboard.runtime.errors import ConflictError
 from callboard.runtime.events import CallProgress
 from callboard.runtime.stream import AnyStreamEvent, TextDelta
@@ -69,7 +69,7 @@ def test_events_with_whole_texts_are_left_alone() -> None:
 async def test_a_part_that_crashes_begins_anew(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.CRITICAL, logger="callboard.gateway.restart_on_crash")
+    caplog.set_level(logging.CRITICAL, logger="callboard.gateway.restart")
     times: list[float] = []
 
     async def part() -> None:
@@ -79,7 +79,7 @@ async def test_a_part_that_crashes_begins_anew(
             raise RuntimeError("a bug")
 
     with trio.fail_after(100):
-        await keep_up("a part", part)
+        await restart_on_crash("a part", part)
     assert len(times) == 4
     pauses = [later - earlier for earlier, later in pairwise(times)]
     assert pauses == sorted(pauses)

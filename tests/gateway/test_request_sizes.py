@@ -17,10 +17,9 @@ from callboard.actors.permissions.question import MAX_PATTERN_CHARACTERS
 from callboard.actors.upkeep import keeping as session_keeping
 from callboard.config.base_url import MAX_URL_LENGTH
 from callboard.config.policy.path_pattern import MAX_PATH_CHARS
-from callboard.gateway.connection.subscriptions import Hearing
-from callboard.gateway.methods.all import all_methods
-from callboard.gateway.methods.sessions import MAX_PAGE
-from callboard.gateway.protocol_schema import all_of
+from callboard.gateway.connection.subscriptions import Subscriptions
+from callboard.gateway.methods.all import all_methods, all_of
+from callboard.gateway.methods.pages import MAX_PAGE
 from callboard.gateway.shared.uploads import MAX_UPLOAD_BYTES
 from callboard.providers.catalog.keys import MAX_KEY_LENGTH
 from callboard.providers.testing.script import reply
@@ -114,13 +113,13 @@ async def test_a_hello_that_names_a_topic_often_hears_it_once(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[Topic] = []
-    subscribe = Hearing.subscribe_topic
+    subscribe = Subscriptions.subscribe_topic
 
-    def note(hearing: Hearing, topic: Topic, position: int) -> Callable[[], None]:
+    def note(hearing: Subscriptions, topic: Topic, position: int) -> Callable[[], None]:
         begun.append(topic)
         return subscribe(hearing, topic, position)
 
-    monkeypatch.setattr(Hearing, "subscribe_topic", note)
+    monkeypatch.setattr(Subscriptions, "subscribe_topic", note)
     hello = {"protocol": {"min": 1, "max": 1}, "subscribe": ["sessions"] * count}
     async with open_daemon() as daemon, open_raw(daemon) as raw:
         await raw.send({"jsonrpc": "2.0", "id": "h", "method": "initialize", "params": hello})

@@ -9,7 +9,7 @@ from pathlib import Path
 import callboard
 from callboard.embedding.runtime import host_of
 from callboard.gateway.shared.heartbeat import Heartbeat
-from callboard.gateway.shared.sd_notify import Supervisor
+from callboard.gateway.shared.sd_notify import SystemdNotifier
 
 
 def listening(tmp_path: Path) -> tuple[socket.socket, str]:
@@ -31,7 +31,7 @@ def heard(own: socket.socket) -> list[str]:
 def test_what_it_is_told(tmp_path: Path) -> None:
     own, address = listening(tmp_path)
     with own:
-        supervisor = Supervisor({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "6000000"})
+        supervisor = SystemdNotifier({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "6000000"})
         assert supervisor.watchdog_seconds == 6.0
         supervisor.ready("serves")
         supervisor.reloading()
@@ -45,16 +45,16 @@ def test_what_it_is_told(tmp_path: Path) -> None:
 
 
 def test_without_one_nobody_is_told_and_one_that_is_gone_ends_nothing(tmp_path: Path) -> None:
-    Supervisor({"WATCHDOG_USEC": "6000000"}).ready("serves")
-    assert Supervisor({"WATCHDOG_USEC": "6000000"}).watchdog_seconds is None
-    assert Supervisor({"NOTIFY_SOCKET": "/x", "WATCHDOG_PID": "1"}).watchdog_seconds is None
-    Supervisor({"NOTIFY_SOCKET": str(tmp_path / "gone")}).ready("serves")
+    SystemdNotifier({"WATCHDOG_USEC": "6000000"}).ready("serves")
+    assert SystemdNotifier({"WATCHDOG_USEC": "6000000"}).watchdog_seconds is None
+    assert SystemdNotifier({"NOTIFY_SOCKET": "/x", "WATCHDOG_PID": "1"}).watchdog_seconds is None
+    SystemdNotifier({"NOTIFY_SOCKET": str(tmp_path / "gone")}).ready("serves")
 
 
 async def test_a_beat_is_a_round_trip_and_a_journal_that_is_gone_has_none(tmp_path: Path) -> None:
     own, address = listening(tmp_path)
     with own:
-        supervisor = Supervisor({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "6000000"})
+        supervisor = SystemdNotifier({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "6000000"})
         async with callboard.open_runtime(model="rehearsal", data=tmp_path / "data") as runtime:
             heart = Heartbeat(runtime, supervisor)
             assert heart.journal_seconds is None

@@ -8,7 +8,7 @@ import trio
 
 import callboard
 from callboard.config.sections import ServerSettings
-from callboard.gateway.door.not_ready import waiting_room
+from callboard.gateway.door.not_ready import answer_not_ready
 from callboard.gateway.gateway import listen, open_gateway
 
 
@@ -28,7 +28,7 @@ async def test_it_is_ready_when_the_runtime_is(tmp_path: Path) -> None:
     settings = ServerSettings(port=0)
     listeners = await listen(settings)
     port = listeners[0].socket.getsockname()[1]
-    async with waiting_room(listeners, settings) as let_in:
+    async with answer_not_ready(listeners, settings) as let_in:
         assert await asked(port, "/healthz") == (200, "ok")
         status, words = await asked(port, "/readyz")
         assert (status, words.partition(":")[0]) == (503, "starting")
@@ -48,7 +48,7 @@ async def test_a_start_that_fails_frees_the_port() -> None:
     listeners = await listen(settings)
     port = listeners[0].socket.getsockname()[1]
     try:
-        async with waiting_room(listeners, settings):
+        async with answer_not_ready(listeners, settings):
             raise KeyError("the runtime")
     except KeyError:
         pass

@@ -4,11 +4,36 @@ from __future__ import annotations
 
 from ...runtime.errors import ConflictError
 from ...runtime.wire.fields import Role
+from ...runtime.wire.sessions import OneSession, Subscribe, Subscribed
 from ...runtime.wire.topics import OneTopic, SubscribedTopic, SubscribeTopic
 from ..connection.caller import Caller
 from ..connection.method_table import MethodTable, Nothing
 
 methods = MethodTable()
+
+
+@methods.add("session/subscribe", Role.OBSERVER)
+async def subscribe_session(caller: Caller, params: Subscribe) -> Subscribed:
+    """Hears a session, behind an event or from now on."""
+    check_epoch(caller, params.epoch)
+    row = await caller.session(params.session_id)
+    position = row.head_seq if params.after_seq is None else params.after_seq
+    if not 0 <= position <= row.head_seq:
+        raise ConflictError(
+            f"{params.session_id} has {row.head_seq} events; after_seq={position} is of another "
+            "store. Start over with after_seq=0.",
+            kind="seq",
+        )
+    begin = caller.subscriptions.subscribe(params.session_id, position)
+    caller.afterwards(begin)
+    return Subscribed(row.head_seq)
+
+
+@methods.add("session/unsubscribe", Role.OBSERVER)
+def unsubscribe_session(caller: Caller, params: OneSession) -> Nothing:
+    """Hears a session no more."""
+    caller.subscriptions.unsubscribe(params.session_id)
+    return Nothing()
 
 
 @methods.add("topic/subscribe", Role.OBSERVER)

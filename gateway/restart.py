@@ -16,7 +16,7 @@ LAST_PAUSE_SECONDS = 30.0
 well to be counted as mended."""
 
 
-async def keep_up(name: str, run: Callable[[], Awaitable[None]]) -> None:
+async def restart_on_crash(name: str, run: Callable[[], Awaitable[None]]) -> None:
     """Runs a part of the daemon, again and again while it crashes, until it returns.
 
     Args:

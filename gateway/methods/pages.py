@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from .frames import wire_json
+from ...runtime.errors import ValidationError
+from ..feeds.frames import wire_json
 
 PAGE_BYTES = 1024 * 1024
 """Of one answer, or of its only row: a quarter of what may wait for a client."""
 STEP_ROWS = 50
 """Read of the record at a time, as a page fills: each holds some hundred KiB at most."""
 
+MAX_PAGE = 1000
+"""Rows of one answer at most."""
+
 Row = TypeVar("Row")
+
+
+def page(limit: int) -> int:
+    """Return a client's `limit`; raise `ValidationError` unless it is from 1 to `MAX_PAGE`."""
+    if not 1 <= limit <= MAX_PAGE:
+        raise ValidationError(f"limit is from 1 to {MAX_PAGE}", field="limit")
+    return limit
 
 
 async def byte_page(
