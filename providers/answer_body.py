@@ -62,16 +62,16 @@ class AnswerBody:
 
     @property
     def names(self) -> list[bytes]:
-        """See above."""
+        """Names of the events that the last call returned, if names are kept."""
         return self._sse.names
 
     @property
     def overflowed(self) -> bool:
-        """Whether it is larger than any answer; nothing of use comes any more."""
+        """Whether the body is larger than any answer; nothing useful can follow."""
         return self._sse.overflowed or self._size_bytes > MAX_ANSWER_BYTES
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The payloads of the events that these bytes complete; never raises."""
+        """Return the payloads of the events that these bytes complete. Never raise."""
         self._size_bytes += len(data)
         payloads = self._sse.feed(data)
         if payloads:
@@ -81,7 +81,7 @@ class AnswerBody:
         return payloads
 
     def end(self) -> list[bytes]:
-        """What the end of the bytes completes; it may be cut in the middle."""
+        """Return what the end of the bytes completes; it may be cut in the middle."""
         return self._sse.end()
 
 
@@ -98,19 +98,19 @@ def cut_to_room(arguments: str, room: int) -> tuple[str, int]:
 
 
 def no_answer(body: bytes) -> StreamError:
-    """What a body says that is no answer: an error in other words, a page, or a cut-off start."""
+    """Return the error for a body that is no answer: other JSON, a page, or a cut-off start."""
     if begins_stream(body):
         return _NOT_BEGUN
     return msgspec.structs.replace(read_error_answer(200, {}, body), status=None)
 
 
 def begins_stream(body: bytes | bytearray) -> bool:
-    """Whether a body without an event is the beginning of a stream: comments, or a first field."""
+    """Return whether a body without an event begins a stream: with comments or a first field."""
     lines = (line for line in body.splitlines() if line and not line.startswith(b":"))
     line = next(lines, b"")
     return any(line.startswith(field) or field.startswith(line) for field in _FIELDS)
 
 
 def failure(message: str, *, retryable: bool = False) -> StreamError:
-    """A fault of the provider's."""
+    """Return an error for which the provider is to blame."""
     return StreamError(error_type="provider", message=message, retryable=retryable)

@@ -11,7 +11,7 @@ import base64
 from ..runtime.history import Attachment
 
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""What every provider takes that takes images."""
+"""Images that every provider takes that takes images."""
 
 PDF = "application/pdf"
 
@@ -23,44 +23,44 @@ _TEXT_SUFFIXES = ("+json", "+xml", "+yaml")
 
 
 def media_type(attachment: Attachment) -> str:
-    """Its type in lower case, without parameters such as the character set."""
+    """Return the type in lower case, without parameters such as the character set."""
     return attachment.media_type.partition(";")[0].strip().lower()
 
 
 def is_text(attachment: Attachment) -> bool:
-    """Whether its bytes are text, which every model reads."""
+    """Return whether the attachment is text, which every model reads."""
     kind = media_type(attachment)
     return kind.startswith("text/") or kind in _TEXT_TYPES or kind.endswith(_TEXT_SUFFIXES)
 
 
 def as_text(attachment: Attachment) -> str:
-    """A text file with its name, as part of what the person said."""
+    """Return a text file with its name, as part of what the person said."""
     content = attachment.data.decode("utf-8", "replace")
     return f"[File {label(attachment)}]\n{content}\n[End of file]"
 
 
 def as_note(attachment: Attachment) -> str:
-    """What stands in the place of a file that this model can't be shown."""
+    """Return the note for a file that this model can't be shown."""
     return f"[File {label(attachment)} was attached, but this model can't be shown such files.]"
 
 
 def as_data_url(attachment: Attachment) -> str:
-    """The bytes as a `data:` URL."""
+    """Return the bytes as a `data:` URL."""
     return f"data:{media_type(attachment)};base64,{as_base64(attachment)}"
 
 
 def as_base64(attachment: Attachment) -> str:
-    """The bytes in base64."""
+    """Return the bytes in base64."""
     return base64.b64encode(attachment.data).decode("ascii")
 
 
 def file_name(attachment: Attachment) -> str:
-    """Its name on one line, without what a terminal or a parser would obey; may be empty."""
+    """Return the name on one line, without control characters; may be empty."""
     visible = (char if char.isprintable() else " " for char in attachment.name)
     return " ".join("".join(visible).split())
 
 
 def label(attachment: Attachment) -> str:
-    """Its name, type and size on one line."""
+    """Return the name, type and size on one line."""
     name = file_name(attachment) or "without a name"
     return f"{name} ({media_type(attachment) or 'unknown type'}, {len(attachment.data)} bytes)"

@@ -7,7 +7,7 @@ from .provider import Dialect
 
 
 def dialect_named(name: str) -> Dialect:
-    """The wire format of that name.
+    """Return the wire format of that name.
 
     Raises:
         NotFoundError: There is none; the message lists those that exist.
@@ -35,7 +35,7 @@ def dialect_named(name: str) -> Dialect:
 
 
 def dialect_at(name: str, base_url: str) -> Dialect:
-    """The wire format of that name, as the server at this base URL speaks it.
+    """Return the wire format of that name, as the server at this base URL speaks it.
 
     Raises:
         NotFoundError: As `dialect_named`.

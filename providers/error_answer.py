@@ -21,7 +21,7 @@ from ..runtime.redaction import mask, redact
 from ..runtime.stream import StreamError
 
 MAX_READ_CHARS = 2_000
-"""Of what a provider says: the reason stands at its beginning, or nowhere."""
+"""Characters of an error that are read: the reason is at its beginning, or nowhere."""
 
 _TOO_LONG_CODES = ("context_length_exceeded", "exceed_context_size", "context_window_exceeded")
 _TOO_LONG = re.compile(
@@ -48,7 +48,7 @@ _NO_CREDIT = re.compile(
 
 
 def is_too_long(code: str, said: str) -> bool:
-    """Whether the conversation is longer than the model's window.
+    """Return whether the conversation is longer than the model's window.
 
     Args:
         code: The words of the error that are meant for programs, in lower case.
@@ -62,17 +62,17 @@ def is_too_long(code: str, said: str) -> bool:
 
 
 def is_without_credit(code: str, said: str) -> bool:
-    """Whether the account has nothing left; arguments as for `is_too_long`."""
+    """Return whether the account has no credit left; arguments as for `is_too_long`."""
     if any(word in code for word in _NO_CREDIT_CODES):
         return True
     return _NO_CREDIT.search(said[:MAX_READ_CHARS].lower()) is not None
 
 
 MAX_MESSAGE_CHARS = 500
-"""Of a provider's own words: enough for every message of the recordings, and one screen."""
+"""Characters of a provider's own words: one screen, enough for every recorded message."""
 
 MAX_RETRY_AFTER_SECONDS = 24 * 3600.0
-"""A longer wait is as good as a refusal; also keeps nonsense dates out of arithmetic."""
+"""A longer wait is as good as a refusal; keeps nonsense dates out of arithmetic, too."""
 
 _MESSAGE_KEYS = ("raw", "message", "error", "detail", "msg", "error_description", "metadata")
 _MAX_DEPTH = 6
@@ -90,7 +90,7 @@ _AUTH = (
 
 
 def read_error_answer(status: int, headers: Mapping[str, str], body: bytes) -> StreamError:
-    """What an answer with an error status means; `headers` in lower case."""
+    """Return what an answer with an error status means; `headers` are in lower case."""
     said, code, wait = _read_body(body)
     kind, retryable, meaning, advice = _meaning(status, code, said)
     return StreamError(
@@ -104,12 +104,12 @@ def read_error_answer(status: int, headers: Mapping[str, str], body: bytes) -> S
 
 
 def is_misplaced(error: StreamError) -> bool:
-    """Whether an answer with an error status is one of another server than a model's."""
+    """Return whether an error answer does not come from a model server."""
     return error.status == 404 or error.message.startswith(_MISPLACED)
 
 
 def read_error_event(value: Any) -> StreamError:
-    """What an error object inside a stream that began well means."""
+    """Return what an error object inside a stream means."""
     said, code = find_message(value), _find_code(value)
     kind, retryable, meaning, advice = _meaning(_status_of(value), code, said)
     return StreamError(
@@ -122,7 +122,7 @@ def read_error_event(value: Any) -> StreamError:
 
 
 def plain_line(text: str, max_chars: int = MAX_MESSAGE_CHARS) -> str:
-    """Foreign text as one bounded line without secrets and without control characters."""
+    """Return foreign text as one bounded line, without secrets and control characters."""
     # Known secrets before any cut, which would leave a part of one; the rest of the expensive part
     # behind it, generously, as joining only shortens.
     line = " ".join(redact(mask(text)[: 8 * max_chars]).split())
@@ -132,7 +132,7 @@ def plain_line(text: str, max_chars: int = MAX_MESSAGE_CHARS) -> str:
 
 
 def find_message(value: Any, depth: int = 0) -> str:
-    """The words for people in an error object; empty when there are none."""
+    """Return the words for people in an error object; empty if there are none."""
     if isinstance(value, str):
         return value.strip()
     if depth == _MAX_DEPTH:
@@ -148,7 +148,7 @@ def find_message(value: Any, depth: int = 0) -> str:
 
 
 def _read_body(body: bytes) -> tuple[str, str, float | None]:
-    """The provider's words, its code for the reason, either maybe empty, and how long to wait."""
+    """Return the provider's words, its code for the reason, and how long to wait."""
     text = body.strip()
     if not text:
         return "", "", None
@@ -164,7 +164,7 @@ def _read_body(body: bytes) -> tuple[str, str, float | None]:
 
 
 def _find_code(value: Any) -> str:
-    """The words of an error object that are meant for programs, in one lower-case string."""
+    """Return the words of an error object that are for programs, in lower case."""
     if isinstance(value, list):
         return _find_code(value[0]) if value else ""
     if not isinstance(value, dict):
@@ -178,14 +178,14 @@ def _find_code(value: Any) -> str:
 
 
 def _details(error: dict[str, Any]) -> list[dict[str, Any]]:
-    """The typed details of an error of Google's services; a handful of them."""
+    """Return the typed details of an error of Google's services."""
     details = error.get("details")
     found = details[:16] if isinstance(details, list) else []
     return [detail for detail in found if isinstance(detail, dict)]
 
 
 def _asked_wait(value: Any) -> float | None:
-    """Seconds to wait that an error object itself asks for: Gemini's `retryDelay`, like `34.07s`."""
+    """Return the seconds to wait in an error object: Gemini's `retryDelay`, like `34.07s`."""
     if isinstance(value, list):
         return _asked_wait(value[0]) if value and not isinstance(value[0], list) else None
     if not isinstance(value, dict):
@@ -215,21 +215,21 @@ def _status_of(value: Any) -> int | None:
 
 
 Meaning = tuple[str, bool, str, str]
-"""Error type, whether to try again, what happened, what to do."""
+"""Error type, whether to retry, what happened, what to do."""
 
 _WAIT = "Try again a little later."
 
 
 _MISPLACED = "The address does not answer as a model does"
 _NOT_THIS_METHOD = frozenset({405, 501, 505})
-"""What web servers answer that know no POST, or another HTTP: asking again changes nothing."""
+"""Statuses of web servers that accept no POST: asking again changes nothing."""
 _LONG_STATUS = frozenset({None, 400, 413, 422, 500})
-"""Where words may say that the conversation is too long; a 429 counts tokens in a minute."""
+"""Statuses whose words may say that the conversation is too long; 429 is about a rate."""
 _CREDIT_STATUS = frozenset({None, 400, 402, 403, 429})
 
 
 def _meaning(status: int | None, code: str, said: str) -> Meaning:
-    """What is said wins over the status, which is too general for two of the reasons."""
+    """Return the meaning; words win over the status, which is too general for two reasons."""
     if status == 413 or (status in _LONG_STATUS and is_too_long(code, said)):
         advice = "Begin a new session, or take a model that reads more."
         return "context_overflow", False, "The conversation is too long for the model", advice
@@ -279,7 +279,7 @@ def _sentence(meaning: str, said: str) -> str:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait: `retry-after-ms` (OpenAI), or `retry-after` (RFC 9110, 10.2.3)."""
+    """Return the seconds to wait: `retry-after-ms` (OpenAI), or `retry-after` (RFC 9110, 10.2.3)."""
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return _bounded(milliseconds / 1000)

@@ -14,20 +14,20 @@ import msgspec
 from ..runtime.text import without_surrogates
 
 NOTHING = msgspec.Raw()
-"""The default of a raw field: it was not there."""
+"""The default of a raw field: it is absent."""
 
 BROKEN = (msgspec.DecodeError, UnicodeError, RecursionError)
-"""What a typed decoder raises for bytes that are not as it wants them."""
+"""What a typed decoder raises for bytes of another form."""
 
 MAX_COUNT = 2**53
-"""Beyond it a token count is no count; every store and client can hold what is below."""
+"""Largest count of tokens; every store and client can hold what is below."""
 
 MAX_ODD_BYTES = 4 * 1024 * 1024
-"""Of what is read leniently: as plain objects its JSON takes up to 25 times the memory."""
+"""Largest event that is read leniently: plain objects take up to 25 times its memory."""
 
 
 def read_value(raw: msgspec.Raw | bytes) -> Any:
-    """Any JSON as plain values; `None` when it is none, or larger than it may be."""
+    """Return any JSON as plain values, `None` if it is malformed or too large."""
     data = bytes(raw)
     try:
         return json.loads(data) if len(data) <= MAX_ODD_BYTES else None
@@ -36,14 +36,14 @@ def read_value(raw: msgspec.Raw | bytes) -> Any:
 
 
 def read_text(value: Any) -> str | None:
-    """A text that can be encoded; `None` for anything else."""
+    """Return a text that can be encoded, `None` for anything else."""
     if not isinstance(value, str) or value.isascii():
         return value if isinstance(value, str) else None
     return without_surrogates(value)
 
 
 def read_count(value: Any) -> int | None:
-    """A count of tokens or a place in a list, also as text or with a fraction of zero."""
+    """Return a count of tokens or a place in a list, also from text or a whole float."""
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value[:20])
     if isinstance(value, float) and value.is_integer():
@@ -52,5 +52,5 @@ def read_count(value: Any) -> int | None:
 
 
 def checked_count(number: int | None) -> int | None:
-    """The count, unless it can be none."""
+    """Return the count, `None` if it is out of range."""
     return number if number is not None and 0 <= number < MAX_COUNT else None

@@ -16,11 +16,11 @@ from ..runtime.redaction import Secret
 from ..runtime.stream import AnyStreamEvent, StreamError
 
 NO_NAMES: Mapping[str, str] = MappingProxyType({})
-"""No tool of a request had to be renamed, which is the usual case."""
+"""No tool of a request was renamed, the usual case."""
 
 
 class ToolChoice(enum.StrEnum):
-    """Whether a model may, must or must not ask for a tool."""
+    """Whether a model may, must or must not call a tool."""
 
     AUTO = "auto"
     REQUIRED = "required"
@@ -28,7 +28,7 @@ class ToolChoice(enum.StrEnum):
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One call of a model, in nobody's wire format.
+    """One call of a model, in no wire format.
 
     Attributes:
         model: The model's id at its provider.
@@ -65,7 +65,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HttpRequest(msgspec.Struct, frozen=True):
-    """A request that a builder wants made: a POST when it has a body, else a GET.
+    """A request to send: a POST if it has a body, else a GET.
 
     Attributes:
         path: What follows the endpoint's base URL, with a query where there is one.
@@ -97,14 +97,14 @@ class ListedModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelPage(msgspec.Struct, frozen=True):
-    """A page of a provider's list of models; `next_page` is empty on the last one."""
+    """A page of a provider's list of models; `next_page` is empty on the last."""
 
     models: tuple[ListedModel, ...]
     next_page: str = ""
 
 
 class Decoder(Protocol):
-    """Turns the bytes of one answer into stream events; one object per answer, no I/O.
+    """Turns the bytes of one answer into stream events. One object per answer, no I/O.
 
     Attributes:
         is_whole: Whether `finish` would find a whole answer now: then the rest of the bytes is not
@@ -113,7 +113,7 @@ class Decoder(Protocol):
 
     @property
     def is_whole(self) -> bool:
-        """See above."""
+        """Whether the answer is whole, though more bytes may follow."""
         ...
 
     def feed(self, data: bytes) -> list[AnyStreamEvent]:
@@ -124,33 +124,33 @@ class Decoder(Protocol):
         ...
 
     def finish(self) -> list[AnyStreamEvent]:
-        """What the end of the bytes means: nothing behind a terminal event, else an error."""
+        """Return what the end of the bytes means: an error, unless the answer has ended."""
         ...
 
 
 class Dialect(Protocol):
-    """One wire format: how to ask, how to read the answer, how to read a refusal."""
+    """One wire format: builds requests, reads answers, refusals and lists of models."""
 
     name: str
 
     def build(self, request: ModelRequest) -> HttpRequest:
-        """The request in this format; finished rounds are encoded once and kept."""
+        """Build the request in this format. Finished rounds are encoded once and kept."""
         ...
 
     def auth_headers(self, key: str) -> dict[str, str]:
-        """The headers that carry the key."""
+        """Return the headers that carry the key."""
         ...
 
     def decoder(self, tool_names: Mapping[str, str] = NO_NAMES) -> Decoder:
-        """A new decoder for one answer; `tool_names` are those of the request."""
+        """Return a new decoder for one answer; `tool_names` are those of the request."""
         ...
 
     def list_models(self, page: str = "") -> HttpRequest:
-        """The GET for a page of the provider's list of models; `""` is the first page."""
+        """Return the GET for a page of the provider's list of models; `""` is the first page."""
         ...
 
     def read_models(self, body: bytes) -> ModelPage:
-        """The page that came; models that can't hold a conversation are left out.
+        """Return a page of the list, without models that can't hold a conversation.
 
         Raises:
             ProviderError: The body is no such list.
@@ -158,7 +158,7 @@ class Dialect(Protocol):
         ...
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> StreamError:
-        """What an answer with an error status means; the text holds no secret."""
+        """Return what an answer with an error status means; the text holds no secret."""
         ...
 
 
@@ -167,10 +167,10 @@ Emit = Callable[[list[AnyStreamEvent]], Awaitable[None]]
 
 @runtime_checkable
 class LocalModel(Protocol):
-    """A model that runs in this process: the rehearsal model, scripted models."""
+    """A model that runs in this process, such as the rehearsal model and scripted models."""
 
     async def run(self, request: ModelRequest, emit: Emit) -> None:
-        """Emits the answer's events in batches, ending with a terminal event.
+        """Emit the answer's events in batches, ending with a terminal event.
 
         `emit` may block while the consumer is slow. Cancelled when the turn is.
         """
@@ -178,7 +178,7 @@ class LocalModel(Protocol):
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A provider as configured: where it is, what it speaks, with which key.
+    """A configured provider: its place, wire format and key.
 
     Attributes:
         name: The provider's name, as in `PROVIDER/MODEL`.
@@ -215,16 +215,16 @@ class ModelTarget(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> str:
-        """`HOST:PORT` where the provider's name says nothing about it, as of `--base-url`."""
+        """`HOST:PORT` where the provider's name does not tell, as with `--base-url`."""
         is_named = self.endpoint is None or self.provider != "custom"
         return "" if is_named or self.endpoint is None else urlsplit(self.endpoint.base_url).netloc
 
     @property
     def signer(self) -> str:
-        """Whose signatures it understands: the provider, with its place where it has one."""
+        """Whose signatures it understands: the provider, with its place if it has one."""
         return f"{self.provider}@{self.place}" if self.place else self.provider
 
     @property
     def recorded_dialect(self) -> str:
-        """What an answer's record says: the wire format, with the place where it has one."""
+        """The name of the wire format in an answer's record, with the place if it has one."""
         return f"{self.dialect}@{self.place}" if self.place else self.dialect

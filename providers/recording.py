@@ -27,25 +27,25 @@ from .provider import Dialect, Endpoint, HttpRequest, ModelRequest
 logger = redacting_logger(__name__)
 
 MAX_RECORDED_BYTES = 16 * 1024 * 1024
-"""Of one answer: far above what models write; a longer one is kept up to here, marked as cut."""
+"""Bytes kept of one answer, far above what models write; a longer one is cut and marked."""
 MAX_REQUEST_BYTES = 1024 * 1024
 """Of one request, which people read and nobody replays. Each holds the whole history again, and
 may hold megabytes of attachments."""
 MAX_SECRET_BYTES = 4096
-"""How much is looked at behind the end of what is kept, so that no part of a secret stays there."""
+"""Bytes looked at behind the end of what is kept, so that no part of a secret stays there."""
 MAX_WRITERS = 4
-"""Threads that write at once; one that hangs on a disk does not hold up the others."""
+"""Threads that write at once, so that one hanging disk does not hold up all others."""
 WRITE_SECONDS = 5.0
-"""How long a call waits until what came of it is written, also when it was cancelled."""
+"""How long a call waits until its recording is written, even if it was cancelled."""
 KEPT_HEADERS = (
     "content-type", "date", "retry-after", "retry-after-ms", "request-id", "x-request-id",
 )  # fmt: skip
-"""Of an answer: what explains it, and nothing that could name an account."""
+"""Headers of an answer that explain it and name no account."""
 
 SPELLED_SECRET = "The answer held a secret in several pieces, and was not kept."
 
 _PIECES = re.compile(r'(?s:.{1,65536})[^"]*"?')
-"""No key goes beyond a quotation mark, and no search takes long: other threads run in between."""
+"""Keys don't span a quotation mark; short searches let other threads run in between."""
 
 
 class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,18 +116,18 @@ class Recording:
         self._is_written = False
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        """The head of the answer came."""
+        """Note the head of the answer."""
         self._status = status
         self._headers = {name: headers[name] for name in KEPT_HEADERS if name in headers}
 
     def add(self, data: bytes) -> None:
-        """A piece of the answer came."""
+        """Add a piece of the answer."""
         if self._room:
             self._pieces.append(data[: self._room])
             self._room -= len(self._pieces[-1])
 
     async def write(self) -> None:
-        """Appends the call to its file, once; bounded, and not interrupted by a cancellation.
+        """Append the call to its file, once; bounded, and not interrupted by a cancellation.
 
         A disk that fails is logged: the answer itself was received, and the turn goes on.
         """
@@ -188,18 +188,18 @@ class Recorder:
     def recording(
         self, session_id: str, endpoint: Endpoint, request: ModelRequest, post: HttpRequest
     ) -> Recording:
-        """For a call that begins now."""
+        """Return the recording of a call that begins now."""
         path = recording_path(self._folder, session_id)
         return Recording(path, endpoint, request, post, self._writers)
 
 
 def recording_path(folder: Path, session_id: str) -> Path:
-    """The file of a session in a folder of recordings; it exists once something was recorded."""
+    """Return the file of a session in a folder of recordings; it may not exist yet."""
     return folder / f"{session_id}.jsonl"
 
 
 async def open_recorder(folder: Path) -> Recorder:
-    """A recorder for a folder, which is made for this user alone if it is missing.
+    """Return a recorder for a folder, which is created for this user alone if missing.
 
     Raises:
         StorageError: It can't be made, or is none.
@@ -214,7 +214,7 @@ async def open_recorder(folder: Path) -> Recorder:
 
 
 def read_recording(path: Path) -> list[RecordedCall]:
-    """The calls of a recording, in their order; blocks on the disk.
+    """Return the calls of a recording, in order. Blocks.
 
     Raises:
         NotFoundError: There is no such file.
@@ -237,7 +237,7 @@ def read_recording(path: Path) -> list[RecordedCall]:
 
 
 def _scrubbed(data: bytes, limit: int) -> tuple[str, bool]:
-    """Bytes as text without secrets, up to a limit; and whether that is base64."""
+    """Return bytes as text without secrets, up to a limit, and whether that is base64."""
     try:
         return _masked(data.decode()).encode()[:limit].decode(), False
     except UnicodeDecodeError:
@@ -247,7 +247,7 @@ def _scrubbed(data: bytes, limit: int) -> tuple[str, bool]:
 
 
 def _spells_secret(answer: bytes, dialect: Dialect, tool_names: Mapping[str, str]) -> bool:
-    """Whether what an answer says holds a known secret, which its pieces alone don't show."""
+    """Return whether the pieces of an answer, put together, hold a known secret."""
     if not redactor.secrets:
         return False
     decoder = dialect.decoder(tool_names)
@@ -270,7 +270,7 @@ def _masked(text: str) -> str:
 
 
 def _append(path: Path, line: bytes) -> None:
-    """Adds a line to a file, wholly or not at all."""
+    """Append a line to a file, wholly or not at all."""
     make_folders(path.parent)
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)

@@ -12,7 +12,7 @@ from .provider import Emit, ModelRequest
 from .recording import RecordedCall, read_recording
 
 PIECE_BYTES = 4096
-"""A recorded answer is played in pieces of this size, about what a network read brings."""
+"""Size of the pieces in which a recorded answer is played, as a network read brings them."""
 
 
 class ReplayProvider:
@@ -46,7 +46,7 @@ class ReplayProvider:
         self.requests: list[ModelRequest] = []
 
     def assert_complete(self) -> None:
-        """Raises `AssertionError` unless every call was played, and no request came beyond."""
+        """Raise `AssertionError` unless every call was played, and no further request came."""
         if len(self.requests) != len(self._calls):
             raise AssertionError(
                 f"the recording has {len(self._calls)} calls, and {len(self.requests)} "
@@ -54,7 +54,7 @@ class ReplayProvider:
             )
 
     async def run(self, request: ModelRequest, emit: Emit) -> None:
-        """Plays the next call."""
+        """Play the next call."""
         self.requests.append(request)
         if self._taken >= len(self._calls):
             text = f"{self._path.name} has no call number {self._taken + 1}: it was recorded with "

@@ -64,7 +64,7 @@ class SseParser:
         self._skip_lf = False
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The payloads of the events that these bytes complete; never raises."""
+        """Return the payloads of the events that these bytes complete. Never raise."""
         self.names = []
         if self.overflowed:
             return []
@@ -87,7 +87,7 @@ class SseParser:
         return self._within_bound(self._cut_lines(data) if payloads is None else payloads)
 
     def end(self) -> list[bytes]:
-        """The payload of an event whose blank line never came; nothing may be fed after it.
+        """Return the payload of an event whose blank line never came; feed nothing after it.
 
         The last data line counts although nothing ended it, and may be cut: the caller sees it by
         the payload's own syntax.
@@ -111,7 +111,7 @@ class SseParser:
         return head.removeprefix(_BOM)
 
     def _cut_blocks(self, data: bytes) -> list[bytes] | None:
-        """The fast path: `None`, with nothing changed, when any block has another form."""
+        """Take the fast path; return `None`, with nothing changed, if a block has another form."""
         if b"\r" in data:
             # Gemini ends its lines with CRLF, all of them; any other CR is for the slow path.
             data = data.replace(b"\r\n", b"\n")
@@ -138,7 +138,7 @@ class SseParser:
         return payloads
 
     def _cut_named_blocks(self, data: bytes) -> list[bytes] | None:
-        """The fast path for blocks of a name and a data line; `None` as above."""
+        """Take the fast path for blocks of a name and a data line; return `None` as above."""
         if b"\r" in data:
             return None
         lines = data.split(b"\n")

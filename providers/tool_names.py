@@ -17,11 +17,11 @@ _ACCEPTED = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 _MADE = re.compile(r".*_[0-9a-f]{10}", re.DOTALL)
 _REFUSED_CHARACTER = re.compile(r"[^a-zA-Z0-9_-]")
 _KEPT_CHARS = 64 - 11 - 1
-"""What is left of a name beside `_`, ten digits of the hash, and a leading `_` where it needs one."""
+"""Characters kept of a name beside `_`, ten digits of its hash, and a leading `_` if needed."""
 
 
 def sent_name(name: str) -> str:
-    """The name under which a tool goes over the wire; most names are themselves."""
+    """Return the name under which a tool is sent; most are unchanged."""
     if _ACCEPTED.fullmatch(name) and not _MADE.fullmatch(name):
         return name
     kept = _REFUSED_CHARACTER.sub("_", name)[:_KEPT_CHARS]
@@ -31,5 +31,5 @@ def sent_name(name: str) -> str:
 
 
 def renamed(names: Iterable[str]) -> dict[str, str]:
-    """Our name by the sent one, for the names that are sent as another."""
+    """Return our names by the sent ones, for the tools that are renamed."""
     return {sent: name for name in names if (sent := sent_name(name)) != name}

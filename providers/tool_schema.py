@@ -26,10 +26,10 @@ MAX_INLINED_BYTES = 256 * 1024
 for definitions that double at every step."""
 
 MAX_DEPTH = 64
-"""Of schemas within schemas; providers refuse far less (OpenAI: 10 levels)."""
+"""Depth of nested schemas; providers refuse far less (OpenAI: 10 levels)."""
 
 MAX_KEPT_DESCRIPTION_CHARS = 200
-"""Of a description of which there may be a copy for each reference."""
+"""Characters of a description that is copied for each reference."""
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _GONE = frozenset({*_REFERENCES, "$defs", "definitions", "discriminator"})
@@ -79,11 +79,11 @@ _ENTANGLED = frozenset(
         "else",
     }
 )
-"""Keywords whose meaning depends on their neighbours: they never move to other neighbours."""
+"""Keywords whose meaning depends on their neighbours: they are not moved to others."""
 
 
 def inline_references(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The same schema with nothing left to look up; never changes its argument.
+    """Return the schema without references; the argument is not changed.
 
     Args:
         schema: A JSON Schema as decoded JSON, whole: its references start at its root.
@@ -102,7 +102,7 @@ class _Inliner:
         self._open: set[int] = {id(root)}
 
     def schema(self, value: Any, depth: int) -> Any:
-        """A schema without references; what is no schema stays what it is."""
+        """Return a schema without references; anything else is returned as it is."""
         if not isinstance(value, Mapping):
             return value
         if depth > MAX_DEPTH:
@@ -147,7 +147,7 @@ class _Inliner:
 
 
 def _look_up(root: Mapping[str, Any], reference: str) -> tuple[bool, Any]:
-    """Follows a JSON Pointer in a URI fragment (RFC 6901, section 6)."""
+    """Follow a JSON Pointer in a URI fragment (RFC 6901, section 6)."""
     if not reference.startswith("#") or (len(reference) > 1 and reference[1] != "/"):
         return False, None
     value: Any = root
@@ -163,7 +163,7 @@ def _look_up(root: Mapping[str, Any], reference: str) -> tuple[bool, Any]:
 
 
 def _opened(schema: Mapping[str, Any], why: str) -> dict[str, Any]:
-    """What stands in for a schema that is not written out: any value of its type."""
+    """Return the stand-in for a schema that is not written out: any value of its type."""
     opened: dict[str, Any] = {"type": schema["type"]} if "type" in schema else {}
     said = schema.get("description")
     if isinstance(said, str) and said:
@@ -173,7 +173,7 @@ def _opened(schema: Mapping[str, Any], why: str) -> dict[str, Any]:
 
 
 def _joined(target: Any, beside: dict[str, Any]) -> Any:
-    """Both what a reference points at and the keywords beside it."""
+    """Return what a reference points at, joined with the keywords beside it."""
     if not beside or target is False:
         return target
     if not isinstance(target, Mapping):

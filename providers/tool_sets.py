@@ -32,7 +32,7 @@ class ToolSets:
         return len(self._kept)
 
     def encoded(self, tools: ToolSet) -> tuple[bytes, Mapping[str, str]]:
-        """The JSON of a list, and our names of its renamed tools by the sent ones."""
+        """Return the JSON of a list, and our names of its renamed tools by the sent ones."""
         for known, encoded, names in self._kept:
             if known is tools or known == tools:
                 return encoded, names

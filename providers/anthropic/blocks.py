@@ -43,10 +43,10 @@ from .wire import (
 NAME = "anthropic"
 
 CITATIONS = "citations"
-"""The kind of the part that holds the citations of the text before it."""
+"""Kind of the part that holds the citations of the text before it."""
 
 MAX_BLOCKS = 10_000
-"""Of one answer: models write some dozens, and an answer keeps no more parts."""
+"""Blocks of one answer. Models write some dozens, and an answer keeps no more parts."""
 
 MAX_OPAQUE_BYTES = 32 * 1024 * 1024
 """Of all opaque parts of one answer: what a whole request may hold (Anthropic: 32 MB). Parts beyond
@@ -56,7 +56,7 @@ _decode_any = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
 
 _STREAMED = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "thinking"}
-"""Which kind of block a piece makes when its beginning was lost."""
+"""The kind of block that a piece implies when the block's beginning was lost."""
 
 
 class OpenBlock:
@@ -105,7 +105,7 @@ class OpenBlock:
 
 
 class BlockAssembly:
-    """The blocks of one answer. Emits their events in the order in which they come.
+    """Turns the blocks of one answer into events, in the order in which they come.
 
     Attributes:
         text_place: The place of the block whose text is being written, -1 when there is none: its
@@ -132,7 +132,7 @@ class BlockAssembly:
         return len(self._blocks) > MAX_BLOCKS or self.calls > MAX_CALLS
 
     def begin(self, raw: msgspec.Raw | bytes, index: int, events: list[AnyStreamEvent]) -> bool:
-        """A block begins; what came with its beginning is passed on. `False` when it is none."""
+        """Begin a block and pass on what came with it. Return `False` if it is not a block."""
         data = bytes(raw)
         try:
             start = decode_block(data)
@@ -157,7 +157,7 @@ class BlockAssembly:
         return True
 
     def add(self, index: int, delta: Delta, payload: bytes, events: list[AnyStreamEvent]) -> None:
-        """A piece of a block; one that does not fit its block is ignored."""
+        """Add a piece to a block; ignore one that does not fit its block."""
         block = self._find(index)
         if block is None:
             kind = _STREAMED.get(delta.type)
@@ -182,7 +182,7 @@ class BlockAssembly:
             self._add_opaque(block, delta, payload)
 
     def end(self, index: int, events: list[AnyStreamEvent]) -> None:
-        """A block is complete."""
+        """End a block."""
         block = self._find(index)
         # In a spliced stream the count and the number differ: it is the end of either.
         ended = (block, self._by_index.get(index))
@@ -194,17 +194,17 @@ class BlockAssembly:
             self._set_current(None)
 
     def end_all(self, events: list[AnyStreamEvent]) -> None:
-        """The message is complete, and with it every block whose end did not come."""
+        """End every block whose own end did not come, as the message is complete."""
         self._focus(None, events)
         for block in self._open_calls[:]:
             self._close(block, events)
 
     def are_calls_whole(self, *, is_finished: bool) -> bool:
-        """Whether each call had its end, or, in an answer that says it is finished, arguments."""
+        """Return whether each call ended, or has arguments in an answer that says it is finished."""
         return all(is_finished and block.arguments_bytes > 0 for block in self._unended)
 
     def wrote(self, chars: int) -> None:
-        """Text of the block at `text_place` was passed on by the caller."""
+        """Count text of the block at `text_place` that the caller passed on."""
         self._text_chars += chars
 
     def _find(self, index: int) -> OpenBlock | None:
@@ -224,7 +224,7 @@ class BlockAssembly:
         return block
 
     def _focus(self, block: OpenBlock | None, events: list[AnyStreamEvent]) -> None:
-        """The next event belongs to this block: the one before it has ended, said or not."""
+        """Make a block the current one, and end the one before it."""
         if block is self._current:
             return
         if self._current is not None:
@@ -330,7 +330,7 @@ def _opaque_part(block: OpenBlock, value: dict[str, Any]) -> OpaquePart:
 
 
 def _any_object(data: bytes) -> dict[str, Any] | None:
-    """An object with its values untouched, whatever they are: they go back as they came."""
+    """Return an object with its values untouched: they go back as they came."""
     try:
         return dict(decode_object(data))
     except BROKEN:

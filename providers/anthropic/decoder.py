@@ -52,7 +52,7 @@ __all__ = ["MAX_ANSWER_BYTES", "NAME", "AnthropicMessagesDecoder"]
 
 
 class AnthropicMessagesDecoder:
-    """A `Decoder` of one answer.
+    """The `Decoder` of one answer.
 
     Args:
         tool_names: Our names by the sent ones, for tools that were renamed.
@@ -70,11 +70,11 @@ class AnthropicMessagesDecoder:
 
     @property
     def is_whole(self) -> bool:
-        """Whether `message_stop` was seen, behind which only another message could follow."""
+        """Whether `message_stop` was seen, after which only another message could follow."""
         return self._has_stopped
 
     def feed(self, data: bytes) -> list[AnyStreamEvent]:
-        """What these bytes complete; nothing after a terminal event. Never raises."""
+        """Return the events that these bytes complete; none after a terminal event. Never raise."""
         events: list[AnyStreamEvent] = []
         if self._ended:
             return events
@@ -106,7 +106,7 @@ class AnthropicMessagesDecoder:
         return events
 
     def finish(self) -> list[AnyStreamEvent]:
-        """What the end of the bytes means: nothing behind a terminal event, else an error."""
+        """Return what the end of the bytes means: an error, unless the answer has ended."""
         events: list[AnyStreamEvent] = []
         for payload in self._body.end():
             # It may be cut in the middle, which its JSON shows: then it never came.
@@ -124,7 +124,7 @@ class AnthropicMessagesDecoder:
         return events
 
     def _read_head(self, head: bytes, events: list[AnyStreamEvent]) -> None:
-        """Reads a body that was no event stream: a whole message, an error, anything."""
+        """Read a body that was no event stream: a whole message, an error, anything."""
         message = _whole_message(head)
         if message is not None:
             self._is_document = True
@@ -135,7 +135,7 @@ class AnthropicMessagesDecoder:
             self._stop(events, no_answer(head))
 
     def _read_odd(self, payload: bytes, events: list[AnyStreamEvent]) -> None:
-        """Reads an event in whatever form."""
+        """Read an event in any form."""
         if payload.strip() in {b"[DONE]", b""}:
             # Not of this format; servers that also speak Chat Completions send it out of habit.
             return
@@ -147,7 +147,7 @@ class AnthropicMessagesDecoder:
             self._read(event, payload, events)
 
     def _read(self, event: Event, payload: bytes, events: list[AnyStreamEvent]) -> None:
-        """Reads any event but a piece of the text that is being written."""
+        """Read any event but a piece of the text that is being written."""
         kind = event.type
         if self._has_stopped and kind != "message_start":
             self._done(events)
@@ -202,7 +202,7 @@ class AnthropicMessagesDecoder:
             self._stop(events, failure(text))
 
     def _read_usage(self, raw: msgspec.Raw, events: list[AnyStreamEvent]) -> None:
-        """Counts are totals so far; a count that is left out has not changed."""
+        """Read counts, which are totals so far; one that is left out has not changed."""
         if raw is NOTHING or bytes(raw) == b"null":
             return
         now, was = decode_usage(raw), self._usage
@@ -253,7 +253,7 @@ def _count(now: int | None, was: int | None) -> int | None:
 
 
 def _whole_message(head: bytes) -> Message | None:
-    """The message of a server that does not stream, when the body is one."""
+    """Return the message of a server that does not stream, if the body is one."""
     data = clean(head)
     if data is None:
         return None

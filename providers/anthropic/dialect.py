@@ -45,7 +45,7 @@ VERSION = "2023-06-01"
 other makers don't know it."""
 
 MAX_TEMPERATURE = 1.0
-"""Anthropic: "Ranges from 0.0 to 1.0"; other formats go to 2, so what is higher becomes this."""
+"""Anthropic: "Ranges from 0.0 to 1.0". Other formats go to 2; what is higher becomes this."""
 
 MIN_TOP_P_WITH_THINKING = 0.95
 
@@ -58,7 +58,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class AnthropicMessages:
-    """The `Dialect`."""
+    """The Messages format as a `Dialect`."""
 
     name = NAME
 
@@ -66,7 +66,7 @@ class AnthropicMessages:
         self._tools = ToolSets(_encode_tools)
 
     def build(self, request: ModelRequest) -> HttpRequest:
-        """The request; a round is encoded when it is first seen, and then joined as bytes."""
+        """Build the request. A round is encoded when first seen, then joined as bytes."""
         family = claude_family(request.model)
         is_marked = bool(request.tools) or len(request.rounds) > 1
         names = NO_NAMES
@@ -86,23 +86,23 @@ class AnthropicMessages:
         return HttpRequest(PATH, _HEADERS, b"".join(parts), names)
 
     def auth_headers(self, key: str) -> dict[str, str]:
-        """The header that carries the key."""
+        """Return the header that carries the key."""
         return {"x-api-key": key}
 
     def decoder(self, tool_names: Mapping[str, str] = NO_NAMES) -> AnthropicMessagesDecoder:
-        """A new decoder for one answer."""
+        """Return a new decoder for one answer."""
         return AnthropicMessagesDecoder(tool_names)
 
     def list_models(self, page: str = "") -> HttpRequest:
-        """The GET for a page of the list of models."""
+        """Return the GET for a page of the list of models."""
         return models_request(page, VERSION)
 
     def read_models(self, body: bytes) -> ModelPage:
-        """The page that came, without models that were retired."""
+        """Return a page of the list, without retired models."""
         return read_model_list(body)
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> StreamError:
-        """What an answer with an error status means; `headers` in lower case."""
+        """Return what an answer with an error status means; `headers` are in lower case."""
         return read_error_answer(status, headers, body)
 
 
@@ -121,7 +121,7 @@ def _tool(definition: ToolDefinition) -> dict[str, Any]:
 
 
 def _called_names(request: ModelRequest) -> list[str]:
-    """The tools that the history calls: the API wants tools defined where calls are."""
+    """Return the tools that the history calls: the API wants them defined."""
     names = {
         call.name: None
         for item in request.rounds
@@ -148,7 +148,7 @@ def _system(request: ModelRequest, family: ClaudeFamily) -> str:
 
 
 def _options(request: ModelRequest, family: ClaudeFamily) -> Iterator[tuple[str, Any]]:
-    """What stands between the model and the tools."""
+    """Yield the fields between the model and the tools."""
     max_tokens = request.max_output_tokens or family.max_tokens
     yield "max_tokens", max_tokens
     choice = _choice_of_tool(request, family)
@@ -257,4 +257,4 @@ def _output_config(
 
 
 ANTHROPIC = AnthropicMessages()
-"""For Anthropic and every compatible server."""
+"""The dialect of Anthropic and of every compatible server."""

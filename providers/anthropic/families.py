@@ -55,11 +55,11 @@ class Switch(enum.Enum):
     """How a model's reasoning is turned off."""
 
     OMIT = enum.auto()
-    """It is off when nothing is said."""
+    """Reasoning is off unless asked for."""
     DISABLED = enum.auto()
     BETWEEN_TOOLS = enum.auto()
     NEVER = enum.auto()
-    """It can't be; the least effort is what comes nearest."""
+    """Reasoning can't be turned off; the least effort is the nearest."""
 
 
 class ClaudeFamily(msgspec.Struct, frozen=True):
@@ -85,11 +85,11 @@ class ClaudeFamily(msgspec.Struct, frozen=True):
 
     @property
     def takes_force(self) -> bool:
-        """Whether it can be made to ask for a tool, with its reasoning off."""
+        """Return whether it can be forced to call a tool, with reasoning off."""
         return self.off in {Switch.OMIT, Switch.DISABLED}
 
     def budget(self, effort: ThinkingEffort, max_tokens: int) -> int | None:
-        """How much of an answer it may reason; `None` when there is no room."""
+        """Return how much of an answer may be reasoning, `None` if there is no room."""
         if max_tokens <= MIN_BUDGET_TOKENS:
             return None
         return max(MIN_BUDGET_TOKENS, min(_BUDGETS[effort], max_tokens // 2))
@@ -102,7 +102,7 @@ _NEWEST = ClaudeFamily(
 
 
 def claude_family(model: str) -> ClaudeFamily:
-    """The family of a model's id, which may have a prefix and a suffix of some platform."""
+    """Return the family of a model's id, which may have a platform's prefix and suffix."""
     if "claude" not in model:
         return _OTHER
     match = _ID.search(model)

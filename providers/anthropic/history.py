@@ -44,16 +44,16 @@ MAX_IMAGE_BYTES = 5 * 1024 * 1024 * 3 // 4
 """Anthropic: "image exceeds 5 MB maximum", counted in base64; a request with a larger one fails."""
 
 MAX_PDF_BYTES = 22 * 1024 * 1024
-"""What base64 makes 30 MB, beside other text: a request of more than 32 MB fails."""
+"""PDF whose base64 has 30 MB, beside other text: a request of more than 32 MB fails."""
 
 MAX_TITLE_CHARS = 200
-"""Of a document's title: a file name, and less than the API's limit of 500."""
+"""Characters of a document's title: a file name, and less than the API's limit of 500."""
 
 NOTHING_SAID = "(An empty message.)"
 NOTHING_RETURNED = "(No output.)"
 OMITTED = "(The beginning of this conversation was left out.)"
 GO_ON = "Go on."
-"""What a request ends with that would end with an answer: newer models refuse to continue one."""
+"""Sent after an answer that would end the request: newer models refuse to continue one."""
 
 CACHE_MARK = b',"cache_control":{"type":"ephemeral"}'
 
@@ -114,7 +114,7 @@ class Messages:
         self._keys = [f"{NAME} {provider} {part}" for part in ("inputs", "answer", "results")]
 
     def encode(self, rounds: Sequence[Round], *, is_marked: bool) -> bytes:
-        """The JSON of all messages, without the brackets of their list.
+        """Return the JSON of all messages, without the brackets of their list.
 
         Args:
             rounds: The conversation.
@@ -144,12 +144,12 @@ class Messages:
         )
 
     def starts_with_thinking(self, answer: Answer) -> bool:
-        """Whether the answer, as it is sent, opens with reasoning."""
+        """Return whether the answer, as it is sent, opens with reasoning."""
         block = next(self._answer_blocks(answer), None)
         return block is not None and _is_thinking(block)
 
     def _blocks(self, item: Round) -> list[bytes]:
-        """The encoded blocks of the inputs, the answer and the results, joined by commas."""
+        """Return the encoded blocks of the inputs, the answer and the results, joined by commas."""
         known = item.encoded
         if self._keys[0] in known:
             return [known[key] for key in self._keys]
@@ -229,7 +229,7 @@ def _kind_of(data: msgspec.Raw) -> _Kind:
 
 
 def _cite(blocks: list[Block | msgspec.Raw], data: msgspec.Raw) -> None:
-    """Gives the text before it its citations: its end, when they belong to no more than that."""
+    """Attach citations to the text that they belong to."""
     text = blocks[-1] if blocks else None
     if not isinstance(text, dict) or text["type"] != "text" or "citations" in text:
         return
@@ -249,7 +249,7 @@ def _cite(blocks: list[Block | msgspec.Raw], data: msgspec.Raw) -> None:
 
 
 def _call_block(call: Call) -> Block:
-    """A call; with an empty object where the model's own text is none.
+    """Return the block of a call, with an empty object if its text is not one.
 
     The API wants an object. The call's error result, which follows, says what was wrong with it.
     """
@@ -277,7 +277,7 @@ def _result_block(result: Result) -> Block:
 
 
 def _sent_id(call_id: str) -> str:
-    """An id as the API takes it; the same for a call and its result."""
+    """Return an id as the API takes it; the same for a call and its result."""
     if _ID.fullmatch(call_id):
         return call_id
     return "call_" + hashlib.sha256(call_id.encode(errors="surrogatepass")).hexdigest()[:32]

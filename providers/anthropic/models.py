@@ -22,21 +22,21 @@ PAGE_SIZE = 1000
 """Anthropic: "Ranges from 1 to 1000"."""
 
 MAX_ID_CHARS = 256
-"""Longer than any id; one that is longer, or that can't be printed, is no model's."""
+"""Longest id; a longer one, or one that can't be printed, is not a model's."""
 
 MAX_TOKENS = 2**40
-"""Beyond it a count of tokens is none."""
+"""Largest count of tokens that is believed."""
 
 
 def models_request(page: str, version: str) -> HttpRequest:
-    """The GET for a page of the list."""
+    """Return the GET for a page of the list."""
     after = f"&after_id={quote(page, safe='')}" if page else ""
     headers = {"accept": "application/json", "anthropic-version": version}
     return HttpRequest(f"{PATH}?limit={PAGE_SIZE}{after}", headers)
 
 
 def read_model_list(body: bytes) -> ModelPage:
-    """The models of a page, in its order.
+    """Return the models of a page, in its order.
 
     Raises:
         ProviderError: The body is no list of models.

@@ -84,11 +84,11 @@ _DROPPED = frozenset(
 
 
 class _InexpressibleError(Exception):
-    """The schema says something that the grammar can't; never leaves this module."""
+    """The schema says something that the grammar can't. Never leaves this module."""
 
 
 def tool_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of a tool's arguments."""
+    """Return the schema of a tool's arguments."""
     schema = dict(parameters)
     reference = schema.pop("$ref", None)
     if isinstance(reference, str):
@@ -107,7 +107,7 @@ def tool_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def answer_format(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The schema of an answer; `None` when it can't be said without a change of meaning."""
+    """Return the schema of an answer, `None` if it can't be written without another meaning."""
     try:
         return _Reduction(schema).reduced(schema, ())
     except (_InexpressibleError, RecursionError):
@@ -120,7 +120,7 @@ class _Reduction:
         self._nodes = 0
 
     def reduced(self, schema: Any, path: tuple[str, ...]) -> dict[str, Any]:
-        """The schema as the grammar takes it; `path` are the references that led here."""
+        """Return the schema as the grammar takes it; `path` are the references that led here."""
         self._nodes += 1
         if not isinstance(schema, Mapping) or self._nodes > MAX_NODES:
             raise _InexpressibleError
@@ -197,7 +197,7 @@ class _Reduction:
 
 
 def _target(root: Mapping[str, Any], reference: str) -> Mapping[str, Any] | None:
-    """What a reference to a definition points at."""
+    """Return the schema that a reference points at."""
     for place in _DEFINITIONS:
         name = reference.removeprefix(f"#/{place}/")
         definitions = root.get(place)

@@ -28,7 +28,7 @@ KNOWN_EVENTS = frozenset(
         "error",
     }
 )
-"""Those that say something of the answer; `ping` and what comes in later years do not."""
+"""Events that belong to the answer; `ping` and what later versions add do not."""
 
 
 class Delta(msgspec.Struct, gc=False):
@@ -78,13 +78,13 @@ class Message(msgspec.Struct, gc=False):
 
 
 class OutputDetails(msgspec.Struct, gc=False):
-    """Of the tokens written."""
+    """Counts within the output tokens."""
 
     thinking_tokens: int | None = None
 
 
 class UsageCount(msgspec.Struct, gc=False):
-    """Tokens, as this wire format counts them: `input_tokens` without those of the cache."""
+    """Counts of tokens in this wire format: `input_tokens` without those of the cache."""
 
     input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
@@ -104,7 +104,7 @@ _decode_odd = msgspec.json.Decoder(Event, strict=False).decode
 
 
 def odd_event(payload: bytes) -> Event | None:
-    """Reads one event leniently; an empty one for a type that says nothing of the answer.
+    """Read one event leniently; return an empty one for a type that is not of the answer.
 
     `None` when it is no JSON object, larger than it may be, or holds values that mean nothing.
     """
@@ -134,12 +134,12 @@ def clean(payload: bytes) -> bytes | None:
 
 
 def error_value(event: Event, payload: bytes) -> Any:
-    """The error object that an event carries or is, for people's words and programs' codes."""
+    """Return the error object that an event carries or is."""
     return read_value(payload if event.error is NOTHING else event.error)
 
 
 def decode_usage(raw: msgspec.Raw) -> UsageCount:
-    """The counts that are there; nothing of usage in any other form."""
+    """Return the counts that are there; none of usage in any other form."""
     try:
         return _decode_usage(raw)
     except BROKEN:

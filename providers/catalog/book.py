@@ -39,11 +39,11 @@ from .rows import provider_rows
 from .table import REHEARSAL, provider_named, providers_of
 
 FIELDS = ("base_url", "dialect", "key_env", "model", "models")
-"""What may be changed of a provider; its name is what it is found by."""
+"""Fields of a provider that can be changed; its name is its key."""
 
 
 def as_settings(provider: KnownProvider) -> ProviderSettings:
-    """The settings that are a built-in provider."""
+    """Return a built-in provider as settings."""
     return ProviderSettings(
         name=provider.name,
         base_url=provider.base_url,
@@ -54,14 +54,14 @@ def as_settings(provider: KnownProvider) -> ProviderSettings:
 
 
 def new_settings(new: NewProvider) -> ProviderSettings:
-    """Those of a new one; raises `ValidationError`."""
+    """Return the settings of a new provider; raise `ValidationError` for a bad value."""
     return _settings({field: getattr(new, field) for field in ("name", *FIELDS)})
 
 
 def changed_settings(
     before: ProviderSettings, change: ChangeProvider
 ) -> tuple[ProviderSettings, str | None]:
-    """Those with a change; and the variable of a key that stays behind, because the place is another.
+    """Return settings with a change, and the variable of a key that is for the old origin.
 
     Raises:
         ValidationError: A value is not what it may be.
@@ -114,19 +114,19 @@ class ProviderBook:
 
     @property
     def folder(self) -> Path:
-        """Where managed.toml is."""
+        """The folder of managed.toml."""
         return self._folder
 
     # ── providers ────────────────────────────────────────────────────────────────────────────────
 
     def providers(self) -> Providers:
-        """All of them; opens no key."""
+        """Return all providers. No key is opened."""
         rows = self._rows()
         is_stored = any(row.key == "stored" for row in rows)
         return Providers(rows, (self._store().why_locked() or "") if is_stored else "")
 
     def create(self, new: NewProvider) -> ProviderChanged:
-        """Adds one that does not exist yet.
+        """Add a new provider.
 
         Raises:
             ConflictError: There is one of that name.
@@ -142,7 +142,7 @@ class ProviderBook:
         return self._changed(new.name)
 
     def update(self, change: ChangeProvider) -> ProviderChanged:
-        """Changes one that was added, or lays changes over a built-in one; lets it be used, or not.
+        """Change an added provider, lay changes over a built-in one, or (de)activate it.
 
         Raises:
             NotFoundError: There is none of that name.
@@ -166,7 +166,7 @@ class ProviderBook:
         return self._changed(change.provider, notes)
 
     def delete(self, name: str) -> ProviderChanged:
-        """Removes one that was added, or what was changed of a built-in one.
+        """Remove an added provider, or the changes of a built-in one.
 
         Raises:
             NotFoundError: It was not added.
@@ -189,14 +189,14 @@ class ProviderBook:
     # ── models ───────────────────────────────────────────────────────────────────────────────────
 
     def add_model(self, one: OneModel) -> ProviderChanged:
-        """Says that a provider has a model, whether or not it lists it; raises as `update`."""
+        """Add a model to those of a provider, whether or not it lists it; raises as `update`."""
         models = self._models(one.provider)
         if one.model in models:
             raise ConflictError(f"{one.provider} has the model {one.model} already.")
         return self.update(ChangeProvider(provider=one.provider, models=(*models, one.model)))
 
     def remove_model(self, one: OneModel) -> ProviderChanged:
-        """Says so no longer; raises as `update`."""
+        """Remove a model that was added; raises as `update`."""
         models = self._models(one.provider)
         if one.model not in models:
             raise NotFoundError(f"Nobody said that {one.provider} has the model {one.model}.")
@@ -204,7 +204,7 @@ class ProviderBook:
         return self.update(ChangeProvider(provider=one.provider, models=left))
 
     def default(self) -> ModelChosen:
-        """The default model that was chosen."""
+        """Return the default model that was chosen."""
         model = load_settings(self._config).model
         if model is None:
             return ModelChosen(None, None)
@@ -212,7 +212,7 @@ class ProviderBook:
         return ModelChosen(model, "callboard.toml" if is_own else "managed")
 
     def choose(self, choice: str | None) -> ModelChosen:
-        """Chooses another one, or takes it back.
+        """Choose the default model, or take the choice back.
 
         Raises:
             NotFoundError: There is no such provider.
@@ -301,7 +301,7 @@ class ProviderBook:
         ]
 
     def _is_unlisted(self, settings: Settings, choice: str) -> bool:
-        """Lists change, and some servers give none: it is no mistake for sure."""
+        """Return whether the cached list lacks a model: a hint only, since lists change."""
         name, _, model = choice.partition("/")
         if name == REHEARSAL:
             return False

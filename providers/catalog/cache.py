@@ -16,10 +16,10 @@ from ..provider import ListedModel
 from .known import KnownProvider
 
 FOLDER_NAME = "models"
-"""In the data folder."""
+"""Folder of the lists, in the data folder."""
 
 MAX_FILE_BYTES = 8 * 1024 * 1024
-"""Of one list: the longest that is read, ten thousand models, has half of it."""
+"""Largest file that is read; the longest list, ten thousand models, has half of it."""
 
 
 class CachedList(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ _decode = msgspec.json.Decoder(CachedList).decode
 
 
 class ModelCache:
-    """The lists of models that came last.
+    """The last list of models of each provider.
 
     Args:
         data: The data folder; `None` keeps them in memory. Nothing is made in it before `save`.
@@ -53,7 +53,7 @@ class ModelCache:
         self._known: dict[str, CachedList] = {}
 
     def load(self, provider: KnownProvider) -> CachedList | None:
-        """The list that came last from this provider at this base URL, if there is one. Blocks."""
+        """Return the last list of this provider at this base URL, if there is one. Blocks."""
         found = self._known.get(provider.name) or self._read(provider.name)
         if found is None:
             return None
@@ -61,7 +61,7 @@ class ModelCache:
         return found if is_its else None
 
     def save(self, provider: KnownProvider, models: tuple[ListedModel, ...]) -> CachedList:
-        """Keeps a list that has just come. Blocks.
+        """Keep a list that has just come. Blocks.
 
         Raises:
             StorageError: The file can't be written; the list is kept in memory.

@@ -45,7 +45,7 @@ MAX_LISTED_MODELS = 20
 BY_DEFAULT = "because it is the configured default"
 
 Listed = Mapping[str, Sequence[str] | None]
-"""Model ids by base URL; `None` where nothing answered."""
+"""Model ids by base URL, `None` where nothing answered."""
 
 
 class ResolvedModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,7 +186,7 @@ def unknown_model(provider: str, model: str, available: Sequence[str]) -> NotFou
 
 
 def _named(selection: ModelSelection) -> tuple[str, str] | None:
-    """The strongest name of a model with the reason for it."""
+    """Return the model named by the strongest source, with the reason."""
     if selection.choice:
         return selection.choice, "because --model says so"
     if selection.agent is not None and selection.agent.model:
@@ -246,7 +246,7 @@ def _no_list(base_url: str, listed: Listed) -> str:
 
 
 def _with_key(selection: ModelSelection) -> KnownProvider | None:
-    """The first provider of `KEY_ORDER` that has a key and a model."""
+    """Return the first provider of `KEY_ORDER` that has a key and a model."""
     providers = providers_of(selection.settings)
     for name in KEY_ORDER:
         provider = providers[name]
@@ -258,7 +258,7 @@ def _with_key(selection: ModelSelection) -> KnownProvider | None:
 
 
 def _local(selection: ModelSelection) -> tuple[Endpoint, ...]:
-    """The servers of this machine that are not left without a key that they want."""
+    """Return the servers of this machine, without those that lack a key they need."""
     providers = providers_of(selection.settings)
     return tuple(
         endpoint_of(provider, selection)
@@ -274,7 +274,7 @@ def _key(provider: KnownProvider, selection: ModelSelection) -> Secret | None:
 
 
 def endpoint_of(provider: KnownProvider, selection: ModelSelection) -> Endpoint:
-    """The provider with its key and its wire format, which is imported with the first one.
+    """Return the provider with its key and its wire format, imported on first use.
 
     Raises:
         AuthError: Its key is missing, broken or locked, or would travel in clear text.
@@ -294,7 +294,7 @@ def endpoint_of(provider: KnownProvider, selection: ModelSelection) -> Endpoint:
 
 
 def _missing_key(provider: KnownProvider, selection: ModelSelection) -> AuthError:
-    """What is to be done, and why a key that somebody may have in mind is not the one."""
+    """Return the error for a missing key, and say why a key for another place is not used."""
     set_it = f"set {provider.key_env}, or " if provider.key_env else ""
     text = (
         f"{provider.name} needs a key: {set_it}store one with `callboard keys set {provider.name}`."

@@ -21,12 +21,12 @@ from ...runtime.stream import (
 from ..provider import Endpoint, LocalModel, ModelRequest, ModelTarget
 
 MAX_ERROR_BODY_BYTES = 64 * 1024
-"""What is read of an answer that refuses: enough for any message, not for a flood."""
+"""Bytes that are read of an error answer: enough for any message."""
 MAX_TEXT_CHARS = 1024 * 1024
-"""Of a completion: more than any model writes at once. What is longer is cut, and said to be."""
+"""Longest completion, more than any model writes at once. A longer one is cut."""
 
 Take = Callable[[list[AnyStreamEvent]], bool]
-"""Takes a batch of events; says whether that is enough."""
+"""Takes a batch of events; returns whether that is enough."""
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
 async def complete(
     http: HttpClient, target: ModelTarget, request: ModelRequest, seconds: float
 ) -> Completion:
-    """Asks once and waits for the whole answer.
+    """Ask once and wait for the whole answer.
 
     Raises:
         DeadlineError: It took longer.
@@ -62,7 +62,7 @@ async def complete(
 
 
 async def ask(http: HttpClient, target: ModelTarget, request: ModelRequest, take: Take) -> None:
-    """Makes one model call; ends with its terminal event, or when `take` has enough.
+    """Make one model call, until its terminal event or until `take` has enough.
 
     A refusal of the provider is an event too. The deadline is the caller's.
 
@@ -107,7 +107,7 @@ async def _ask_local(model: LocalModel, request: ModelRequest, take: Take) -> No
 
 
 class _Answer:
-    """What came so far."""
+    """The answer so far."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
@@ -117,7 +117,7 @@ class _Answer:
         self._end: Done | StreamError | None = None
 
     def take(self, events: list[AnyStreamEvent]) -> bool:
-        """Adds a batch; says whether there is enough of it."""
+        """Add a batch; return whether the answer is long enough."""
         for event in events:
             match event:
                 case TextDelta(text=text):
@@ -135,7 +135,7 @@ class _Answer:
         return self._chars >= MAX_TEXT_CHARS
 
     def completion(self) -> Completion:
-        """The answer, when it is one."""
+        """Return the whole answer, or raise the error that it ended with."""
         end = self._end
         if isinstance(end, StreamError):
             raise error_of(end.error_type, end.text)

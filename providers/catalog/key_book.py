@@ -28,7 +28,7 @@ from .table import (
 
 
 class KeyBook:
-    """Lists keys, stores and removes them.
+    """Lists, stores and removes keys.
 
     Args:
         data: The data folder.
@@ -43,13 +43,13 @@ class KeyBook:
         mask_environment_keys(settings, environ)
 
     def keys(self) -> Keys:
-        """Who has one; opens none."""
+        """Return who has a key. No key is opened."""
         rows = [*self._stored(), *self._in_environment()]
         rows.sort(key=lambda row: (row.provider, row.source, row.origin))
         return Keys(rows, (self._store.why_locked() or "") if rows else "")
 
     def place(self, name: str, where: str | None) -> KeyDestination:
-        """Where a key of this name would be sent.
+        """Return where a key of this name would be sent.
 
         Args:
             name: A provider, a search engine, or `git`.
@@ -76,7 +76,7 @@ class KeyBook:
         return KeyDestination(name, origin(its.base_url))
 
     def put(self, name: str, where: str | None, key: Secret) -> KeyStored:
-        """Stores one, encrypted; raises as `place`, and `ValidationError` when it is no key."""
+        """Store a key, encrypted; raises as `place`, and `ValidationError` for a malformed key."""
         redactor.add(key)
         if not is_key(key.reveal()):
             raise ValidationError(
@@ -98,7 +98,7 @@ class KeyBook:
         )
 
     def remove(self, name: str) -> KeysRemoved:
-        """Removes what is stored; a key of the environment stays where it is.
+        """Remove stored keys; a key of the environment stays.
 
         Raises:
             NotFoundError: Nothing was stored.
@@ -115,7 +115,7 @@ class KeyBook:
         return KeysRemoved(tuple(row.binding.origin for row in removed), note)
 
     def _owners(self) -> dict[str, KnownProvider | KnownEngine]:
-        """Who may have a key, by name: search engines, and before them providers."""
+        """Return who may have a key, by name: providers, then search engines."""
         return {**engines_of(self._settings.search), **providers_of(self._settings)}
 
     def _owner(self, name: str) -> KnownProvider | KnownEngine:
@@ -166,7 +166,7 @@ class KeyBook:
 
 
 def _git_server(place: str | None) -> str:
-    """The origin of a git server; raises `ValidationError` when no credential may go there."""
+    """Return the origin of a git server, or raise if no credential may be sent there."""
     if place is None:
         raise ValidationError(
             "Say which server the credential is for: "

@@ -13,34 +13,34 @@ from ...runtime.errors import AuthError
 from ...runtime.redaction import Secret, redactor
 
 MAX_KEY_LENGTH = 8192
-"""Longer than any key; a header of this size still passes every server."""
+"""Longest key; a header of this size still passes every server."""
 
 
 def is_key(text: str) -> bool:
-    """Whether the text can travel in a header as it is."""
+    """Return whether a text can travel in a header as it is."""
     return 0 < len(text) <= MAX_KEY_LENGTH and text.isascii() and text.isprintable()
 
 
 StoredKeys = Callable[[str, str], Secret | None]
-"""Finds the key that was stored for a provider at an origin; raises `AuthError` when it is locked."""
+"""Finds the stored key of a provider at an origin; raises `AuthError` if it is locked."""
 
 
 def no_stored_keys(provider: str, origin: str) -> Secret | None:
-    """For programs that keep none."""
+    """Find nothing: for programs without a key store."""
     return None
 
 
 StoredPlaces = Callable[[str], Sequence[str]]
-"""The origins that keys of a provider are stored for."""
+"""Finds the origins for which a provider's keys are stored."""
 
 
 def no_stored_places(provider: str) -> Sequence[str]:
-    """For programs that keep none."""
+    """Find nothing: for programs without a key store."""
     return ()
 
 
 def has_environment_key(key_env: str | None, environ: Mapping[str, str]) -> bool:
-    """Whether the variable is set; an empty one is not."""
+    """Return whether the variable is set and not empty."""
     return key_env is not None and bool(environ.get(key_env, "").strip())
 
 
@@ -51,7 +51,7 @@ def find_key(
     environ: Mapping[str, str],
     stored: StoredKeys,
 ) -> Secret | None:
-    """The provider's key, masked in every log from now on; `None` when it has none.
+    """Return the provider's key, masked in every log from now on, `None` if it has none.
 
     Raises:
         AuthError: It is broken, or locked.
@@ -70,7 +70,7 @@ def find_key(
 
 
 def check_key_may_travel(base_url: str, key_env: str | None, environ: Mapping[str, str]) -> None:
-    """Raises `AuthError` when the way to the provider would show its key."""
+    """Raise `AuthError` if the key would travel in clear text."""
     if may_carry_key(base_url):
         return
     in_environment = has_environment_key(key_env, environ)

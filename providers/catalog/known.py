@@ -38,14 +38,14 @@ class KnownProvider(msgspec.Struct, frozen=True, kw_only=True):
     hidden: KnownProvider | None = None
 
     def variable(self, environ: Mapping[str, str]) -> str | None:
-        """The environment variable that its key is in; when in none, the one to set."""
+        """Return the environment variable of its key: the one that is set, else the first."""
         if has_environment_key(self.key_env, environ):
             return self.key_env
         other = self.other_key_env
         return other if has_environment_key(other, environ) else self.key_env
 
     def why_unused(self, environ: Mapping[str, str]) -> str | None:
-        """Why the key of the built-in provider of its name is not taken, when there is one."""
+        """Return why the key of the built-in provider of its name is not used, if there is one."""
         if self.hidden is None:
             return None
         variable = self.hidden.variable(environ)
@@ -117,10 +117,10 @@ KNOWN = {
 }
 
 KEY_ORDER = ("openai", "anthropic", "gemini")
-"""Whose key is taken when nothing names a model."""
+"""Providers whose key decides the model when nothing names one, in this order."""
 
 LOCAL_ORDER = ("ollama", "llamacpp")
-"""Which servers on this machine are looked for when nothing names a model and no key is set."""
+"""Servers of this machine to look for when nothing names a model and no key is set."""
 
 
 _MILLION = 1_000_000
@@ -169,4 +169,4 @@ KNOWN_MODELS: dict[str, tuple[ListedModel, ...]] = {
         ListedModel(model="mistral-small-latest", title="Mistral Small"),
     ),
 }
-"""By the name of the built-in provider; servers of open models have what was put on them."""
+"""By built-in provider. Servers of open models have whatever was installed on them."""

@@ -19,7 +19,7 @@ def provider_rows(
     environ: Mapping[str, str],
     stored: Sequence[StoredKey],
 ) -> list[ProviderRow]:
-    """A row for each; opens no key.
+    """Return a row for each provider. No key is opened.
 
     Args:
         settings: The whole configuration.
@@ -52,7 +52,7 @@ def _source(name: str, settings: Settings, own: Settings) -> str:
 
 
 def _order(item: tuple[str, KnownProvider]) -> tuple[int, str]:
-    """Built-in ones in their own order, then the others by name."""
+    """Sort key: built-in providers in their own order, then others by name."""
     names = list(KNOWN)
     return (names.index(item[0]) if item[0] in KNOWN else len(names), item[0])
 

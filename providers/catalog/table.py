@@ -16,20 +16,20 @@ from .known import KNOWN, KnownProvider
 
 REHEARSAL = "rehearsal"
 CUSTOM = "custom"
-"""The provider of `--base-url`, when it points at no known provider's origin."""
+"""The provider of `--base-url`, if it has no known provider's origin."""
 
 CUSTOM_KEY = "CALLBOARD_API_KEY"
 
 
 def providers_of(settings: Settings) -> dict[str, KnownProvider]:
-    """Every provider by name; a configured one hides the built-in one of its name."""
+    """Return every provider by name; a configured one hides the built-in one of its name."""
     return {name: _configured(its) for name, its in settings.providers.items()} | {
         name: known for name, known in KNOWN.items() if name not in settings.providers
     }
 
 
 def mask_environment_keys(settings: Settings, environ: Mapping[str, str]) -> None:
-    """Masks the keys of all providers, and of search engines, also of those that are not asked."""
+    """Mask the keys of all providers and search engines, used or not."""
     variables = {CUSTOM_KEY, *(engine.key_env for engine in KNOWN_ENGINES.values())}
     for its in (*KNOWN.values(), *providers_of(settings).values()):
         variables |= {name for name in (its.key_env, its.other_key_env) if name is not None}
@@ -38,7 +38,7 @@ def mask_environment_keys(settings: Settings, environ: Mapping[str, str]) -> Non
 
 
 def provider_named(settings: Settings, name: str) -> KnownProvider:
-    """The provider of that name, built in or configured; raises `NotFoundError`."""
+    """Return the provider of that name, or raise `NotFoundError`."""
     if name == REHEARSAL:
         raise NotFoundError(
             f"{REHEARSAL} is the model in this process: it has no URL and no key, and is always "
@@ -56,14 +56,14 @@ def provider_named(settings: Settings, name: str) -> KnownProvider:
 
 
 def check_provider(settings: Settings, choice: str) -> None:
-    """Raises `NotFoundError` when the provider of a `PROVIDER/MODEL` does not exist."""
+    """Raise `NotFoundError` if the provider of a `PROVIDER/MODEL` does not exist."""
     name = choice.partition("/")[0]
     if name not in {REHEARSAL, CUSTOM}:
         provider_named(settings, name)
 
 
 def provider_at(settings: Settings, base_url: str, dialect: str | None = None) -> KnownProvider:
-    """The known provider whose origin the URL has, there; else the custom one, with its own key."""
+    """Return the known provider of the URL's origin, at that URL, else the custom one."""
     try:
         url = checked_base_url(base_url)
     except ValueError as exc:
@@ -83,7 +83,7 @@ def provider_at(settings: Settings, base_url: str, dialect: str | None = None) -
 
 
 def unknown_provider(settings: Settings, text: str) -> NotFoundError:
-    """The error for a `PROVIDER/MODEL`, or one word, that names no provider."""
+    """Return the error for a `PROVIDER/MODEL`, or one word, that names no provider."""
     name, slash, _ = text.partition("/")
     names = ", ".join([*providers_of(settings), REHEARSAL])
     if name == CUSTOM:
@@ -135,7 +135,7 @@ def _dialect_named(name: str | None) -> DialectName | None:
 
 
 def _dialect_at(known: KnownProvider, url: str) -> DialectName:
-    """The wire format at another URL of a provider's origin."""
+    """Return the wire format at another URL of a provider's origin."""
     # Several (Google, Groq) serve OpenAI's format below a path that says so.
     is_openai = "openai" in urlsplit(url).path.split("/")
     return DialectName.OPENAI_CHAT if is_openai else known.dialect

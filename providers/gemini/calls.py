@@ -29,13 +29,13 @@ from ..lenient_json import NOTHING
 from .wire import FunctionCall, partial_arguments, sound_json
 
 MAX_PIECE_BYTES = 4 * MAX_ARGUMENT_BYTES
-"""Of a piece of streamed arguments: longer than the arguments may be; not worth decoding."""
+"""Largest piece of streamed arguments that is decoded; the arguments may not be longer."""
 
 MAX_PATH_STEPS = 64
-"""From the arguments down to a value; ten times what a schema that a provider takes allows."""
+"""Steps from the arguments to a value: ten times what an accepted schema allows."""
 
 MAX_LIST_GAP = 16
-"""Items of a list that may come later than a later one; they are null until then."""
+"""Items of a list that may be missing before a later one; they are null until they come."""
 
 _STEP = re.compile(
     r"""\.(?P<name>[^.\[\]]+)|\[(?P<index>\d{1,9})\]|\[(?P<quote>['"])(?P<quoted>.*?)(?P=quote)\]"""
@@ -44,11 +44,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 class MisfitError(Exception):
-    """A streamed argument does not fit to those before it."""
+    """A streamed argument contradicts those before it."""
 
 
 class CallAssembly:
-    """The calls of one answer. Emits their events in the order in which they begin."""
+    """Turns the calls of one answer into events, in the order in which they begin."""
 
     def __init__(self, dialect: str, tool_names: Mapping[str, str]) -> None:
         self._dialect = dialect
@@ -68,11 +68,11 @@ class CallAssembly:
 
     @property
     def is_whole(self) -> bool:
-        """Whether no call is open of which no argument came."""
+        """Whether no call is open that has no arguments yet."""
         return self._open is None or not self._open.is_empty
 
     def take(self, call: FunctionCall, signature: str | None, events: list[AnyStreamEvent]) -> None:
-        """Adds a call, or a piece of the open one.
+        """Add a call, or a piece of the open one.
 
         Raises:
             MisfitError: The piece contradicts those before it.
@@ -94,7 +94,7 @@ class CallAssembly:
             self.end(events)
 
     def end(self, events: list[AnyStreamEvent]) -> None:
-        """Ends the call that is open, if there is one."""
+        """End the open call, if there is one."""
         call, self._open = self._open, None
         if call is not None:
             self._finish(call.index, call.arguments(), call.call_id, call.signature, events)
@@ -146,11 +146,11 @@ class _OpenCall:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no argument came."""
+        """Whether no argument has come."""
         return not self._values and not self._text_path
 
     def add(self, call: FunctionCall) -> None:
-        """Adds the arguments of a piece."""
+        """Add the arguments of a piece."""
         size = len(memoryview(call.args)) + len(memoryview(call.partialArgs))
         if size > MAX_PIECE_BYTES:
             self._size_bytes += size
@@ -168,7 +168,7 @@ class _OpenCall:
                 self._add_value(path, piece)
 
     def arguments(self) -> str:
-        """The arguments so far, as JSON."""
+        """Return the arguments so far, as JSON."""
         self._end_text()
         try:
             text = _encode(self._values).decode()
@@ -201,7 +201,7 @@ class _OpenCall:
 
 
 def _set(root: dict[str, Any], path: str, value: Any) -> None:
-    """Sets the value at a JSONPath, making what is missing on the way."""
+    """Set the value at a JSONPath, creating what is missing on the way."""
     steps = _steps(path)
     place: Any = root
     for at, step in enumerate(steps):

@@ -66,14 +66,14 @@ from .wire import (
 )
 
 MAX_DOCUMENT_BYTES = 32 * 1024 * 1024
-"""The largest document that is kept, as the largest event (`sse.MAX_EVENT_BYTES`)."""
+"""Largest document that is kept; as the largest event (`sse.MAX_EVENT_BYTES`)."""
 
 _OUTSIDE = re.compile(rb"[{}\[\]\"]")
 _INSIDE_TEXT = re.compile(rb"[\"\\]")
 
 
 class JsonDocuments:
-    """Cuts one stream into its objects.
+    """Cuts one stream into its JSON objects.
 
     Attributes:
         overflowed: A document was larger than `MAX_DOCUMENT_BYTES`; nothing more comes out.
@@ -90,7 +90,7 @@ class JsonDocuments:
         self._is_escaped = False
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The objects that these bytes complete; never raises."""
+        """Return the objects that these bytes complete. Never raise."""
         documents: list[bytes] = []
         start = at = 0
         while not self.overflowed and at < len(data):
@@ -119,7 +119,7 @@ class JsonDocuments:
         return documents
 
     def _pass_text(self, data: bytes, at: int) -> int:
-        """Goes on within a string: the place behind its end, or behind the data."""
+        """Return the place behind the end of a string, or behind the data."""
         if self._is_escaped:
             self._is_escaped = False
             at += 1
@@ -172,7 +172,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class GeminiDecoder:
-    """A `Decoder` of one answer."""
+    """The `Decoder` of one answer."""
 
     def __init__(self, tool_names: Mapping[str, str] = NO_NAMES) -> None:
         self._body: SseParser | JsonDocuments | None = None
@@ -193,11 +193,11 @@ class GeminiDecoder:
 
     @property
     def is_whole(self) -> bool:
-        """From the first reason to end on; usage and citations may still follow."""
+        """Whether a reason to end has come; usage and citations may still follow."""
         return bool(self._finish_reason) and self._finish_reason not in _FAILED
 
     def feed(self, data: bytes) -> list[AnyStreamEvent]:
-        """What these bytes complete; nothing after a terminal event. Never raises."""
+        """Return the events that these bytes complete; none after a terminal event. Never raise."""
         events: list[AnyStreamEvent] = []
         if self._ended:
             return events
@@ -223,7 +223,7 @@ class GeminiDecoder:
         return events
 
     def finish(self) -> list[AnyStreamEvent]:
-        """What the end of the bytes means: nothing behind a terminal event, else an error."""
+        """Return what the end of the bytes means: an error, unless the answer has ended."""
         events: list[AnyStreamEvent] = []
         if isinstance(self._body, SseParser):
             for payload in self._body.end():
@@ -242,7 +242,7 @@ class GeminiDecoder:
         return events
 
     def _no_answer(self) -> bytes:
-        """The body, or its beginning, when it is something else than an answer; else nothing."""
+        """Return the body, or its beginning, if it is not an answer."""
         if self._head and not _begins_answer(self._head):
             return bytes(self._head)
         return b"" if self._has_begun else self._stray
@@ -294,7 +294,7 @@ class GeminiDecoder:
         place: int,
         events: list[AnyStreamEvent],
     ) -> None:
-        """Reads a candidate; `source` is its chunk, or its parts, for those of other kinds."""
+        """Read a candidate; `source` is its chunk or its parts, for parts of other kinds."""
         self._has_begun = True
         parts = candidate.content.parts if candidate.content is not None else None
         if parts:
@@ -431,7 +431,7 @@ def _text_signature(chars: int, signature: str) -> msgspec.Raw:
 
 
 def _kind_of_body(head: bytes | bytearray) -> SseParser | JsonDocuments | None:
-    """What reads a body that begins so; `None` while nothing but a BOM and blanks came."""
+    """Return what reads a body that begins so, `None` while only a BOM and blanks came."""
     if len(head) < len(_BOM) and _BOM.startswith(head):
         return None
     start = head.removeprefix(_BOM).lstrip()
@@ -441,7 +441,7 @@ def _kind_of_body(head: bytes | bytearray) -> SseParser | JsonDocuments | None:
 
 
 def _begins_answer(head: bytes | bytearray) -> bool:
-    """Whether a body without an event is the beginning of an answer."""
+    """Return whether a body without an event is the beginning of an answer."""
     start = head.removeprefix(_BOM).lstrip()
     if start.startswith((b"{", b"[")):
         return True

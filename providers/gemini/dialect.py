@@ -32,10 +32,10 @@ from .history import encoded_round
 from .schema import gemini_parameters, gemini_schema
 
 MAX_STOP_SEQUENCES = 5
-"""The service refuses more."""
+"""Stop sequences that the service accepts."""
 
 MAX_SEED = 2**31
-"""A seed is a 32-bit number; a larger one is taken modulo this, so that it still repeats."""
+"""Seeds are 32-bit numbers; a larger one is taken modulo this, and still repeats."""
 
 MODELS_PER_PAGE = 1000
 
@@ -63,7 +63,7 @@ _decode_models = msgspec.json.Decoder(_Models).decode
 
 
 class Gemini:
-    """The `Dialect`."""
+    """Google's format as a `Dialect`."""
 
     name = NAME
 
@@ -71,7 +71,7 @@ class Gemini:
         self._tools = ToolSets(_encode_tools)
 
     def build(self, request: ModelRequest) -> HttpRequest:
-        """The request; a round is encoded when it is first seen, and then joined as bytes."""
+        """Build the request. A round is encoded when first seen, then joined as bytes."""
         family = family_of(request.model)
         system, config = _generation(request, family)
         body = [b'{"contents":[', *_contents(request.rounds, request.provider, family, system)]
@@ -91,20 +91,20 @@ class Gemini:
         return HttpRequest(path, _HEADERS, b"".join(body), names)
 
     def auth_headers(self, key: str) -> dict[str, str]:
-        """The header that carries the key."""
+        """Return the header that carries the key."""
         return {"x-goog-api-key": key}
 
     def decoder(self, tool_names: Mapping[str, str] = NO_NAMES) -> GeminiDecoder:
-        """A new decoder for one answer."""
+        """Return a new decoder for one answer."""
         return GeminiDecoder(tool_names)
 
     def list_models(self, page: str = "") -> HttpRequest:
-        """The GET for a page of the list of models."""
+        """Return the GET for a page of the list of models."""
         token = f"&pageToken={quote(page, safe='')}" if page else ""
         return HttpRequest(f"/models?pageSize={MODELS_PER_PAGE}{token}", {})
 
     def read_models(self, body: bytes) -> ModelPage:
-        """The page that came; models that don't generate content (embeddings) are left out.
+        """Return a page of the list, without models that don't generate content (embeddings).
 
         Raises:
             ProviderError: The body is no such list.
@@ -130,7 +130,7 @@ class Gemini:
         return ModelPage(tuple(models), page.nextPageToken)
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> StreamError:
-        """What an answer with an error status means; `headers` in lower case."""
+        """Return what an answer with an error status means; `headers` are in lower case."""
         return read_error_answer(status, headers, body)
 
 
@@ -166,7 +166,7 @@ def _tool_choice(request: ModelRequest) -> dict[str, Any] | None:
 
 
 def _generation(request: ModelRequest, family: Family) -> tuple[str, dict[str, Any]]:
-    """The system instruction and the `generationConfig`."""
+    """Return the system instruction and the `generationConfig`."""
     system = request.system
     config: dict[str, Any] = {
         "maxOutputTokens": request.max_output_tokens,
@@ -190,7 +190,7 @@ def _generation(request: ModelRequest, family: Family) -> tuple[str, dict[str, A
 def _contents(
     rounds: Sequence[Round], provider: str, family: Family, system: str
 ) -> Iterator[bytes]:
-    """The contents, separated by commas: what one role says in a row is one content."""
+    """Yield the contents, separated by commas; what one role says in a row is one content."""
     turns: list[tuple[bytes, list[bytes]]] = []
     if system and not family.takes_system:
         turns.append((b"user", [_encode({"text": system})]))
@@ -214,4 +214,4 @@ def _contents(
 
 
 GEMINI = Gemini()
-"""For the service itself, and what speaks as it does."""
+"""The dialect of the service and of what speaks as it does."""

@@ -64,7 +64,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     def thinking_config(
         self, effort: ThinkingEffort | None, max_output_tokens: int | None
     ) -> dict[str, Any] | None:
-        """The `thinkingConfig` for an effort; `None` for the model's own measure.
+        """Return the `thinkingConfig` for an effort, `None` for the model's own default.
 
         Tokens of thinking count against the limit of the answer, so that a budget leaves half of
         it to what a person reads.
@@ -84,7 +84,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def family_of(model: str) -> Family:
-    """The family of a model."""
+    """Return the family of a model."""
     name = model.rpartition("/")[2].lower()
     if name.startswith("gemma"):
         return Family(takes_system=not re.match(r"gemma-?[123]\b|gemma$", name))

@@ -33,10 +33,10 @@ from ..tool_names import sent_name
 from .decoder import NAME
 
 UNSIGNED = "skip_thought_signature_validator"
-"""Documented as the signature of a call that the provider's models did not make."""
+"""The documented signature of a call that the provider's models did not make."""
 
 MAX_DEPTH = 90
-"""Of arguments and results that go as JSON; the service reads a hundred levels in all."""
+"""Depth of arguments and results sent as JSON; the service reads a hundred levels in all."""
 
 MEDIA_TYPES = frozenset(
     {
@@ -60,7 +60,7 @@ MEDIA_TYPES = frozenset(
         "video/webm",
     }
 )
-"""What models read as it is; texts go as text, and of the rest only the name."""
+"""Types that models read as they are. Texts go as text, of the rest only the name goes."""
 
 _TEXT_TYPES = frozenset(
     {
@@ -133,7 +133,7 @@ def _attachment(item: Attachment) -> _Part:
 def _answer(
     answer: Answer, made: dict[str, _Part], *, is_own: bool, needs_signatures: bool
 ) -> list[_Part]:
-    """The parts of an answer; `made` gets what is sent as each of its calls, by our id."""
+    """Return the parts of an answer; `made` gets each call as it is sent, by our id."""
     parts: list[_Part] = []
     # The part that an opaque part directly behind it belongs to.
     signable: _Part | None = None
@@ -162,7 +162,7 @@ def _answer(
 
 
 def _add_opaque(opaque: Opaque, signed: _Part | None, parts: list[_Part]) -> None:
-    """Adds a part that was kept whole, or to the last part what was kept of it."""
+    """Add a part that was kept whole, or its data to the last part."""
     try:
         data = _decode(opaque.data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -191,7 +191,7 @@ def _add_opaque(opaque: Opaque, signed: _Part | None, parts: list[_Part]) -> Non
 
 
 def _result(result: Result, call: _Part | None) -> _Part:
-    """A result under the name, and the id when there is one, of the call as it was sent."""
+    """Return a result under the name and id of the call as it was sent."""
     response = _object(result.content)
     if response is None:
         response = {"error" if result.is_error else "result": result.content}
@@ -202,7 +202,7 @@ def _result(result: Result, call: _Part | None) -> _Part:
 
 
 def _object(text: str) -> dict[str, Any] | None:
-    """The JSON object that a text is; `None` for any other text, and one that the service refuses."""
+    """Return the JSON object in a text, `None` for any other text or one that is refused."""
     try:
         value = _decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):

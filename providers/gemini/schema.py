@@ -34,7 +34,7 @@ from ..tool_schema import inline_references
 from .schema_merge import merged, types_of
 
 MAX_NOTE_CHARS = 2000
-"""Of what is described behind one description; more would be no help to the model."""
+"""Characters added to one description; more would not help the model."""
 
 _SILENT = frozenset(
     {
@@ -121,12 +121,12 @@ _MAX_INTEGER = 2**63
 
 
 def gemini_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema in Gemini's subset."""
+    """Return the schema in Gemini's subset."""
     return _reduced(inline_references(schema))
 
 
 def gemini_parameters(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The parameters of a tool, which are an object; `None` when it has none.
+    """Return the parameters of a tool, which are an object, `None` if it has none.
 
     An object without a property is refused, and alternatives in place of the object too: those
     are described.
@@ -171,7 +171,7 @@ def _reduced(schema: Any) -> dict[str, Any]:
 
 
 def _flat(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema with `allOf` merged into it, `const` as `enum`, and without what says nothing."""
+    """Return the schema with `allOf` merged and `const` as `enum`, without empty keywords."""
     flat: dict[str, Any] = {
         key: value
         for key, value in schema.items()
@@ -231,14 +231,14 @@ def _alternatives(flat: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _is_null(item: Any) -> bool:
-    """Whether a schema allows null and nothing else."""
+    """Return whether a schema allows null and nothing else."""
     flat = _flat(item) if isinstance(item, Mapping) else {}
     is_null = types_of(flat) == ["null"] and None in flat.get("enum", [None])
     return is_null and flat.keys() <= _OF_NULL
 
 
 def _for_type(name: str, flat: dict[str, Any]) -> dict[str, Any]:
-    """What of a schema for several types concerns one of them."""
+    """Return what of a schema for several types concerns one of them."""
     others = set().union(*_ONLY_FOR.values()) - _ONLY_FOR.get(name.upper(), set())
     return {key: value for key, value in flat.items() if key not in others}
 

@@ -45,7 +45,7 @@ def types_of(schema: Mapping[str, Any]) -> list[str]:
 
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A schema for what both allow; `None` when it can't be written as one."""
+    """Return a schema for what both allow, `None` if it can't be written as one."""
     both = dict(first)
     for key, value in second.items():
         if key not in both or both[key] == value:

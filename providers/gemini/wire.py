@@ -27,7 +27,7 @@ class FunctionCall(msgspec.Struct, gc=False):
 
 
 class Part(msgspec.Struct, gc=False):
-    """A piece of the answer; of another kind when it has neither text nor a call."""
+    """A piece of the answer; of another kind if it has neither text nor a call."""
 
     text: str | None = None
     thought: bool | None = None
@@ -54,7 +54,7 @@ class Candidate(msgspec.Struct, gc=False):
 
 
 class UsageCount(msgspec.Struct, gc=False):
-    """Tokens, as this wire format counts them: of the answer so far."""
+    """Counts of tokens in this wire format, of the answer so far."""
 
     promptTokenCount: int | None = None
     candidatesTokenCount: int | None = None
@@ -112,13 +112,13 @@ class OddChunk(msgspec.Struct):
 
 
 def raw_parts(payload: bytes, place: int) -> list[msgspec.Raw]:
-    """The parts of one candidate as they came; for a payload that `decode_chunk` has read."""
+    """Return the parts of one candidate as they came, of a payload that `decode_chunk` read."""
     content = _decode_raw_chunk(payload).candidates[place].content
     return (content.parts or []) if content is not None else []
 
 
 def other_part(raw: msgspec.Raw) -> tuple[str, msgspec.Raw]:
-    """The kind of a part and its JSON; the kind is empty when the part has nothing to keep."""
+    """Return the kind of a part and its JSON; the kind is empty if there is nothing to keep."""
     try:
         value = _decode(raw)
     except BROKEN:
@@ -129,7 +129,7 @@ def other_part(raw: msgspec.Raw) -> tuple[str, msgspec.Raw]:
 
 
 def sound_json(raw: msgspec.Raw) -> Any:
-    """A value that is kept as it came; `None` when it is empty, or no sound JSON."""
+    """Return a value that is kept as it came, `None` if it is empty or unsound JSON."""
     if raw is NOTHING:
         return None
     try:
@@ -139,7 +139,7 @@ def sound_json(raw: msgspec.Raw) -> Any:
 
 
 def odd_chunk(payload: bytes) -> OddChunk | None:
-    """Reads one event leniently; `None` when it is no JSON object, or larger than it may be."""
+    """Read one event leniently; return `None` if it is not a JSON object, or too large."""
     value = read_value(payload)
     # Gemini sends an error object in a list when it was not asked for events.
     if isinstance(value, list) and value:
@@ -166,7 +166,7 @@ def odd_chunk(payload: bytes) -> OddChunk | None:
 
 
 def partial_arguments(raw: msgspec.Raw) -> list[dict[str, Any]]:
-    """The pieces of streamed arguments; what is none is left out."""
+    """Return the pieces of streamed arguments, without what is none."""
     pieces = sound_json(raw)
     return [p for p in pieces if isinstance(p, dict)] if isinstance(pieces, list) else []
 

@@ -47,16 +47,16 @@ class OpenAiFamily(msgspec.Struct, frozen=True):
 
     @property
     def can_skip_reasoning(self) -> bool:
-        """Whether it takes the effort `none`."""
+        """Return whether it takes the effort `none`."""
         return self.version >= _FIRST_WITH_NONE and not (self.is_codex or self.is_pro)
 
     @property
     def reasons_without_tools_only(self) -> bool:
-        """Whether Chat Completions refuses function tools unless the effort is `none`."""
+        """Return whether Chat Completions refuses function tools unless the effort is `none`."""
         return self.version >= _FIRST_WITHOUT_TOOLS and self.can_skip_reasoning
 
     def effort(self, thinking: ThinkingEffort | None) -> str | None:
-        """The provider's word for an effort; `None` sends none."""
+        """Return the provider's word for an effort, `None` to send none."""
         if thinking is None or not self.is_reasoning:
             return None
         if self.is_pro:
@@ -68,7 +68,7 @@ class OpenAiFamily(msgspec.Struct, frozen=True):
         return "minimal" if self.version == _FIRST_REASONING_GPT and not self.is_codex else "low"
 
     def takes_sampling(self, effort: str | None) -> bool:
-        """Whether `temperature` and `top_p` may be sent beside this effort."""
+        """Return whether `temperature` and `top_p` may be sent beside this effort."""
         if not self.is_reasoning:
             return True
         is_between = self.can_skip_reasoning and self.version <= _LAST_WITH_SAMPLING
@@ -76,7 +76,7 @@ class OpenAiFamily(msgspec.Struct, frozen=True):
 
 
 def openai_family(model: str) -> OpenAiFamily:
-    """The family of a model's id."""
+    """Return the family of a model's id."""
     match = _ID.fullmatch(model)
     if match is None:
         return OpenAiFamily()

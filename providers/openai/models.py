@@ -30,10 +30,10 @@ MAX_MODELS = 10_000
 """Twenty times the longest list there is (OpenRouter's); a longer one is cut."""
 
 MAX_ID_CHARS = 256
-"""Longer than any id; one that is longer, or that can't be printed, is no model's."""
+"""Longest id; a longer one, or one that can't be printed, is not a model's."""
 
 MAX_TOKENS = 2**40
-"""Beyond it a count of tokens is none."""
+"""Largest count of tokens that is believed."""
 
 _HEADERS = {"accept": "application/json"}
 _MARKS = re.compile(r"[-_/:.]+")
@@ -51,12 +51,12 @@ _CONTEXT_KEYS = ("context_length", "context_window", "max_context_length", "max_
 
 
 def models_request() -> HttpRequest:
-    """The GET for the list; it has one page."""
+    """Return the GET for the list, which has one page."""
     return HttpRequest(PATH, _HEADERS)
 
 
 def read_model_list(body: bytes) -> ModelPage:
-    """The models of a list that can hold a conversation, in its order.
+    """Return the models of a list that can hold a conversation, in its order.
 
     Raises:
         ProviderError: The body is no list of models.

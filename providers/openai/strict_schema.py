@@ -36,13 +36,13 @@ MAX_OBJECTS = 10
 """OpenAI: "with up to 10 levels of nesting"."""
 
 MAX_DEPTH = 30
-"""Of schemas in schemas, whatever they are; a bound for what no provider accepts anyway."""
+"""Depth of nested schemas; no provider accepts more."""
 
 MAX_VALUES = 1000
 """OpenAI: "up to 1000 enum values across all enum properties"."""
 
 MAX_CHARS = 15_000
-"""Of all names and values: OpenAI allows 120,000, but 15,000 in one long `enum`."""
+"""Characters of all names and values: OpenAI allows 120,000, but 15,000 in one `enum`."""
 
 _DROPPED = frozenset(
     [
@@ -79,7 +79,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The same schema in strict form; `None` when it can't be said so."""
+    """Return the schema in strict form, `None` if it has none."""
     try:
         return _Reduction(schema).root()
     except _CannotBeSaidError:
@@ -91,7 +91,7 @@ class _CannotBeSaidError(Exception):
 
 
 class _Reduction:
-    """One schema on its way, with the counts that the provider limits."""
+    """The reduction of one schema, with the counts that the provider limits."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._schema = schema
@@ -243,7 +243,7 @@ _TYPE_OF = {str: "string", bool: "boolean", int: "integer", float: "number", typ
 
 
 def _is_known_pattern(pattern: str) -> bool:
-    """Whether it has no group that looks around, which the provider does not know."""
+    """Return whether a pattern has no lookaround group, which the provider does not know."""
     return "(?" not in pattern.replace("(?:", "")
 
 

@@ -45,7 +45,7 @@ class OpenCall:
         self.size_bytes = 0
 
     def has_whole_arguments(self) -> bool:
-        """Whether what came so far is a JSON object, so that nothing can follow."""
+        """Return whether what came so far is a JSON object, so that nothing can follow."""
         if not self.pieces or not self.pieces[-1].rstrip().endswith("}"):
             return False
         try:
@@ -56,7 +56,7 @@ class OpenCall:
 
 
 class CallAssembly:
-    """The calls of one answer. Emits their events in the order in which they begin.
+    """Turns the calls of one answer into events, in the order in which they begin.
 
     Args:
         tool_names: Our names of the tools that had to be renamed, by the sent ones.
@@ -75,11 +75,11 @@ class CallAssembly:
         return self.count > MAX_CALLS
 
     def are_whole(self) -> bool:
-        """Whether the arguments of every open call are a JSON object, and not past what is kept."""
+        """Return whether the arguments of every open call are a JSON object that was kept whole."""
         return all(call.has_whole_arguments() for call in self._open)
 
     def take(self, piece: CallPiece, events: list[AnyStreamEvent]) -> int | None:
-        """Adds a piece to the call that it belongs to, whose number it returns; `None` if none."""
+        """Add a piece to its call and return the call's number, `None` if it belongs to none."""
         function = piece.function
         name = (function.name or "") if function is not None else ""
         arguments = (function.arguments or "") if function is not None else ""
@@ -102,7 +102,7 @@ class CallAssembly:
         return call.index
 
     def end(self, events: list[AnyStreamEvent]) -> None:
-        """Ends the calls that are open; later pieces begin new ones."""
+        """End the open calls; later pieces begin new ones."""
         for call in self._open:
             if not call.is_started:
                 self._start(call, events)

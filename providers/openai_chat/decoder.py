@@ -48,7 +48,7 @@ may hold. Past it nothing is kept, and such a message adds no text."""
 
 
 class OpenAiChatDecoder:
-    """A `Decoder` of one answer.
+    """The `Decoder` of one answer.
 
     Args:
         tool_names: Our names of the tools that had to be renamed, by the sent ones.
@@ -68,11 +68,11 @@ class OpenAiChatDecoder:
 
     @property
     def is_whole(self) -> bool:
-        """Never ahead of the terminal event itself."""
+        """Always false: nothing shows that the answer is whole before its terminal event."""
         return False
 
     def feed(self, data: bytes) -> list[AnyStreamEvent]:
-        """What these bytes complete; nothing after a terminal event. Never raises."""
+        """Return the events that these bytes complete; none after a terminal event. Never raise."""
         events: list[AnyStreamEvent] = []
         if self._ended:
             return events
@@ -109,7 +109,7 @@ class OpenAiChatDecoder:
         return events
 
     def finish(self) -> list[AnyStreamEvent]:
-        """What the end of the bytes means: nothing behind a terminal event, else an error."""
+        """Return what the end of the bytes means: an error, unless the answer has ended."""
         events: list[AnyStreamEvent] = []
         for payload in self._body.end():
             # It may be cut in the middle, which its JSON shows: then it never came.
@@ -127,7 +127,7 @@ class OpenAiChatDecoder:
         return events
 
     def _read_head(self, head: bytes, events: list[AnyStreamEvent]) -> None:
-        """Reads a body that was no event stream."""
+        """Read a body that was no event stream."""
         chunk = odd_chunk(head)
         if chunk is not None and (chunk.deltas or chunk.messages or chunk.error is not None):
             self._body.head = None
@@ -139,7 +139,7 @@ class OpenAiChatDecoder:
         self._stop(events, no_answer(head))
 
     def _read(self, payload: bytes, chunk: Chunk | None, events: list[AnyStreamEvent]) -> None:
-        """Reads any event, in the usual form (`chunk`) or not."""
+        """Read any event, in the usual form (`chunk`) or not."""
         if chunk is None and payload.strip() in {b"[DONE]", b""}:
             if payload.strip():
                 self._done(events)
@@ -177,7 +177,7 @@ class OpenAiChatDecoder:
         self._read_usage(chunk.usage, events)
 
     def _read_message(self, message: list[Delta], events: list[AnyStreamEvent]) -> None:
-        """Reads a whole message: what deltas have not said."""
+        """Read what a whole message adds to its deltas."""
         if not message:
             return
         has_thought, has_refused = self._has_thought, self._has_refused
@@ -202,7 +202,7 @@ class OpenAiChatDecoder:
             self._read_delta(delta, events)
 
     def _unsaid(self, text: str) -> str:
-        """How this text goes on behind what was said; empty when it does not repeat that."""
+        """Return how this text continues what was said; empty if it does not repeat that."""
         self._count_texts()
         if len(text) <= self._size_chars or self._size_chars > MAX_COMPARED_CHARS:
             return ""
@@ -289,7 +289,7 @@ class OpenAiChatDecoder:
 
 
 def _decoded(payload: bytes) -> Chunk | None:
-    """The event in its usual form; `None` when it has another."""
+    """Return the event in its usual form, `None` if it has another."""
     try:
         return decode_chunk(payload)
     except BROKEN:

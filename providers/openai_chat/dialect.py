@@ -39,7 +39,7 @@ MAX_STOPS = 4
 """OpenAI: "up to 4 sequences"; a request with more fails."""
 
 ANSWER_NAME = "answer"
-"""Of the schema of an answer: the format wants a name, and the model sees it."""
+"""Name of an answer's schema: the format wants one, and the model sees it."""
 
 _HEADERS = {"content-type": "application/json", "accept": "text/event-stream"}
 _encode = msgspec.json.Encoder().encode
@@ -49,7 +49,7 @@ _CAN_BE_SWITCHED_OFF = ("anthropic/", "qwen/", "z-ai/")
 
 
 class OpenAiChat:
-    """The `Dialect`.
+    """Chat Completions as a `Dialect`.
 
     Args:
         server: What the server takes.
@@ -62,7 +62,7 @@ class OpenAiChat:
         self._tools = ToolSets(_encode_tools)
 
     def build(self, request: ModelRequest) -> HttpRequest:
-        """The request; a round is encoded when it is first seen, and then joined as bytes."""
+        """Build the request. A round is encoded when first seen, then joined as bytes."""
         names = NO_NAMES
         head = [
             b'{"model":',
@@ -83,23 +83,23 @@ class OpenAiChat:
         return HttpRequest(PATH, _HEADERS, body, names)
 
     def auth_headers(self, key: str) -> dict[str, str]:
-        """The header that carries the key."""
+        """Return the header that carries the key."""
         return {"authorization": f"Bearer {key}"}
 
     def decoder(self, tool_names: Mapping[str, str] = NO_NAMES) -> OpenAiChatDecoder:
-        """A new decoder for one answer."""
+        """Return a new decoder for one answer."""
         return OpenAiChatDecoder(tool_names)
 
     def list_models(self, page: str = "") -> HttpRequest:
-        """The GET for the list of models, which has one page."""
+        """Return the GET for the list of models, which has one page."""
         return models_request()
 
     def read_models(self, body: bytes) -> ModelPage:
-        """The models of the list that can hold a conversation."""
+        """Return the models of the list that can hold a conversation."""
         return read_model_list(body)
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> StreamError:
-        """What an answer with an error status means; `headers` in lower case."""
+        """Return what an answer with an error status means; `headers` are in lower case."""
         return read_error_answer(status, headers, body)
 
     def _offers_tools(self, request: ModelRequest) -> bool:
@@ -115,7 +115,7 @@ class OpenAiChat:
         return f"{request.system}\n\n{rule}" if request.system else rule
 
     def _options(self, request: ModelRequest) -> Iterator[tuple[str, Any]]:
-        """What stands between the tools and the messages; names as the server wants them."""
+        """Yield the fields between the tools and the messages, named as the server wants them."""
         server = self._server
         family = openai_family(request.model)
         is_openai = server.thinking is ThinkingStyle.OPENAI
@@ -170,7 +170,7 @@ def _answer_format(schema: Mapping[str, Any], server: ChatServer) -> dict[str, A
 
 
 def _forced(request: ModelRequest) -> str | None:
-    """The tool that must be asked for, when it is on offer."""
+    """Return the tool that must be called, if it is offered."""
     is_offered = any(definition.name == request.forced_tool for definition in request.tools)
     return request.forced_tool if is_offered else None
 
@@ -235,15 +235,15 @@ def _openrouter_reasoning(model: str, thinking: ThinkingEffort) -> dict[str, Any
 
 
 OPENAI_CHAT = OpenAiChat()
-"""For every compatible server that is not known."""
+"""The dialect of every compatible server that is not known."""
 
 OPENAI_OWN_CHAT = OpenAiChat(OPENAI)
-"""For api.openai.com."""
+"""The dialect of api.openai.com."""
 
 _by_server: dict[str, OpenAiChat] = {COMPATIBLE.name: OPENAI_CHAT, OPENAI.name: OPENAI_OWN_CHAT}
 
 
 def openai_chat_at(base_url: str) -> OpenAiChat:
-    """The dialect as the server at this base URL speaks it; one object for a kind of server."""
+    """Return the dialect of the server at this base URL; one object for each kind of server."""
     server = server_at(base_url)
     return _by_server.setdefault(server.name, OpenAiChat(server))

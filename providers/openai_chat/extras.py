@@ -17,7 +17,7 @@ from ...runtime.stream import OpaquePart
 REASONING_DETAILS = "reasoning_details"
 ANNOTATIONS = "annotations"
 CALL_EXTRAS = "call_extras"
-"""Of this kind is a list of `CallExtra`."""
+"""Kind of the part that holds a list of `CallExtra`."""
 
 MAX_OPAQUE_BYTES = 1024 * 1024
 """Of each kind in one answer; ten times the largest that was recorded. What goes beyond it is of
@@ -25,7 +25,7 @@ no use in part, so the whole kind is dropped."""
 
 
 class CallExtra(msgspec.Struct):
-    """What a server wants back with a call: the call's number in its answer, and the object."""
+    """What a server wants back with a call: the call's number in its answer, and an object."""
 
     call: int
     extra_content: dict[str, Any]
@@ -47,7 +47,7 @@ class Extras:
         self._sizes: dict[str, int] = {}
 
     def add(self, kind: str, raw: msgspec.Raw) -> None:
-        """Adds the items of a JSON list; anything else is ignored."""
+        """Add the items of a JSON list; ignore anything else."""
         if not self._has_room(kind, raw):
             return
         try:
@@ -60,7 +60,7 @@ class Extras:
                 known.append(item)
 
     def add_to_call(self, call: int, raw: msgspec.Raw) -> None:
-        """Adds the JSON object that came with a call; anything else is ignored."""
+        """Add the JSON object that came with a call; ignore anything else."""
         if not self._has_room(CALL_EXTRAS, raw):
             return
         try:
@@ -70,11 +70,11 @@ class Extras:
         self._items.setdefault(CALL_EXTRAS, []).append(item)
 
     def has(self, kind: str) -> bool:
-        """Whether anything of this kind came."""
+        """Return whether anything of this kind came."""
         return kind in self._sizes
 
     def drain(self) -> list[OpaquePart]:
-        """The parts that are complete now, each kind once."""
+        """Return the parts that are complete now, each kind once."""
         parts = [
             OpaquePart(self._dialect, kind, msgspec.Raw(_encode(items)))
             for kind, items in self._items.items()
@@ -91,7 +91,7 @@ class Extras:
 
 
 def decode_call_extras(data: msgspec.Raw) -> list[CallExtra]:
-    """The extras of an opaque part; none when it is broken."""
+    """Return the extras of an opaque part; none if it is malformed."""
     try:
         return _decode_extras(data)
     except (msgspec.DecodeError, RecursionError):
@@ -99,7 +99,7 @@ def decode_call_extras(data: msgspec.Raw) -> list[CallExtra]:
 
 
 def _continues(known: list[dict[str, Any]], item: dict[str, Any]) -> bool:
-    """Merges a piece into the item that it goes on with: the last one, when type and place agree."""
+    """Merge a piece into the last item, if it continues that: type and place agree."""
     last = known[-1] if known else {}
     if not last or any(last.get(key) != item.get(key) for key in ("type", "index", "id")):
         return False

@@ -47,7 +47,7 @@ class ChatHistory:
         self._key = f"{NAME} {server.name} {provider}"
 
     def encode(self, rounds: Sequence[Round]) -> list[bytes]:
-        """The messages of each round, joined by commas.
+        """Return the messages of each round, joined by commas.
 
         Each is encoded once, but for those whose answer is left out: they join the next.
         """
@@ -115,7 +115,7 @@ class ChatHistory:
         return {"role": "user", "content": shown}
 
     def _shown(self, attachment: Attachment) -> Message | None:
-        """The part that shows it; `None` where this server takes no such part."""
+        """Return the part that shows an attachment, `None` if this server takes no such part."""
         kind = attachments.media_type(attachment)
         if kind in attachments.IMAGES and self._server.takes_images:
             url = attachments.as_data_url(attachment)
@@ -170,7 +170,7 @@ def _is_empty(answer: Answer) -> bool:
 
 
 def _end_with_input(group: list[Round]) -> bool:
-    """Whether the last message of the rounds is a person's, empty answers left out."""
+    """Return whether the last message of the rounds is a person's, empty answers left out."""
     for item in reversed(group):
         for each in reversed(item.items):
             if not (isinstance(each, Answer) and _is_empty(each)):
@@ -179,7 +179,7 @@ def _end_with_input(group: list[Round]) -> bool:
 
 
 def _arguments(text: str) -> str:
-    """The model's own text when it is a JSON object, else `{}`.
+    """Return the model's own text if it is a JSON object, else `{}`.
 
     Servers whose chat template decodes the arguments answer 500 to anything else, for ever, since
     it is in the history. The call's error result, which follows, says what was wrong with it.

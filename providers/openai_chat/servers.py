@@ -41,7 +41,7 @@ class ThinkingStyle(enum.Enum):
     """How a server is told how much to reason."""
 
     NEVER = enum.auto()
-    """It is not."""
+    """It can't be told."""
     OPENAI = enum.auto()
     """`reasoning_effort`, by the family of OpenAI's models."""
     EFFORT = enum.auto()
@@ -58,7 +58,7 @@ class ThinkingStyle(enum.Enum):
 
 
 class ReasoningReturn(enum.Enum):
-    """Which answers carry their reasoning when they go back to who made them."""
+    """Which answers carry their reasoning when they go back to the provider that made them."""
 
     NEVER = enum.auto()
     WITH_CALLS = enum.auto()
@@ -102,7 +102,7 @@ class ChatServer(msgspec.Struct, frozen=True, kw_only=True):
     call_ids: CallIds = CallIds.UP_TO_40
 
     def sent_id(self, call_id: str) -> str:
-        """The id under which a call and its result go out; most are themselves."""
+        """Return the id under which a call and its result are sent; most are unchanged."""
         if self.call_ids is CallIds.ANY or _TAKEN_IDS[self.call_ids].fullmatch(call_id):
             return call_id
         digest = hashlib.sha256(call_id.encode(errors="surrogatepass"))
@@ -168,7 +168,7 @@ _AZURE = (".openai.azure.com", ".services.ai.azure.com")
 
 
 def server_at(base_url: str) -> ChatServer:
-    """The kind of server at a base URL."""
+    """Return the kind of server at a base URL."""
     host = urlsplit(base_url).hostname or ""
     if host.endswith(_AZURE):
         return OPENAI

@@ -19,7 +19,7 @@ from ..openai.usage import UsageCount, odd_usage
 
 
 class FunctionPiece(msgspec.Struct, gc=False):
-    """Of a call: its name, and a piece of its arguments."""
+    """The name of a call, and a piece of its arguments."""
 
     name: str | None = None
     arguments: str | None = None
@@ -85,7 +85,7 @@ class OddChunk(msgspec.Struct):
 
 
 def odd_chunk(payload: bytes) -> OddChunk | None:
-    """Reads one event leniently; `None` when it is no JSON object, or larger than it may be."""
+    """Read one event leniently; return `None` if it is not a JSON object, or too large."""
     value = read_value(payload)
     if not isinstance(value, dict):
         return None

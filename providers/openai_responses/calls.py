@@ -20,7 +20,7 @@ from ..answer_body import cut_to_room
 from .wire import OutputItem, Shown
 
 RAW_INPUT = "_raw"
-"""The one argument of a call of a custom tool."""
+"""The only argument of a call of a custom tool."""
 
 FUNCTION, CUSTOM = "function_call", "custom_tool_call"
 CALLS = frozenset({FUNCTION, CUSTOM})
@@ -46,7 +46,7 @@ class OpenCall:
         tool_names: Mapping[str, str],
         events: list[AnyStreamEvent],
     ) -> None:
-        """The call has a name, or will never get one."""
+        """Start the call: it has a name, or will never get one."""
         self.number = number
         name = item.name or ""
         call_id = item.call_id or item.id or ""
@@ -57,7 +57,7 @@ class OpenCall:
             self._pass_on(self._escaped(piece), events)
 
     def add(self, piece: str, events: list[AnyStreamEvent]) -> None:
-        """A piece of the arguments."""
+        """Add a piece of the arguments."""
         if self._room < 0 or (self.number is None and self._taken.chars > MAX_ARGUMENT_BYTES):
             return
         self._taken.pieces.append(piece)
@@ -65,17 +65,17 @@ class OpenCall:
             self._pass_on(self._escaped(piece), events)
 
     def complete(self, whole: str, events: list[AnyStreamEvent]) -> None:
-        """Adds what the pieces lacked; where they differ otherwise, they stay."""
+        """Add what the pieces lacked; if they differ otherwise, they stay."""
         missing = self._taken.missing(whole) if self._room >= 0 else ""
         if missing:
             self.add(missing, events)
 
     def is_whole(self, *, is_finished: bool) -> bool:
-        """Whether its end came, or, in an answer that says it is finished, arguments."""
+        """Return whether it ended, or has arguments in an answer that says it is finished."""
         return self._is_said or (is_finished and self._taken.chars > 0)
 
     def end(self, item: OutputItem, events: list[AnyStreamEvent]) -> None:
-        """The arguments are complete; `item` is its end, of no type when that never came."""
+        """End the call; `item` is its end, without a type if that never came."""
         if self.number is None or self._is_ended:
             return
         self._is_ended = True

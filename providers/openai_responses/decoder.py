@@ -46,7 +46,7 @@ _ERROR_KEYS = frozenset({"error", "message", "detail"})
 
 
 class OpenAiResponsesDecoder:
-    """A `Decoder` of one answer."""
+    """The `Decoder` of one answer."""
 
     def __init__(self, tool_names: Mapping[str, str] = NO_NAMES) -> None:
         self._body = AnswerBody(with_names=True)
@@ -55,11 +55,11 @@ class OpenAiResponsesDecoder:
 
     @property
     def is_whole(self) -> bool:
-        """Never ahead of the terminal event itself."""
+        """Always false: nothing shows that the answer is whole before its terminal event."""
         return False
 
     def feed(self, data: bytes) -> list[AnyStreamEvent]:
-        """What these bytes complete; nothing after a terminal event. Never raises."""
+        """Return the events that these bytes complete; none after a terminal event. Never raise."""
         events: list[AnyStreamEvent] = []
         if self._ended:
             return events
@@ -89,7 +89,7 @@ class OpenAiResponsesDecoder:
         return events
 
     def finish(self) -> list[AnyStreamEvent]:
-        """What the end of the bytes means: nothing behind a terminal event, else an error."""
+        """Return what the end of the bytes means: an error, unless the answer has ended."""
         events: list[AnyStreamEvent] = []
         for position, payload in enumerate(self._body.end()):
             event = _decode(payload)
@@ -106,7 +106,7 @@ class OpenAiResponsesDecoder:
         return events
 
     def _read_head(self, head: bytes, events: list[AnyStreamEvent]) -> None:
-        """Reads a body that was no event stream."""
+        """Read a body that was no event stream."""
         response = read_response(head)
         if response is not None and response.output is not None:
             self._end_document(response, events)
@@ -124,7 +124,7 @@ class OpenAiResponsesDecoder:
     def _read(
         self, event: Event | None, payload: bytes, name: bytes, events: list[AnyStreamEvent]
     ) -> None:
-        """Reads any event, in the usual form or not."""
+        """Read any event, in the usual form or not."""
         if event is None:
             if payload.strip() in {b"[DONE]", b""}:
                 return
@@ -190,7 +190,7 @@ class OpenAiResponsesDecoder:
         self._stop(events, read_error_event(value))
 
     def _end(self, status: str, response: Response, events: list[AnyStreamEvent]) -> None:
-        """The answer is whole, or has failed."""
+        """End an answer that is whole or has failed."""
         error = read_value(response.error) if bytes(response.error) else None
         if status in _FAILED or error:
             self._read_usage(response.usage, events)
@@ -233,7 +233,7 @@ class OpenAiResponsesDecoder:
 
 
 def _decode(payload: bytes) -> Event | None:
-    """An event in the usual form; `None` for any other."""
+    """Return an event in the usual form, `None` for any other."""
     try:
         return decode_event(payload)
     except BROKEN:

@@ -42,18 +42,18 @@ MIN_OUTPUT_TOKENS = 16
 """OpenAI: "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16"."""
 
 ANSWER_NAME = "answer"
-"""Of the schema of an answer, which the format wants to have a name."""
+"""Name of an answer's schema, which the format requires."""
 
 _HEADERS = {"content-type": "application/json", "accept": "text/event-stream"}
 _GPT_WITHOUT_EFFORT = ("gpt-3", "gpt-4", "chatgpt-")
 _GROK_WITHOUT_EFFORT = "grok-4"
-"""xAI: it reasons, gives that encrypted, and refuses to be told how much."""
+"""xAI: it reasons, sends that encrypted, and refuses an effort."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class OpenAiResponses:
-    """The `Dialect`."""
+    """Responses as a `Dialect`."""
 
     name = NAME
 
@@ -61,7 +61,7 @@ class OpenAiResponses:
         self._tools = ToolSets(_encode_tools)
 
     def build(self, request: ModelRequest) -> HttpRequest:
-        """The request; a round is encoded when it is first seen, and then joined as bytes."""
+        """Build the request. A round is encoded when first seen, then joined as bytes."""
         names = NO_NAMES
         head = [b'{"model":', _encode(request.model), b',"stream":true,"store":false']
         if request.tools:
@@ -74,23 +74,23 @@ class OpenAiResponses:
         return HttpRequest(PATH, _HEADERS, body, names)
 
     def auth_headers(self, key: str) -> dict[str, str]:
-        """The header that carries the key."""
+        """Return the header that carries the key."""
         return {"authorization": f"Bearer {key}"}
 
     def decoder(self, tool_names: Mapping[str, str] = NO_NAMES) -> OpenAiResponsesDecoder:
-        """A new decoder for one answer."""
+        """Return a new decoder for one answer."""
         return OpenAiResponsesDecoder(tool_names)
 
     def list_models(self, page: str = "") -> HttpRequest:
-        """The GET for the list of models, which has one page."""
+        """Return the GET for the list of models, which has one page."""
         return models_request()
 
     def read_models(self, body: bytes) -> ModelPage:
-        """The models of the list that can hold a conversation."""
+        """Return the models of the list that can hold a conversation."""
         return read_model_list(body)
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> StreamError:
-        """What an answer with an error status means; `headers` in lower case."""
+        """Return what an answer with an error status means; `headers` are in lower case."""
         return read_error_answer(status, headers, body)
 
 
@@ -110,7 +110,7 @@ def _tool(definition: ToolDefinition) -> dict[str, Any]:
 
 
 def _options(request: ModelRequest) -> Iterator[tuple[str, Any]]:
-    """What stands between the tools and the conversation."""
+    """Yield the fields between the tools and the conversation."""
     name = request.model.rpartition("/")[2]
     family = openai_family(name)
     reasoning = _reasoning(request.thinking, family, name)
@@ -153,12 +153,12 @@ def _reasoning(thinking: ThinkingEffort | None, family: OpenAiFamily, name: str)
 
 
 def _takes_effort(name: str) -> bool:
-    """Whether a model that is none of OpenAI's reasoning models may be told how much to reason."""
+    """Return whether a model outside OpenAI's reasoning families takes an effort."""
     return not name.startswith((*_GPT_WITHOUT_EFFORT, _GROK_WITHOUT_EFFORT)) and "-chat" not in name
 
 
 def _choice_of_tool(request: ModelRequest) -> Iterator[tuple[str, Any]]:
-    """The API refuses a choice without tools, and one that is not among them."""
+    """Return the choice of tool: the API refuses one without tools, or one that is not offered."""
     offered = [definition.name for definition in request.tools]
     if request.forced_tool in offered and request.forced_tool is not None:
         yield "tool_choice", {"type": "function", "name": sent_name(request.forced_tool)}
@@ -179,4 +179,4 @@ def _answer_format(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 OPENAI_RESPONSES = OpenAiResponses()
-"""For OpenAI and every compatible server."""
+"""The dialect of OpenAI and of every compatible server."""

@@ -51,7 +51,7 @@ _RETURNED = {
     "mcp_call": ("server_label", "name", "arguments", "output", "error", "approval_request_id"),
     "compaction": ("encrypted_content",),
 }
-"""Fields beside `type` and `id` of the items that go back, by their type."""
+"""Fields beside `type` and `id` of the items that go back, by item type."""
 
 _UNFINISHED = frozenset({"in_progress", "searching", "interpreting", "generating", "incomplete"})
 _PHASES = frozenset({"commentary", "final_answer"})
@@ -64,7 +64,7 @@ _decode_opaque = msgspec.json.Decoder(str | dict[str, Any]).decode
 
 
 class ResponsesHistory:
-    """Encodes rounds for one provider and one kind of model there."""
+    """Encodes rounds for one provider and one kind of its models."""
 
     def __init__(self, provider: str, model: str) -> None:
         self._provider = provider
@@ -75,7 +75,7 @@ class ResponsesHistory:
         self._key = f"{NAME} {takes} {self._vendor} {provider}"
 
     def encode(self, rounds: Sequence[Round]) -> list[bytes]:
-        """The items of each round, joined by commas; each round is encoded once."""
+        """Return the items of each round, joined by commas; each round is encoded once."""
         key = self._key
         encoded = [item.encoded.get(key) or self._encode_round(item) for item in rounds]
         return [items for items in encoded if items]
@@ -174,7 +174,7 @@ def _attachment(attachment: Attachment) -> InputItem:
 
 
 def _add_message(texts: list[str], items: list[InputItem], phase: str | None = None) -> None:
-    """Makes one message of the texts so far; empty ones are left out, which the API refuses."""
+    """Add one message of the texts so far; the API refuses empty ones."""
     text = "".join(texts)
     texts.clear()
     if text:
@@ -192,7 +192,7 @@ def _call(call: Call) -> InputItem:
 
 
 def _arguments(text: str) -> str:
-    """The model's own text when it is a JSON object, else `{}`: compatible servers decode it.
+    """Return the model's own text if it is a JSON object, else `{}`: servers decode it.
 
     The call's error result, which follows, says what was wrong with it.
     """
@@ -221,7 +221,7 @@ def _phase(part: Opaque) -> str | None:
 
 
 def _server_item(part: Opaque) -> InputItem | None:
-    """An item of a server-side tool, when it goes back."""
+    """Return the item of a server-side tool, if it goes back."""
     fields = _RETURNED.get(part.kind)
     value = _decode(part)
     if fields is None or not isinstance(value, dict) or not isinstance(value.get("id"), str):

@@ -37,13 +37,13 @@ from .wire import (
 )
 
 ANNOTATIONS = "annotations"
-"""The kind of opaque part that holds the citations of a message, as a list."""
+"""Kind of the part that holds the citations of a message, as a list."""
 
 PHASE = "phase"
-"""The kind of opaque part that says what the text before it is: `commentary`, `final_answer`."""
+"""Kind of the part that says what the text before it is: `commentary`, `final_answer`."""
 
 MAX_ITEMS = 10_000
-"""Of one answer: as many parts as an answer may have; more is a runaway stream."""
+"""Items of one answer: as many parts as an answer may have; more is a runaway stream."""
 
 MAX_OPAQUE_BYTES = 32 * 1024 * 1024
 """Of all opaque parts of one answer: several of the largest images that the provider draws. Of an
@@ -53,7 +53,7 @@ MESSAGE, REASONING = "message", "reasoning"
 
 _NOWHERE = -1
 _LOOKED_BACK = 64
-"""Items among which the last one of a kind is sought: no answer has so many open at once."""
+"""Items searched for the last one of a kind: no answer has so many open at once."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -79,7 +79,7 @@ class OpenItem:
         self.raw = msgspec.Raw()
 
     def part(self, index: int = 0) -> Shown:
-        """What was shown of a part."""
+        """Return what was shown of a part."""
         shown = self.texts.get(index)
         if shown is None:
             shown = self.texts[index] = Shown()
@@ -87,7 +87,7 @@ class OpenItem:
 
 
 class ItemAssembly:
-    """The items of one answer.
+    """Turns the items of one answer into events.
 
     Attributes:
         call_count: Calls that have begun.
@@ -117,7 +117,7 @@ class ItemAssembly:
         return len(self._items) > MAX_ITEMS or self.call_count > MAX_CALLS
 
     def begin(self, event: Event, events: list[AnyStreamEvent]) -> None:
-        """An item begins."""
+        """Begin an item."""
         item = read_item(event.item)
         if item is None or not item.type:
             return
@@ -126,52 +126,52 @@ class ItemAssembly:
             self._begin(item, event.output_index, event.item, events)
 
     def add_text(self, event: Event, events: list[AnyStreamEvent]) -> None:
-        """A piece of a message's text."""
+        """Add a piece of a message's text."""
         if event.delta:
             shown = self._find(event, MESSAGE).part(event.content_index or 0)
             self._show(shown, event.delta, events)
             self.hot = (event.output_index, event.content_index, shown.pieces)
 
     def add_refusal(self, event: Event, events: list[AnyStreamEvent]) -> None:
-        """A piece of a message in which the model refuses."""
+        """Add a piece of a message in which the model refuses."""
         if event.delta:
             shown = self._find(event, MESSAGE).part(event.content_index or 0)
             self._show(shown, event.delta, events, is_refusal=True)
 
     def add_annotation(self, event: Event) -> None:
-        """A citation, in case the end of its message lacks them."""
+        """Keep a citation, in case the end of its message lacks it."""
         annotations = self._find(event, MESSAGE).annotations
         if is_object(event.annotation) and len(annotations) < MAX_ITEMS:
             annotations.append(_clean(event.annotation))
 
     def add_thinking(self, event: Event, events: list[AnyStreamEvent]) -> None:
-        """A piece of reasoning, or of its summary."""
+        """Add a piece of reasoning, or of its summary."""
         if event.delta:
             index = event.summary_index if event.content_index is None else event.content_index
             known = self._find(event, REASONING)
             self._think(known, event.delta, events, (event.type, index or 0))
 
     def add_arguments(self, event: Event, kind: str, events: list[AnyStreamEvent]) -> None:
-        """A piece of the arguments of a call."""
+        """Add a piece of the arguments of a call."""
         if event.delta:
             call = self._find(event, kind).call
             assert call is not None
             call.add(event.delta, events)
 
     def end_text(self, event: Event, events: list[AnyStreamEvent]) -> None:
-        """The whole text of a part of a message."""
+        """Add what the whole text of a message's part has beyond its pieces."""
         if event.text:
             self._complete(self._find(event, MESSAGE), event.content_index or 0, event.text, events)
 
     def end_arguments(self, event: Event, events: list[AnyStreamEvent]) -> None:
-        """The whole arguments of a call."""
+        """Add what the whole arguments of a call have beyond their pieces."""
         if event.arguments:
             call = self._find(event, FUNCTION).call
             assert call is not None
             call.complete(event.arguments, events)
 
     def end(self, event: Event, events: list[AnyStreamEvent]) -> None:
-        """An item ends."""
+        """End an item."""
         item = read_item(event.item)
         if item is None or not item.type:
             return
@@ -183,7 +183,7 @@ class ItemAssembly:
     def finish(
         self, output: Iterable[msgspec.Raw], events: list[AnyStreamEvent], *, is_finished: bool
     ) -> bool:
-        """The answer ends, with all its items. Says whether its calls came whole."""
+        """End the answer with all its items; return whether its calls came whole."""
         by_kind: dict[str, deque[OpenItem]] = {}
         for known in sorted(self._items, key=lambda each: (each.place is None, each.place or 0)):
             by_kind.setdefault(known.kind, deque()).append(known)
@@ -213,7 +213,7 @@ class ItemAssembly:
         return next((each for each in last if each.kind == kind), None)
 
     def _find(self, event: Event, kind: str) -> OpenItem:
-        """The item that a piece belongs to; it begins here when its beginning never came."""
+        """Return the item of a piece, begun here if its own beginning never came."""
         known = self._known(event.output_index, kind)
         if known is None:
             known = self._add(OpenItem(kind, event.output_index))
@@ -313,7 +313,7 @@ class ItemAssembly:
         *,
         is_refusal: bool = False,
     ) -> None:
-        """Shows what the pieces of a part lacked."""
+        """Show what the pieces of a part lacked."""
         if whole:
             shown = known.part(part)
             if missing := shown.missing(whole):
@@ -385,5 +385,5 @@ class ItemAssembly:
 
 
 def _clean(raw: msgspec.Raw) -> msgspec.Raw:
-    """A copy, since it is a view of a whole event, in UTF-8, which nothing has checked."""
+    """Return a copy in valid UTF-8: the original is an unchecked view of a whole event."""
     return msgspec.Raw(bytes(raw).decode("utf-8", "replace").encode())

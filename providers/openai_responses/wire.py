@@ -21,7 +21,7 @@ NAME = "openai_responses"
 
 
 MAX_ANNOTATION_BYTES = 1024 * 1024
-"""Of the citations of one text: thousands of them."""
+"""Citations of one text: thousands of them fit."""
 
 
 class Event(msgspec.Struct):
@@ -82,7 +82,7 @@ class Response(msgspec.Struct):
 
 
 class Shown:
-    """What of a text was shown, in the pieces in which it came."""
+    """What was shown of a text, in the pieces in which it came."""
 
     __slots__ = ("_chars", "_measured", "pieces")
 
@@ -93,13 +93,13 @@ class Shown:
 
     @property
     def chars(self) -> int:
-        """Its length; costs no more than the pieces that came since it was last asked for."""
+        """The length; it costs no more than the pieces that came since it was last asked for."""
         self._chars += sum(map(len, self.pieces[self._measured :]))
         self._measured = len(self.pieces)
         return self._chars
 
     def missing(self, whole: str) -> str:
-        """What the whole text has behind what was shown; nothing where they differ otherwise."""
+        """Return what the whole text adds to what was shown; nothing if they differ otherwise."""
         # A shorter one is not even compared: servers that repeat it would make that quadratic.
         if len(whole) > self.chars and whole.startswith("".join(self.pieces)):
             return whole[self._chars :]
@@ -113,7 +113,7 @@ _decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def odd_event(payload: bytes) -> Event | None:
-    """Reads one event leniently; `None` when it is no JSON object, or larger than it may be."""
+    """Read one event leniently; return `None` if it is not a JSON object, or too large."""
     value = _object(payload)
     if value is None:
         return None
@@ -133,7 +133,7 @@ def odd_event(payload: bytes) -> Event | None:
 
 
 def read_item(raw: msgspec.Raw) -> OutputItem | None:
-    """An item of the answer; `None` when it is none."""
+    """Read an item of the answer; return `None` if it is none."""
     try:
         return _decode_item(raw)
     except BROKEN:
@@ -155,7 +155,7 @@ def read_item(raw: msgspec.Raw) -> OutputItem | None:
 
 
 def read_response(raw: msgspec.Raw | bytes) -> Response | None:
-    """The whole answer; `None` when it is none."""
+    """Read the whole answer; return `None` if it is none."""
     try:
         return _decode_response(raw)
     except BROKEN:
@@ -177,7 +177,7 @@ def read_response(raw: msgspec.Raw | bytes) -> Response | None:
 
 
 def read_annotations(parts: list[ContentPart] | None) -> list[msgspec.Raw]:
-    """The citations of a message; none when they are more than can be."""
+    """Return the citations of a message; none of more than can be kept."""
     found: list[msgspec.Raw] = []
     for part in parts or ():
         raw = memoryview(part.annotations)
@@ -190,7 +190,7 @@ def read_annotations(parts: list[ContentPart] | None) -> list[msgspec.Raw]:
 
 
 def is_object(raw: msgspec.Raw) -> bool:
-    """Whether it is a JSON object."""
+    """Return whether it is a JSON object."""
     return bytes(memoryview(raw)[:1]) == b"{"
 
 

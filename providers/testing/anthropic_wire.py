@@ -34,7 +34,7 @@ PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 
 
 def reply_events(reply: Reply, number: int) -> list[bytes]:
-    """The server-sent events of an answer; `number` makes its ids unique."""
+    """Return the server-sent events of an answer; `number` makes its ids unique."""
     message = _Message()
     message.begin(number, reply.usage)
     if signature := signature_of(reply, number):
@@ -51,20 +51,20 @@ def reply_events(reply: Reply, number: int) -> list[bytes]:
 
 
 def error_events(error: StreamError) -> list[bytes]:
-    """An error in the middle of a stream."""
+    """Return an error in the middle of a stream."""
     body = error_body(status_of(error), error.message)
     return [b"event: error\ndata: " + body + b"\n\n"]
 
 
 def error_body(status: int, message: str) -> bytes:
-    """The body of an answer with an error status."""
+    """Return the body of an answer with an error status."""
     kind = _ERRORS.get(status, "api_error" if status >= 500 else "invalid_request_error")
     error = {"type": kind, "message": message}
     return _encode({"type": "error", "error": error, "request_id": "req_scripted"})
 
 
 def model_list(models: Sequence[str]) -> bytes:
-    """The body of `GET /models`."""
+    """Return the body of `GET /models`."""
     data = [
         {
             "type": "model",
@@ -81,7 +81,7 @@ def model_list(models: Sequence[str]) -> bytes:
 
 
 class _Message:
-    """The events of one message; a block ends where the next one begins, or the message."""
+    """The events of one message; a block ends where the next one begins, or the message ends."""
 
     def __init__(self) -> None:
         self.events: list[bytes] = []
@@ -146,7 +146,7 @@ class _Message:
 
 
 def _read(usage: Usage) -> dict[str, int]:
-    """Tokens read; `input_tokens` here are those without the cache's."""
+    """Return tokens read; `input_tokens` here excludes the cache's."""
     cached, written = usage.cached_tokens, usage.cache_write_tokens
     read = usage.input_tokens
     return known_counts(

@@ -34,7 +34,7 @@ PING = b": ping\n\n"
 
 
 def reply_events(reply: Reply, number: int) -> list[bytes]:
-    """The server-sent events of an answer; `number` makes its call ids unique."""
+    """Return the server-sent events of an answer; `number` makes its call ids unique."""
     events = [_delta(role="assistant", content="")]
     events += [_delta(reasoning_content=piece) for piece in reply.thinking]
     events += [_delta(content=piece) for piece in reply.text]
@@ -50,24 +50,24 @@ def reply_events(reply: Reply, number: int) -> list[bytes]:
 
 
 def error_events(error: StreamError) -> list[bytes]:
-    """An error in the middle of a stream."""
+    """Return an error in the middle of a stream."""
     return [b"data: " + error_body(status_of(error), error.message) + b"\n\n", DONE]
 
 
 def error_body(status: int, message: str) -> bytes:
-    """The body of an answer with an error status; OpenAI's Responses have the same."""
+    """Return the body of an answer with an error status, which Responses share."""
     kind, code = error_words(status)
     return _encode({"error": {"message": message, "type": kind, "param": None, "code": code}})
 
 
 def error_words(status: int) -> tuple[str, str | None]:
-    """An error's type and code."""
+    """Return an error's type and code."""
     default = "server_error" if status >= 500 else "invalid_request_error"
     return _ERRORS.get(status, (default, None))
 
 
 def model_list(models: Sequence[str]) -> bytes:
-    """The body of `GET /models`."""
+    """Return the body of `GET /models`."""
     data = [
         {"id": model, "object": "model", "created": 1, "owned_by": "script"} for model in models
     ]
@@ -96,7 +96,7 @@ def _usage(usage: Usage) -> dict[str, Any]:
 
 
 def known_counts(**counts: int | None) -> dict[str, int]:
-    """Counts without those that are unknown."""
+    """Return counts without those that are unknown."""
     return {name: count for name, count in counts.items() if count is not None}
 
 

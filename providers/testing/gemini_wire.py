@@ -38,7 +38,7 @@ PING = b": ping\r\n\r\n"
 
 
 def reply_events(reply: Reply, number: int) -> list[bytes]:
-    """The server-sent events of an answer.
+    """Return the server-sent events of an answer.
 
     Raises:
         ValueError: A call's arguments are no JSON object, which this format can't write.
@@ -60,18 +60,18 @@ def reply_events(reply: Reply, number: int) -> list[bytes]:
 
 
 def error_events(error: StreamError) -> list[bytes]:
-    """An error in the middle of a stream."""
+    """Return an error in the middle of a stream."""
     return [_event(error_body(status_of(error), error.message))]
 
 
 def error_body(status: int, message: str) -> bytes:
-    """The body of an answer with an error status."""
+    """Return the body of an answer with an error status."""
     word = _ERRORS.get(status, "INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
     return _encode({"error": {"code": status, "message": message, "status": word}})
 
 
 def model_list(models: Sequence[str]) -> bytes:
-    """The body of `GET /models`."""
+    """Return the body of `GET /models`."""
     listed = [
         {
             "name": f"models/{model}",
@@ -120,7 +120,7 @@ def _chunk(part: dict[str, Any], number: int) -> dict[str, Any]:
 
 
 def _usage(usage: Usage) -> dict[str, int]:
-    """Tokens; `candidatesTokenCount` here are those without the reasoning's."""
+    """Return tokens; `candidatesTokenCount` here excludes the reasoning's."""
     written = usage.output_tokens
     if written is not None:
         written -= usage.reasoning_tokens or 0

@@ -26,7 +26,7 @@ Item = dict[str, Any]
 
 
 def reply_events(reply: Reply, number: int) -> list[bytes]:
-    """The server-sent events of an answer; `number` makes its ids unique."""
+    """Return the server-sent events of an answer; `number` makes its ids unique."""
     response = _Response(number)
     response.begin()
     if signature := signature_of(reply, number):
@@ -43,7 +43,7 @@ def reply_events(reply: Reply, number: int) -> list[bytes]:
 
 
 def error_events(error: StreamError) -> list[bytes]:
-    """A response that failed."""
+    """Return a response that failed."""
     response = _Response(1)
     kind, code = error_words(status_of(error))
     response.fail(code or kind, error.message)
@@ -51,7 +51,7 @@ def error_events(error: StreamError) -> list[bytes]:
 
 
 class _Response:
-    """The events of one response; an item ends where the next one begins, or the response."""
+    """The events of one response; an item ends where the next one begins, or the response ends."""
 
     def __init__(self, number: int) -> None:
         self.events: list[bytes] = []

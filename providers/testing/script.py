@@ -39,7 +39,7 @@ from ...runtime.stream import (
 from ..provider import ModelRequest
 
 SOME_USAGE = Usage(10, 5, 0, 0)
-"""What an answer reports unless told otherwise."""
+"""What an answer reports by default."""
 
 ARGUMENT_PIECE_CHARS = 16
 """Arguments come in pieces, as models write them; long ones in at most `MAX_PIECES` pieces."""
@@ -47,7 +47,7 @@ MAX_PIECES = 256
 
 
 class ScriptedCall(msgspec.Struct, frozen=True):
-    """A call that the model asks for; `arguments` is its text, of any kind."""
+    """A call that the model makes; `arguments` is its text, of any kind."""
 
     name: str
     arguments: str
@@ -87,14 +87,14 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fail(msgspec.Struct, frozen=True):
-    """The provider reports an error in the middle of its answer, behind this text."""
+    """The provider reports an error in the middle of its answer, after this text."""
 
     error: StreamError
     text: str = ""
 
 
 class Stall(msgspec.Struct, frozen=True):
-    """The model says this, which may be whole, and then nothing more, for ever."""
+    """The model says this, which may be whole, and then nothing more."""
 
     reply: Reply
 
@@ -118,7 +118,7 @@ class Answered(msgspec.Struct, frozen=True):
 
 
 class Drip(msgspec.Struct, frozen=True):
-    """Pings, for ever. Servers only."""
+    """Pings without end. Servers only."""
 
     interval_seconds: float = 0.01
 
@@ -160,7 +160,7 @@ def reply(
     piece_seconds: float = 0.0,
     chunk: str = "event",
 ) -> Reply:
-    """An answer; see `Reply`.
+    """Answer; see `Reply`.
 
     A call is `(name, arguments)`: a dict is encoded, a string is sent as it is, however broken.
     `finish` is by default `tool_calls` or `stop`, whichever fits.
@@ -193,24 +193,24 @@ def reply(
 def fail(
     message: str, *, error_type: str = "provider", retryable: bool = False, text: str = ""
 ) -> Fail:
-    """An error in the middle of an answer; its type is told as far as the format has a word for it."""
+    """Fail in the middle of an answer; the error has its type if the format has a word for it."""
     return Fail(StreamError(error_type=error_type, message=message, retryable=retryable), text)
 
 
 def stall(said: str | Reply = "") -> Stall:
-    """Says this, and then nothing more, for ever; behind a whole reply the connection stays open."""
+    """Say this, and then nothing more; after a whole reply the connection stays open."""
     return Stall(said if isinstance(said, Reply) else Reply(text=_pieces(said)))
 
 
 def raw_events(*events: AnyStreamEvent) -> Events:
-    """These stream events, as they are."""
+    """Send these stream events, as they are."""
     return Events(events)
 
 
 def status(
     code: int, body: str | bytes | dict[str, Any] = b"", *, message: str = "", **headers: str
 ) -> Answered:
-    """An answer with an error status; `retry_after="3"` becomes the header `retry-after`.
+    """Answer with an error status; `retry_after="3"` becomes the header `retry-after`.
 
     The body is sent as it is; a `message` instead goes in the body that the wire format of the
     request has for errors.
@@ -224,38 +224,38 @@ def status(
 
 
 def html(code: int = 200) -> Answered:
-    """A web page in place of an answer, as proxies and wrong base URLs give."""
+    """Answer with a web page, as proxies and wrong base URLs do."""
     page = "<!doctype html><html><head><title>Welcome</title></head><body>Hi.</body></html>"
     return status(code, page, content_type="text/html")
 
 
 def drip(interval_seconds: float = 0.01) -> Drip:
-    """Pings, for ever."""
+    """Send pings without end."""
     return Drip(interval_seconds)
 
 
 def cut_after(size_bytes: int, answer: Reply, *, clean: bool = False) -> CutAfter:
-    """The body of this answer ends after so many bytes."""
+    """End the body of this answer after so many bytes."""
     return CutAfter(answer, size_bytes, clean)
 
 
 def reset() -> Broken:
-    """The connection is reset."""
+    """Reset the connection."""
     return Broken("reset")
 
 
 def close_before_head() -> Broken:
-    """The connection is closed before any answer."""
+    """Close the connection before any answer."""
     return Broken("close_before_head")
 
 
 def garbage() -> Broken:
-    """What answers does not speak HTTP."""
+    """Answer with something that is not HTTP."""
     return Broken("garbage")
 
 
 def events_of(answer: Reply) -> list[AnyStreamEvent]:
-    """The stream events of a reply, as its decoder would give them."""
+    """Return the stream events of a reply, as its decoder would."""
     events: list[AnyStreamEvent] = [ThinkingDelta(piece) for piece in answer.thinking]
     if answer.thinking or answer.signature:
         events.append(ThinkingEnd(answer.signature or None))
@@ -274,25 +274,25 @@ def events_of(answer: Reply) -> list[AnyStreamEvent]:
 
 
 def argument_pieces(arguments: str) -> Iterator[str]:
-    """The arguments of a call in the pieces in which a server writes them."""
+    """Return the arguments of a call in the pieces in which a server writes them."""
     size = max(ARGUMENT_PIECE_CHARS, -(-len(arguments) // MAX_PIECES))
     return (arguments[at : at + size] for at in range(0, len(arguments), size))
 
 
 def signature_of(answer: Reply, number: int) -> str:
-    """What proves the reasoning of the n-th answer; empty where there is nothing to prove."""
+    """Return the signature of the n-th answer's reasoning; empty if it has none."""
     made_up = base64.b64encode(b"the proof of answer %d" % number).decode()
     return answer.signature or (made_up if answer.thinking else "")
 
 
 def status_of(error: StreamError) -> int:
-    """The status with which a server would give this error ahead of its answer."""
+    """Return the status with which a server would send this error instead of an answer."""
     known = {"overloaded": 503, "auth": 401, "quota": 402, "timeout": 504}
     return known.get(error.error_type, 500 if error.retryable else 400)
 
 
 def last_result(request: ModelRequest) -> str:
-    """The content of the last tool result in a request; empty when there is none."""
+    """Return the content of the last tool result in a request; empty if there is none."""
     items = [item for round_ in request.rounds for item in round_.items]
     return next((item.content for item in reversed(items) if isinstance(item, Result)), "")
 

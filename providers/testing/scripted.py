@@ -50,14 +50,14 @@ class ScriptedModel:
         self.requests: list[ModelRequest] = []
 
     def assert_complete(self) -> None:
-        """Raises `AssertionError` unless every step was taken, and no request came beyond."""
+        """Raise `AssertionError` unless every step was taken, and no further request came."""
         if len(self.requests) != len(self._steps):
             raise AssertionError(
                 f"the script has {len(self._steps)} steps, and {len(self.requests)} requests came"
             )
 
     async def run(self, request: ModelRequest, emit: Emit) -> None:
-        """Plays the next step; one piece of text or one call is a batch."""
+        """Play the next step; one piece of text or one call is a batch."""
         self.requests.append(request)
         if self._taken == len(self._steps):
             await emit([exhausted(len(self._steps))])
@@ -68,7 +68,7 @@ class ScriptedModel:
 
 
 def exhausted(count: int) -> StreamError:
-    """What a request beyond the script gets."""
+    """The error for a request beyond the script."""
     return StreamError(
         error_type="provider",
         message=f"The script of this test model has {count} steps, and one more request came.",

@@ -36,9 +36,9 @@ from .script import (
 from .wires import ScriptedWire, dialect_of, wire_named
 
 MAX_HEAD_BYTES = 64 * 1024
-"""Of a request; our client sends a few hundred bytes."""
+"""Bytes of a request's head; our client sends a few hundred."""
 MAX_BODY_BYTES = 256 * 1024 * 1024
-"""Of a request; several times the longest history that a test may send."""
+"""Bytes of a request's body; several times the longest history that a test may send."""
 
 _Gone = (trio.BrokenResourceError, trio.ClosedResourceError)
 
@@ -62,7 +62,7 @@ class ScriptedRequest(msgspec.Struct, frozen=True):
 
     @property
     def wire(self) -> ScriptedWire:
-        """How it is answered; OpenAI's way where nothing is served."""
+        """The wire format of the answer; OpenAI's where nothing is served."""
         return wire_named(self.dialect or "openai_chat")
 
 
@@ -70,7 +70,7 @@ ServerStep = Step | Callable[[ScriptedRequest], Step]
 
 
 class ScriptedServer:
-    """A running server; made by `open_scripted_server`.
+    """A running server, from `open_scripted_server`.
 
     Attributes:
         base_url: What a provider is configured with; ends in `/v1`.
@@ -87,14 +87,14 @@ class ScriptedServer:
         self.connections = 0
 
     def assert_complete(self) -> None:
-        """Raises `AssertionError` unless every step was taken, and no request came beyond."""
+        """Raise `AssertionError` unless every step was taken, and no further request came."""
         if len(self.requests) != len(self._steps):
             raise AssertionError(
                 f"the script has {len(self._steps)} steps, and {len(self.requests)} requests came"
             )
 
     async def serve(self, stream: trio.SocketStream) -> None:
-        """Serves one connection until the client leaves or a step ends it."""
+        """Serve one connection until the client leaves or a step ends it."""
         self.connections += 1
         with stream.socket:
             try:
@@ -107,7 +107,7 @@ class ScriptedServer:
                 return
 
     async def _answer(self, connection: _Connection, request: ScriptedRequest) -> bool:
-        """Whether the connection may take another request."""
+        """Answer a request; return whether the connection may take another."""
         await trio.lowlevel.checkpoint()
         wire = request.wire
         if not request.dialect:
@@ -132,7 +132,7 @@ class ScriptedServer:
 async def open_scripted_server(
     steps: Sequence[ServerStep], *, models: Sequence[str] = ("scripted",)
 ) -> AsyncGenerator[ScriptedServer]:
-    """A server for as long as the block lasts; leaving it closes all its connections."""
+    """Run a server until the block is left, which closes all its connections."""
     [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listener.socket.getsockname()[1]
     server = ScriptedServer(steps, models, port)
@@ -162,21 +162,21 @@ async def open_scripted_server(
 
 
 def _lone(fault: BaseException) -> BaseException:
-    """What is alone in its group, and in that group's group; else the group."""
+    """Return the only exception within nested groups, else the group."""
     while isinstance(fault, BaseExceptionGroup) and len(fault.exceptions) == 1:
         fault = fault.exceptions[0]
     return fault
 
 
 class _Connection:
-    """HTTP/1.1 by hand, so that it can be broken by hand."""
+    """HTTP/1.1 written by hand, so that a test can break it."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self._stream = stream
         self._buffer = bytearray()
 
     async def receive(self) -> ScriptedRequest | None:
-        """The next request, or `None` when the client has left."""
+        """Return the next request, `None` if the client has left."""
         head = await self._receive_until(b"\r\n\r\n")
         if head is None:
             return None
@@ -195,27 +195,27 @@ class _Connection:
         return ScriptedRequest(method, path, headers, _decode(body), dialect)
 
     async def send(self, data: bytes) -> None:
-        """Sends bytes as they are."""
+        """Send bytes as they are."""
         await self._stream.send_all(data)
 
     async def send_head(self, code: int, headers: Mapping[str, str]) -> None:
-        """Sends a response's head."""
+        """Send a response's head."""
         known = {each.value: each.phrase for each in HTTPStatus}
         lines = [f"HTTP/1.1 {code} {known.get(code, 'Scripted')}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         await self.send("\r\n".join([*lines, "", ""]).encode("latin-1"))
 
     async def send_stream_head(self) -> None:
-        """Begins a stream of events in HTTP chunks."""
+        """Begin a stream of events in HTTP chunks."""
         headers = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
         await self.send_head(200, headers)
 
     async def send_chunk(self, data: bytes) -> None:
-        """Sends one HTTP chunk; an empty one ends the body."""
+        """Send one HTTP chunk; an empty one ends the body."""
         await self.send(b"%x\r\n%b\r\n" % (len(data), data))
 
     async def send_whole(self, answer: Answered, wire: ScriptedWire) -> bool:
-        """Sends an answer that is no stream."""
+        """Send an answer that is no stream."""
         body = wire.error_body(answer.status, answer.message) if answer.message else answer.body
         headers = {"content-type": "application/json", **dict(answer.headers)}
         await self.send_head(answer.status, {**headers, "content-length": str(len(body))})
@@ -223,12 +223,12 @@ class _Connection:
         return True
 
     async def wait_gone(self) -> None:
-        """Waits until the client leaves."""
+        """Wait until the client leaves."""
         while await self._stream.receive_some(1024):
             pass
 
     def reset(self) -> None:
-        """Closes with RST in place of FIN."""
+        """Close with RST instead of FIN."""
         linger = struct.pack("ii", 1, 0)
         self._stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         self._stream.socket.close()
@@ -270,7 +270,7 @@ class _Play:
         self._number = number
 
     async def play(self, step: Step) -> bool:
-        """Whether the connection may take another request."""
+        """Play a step; return whether the connection may take another request."""
         await trio.lowlevel.checkpoint()
         match step:
             case Reply():
@@ -301,7 +301,7 @@ class _Play:
         return False
 
     async def _send_reply(self, reply: Reply) -> None:
-        """All of it but the end of the body."""
+        """Send a reply without the end of its body."""
         await trio.sleep(reply.delay_seconds)
         await self._connection.send_stream_head()
         for index, chunk in enumerate(self._chunks(reply)):

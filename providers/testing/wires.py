@@ -34,27 +34,27 @@ _PATHS = {
 
 
 class ScriptedWire(Protocol):
-    """One wire format, as its provider's own server writes it."""
+    """One wire format, as its provider's server writes it."""
 
     @property
     def PING(self) -> bytes:
-        """What keeps a connection alive and says nothing."""
+        """Bytes that keep a connection alive and say nothing."""
         ...
 
     def reply_events(self, reply: Reply, number: int) -> list[bytes]:
-        """The server-sent events of an answer; `number` makes its ids unique."""
+        """Return the server-sent events of an answer; `number` makes its ids unique."""
         ...
 
     def error_events(self, error: StreamError) -> list[bytes]:
-        """What a stream that began well ends with when it fails."""
+        """Return the events that end a stream which fails in the middle."""
         ...
 
     def error_body(self, status: int, message: str) -> bytes:
-        """The body of an answer with an error status."""
+        """Return the body of an answer with an error status."""
         ...
 
     def model_list(self, models: Sequence[str]) -> bytes:
-        """The one page of the list of models."""
+        """Return the only page of the list of models."""
         ...
 
 
@@ -67,7 +67,7 @@ _WIRES: dict[str, ScriptedWire] = {
 
 
 def wire_named(dialect: str) -> ScriptedWire:
-    """The wire format of that name.
+    """Return the wire format of that name.
 
     Raises:
         NotFoundError: There is none; the message lists those that exist.
@@ -80,7 +80,7 @@ def wire_named(dialect: str) -> ScriptedWire:
 
 
 def dialect_of(method: str, path: str, headers: Mapping[str, str]) -> str:
-    """The wire format of a request, by its address; empty where nothing is served."""
+    """Return the wire format of a request, by its address; empty where nothing is served."""
     if method == "POST":
         return next((name for name, known in _PATHS.items() if known.fullmatch(path)), "")
     address, _, query = path.partition("?")
