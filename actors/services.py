@@ -1,4 +1,4 @@
-"""What every session of a runtime shares."""
+"""What every session of a runtime shares: the addresses of the other actors, and their services."""
 
 from __future__ import annotations
 
@@ -11,35 +11,36 @@ import msgspec
 from ..config.settings import Limits
 from ..providers.provider import ModelTarget
 from ..providers.recording import Recorder
-from ..runtime.definitions import Agent, SessionKind, ToolDefinition
+from ..runtime.definitions import Agent
 from ..runtime.http.client import HttpClient
 from ..runtime.kernel.delivery import EventInboxes
 from ..runtime.kernel.mailbox import Mailbox
 from ..runtime.messages import DispatcherMessage, JournalMessage
 from ..runtime.store.interface import Store
 from ..runtime.turns.activity import Activity
+from ..tools.registry import ToolRegistry
 from ..tools.skills.shelf import SkillShelf
 from .budget.budgets import BudgetBook
 from .delegation.tree import SessionTree
-from .model.provider_health import ProviderHealth
+from .model.choice import ProviderHealth
 from .model.stream import ModelStream, StartModelCall
 from .people.lineage import Channels, Lineage
 
 
 class Programs(Protocol):
-    """What runs beside the calls of sessions."""
+    """Runs the programs of sessions: the sandbox, or `NoPrograms`."""
 
     async def ready(self) -> None:
-        """Waits until it is known whether any may be started."""
+        """Wait until it is known whether programs may be started."""
         ...
 
     async def end_session(self, session_id: str) -> None:
-        """Ends what a session has started; returns when nothing of it is left."""
+        """End what a session has started; return when nothing of it is left."""
         ...
 
 
 class NoPrograms:
-    """Where none may be started."""
+    """The programs of a runtime in which none may be started."""
 
     async def ready(self) -> None:
         """See `Programs`."""
@@ -49,32 +50,22 @@ class NoPrograms:
 
 
 class Models(Protocol):
-    """Finds the model for a turn."""
+    """Finds the model of a turn; its implementation knows the settings and the keys."""
 
     def target(self, choice: str | None, preferred: str | None = None) -> ModelTarget:
-        """The session's own model, the program's, the agent's, or the default, in this order."""
+        """Return the session's own model, the program's, the agent's, or the default, in this order."""
         ...
 
     def fallback(self, name: str) -> ModelTarget:
-        """The model of this `PROVIDER/MODEL`, for when another one fails."""
-        ...
-
-
-class Tools(Protocol):
-    """Finds the tools for a model."""
-
-    def definitions(
-        self, names: tuple[str, ...] | None, kind: SessionKind
-    ) -> tuple[ToolDefinition, ...]:
-        """What an agent may use in a session of this kind."""
+        """Return the model of this `PROVIDER/MODEL`, for when another one fails."""
         ...
 
 
 class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     """What every session of a runtime shares.
 
-    Without `wakes`, an input that waits on record, or that others gave a session, begins its turn only
-    while that session is in use.
+    Without `wakes`, an input that waits on record, or comes from another session, begins its turn only
+    while its session is in use.
     """
 
     journal: Mailbox[JournalMessage]
@@ -84,7 +75,7 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     http: HttpClient
     limits: Limits
     models: Models
-    tools: Tools
+    tools: ToolRegistry
     agents: Mapping[str, Agent]
     tree: SessionTree
     budgets: BudgetBook
@@ -98,12 +89,12 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True):
     skills: SkillShelf = msgspec.field(default_factory=lambda: SkillShelf(None))
 
     def model_stream(self, session_id: str, mailbox: Mailbox[StartModelCall]) -> ModelStream:
-        """A session's own way to its model."""
+        """Return the model stream actor of a session."""
         recorder = self.recorder
         record = partial(recorder.recording, session_id) if recorder is not None else None
         return ModelStream(mailbox, self.http, self.limits, record)
 
     @property
     def lineage(self) -> Lineage:
-        """Finds the parents of a session."""
+        """Finds the sessions above one."""
         return Lineage(self.store, self.agents, self.channels)

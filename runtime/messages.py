@@ -23,6 +23,7 @@ from .identity import RequestKey
 from .kernel.delivery import Subscription
 from .kernel.mailbox import Message, Request
 from .store.rows import ApprovalRow
+from .taint.marks import UNMARKED, SessionMarks
 from .turn_options import TurnOptions
 from .turns.live_state import UnderWay
 
@@ -125,29 +126,6 @@ class CallPlace(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lineage: tuple[Ancestor, ...] = ()
     task: str = ""
     options: TurnOptions | None = None
-
-
-class SessionMarks(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a session has read, as far as a permission depends on it.
-
-    Attributes:
-        is_tainted: It has read what strangers may have written.
-        has_private: It has read what is not for strangers.
-        hosts: Those that it knows: where it has connected; exposed, where it was let since.
-    """
-
-    is_tainted: bool = False
-    has_private: bool = False
-    hosts: frozenset[str] = frozenset()
-
-    @property
-    def is_exposed(self) -> bool:
-        """Whether strangers may have told it to send them what is not for them."""
-        return self.is_tainted and self.has_private
-
-
-UNMARKED = SessionMarks()
-"""Of a session that has read nothing."""
 
 
 class PermissionQuestion(msgspec.Struct, frozen=True, kw_only=True, gc=False):

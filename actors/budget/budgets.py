@@ -1,22 +1,27 @@
-"""Budgets: what turns and sessions may use, each within the turn and the session above it.
+"""What turns and sessions may use, each within the turn and the session above it.
 
 turn → its session → the turn that delegated it → that one's session → …
 
-Each use is debited in all of them at once, without a wait in between: a model call by reservation
-and corrected by what its provider counted, a tool call when it is about to run. `BudgetBook` has
-the scopes of all that runs; what has run is read from the record when a limit asks for it.
+Each use is debited in all of these scopes at once, without a checkpoint in between, so that
+sessions side by side can't both take the last of it. A model call is reserved before it, measured
+while it streams, and corrected by what its provider counted. A tool call is counted when it is about
+to run, and given back if it did not.
+
+`BudgetBook` has the scopes of all that runs. What ran before is read from the record, once, when a
+limit asks for it; so nothing is lost by a restart, and a runtime without limits reads nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from weakref import WeakValueDictionary
 
 import trio
 
-from ...config.prices import PriceTable
+from ...config.prices import Price, PriceTable
 from ...providers.provider import ModelRequest, ModelTarget
-from ...runtime.budget import UNLIMITED, Budget, narrowed
+from ...runtime.budget import MAX_AMOUNT, UNLIMITED, Budget, narrowed
 from ...runtime.definitions import Agent
 from ...runtime.errors import BudgetError
 from ...runtime.events import (
@@ -29,17 +34,34 @@ from ...runtime.events import (
 )
 from ...runtime.messages import CallPlace
 from ...runtime.store.interface import StoreReader
-from .charge import Charge
-from .scope import Scope
+from ...runtime.stream import AnyStreamEvent, Done, StreamError, TextDelta, Usage
+from ..model.answer import (
+    BYTES_PER_TOKEN,
+    AnswerBuilder,
+    TokenCount,
+    event_bytes,
+    request_tokens,
+    tokens_of_bytes,
+    tokens_taken,
+)
+from .scope import NANOS, Scope, nanos
+
+_PROBE_TOKENS = 1_000_000
+"""Enough to see the price of one token: prices are for a million."""
+
+MAX_TOKENS_AHEAD = 64
+SHARE_AHEAD = 0.01
+"""A stream reserves this much ahead, so that not every token is carried up through all scopes; a
+small share of what is left, so that others get the rest."""
 
 
-class GivenBudgets:
-    """What the session and its latest turn may use, before the agent's own limits.
+class SessionBudgets:
+    """The budgets of a session and its latest turn, by its record; the agent's own come on top.
 
     Attributes:
-        session: Of the whole session.
-        turn: Of the latest turn.
-        parent_id: Who delegated to the session, and so lends to it.
+        session: The budget of the whole session.
+        turn: The budget of the latest turn.
+        parent_id: The session that delegated to it, and so lends to it.
     """
 
     def __init__(self) -> None:
@@ -49,7 +71,7 @@ class GivenBudgets:
         self._of_inputs: dict[str, Budget] = {}
 
     def fold(self, event: DurableEvent) -> None:
-        """Takes the next event into account; most say nothing of budgets."""
+        """Take the next event into account; most say nothing about budgets."""
         match event:
             case InputAccepted(budget=budget):
                 if budget is not None:
@@ -67,23 +89,23 @@ class GivenBudgets:
 
 
 NEEDED = ("tokens", "cost_usd", "seconds", "model_calls")
-"""Without any of these a session could not even answer."""
+"""Amounts without which a session could not even answer."""
 
 OWN_SCOPES = 2
-"""The turn's and its session's; those above have its time only when nobody there waits for it."""
+"""The turn's and its session's; scopes above count its time only if nobody there waits for it."""
 
 
 class Account:
     """A session as far as budgets are concerned.
 
     Attributes:
-        scope: Of the session.
-        turns: Those of its turns that run, or below which others do.
+        scope: The session's.
+        turns: The scopes of its turns that run, or below which others run.
 
     Args:
         session_id: The session.
         parent: The session above, if there is one.
-        turn_above: The turn of that which delegated.
+        turn_above: The turn of that session which delegated.
         runs_apart: Whether nobody waits for it.
     """
 
@@ -103,7 +125,7 @@ class Account:
         self._turn_above = turn_above
 
     def scopes(self) -> list[Scope]:
-        """Its own and those above it."""
+        """Return its own scope and those above it."""
         above = self._parent.scopes() if self._parent is not None else []
         if self._turn_above is not None:
             above.insert(0, self._turn_above)
@@ -114,24 +136,24 @@ class BudgetBook:
     """The budgets of a runtime's sessions.
 
     Args:
-        store: Where what was used is read.
+        store: Where past use is read.
         prices: What models cost.
-        agents: Have budgets too.
+        agents: The agents, which have budgets too.
     """
 
     def __init__(self, store: StoreReader, prices: PriceTable, agents: Mapping[str, Agent]) -> None:
         self.prices = prices
         self._store = store
         self._agents = agents
-        # As long as a turn of theirs, or one below it, runs; the record knows the rest.
+        # Kept while a turn of the session, or one below it, runs; the record knows the rest.
         self._accounts: WeakValueDictionary[str, Account] = WeakValueDictionary()
 
     def turn(self, session_id: str, turn_id: str, agent: Agent) -> TurnBudget:
-        """The budget of a turn, which is opened when the turn runs."""
+        """Return the budget of a turn, to be opened when the turn runs."""
         return TurnBudget(self, session_id, turn_id, agent)
 
     def clip(self, place: CallPlace, wanted: Budget | None) -> Budget | None:
-        """What a session may give to one below it: at most what is left to its turn and above.
+        """Return the budget for a session below this one: at most what is left here and above.
 
         `None` when nothing limits it.
 
@@ -151,8 +173,8 @@ class BudgetBook:
         given = narrowed(wanted, *(scope.left for scope in scopes))
         return None if given == UNLIMITED else given
 
-    async def account(self, session_id: str, given: GivenBudgets, agent: Agent) -> Account:
-        """The account of a session whose turn begins, up to date with the record."""
+    async def account(self, session_id: str, given: SessionBudgets, agent: Agent) -> Account:
+        """Return the account of a session whose turn begins, up to date with the record."""
         account = self._accounts.get(session_id)
         if account is None:
             if given.parent_id is None:
@@ -164,10 +186,10 @@ class BudgetBook:
         return account
 
     async def update(self, scope: Scope, *, always: bool = False) -> None:
-        """Reads what was used before, if a limit asks for that and nobody has yet.
+        """Read what was used before, if a limit asks for it and it was not read yet.
 
-        With `always` without a limit too: one that came later could not tell the past of a turn
-        that goes on from what that has used since.
+        With `always`, without a limit too: a limit that came later could not tell the past of a
+        resumed turn from what it has used since.
         """
         if not scope.is_read and (always or scope.is_limited):
             spending = await self._store.spending(scope.session_id, scope.turn_id or None)
@@ -175,7 +197,7 @@ class BudgetBook:
                 scope.read(spending, self.prices)
 
     async def _load(self, session_id: str) -> Account:
-        """The account of a session that runs below another, whether that is loaded or not."""
+        """Return the account of a session below another, whether that is loaded or not."""
         spending = await self._store.spending(session_id)
         if spending is None or (parent_id := spending.parent_id) is None:
             return self._accounts.setdefault(session_id, Account(session_id))
@@ -195,10 +217,10 @@ class BudgetBook:
         return account
 
     async def _turn_above(self, account: Account, turn_id: str) -> Scope | None:
-        """A turn that delegated, and may be over: what it was given binds what it has begun."""
+        """Return the scope of a turn that delegated; if it is over, its budget still binds."""
         if not turn_id or (turn := account.turns.get(turn_id)) is not None:
             return account.turns.get(turn_id)
-        given, session_id = GivenBudgets(), account.session_id
+        given, session_id = SessionBudgets(), account.session_id
         for stored in await self._store.events(session_id):
             given.fold(stored.event)
             if isinstance(stored.event, TurnStarted) and stored.event.turn_id == turn_id:
@@ -215,7 +237,7 @@ class TurnBudget:
     """What a running turn may use, by its own limits and all above it.
 
     Attributes:
-        is_spent: Why the turn ends, once a call of it was refused.
+        is_spent: Why the turn ends, once one of its calls was refused.
     """
 
     def __init__(self, book: BudgetBook, session_id: str, turn_id: str, agent: Agent) -> None:
@@ -230,14 +252,14 @@ class TurnBudget:
         self._debited: dict[str, list[Scope]] = {}
 
     async def open(
-        self, given: GivenBudgets, *, is_resumed: bool, bound: trio.CancelScope | None = None
+        self, given: SessionBudgets, *, is_resumed: bool, bound: trio.CancelScope | None = None
     ) -> float:
-        """Begins to count; gives how many seconds the turn has, `math.inf` without a limit.
+        """Begin to count; return how many seconds the turn has, `math.inf` without a limit.
 
         Args:
-            given: What the session was given to use.
-            is_resumed: Whether it ran before.
-            bound: Gets its deadline, which moves when others begin or end that use the same time.
+            given: The session's budgets.
+            is_resumed: Whether the turn ran before.
+            bound: Gets the deadline, which moves when turns that use the same time begin or end.
         """
         account = await self._book.account(self._session_id, given, self._agent)
         turn = account.turns.setdefault(self._turn_id, Scope(self._session_id, self._turn_id))
@@ -253,7 +275,7 @@ class TurnBudget:
         return self._time_left
 
     def close(self) -> None:
-        """The turn is over."""
+        """Stop counting: the turn is over."""
         for scope in self._scopes:
             scope.end(self._retime)
 
@@ -265,14 +287,14 @@ class TurnBudget:
         self._bound.deadline = trio.current_time() + self._time_left
 
     def out_of_time(self) -> str:
-        """Whose time is over, in words."""
+        """Return whose time is over, in words."""
         scope = min(self._scopes, key=lambda each: each.time_left)
         return scope.used_up("seconds", self._session_id)
 
     # ── models ───────────────────────────────────────────────────────────────────────────────────
 
     def refusal(self, target: ModelTarget) -> str | None:
-        """Why this model can't be asked at all: a cost is limited, and its price is unknown."""
+        """Return why this model can't be asked: the cost is limited, and its price is unknown."""
         limited = [scope for scope in self._scopes if scope.limit.cost_usd is not None]
         if not limited or self._book.prices.price(target.provider, target.model) is not None:
             return None
@@ -284,7 +306,7 @@ class TurnBudget:
         )
 
     def reserve(self, target: ModelTarget, request: ModelRequest) -> Charge:
-        """Counts a model call that is about to be made.
+        """Count a model call that is about to be made.
 
         Raises:
             BudgetError: Nothing, or too little, is left for it.
@@ -296,7 +318,7 @@ class TurnBudget:
     # ── tools ────────────────────────────────────────────────────────────────────────────────────
 
     def take(self, call_id: str) -> str | None:
-        """See `CallQuota`."""
+        """Count a tool call; return why there is no room for it, or `None`. See `CallQuota`."""
         call = (self._session_id, call_id)
         due = [scope for scope in self._scopes if not scope.has_counted(call)]
         for scope in due:
@@ -309,9 +331,221 @@ class TurnBudget:
         return None
 
     def give_back(self, has_run: Callable[[str], bool]) -> None:
-        """The calls of an answer are over; those that did not run after all cost nothing."""
+        """Give calls back that did not run after all; called when those of an answer are over."""
         debited, self._debited = self._debited, {}
         for call_id, scopes in debited.items():
             if not has_run(call_id):
                 for scope in scopes:
                     scope.discount((self._session_id, call_id))
+
+
+class Charge:
+    """What one model call is charged, in all scopes that it counts for.
+
+    Attributes:
+        is_watched: Whether its stream must be measured: tokens or costs have a limit.
+
+    Args:
+        scopes: From the turn upwards.
+        session_id: The session of the turn.
+        request: What the model is asked.
+    """
+
+    __slots__ = (
+        "_bytes",
+        "_granted",
+        "_held_nanos",
+        "_held_tokens",
+        "_input",
+        "_is_overdrawn",
+        "_output",
+        "_price",
+        "_prices",
+        "_rate",
+        "_request",
+        "_scopes",
+        "_session_id",
+        "_target",
+        "is_watched",
+    )
+
+    def __init__(self, scopes: Sequence[Scope], session_id: str, request: ModelRequest) -> None:
+        self.is_watched = any(
+            scope.limit.tokens is not None or scope.limit.cost_usd is not None for scope in scopes
+        )
+        self._scopes = scopes
+        self._session_id = session_id
+        self._request = request
+        self._price: Price | None = None
+        self._prices: PriceTable | None = None
+        self._target: ModelTarget | None = None
+        self._rate = 0.0
+        self._input = self._output = self._granted = self._bytes = 0
+        self._held_tokens = self._held_nanos = 0
+        self._is_overdrawn = False
+
+    def reserve(self, prices: PriceTable, target: ModelTarget) -> None:
+        """Count the call and its input; raise `BudgetError` when there is no room."""
+        for scope in self._scopes:
+            if scope.model_calls_left < 1:
+                raise BudgetError(scope.used_up("model_calls", self._session_id))
+        if self.is_watched:
+            if any(scope.limit.cost_usd is not None for scope in self._scopes):
+                self._price = prices.price(target.provider, target.model)
+                self._check_known_costs()
+            self._input = request_tokens(self._request)
+            cost = self._weigh_input()
+            for scope in self._scopes:
+                self._check_room(scope, cost)
+            self._hold()
+        self._prices, self._target = prices, target
+        for scope in self._scopes:
+            scope.model_calls += 1
+
+    def fit(self, events: list[AnyStreamEvent]) -> tuple[list[AnyStreamEvent], BudgetError | None]:
+        """Return what of a batch is within the limits, and why the stream must end there, if so.
+
+        A batch that ends the answer is taken whole: cutting it would save nothing. A provider's
+        count that exceeds the limit often comes right before that end, so the end is waited for.
+        """
+        told, size = 0, self._bytes
+        for event in events:
+            if type(event) is TextDelta and event.text.isascii():  # by far the most frequent
+                size += len(event.text)
+            elif type(event) is Usage:
+                told = self._note(event, told)
+            else:
+                size += event_bytes(event)
+        output = max(told, tokens_of_bytes(size), self._output)
+        if output > self._granted or self._is_overdrawn:
+            return self._grow(events, size, output, told)
+        self._bytes, self._output = size, output
+        return events, None
+
+    def _grow(
+        self, events: list[AnyStreamEvent], size: int, output: int, told: int
+    ) -> tuple[list[AnyStreamEvent], BudgetError | None]:
+        """Reserve for an answer of this length and a little more, or cut it."""
+        room = self._room()
+        most = self._granted + int(min(room, MAX_AMOUNT))
+        is_over = isinstance(events[-1], Done | StreamError) if events else False
+        is_within = output <= most and not self._is_overdrawn
+        is_told = size == self._bytes and not self._is_overdrawn
+        if is_over or is_within or is_told:
+            self._is_overdrawn = not is_within
+            self._bytes, self._output = size, output
+            ahead = int(min(room * SHARE_AHEAD, MAX_TOKENS_AHEAD))
+            self._granted = max(output, min(output + ahead, most))
+            self._hold()
+            return events, None
+        room_bytes = 0 if self._is_overdrawn else most * BYTES_PER_TOKEN - self._bytes
+        kept = events if told > most else _cut(events, room_bytes)
+        self._output = self._granted = output if told > most else most
+        self._hold()
+        return kept, self._spent()
+
+    def settle(self, answer: AnswerBuilder) -> TokenCount:
+        """Charge what the call took, and free what was reserved for it."""
+        taken = tokens_taken(answer, self._request)
+        usage, estimate = taken.usage or Usage(), taken.estimate or Usage()
+        tokens_in = _first(usage.input_tokens, estimate.input_tokens)
+        tokens_out = _first(usage.output_tokens, estimate.output_tokens)
+        for scope in self._scopes:
+            scope.hold(-self._held_tokens, -self._held_nanos)
+            scope.spend(tokens_in + tokens_out)
+        if self._prices is not None and self._target is not None and not taken.is_nothing:
+            cached, written = usage.cached_tokens, usage.cache_write_tokens
+            whole = Usage(tokens_in, tokens_out, cached, None, written)
+            # Without a limit of the cost too: one may come later.
+            model = f"{self._target.provider}/{self._target.model}"
+            cost = self._prices.cost(self._target.provider, self._target.model, whole)
+            for scope in self._scopes:
+                scope.spend_cost(cost, model)
+        self._held_tokens = self._held_nanos = 0
+        return taken
+
+    # ── room ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _check_known_costs(self) -> None:
+        for scope in self._scopes:
+            if scope.limit.cost_usd is not None and scope.unknown_cost:
+                raise BudgetError(
+                    f"The budget of {scope.title(self._session_id)} limits the cost, and what it "
+                    f"cost so far is unknown: {scope.unknown_cost} has no known price, or its "
+                    f'tokens were not counted. Put a price into callboard.toml ([prices."'
+                    f'{scope.unknown_cost}"]), or begin a new session.'
+                )
+
+    def _check_room(self, scope: Scope, cost: int) -> None:
+        tokens_left, nanos_left = scope.tokens_left, scope.nanos_left
+        is_free = self._price is not None and self._price.is_free
+        if tokens_left < 1:
+            raise BudgetError(scope.used_up("tokens", self._session_id))
+        if nanos_left < 1 and not is_free:
+            raise BudgetError(scope.used_up("cost_usd", self._session_id))
+        if tokens_left <= self._input:
+            raise BudgetError(scope.too_little("tokens", self._input, self._session_id))
+        if nanos_left < cost:
+            raise BudgetError(scope.too_little("cost_usd", self._input, self._session_id))
+
+    def _room(self) -> float:
+        """Return how many more tokens the answer may have."""
+        room = math.inf
+        for scope in self._scopes:
+            room = min(room, scope.tokens_left)
+            if self._rate:
+                room = min(room, scope.nanos_left / self._rate)
+        return room
+
+    def _spent(self) -> BudgetError:
+        """Return the error of the limit that has no room left."""
+        by_tokens = min(self._scopes, key=lambda scope: scope.tokens_left)
+        if by_tokens.tokens_left < 1:
+            return BudgetError(by_tokens.used_up("tokens", self._session_id))
+        by_cost = min(self._scopes, key=lambda scope: scope.nanos_left)
+        return BudgetError(by_cost.used_up("cost_usd", self._session_id))
+
+    def _note(self, usage: Usage, told: int) -> int:
+        """Take the provider's own count, as far as it goes; return that of the output."""
+        # An input of zero is not a count: see `tokens_taken`.
+        if usage.input_tokens and usage.input_tokens != self._input:
+            self._input = usage.input_tokens
+            self._weigh_input()
+            self._hold()
+        return max(usage.output_tokens or 0, told)
+
+    def _weigh_input(self) -> int:
+        """Return what the input costs, and note what each token of the output does."""
+        if self._price is None:
+            return 0
+        cost = self._price.cost(Usage(self._input, 0)) or 0.0
+        with_output = self._price.cost(Usage(self._input, _PROBE_TOKENS)) or 0.0
+        self._rate = (with_output - cost) * NANOS / _PROBE_TOKENS
+        return nanos(cost)
+
+    def _hold(self) -> None:
+        tokens, cost = self._input + self._granted, 0
+        if self._price is not None:
+            cost = nanos(self._price.cost(Usage(self._input, self._granted)) or 0.0)
+        for scope in self._scopes:
+            scope.hold(tokens - self._held_tokens, cost - self._held_nanos)
+        self._held_tokens, self._held_nanos = tokens, cost
+
+
+def _cut(events: list[AnyStreamEvent], room: int) -> list[AnyStreamEvent]:
+    """Return the events that fit into so many bytes; a text is cut where they end."""
+    kept: list[AnyStreamEvent] = []
+    for event in events:
+        size = event_bytes(event)
+        if size > room:
+            if type(event) is TextDelta and room > 0:
+                text = event.text.encode(errors="replace")[:room].decode(errors="ignore")
+                kept.append(TextDelta(text))
+            break
+        room -= size
+        kept.append(event)
+    return kept
+
+
+def _first(counted: int | None, estimated: int | None) -> int:
+    return counted if counted is not None else estimated or 0

@@ -17,7 +17,7 @@ from ...runtime.store.rows import Spending
 from ...runtime.stream import Usage
 
 NANOS = 1_000_000_000
-"""Of a dollar; a token costs some hundreds of them at least."""
+"""Billionths in a dollar; a token costs some hundreds of them at least."""
 
 
 TURN_ADVICE = (
@@ -31,28 +31,28 @@ SESSION_ADVICE = (
 
 
 Retime = Callable[[], None]
-"""Works out anew when a turn is out of time."""
+"""Computes a turn's deadline again."""
 
 
 def nanos(dollars: float) -> int:
-    """Dollars as a whole number."""
+    """Return dollars as a whole number of billionths."""
     return round(dollars * NANOS)
 
 
 class Scope:
     """What one turn or one session has used, and what it may use.
 
-    It counts what the turns use that run in this process, from their beginning. What the record
-    says of others is added to that, once; so what runs is counted once too, whenever that is read.
+    It counts what the turns of this process use, from their beginning. What the record says of other
+    turns is added once. So each use is counted once, whenever the record is read.
 
     Attributes:
         limit: What it may use.
-        unknown_cost: A model whose part of the cost nobody knows; empty when all is known.
+        unknown_cost: A model whose cost nobody knows; empty when all is known.
         model_calls: Made so far.
-        is_read: Whether what is on record was added.
+        is_read: Whether the use on record was added.
 
     Args:
-        session_id: Whose it is.
+        session_id: The session.
         turn_id: The turn; empty for the whole session.
     """
 
@@ -97,18 +97,18 @@ class Scope:
     # ── use ──────────────────────────────────────────────────────────────────────────────────────
 
     def begin(self, turn_id: str, retime: Retime, *, has_time: bool) -> None:
-        """A turn runs, and all that it uses is counted from here on.
+        """Count what a turn uses from here on.
 
         Args:
             turn_id: The turn.
-            retime: Called when the time of all that run here goes faster or slower.
+            retime: Called when time goes faster or slower, as turns begin or end.
             has_time: Whether its time is its own, and not within that of another turn.
         """
         self._turns.add(turn_id)
         self._change(lambda: self._watchers.update({retime: has_time}))
 
     def end(self, retime: Retime) -> None:
-        """A turn that began runs no more."""
+        """Stop counting a turn that began."""
         self._change(lambda: self._watchers.pop(retime, None))
 
     def _change(self, change: Callable[[], object]) -> None:
@@ -118,7 +118,7 @@ class Scope:
             retime()
 
     def read(self, spending: Spending, prices: PriceTable) -> None:
-        """Adds what the record says of turns that did not run here; only once."""
+        """Add what the record says of turns that did not run here; only once."""
         if self.is_read:
             return
         self.is_read = True
@@ -140,99 +140,96 @@ class Scope:
             )
 
     def hold(self, tokens: int, cost: int) -> None:
-        """Reserves more, or less when negative, for what runs now."""
+        """Reserve more, or less when negative, for what runs now."""
         self._held_tokens += tokens
         self._held_nanos += cost
 
     def spend(self, tokens: int) -> None:
-        """Tokens were used for good."""
+        """Count tokens that were used for good."""
         self._tokens += tokens
 
     def spend_cost(self, dollars: float | None, model: str) -> None:
-        """So much was paid to a model; `None` is unknown."""
+        """Count what was paid to a model; `None` is unknown."""
         if dollars is None:
             self.unknown_cost = model
         else:
             self._nanos += nanos(dollars)
 
     def has_counted(self, call: tuple[str, str]) -> bool:
-        """Whether this call of a tool, by its session and its id, is counted already."""
+        """Whether a tool call, by its session and its id, is counted already."""
         return call in self._calls
 
     def count(self, call: tuple[str, str]) -> None:
-        """A call of a tool is about to run."""
+        """Count a tool call that is about to run."""
         self._calls.add(call)
 
     def discount(self, call: tuple[str, str]) -> None:
-        """It did not run after all."""
+        """Take back a tool call that did not run after all."""
         self._calls.discard(call)
 
     # ── what is left ─────────────────────────────────────────────────────────────────────────────
 
     @property
     def tokens(self) -> int:
-        """Used and reserved."""
+        """Tokens used and reserved."""
         return self._tokens + self._held_tokens
 
     @property
     def cost_nanos(self) -> int:
-        """Used and reserved."""
+        """The cost, used and reserved."""
         return self._nanos + self._held_nanos
 
     @property
     def tool_calls(self) -> int:
-        """Calls of tools that ran, or are about to."""
+        """Tool calls that ran, or are about to."""
         return len(self._calls)
 
     @property
     def seconds(self) -> float:
-        """Used so far."""
+        """Seconds used so far."""
         if not self._watchers:
             return self._seconds
         return self._seconds + (trio.current_time() - self._since) * self._pace
 
     @property
     def _pace(self) -> int:
-        """How fast time goes: turns that run side by side, and don't wait for each other, add up.
-
-        What is waited for by a turn that doesn't run takes the time itself.
-        """
+        """How fast time goes: turns that run side by side, without waiting for each other, add up."""
         return max(sum(self._watchers.values()), 1)
 
     @property
     def time_left(self) -> float:
-        """In how many seconds the time is over, if nothing begins or ends meanwhile."""
+        """In how many seconds the time is over, if no turn begins or ends meanwhile."""
         return self.seconds_left / self._pace
 
     @property
     def tokens_left(self) -> float:
-        """Never negative, as all that follow."""
+        """Tokens left; like all amounts left, never negative."""
         return _left(self.limit.tokens, self.tokens)
 
     @property
     def nanos_left(self) -> float:
-        """Of the cost."""
+        """Cost left, in billionths of a dollar."""
         limit = self.limit.cost_usd
         return _left(nanos(limit) if limit is not None else None, self.cost_nanos)
 
     @property
     def seconds_left(self) -> float:
-        """Of the time."""
+        """Seconds left."""
         return _left(self.limit.seconds, self.seconds)
 
     @property
     def tool_calls_left(self) -> float:
-        """Of the calls of tools."""
+        """Tool calls left."""
         return _left(self.limit.tool_calls, self.tool_calls)
 
     @property
     def model_calls_left(self) -> float:
-        """Of the requests to models."""
+        """Model calls left."""
         return _left(self.limit.model_calls, self.model_calls)
 
     @property
     def left(self) -> Budget:
-        """All that is left."""
+        """All amounts that are left."""
         limit = self.limit
         return Budget(
             tokens=None if limit.tokens is None else int(self.tokens_left),
@@ -245,11 +242,11 @@ class Scope:
     # ── in words ─────────────────────────────────────────────────────────────────────────────────
 
     def used_up(self, what: str, seen_from: str) -> str:
-        """That a limit is reached, and what to do.
+        """Return the message that a limit is reached, and what to do.
 
         Args:
             what: One of the fields of `Budget`.
-            seen_from: The session that is told.
+            seen_from: The session that reads it.
         """
         limit = self.limit
         used, most = {
@@ -263,7 +260,7 @@ class Scope:
         return f"{said} {self.advice(seen_from)}"
 
     def too_little(self, what: str, tokens: int, seen_from: str) -> str:
-        """That the next request alone would take more than is left of tokens or of the cost."""
+        """Return the message that the next request alone takes more than what is left."""
         limit = self.limit
         if what == "tokens":
             rest = f"{int(self.tokens_left):,} of {limit.tokens or 0:,} tokens"
@@ -275,14 +272,14 @@ class Scope:
         )
 
     def title(self, seen_from: str) -> str:
-        """Whose budget it is, for a person."""
+        """Return whose budget it is, for a person."""
         kind = "turn" if self.turn_id else "session"
         if seen_from == self.session_id:
             return f"the {kind}"
         return f"the {kind} above, of {self.session_id},"
 
     def advice(self, seen_from: str) -> str:
-        """Where a larger one is given, for a person."""
+        """Return where a larger budget is given, for a person."""
         if seen_from != self.session_id:
             return "A larger one is given there."
         return TURN_ADVICE if self.turn_id else SESSION_ADVICE
@@ -293,5 +290,5 @@ def _left(limit: float | None, used: float) -> float:
 
 
 def _dollars(amount: int) -> str:
-    """An amount as people write it, to the billionth when it is that small."""
+    """Return an amount as people write it, to the billionth when it is that small."""
     return "$" + f"{amount / NANOS:,.9f}".rstrip("0").rstrip(".")

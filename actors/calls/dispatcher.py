@@ -1,24 +1,153 @@
-"""The tool dispatcher: runs the calls of an answer side by side, each under its own scope."""
+"""The tool dispatcher: one task a batch, which is the calls of one answer.
+
+A batch asks the broker about all of its calls at once. What may run at once starts in the same
+commit that stores the answer; each other call waits in a task of its own, for a person, for lock
+keys or for a slot. After a wait for keys or slots the broker decides again: a grant may have been
+revoked meanwhile.
+
+`CallStarted` is stored before the effect of every call that does more than read, so that after a
+crash it is known what may have happened. When the journal can't store, the batch ends at once:
+nothing may happen that is not on record. A cancelled batch leaves its calls open; the turn closes
+them when every task of the batch is gone, which it learns by the end of the outlet.
+
+A slot is held only while a tool executes. A call that waits for a person or for a key holds none,
+and neither does one that does nothing but wait (`ask_user`, `delegate`), so that children can't
+starve behind their parents.
+"""
 
 from __future__ import annotations
 
+from contextlib import ExitStack, suppress
+from types import TracebackType
+from typing import Self
+
+import msgspec
 import trio
 
 from ...config.settings import Limits
-from ...runtime.kernel.locks import ResourceLocks, WorkspaceLocks
+from ...runtime.definitions import Effect, ErrorType, Resource, SessionKind, ToolFailure, Verdict
+from ...runtime.errors import ActorStopped, CallboardError, ConflictError
+from ...runtime.events import CallFinished, CallProgress, CallStarted, DurableEvent
+from ...runtime.history import Call
+from ...runtime.kernel.locks import Claim, ResourceLocks, WorkspaceLocks
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import (
+    AppendEvents,
+    AskPerson,
     BrokerMessage,
+    CheckPermissions,
+    Decision,
     DispatcherMessage,
     JournalMessage,
+    PermissionQuestion,
+    Resolution,
     RunCalls,
 )
+from ...runtime.redaction import mask, redacting_logger
+from ...runtime.store.tables.permissions import REFUSED
+from ...runtime.taint.marks import SessionMarks, joined
+from ...runtime.text import without_surrogates
 from ...runtime.turns.activity import Activity
-from .batch import CallBatch
-from .preparation import CallPreparation
+from .call import CallPreparation, ReadyCall
+from .outcome import (
+    CANCELLED_ALONE,
+    CallOutcome,
+    CallRetries,
+    denial,
+    denial_by_answer,
+    failed,
+    tell_parent,
+    with_arguments,
+)
+from .reach import as_allowed, due_marks, files_marked, hosts_of, read_by, watch
+
+logger = redacting_logger(__name__)
 
 MAILBOX_CAPACITY = 256
 """Batches that wait; a session has one at a time."""
+BROKER_GONE = Decision(
+    verdict=Verdict.DENY, reason="the permission broker failed; nothing was asked"
+)
+
+
+class Permit:
+    """The keys and slots of one executing call, given back when the block is left; idempotent."""
+
+    __slots__ = ("_locks", "claim", "limiters", "wants_slots")
+
+    def __init__(self, locks: ResourceLocks, claim: Claim | None, *, wants_slots: bool) -> None:
+        self._locks = locks
+        self.claim = claim
+        self.wants_slots = wants_slots
+        self.limiters: list[trio.CapacityLimiter] = []
+
+    def release(self) -> None:
+        """Give everything back."""
+        while self.limiters:
+            self.limiters.pop().release_on_behalf_of(self)
+        claim, self.claim = self.claim, None
+        if claim is not None:
+            self._locks.release(claim)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+class Permits:
+    """Gives the calls of one batch their permits: resource keys first, then slots.
+
+    Args:
+        locks: The resource keys of the workspace.
+        limiters: The slots to hold, the session's before the runtime's.
+    """
+
+    def __init__(self, locks: ResourceLocks, limiters: tuple[trio.CapacityLimiter, ...]) -> None:
+        self._locks = locks
+        self._limiters = limiters
+
+    def admit_nowait(
+        self, resources: tuple[Resource, ...], *, waits: bool = False
+    ) -> Permit | None:
+        """Return a permit if all keys and slots are free; otherwise `None`, holding nothing.
+
+        A call that only `waits` takes no slot.
+        """
+        limiters = () if waits else self._limiters
+        if any(limiter.available_tokens < 1 for limiter in limiters):
+            return None
+        claim = None
+        if resources and (claim := self._locks.claim_nowait(resources)) is None:
+            return None
+        permit = Permit(self._locks, claim, wants_slots=not waits)
+        for limiter in limiters:
+            limiter.acquire_on_behalf_of_nowait(permit)
+            permit.limiters.append(limiter)
+        return permit
+
+    def enqueue(self, resources: tuple[Resource, ...], *, waits: bool = False) -> Permit:
+        """Return a permit with a place in the queue for its keys, for `admit` to wait on."""
+        claim = self._locks.enqueue(resources) if resources else None
+        return Permit(self._locks, claim, wants_slots=not waits)
+
+    async def admit(self, permit: Permit) -> None:
+        """Wait for the permit's keys, then for the slots; a cancelled wait gives all back."""
+        try:
+            if permit.claim is not None:
+                await self._locks.wait(permit.claim)
+            for limiter in self._limiters if permit.wants_slots else ():
+                await limiter.acquire_on_behalf_of(permit)
+                permit.limiters.append(limiter)
+        except BaseException:
+            permit.release()
+            raise
 
 
 class ToolDispatcher:
@@ -26,7 +155,7 @@ class ToolDispatcher:
 
     Receives: `RunCalls`.
     Sends: `CheckPermissions` and `AskPerson` to the broker, `AppendEvents` to the journal.
-    Owns: the running calls and the limits; the resource keys it shares with whoever undoes.
+    Owns: the running calls and the slots. The resource keys are shared with undoing.
     Ends: when cancelled; a batch ends earlier when its scope is cancelled.
     """
 
@@ -47,10 +176,10 @@ class ToolDispatcher:
         self.limits = limits
         self.activity = Activity() if activity is None else activity
         self.slots = trio.CapacityLimiter(limits.max_calls_per_runtime)
-        self._locks = WorkspaceLocks() if locks is None else locks
+        self.locks = WorkspaceLocks() if locks is None else locks
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serves until cancelled."""
+        """Serve until cancelled."""
         with self._mailbox.open() as messages:
             async with trio.open_nursery() as nursery:
                 task_status.started()
@@ -60,11 +189,316 @@ class ToolDispatcher:
                     )
 
     async def _run_batch(self, request: RunCalls) -> None:
-        self.slots.total_tokens = self.limits.max_calls_per_runtime  # it may have been changed
+        self.slots.total_tokens = self.limits.max_calls_per_runtime  # the setting may have changed
         # The outlet ends whatever happens here: the turn waits for that.
         with request.outlet:
             await CallBatch(self, request).run()
 
-    def locks(self, workspace: str) -> ResourceLocks:
-        """The keys of a workspace, which its batches share."""
-        return self._locks.of(workspace)
+
+class CallBatch:
+    """The calls of one answer: decided together, then run side by side."""
+
+    def __init__(self, dispatcher: ToolDispatcher, request: RunCalls) -> None:
+        self._dispatcher = dispatcher
+        self._request = request
+        self._place = request.place
+        self._known = {approval.call_id: approval for approval in request.approvals}
+        self._marks = request.marks
+        self._retries = CallRetries(request.place.turn_id, request.attempts_left)
+        slots = trio.CapacityLimiter(dispatcher.limits.max_calls_per_session)
+        locks = dispatcher.locks.of(request.place.workspace)
+        self._permits = Permits(locks, (slots, dispatcher.slots))
+        self._proposed_at = trio.current_time()
+
+    async def run(self) -> None:
+        """Run all calls; return when they are gone."""
+        with self._request.scope, ExitStack() as permits:
+            ready, finished = self._prepare()
+            starting: list[tuple[ReadyCall, Permit]] = []
+            waiting: list[tuple[ReadyCall, Decision, Permit | None]] = []
+            decisions = await self._decide(*(call.question for call in ready)) if ready else ()
+            for call, decision in zip(ready, decisions, strict=True):
+                if decision.verdict is Verdict.DENY:
+                    finished.append(self._denied(call, decision))
+                elif call.call.call_id in self._request.begun:  # it was allowed, and has started
+                    starting.append((call, permits.enter_context(self._enqueue(call))))
+                elif over_budget := self._over_budget(call):
+                    finished.append(over_budget)
+                elif decision.verdict is Verdict.ASK or self._is_asked(call, decision):
+                    # A call that a person was asked about keeps its question, whatever the policy
+                    # says now.
+                    asking = msgspec.structs.replace(decision, verdict=Verdict.ASK)
+                    waiting.append((call, asking, None))
+                elif permit := self._permits.admit_nowait(call.resources, waits=call.tool.waits):
+                    starting.append((call, permits.enter_context(permit)))
+                else:
+                    # It takes its place here: calls on one key run in the model's order.
+                    queued = self._enqueue(call)
+                    waiting.append((call, decision, permits.enter_context(queued)))
+            begun = self._request.begun
+            started = [self._started(c) for c, _ in starting if c.call.call_id not in begun]
+            if not await self._record(*self._request.preamble, *started, *finished):
+                return
+            if len(starting) == 1 and not waiting:
+                # Most answers ask for one tool: alone it needs no task of its own.
+                await self._execute(*starting[0])
+                return
+            async with trio.open_nursery() as nursery:
+                for call, permit in starting:
+                    nursery.start_soon(self._execute, call, permit, name=f"call {call.name}")
+                for call, decision, place in waiting:
+                    nursery.start_soon(
+                        self._run_later, call, decision, place, name=f"call {call.name}"
+                    )
+
+    # ── before the effect ────────────────────────────────────────────────────────────────────────
+
+    def _prepare(self) -> tuple[list[ReadyCall], list[CallFinished]]:
+        """Look up and validate all calls; one that fails here has its result already."""
+        ready: list[ReadyCall] = []
+        finished: list[CallFinished] = []
+        most = self._dispatcher.limits.max_calls_per_response
+        for index, call in enumerate(self._request.calls):
+            try:
+                if index >= most:
+                    raise ToolFailure(
+                        ErrorType.EXECUTION_ERROR,
+                        f"Not run: one answer may ask for {most} calls, and this "
+                        f"was number {index + 1}. Ask again in the next answer.",
+                    )
+                self._retries.check(call.name)
+                known = self._known.get(call.call_id)
+                ready.append(self._ready(call, known.arguments if known else call.arguments))
+            except ToolFailure as failure:
+                definition = self._dispatcher.preparation.definition(call.name)
+                outcome = self._retries.judged(call.name, failed(failure), definition)
+                finished.append(self._finished(call, outcome))
+        return ready, finished
+
+    def _over_budget(self, ready: ReadyCall) -> CallFinished | None:
+        """Return the result of a call that the budget has no room for."""
+        quota = self._request.quota
+        why = quota.take(ready.call.call_id) if quota is not None else None
+        if why is None:
+            return None
+        failure = ToolFailure(ErrorType.EXECUTION_ERROR, why)
+        return self._finished(ready.call, failed(failure), ready)
+
+    def _enqueue(self, ready: ReadyCall) -> Permit:
+        return self._permits.enqueue(ready.resources, waits=ready.tool.waits)
+
+    def _is_asked(self, ready: ReadyCall, decision: Decision) -> bool:
+        """Whether the question of an earlier process still decides: a person's no always does."""
+        known = self._known.get(ready.call.call_id)
+        if known is None:
+            return False
+        return known.state in REFUSED or known.policy_version == decision.policy_version
+
+    def _ready(self, call: Call, arguments: str) -> ReadyCall:
+        outlet = self._request.outlet
+
+        def on_progress(text: str) -> None:
+            # Progress is live only: a slow listener misses some, and gets the whole result.
+            with suppress(trio.WouldBlock, trio.BrokenResourceError, trio.ClosedResourceError):
+                outlet.send_nowait(CallProgress(call.call_id, without_surrogates(mask(text))))
+
+        return self._dispatcher.preparation.ready(self._place, call, arguments, on_progress)
+
+    async def _decide(
+        self, *questions: PermissionQuestion, marks: SessionMarks | None = None
+    ) -> tuple[Decision, ...]:
+        marks = self._marks if marks is None else marks
+        check = CheckPermissions(place=self._place, questions=questions, marks=marks)
+        try:
+            return await self._dispatcher.broker.ask(check)
+        except ActorStopped:
+            return (BROKER_GONE,) * len(questions)
+
+    async def _judge(self, question: PermissionQuestion, known: frozenset[str]) -> str | None:
+        """Return why a running call must not do this, or `None`; asks nobody."""
+        marks = msgspec.structs.replace(self._marks, hosts=self._marks.hosts | known)
+        (decision,) = await self._decide(question, marks=marks)
+        return None if decision.verdict is Verdict.ALLOW else decision.reason
+
+    # ── waiting, and the effect ──────────────────────────────────────────────────────────────────
+
+    async def _run_later(self, ready: ReadyCall, decision: Decision, permit: Permit | None) -> None:
+        """Run a call that has to wait: for a person, for a key, or for a slot."""
+        while decision.verdict is not Verdict.DENY:
+            if decision.verdict is Verdict.ASK:
+                await self._run_asked(ready, decision)
+                return
+            with permit or self._enqueue(ready) as permit:
+                await self._permits.admit(permit)
+                (decision,) = await self._decide(ready.question)
+                if decision.verdict is Verdict.ALLOW:
+                    reads = ready.effect is Effect.READ
+                    if reads or await self._record(self._started(ready)):
+                        await self._execute(ready, permit)
+                    return
+            permit = None  # a call that waits for a person holds no permit
+        await self._record(self._denied(ready, decision))
+
+    async def _run_asked(self, ready: ReadyCall, decision: Decision) -> None:
+        """Ask a person about a call, and run it as they allowed it."""
+        try:
+            ready, resolution = await self._ask_person(ready, decision)
+            if resolution.answer.decision == "deferred":
+                return  # the result that the model gets meanwhile is on record
+            if resolution.answer.decision != "allow":
+                raise resolution.failure or denial_by_answer(resolution.answer, ready.tier)
+            version = decision.policy_version
+            with self._enqueue(ready) as permit:
+                await self._permits.admit(permit)
+                await self._run_allowed(ready, resolution, version, permit)
+        except ToolFailure as failure:
+            await self._record(self._finished(ready.call, failed(failure), ready))
+
+    async def _run_allowed(
+        self, ready: ReadyCall, resolution: Resolution, version: str, permit: Permit
+    ) -> None:
+        # Prepared again from the text that was allowed: the head of `call` says why.
+        final = as_allowed(self._ready(ready.call, resolution.arguments), ready)
+        started = CallStarted(
+            turn_id=self._place.turn_id,
+            call_id=ready.call.call_id,
+            approval_id=resolution.approval_id,
+            digest=final.digest(self._place, version),
+        )
+        try:
+            await self._append(started)
+        except ConflictError as refused:
+            raise denial(str(refused), ready.tier) from None
+        except CallboardError as error:
+            self._give_up(error)
+        else:
+            await self._execute(final, permit, is_changed=final.is_changed)
+
+    async def _ask_person(
+        self, ready: ReadyCall, decision: Decision
+    ) -> tuple[ReadyCall, Resolution]:
+        """Ask until there is an answer about the arguments that will run."""
+        while True:
+            resolution = await self._resolution(ready, decision)
+            decided, tier = resolution.answer.decision, ready.tier
+            is_other = resolution.arguments != ready.arguments.canonical
+            if is_other and decided in {"allow", "revised"}:
+                ready = self._ready(ready.call, resolution.arguments)
+            if decided != "revised":
+                return ready, resolution
+            # The changed call has a higher tier than the one asked about: ask about that.
+            self._known.pop(ready.call.call_id, None)
+            reason = f"a person changed the arguments, which made it {ready.tier} instead of {tier}"
+            decision = msgspec.structs.replace(decision, reason=reason)
+
+    async def _resolution(self, ready: ReadyCall, decision: Decision) -> Resolution:
+        place = self._place
+        digest = ready.digest(place, decision.policy_version)
+        known = self._known.get(ready.call.call_id)
+        # A question of an earlier process keeps the preview that its people have seen.
+        is_asked = known is not None and known.digest == digest
+        preview = known.preview if known and is_asked else await ready.preview()
+        ready.context.shown_preview = preview
+        wants_defer = place.agent.defer or decision.defer
+        scope = trio.CancelScope()
+        try:
+            return await self._dispatcher.broker.ask(
+                AskPerson(
+                    place=place,
+                    call=ready.call,
+                    question=ready.question,
+                    reason=decision.reason,
+                    digest=digest,
+                    policy_version=decision.policy_version,
+                    marks=self._marks,
+                    known=known,
+                    preview=preview,
+                    # A session that delegated waits for the whole answer, so only a main one defers.
+                    defers=wants_defer and place.session_kind is SessionKind.MAIN,
+                    scope=scope,
+                )
+            )
+        except CallboardError as error:
+            raise denial(f"denied by callboard: {error}", ready.tier) from None
+        finally:
+            scope.cancel(reason="the answer is no longer needed")
+
+    async def _execute(self, ready: ReadyCall, permit: Permit, *, is_changed: bool = False) -> None:
+        started_at = trio.current_time()
+        place, limits = self._place, self._dispatcher.limits
+        activity = self._dispatcher.activity.call(
+            place.session_id, place.turn_id, ready.call.call_id, ready.name
+        )
+        outcome = CANCELLED_ALONE
+        with permit, activity:
+            watch(ready, self._judge, lambda: self._marks.is_tainted)
+            try:
+                outcome = await ready.execute(limits)
+            except BaseException:  # only cancellation comes out of it, alone or in a group
+                # The call has no result, and yet the files that it wrote are there.
+                if written := files_marked(ready):
+                    with trio.CancelScope(shield=True), suppress(CallboardError):
+                        await self._append(*written)
+                raise
+        if is_changed:
+            outcome = with_arguments(outcome, ready.arguments.canonical, limits.max_result_bytes)
+        else:  # a person's changes are no attempt of the model
+            outcome = self._retries.judged(ready.name, outcome, ready.tool.definition)
+        finished = self._finished(ready.call, outcome, ready, started_at)
+        # No checkpoint between the tool's return and the journal's mailbox: a cancellation that
+        # comes now can't turn what has happened into "cancelled".
+        read = read_by(ready)
+        marks = due_marks(ready, self._marks, read)
+        self._marks = joined(self._marks, read)
+        await self._record(*marks, *files_marked(ready), finished)
+
+    # ── the record ───────────────────────────────────────────────────────────────────────────────
+
+    def _started(self, ready: ReadyCall) -> CallStarted:
+        return CallStarted(turn_id=self._place.turn_id, call_id=ready.call.call_id)
+
+    def _denied(self, ready: ReadyCall, decision: Decision) -> CallFinished:
+        return self._finished(ready.call, failed(denial(decision.reason, ready.tier)), ready)
+
+    def _finished(
+        self,
+        call: Call,
+        outcome: CallOutcome,
+        ready: ReadyCall | None = None,
+        started_at: float | None = None,
+    ) -> CallFinished:
+        since = self._proposed_at if started_at is None else started_at
+        return CallFinished(
+            turn_id=self._place.turn_id,
+            call_id=call.call_id,
+            name=call.name,
+            status=outcome.status,
+            result=outcome.content,
+            arguments=ready.arguments.canonical if ready is not None else None,
+            display=outcome.display,
+            artifacts=outcome.artifacts,
+            full_output=outcome.full_output,
+            duration_ms=round((trio.current_time() - since) * 1000),
+            hosts=hosts_of(ready),
+            attempts_left=outcome.attempts_left,
+        )
+
+    async def _record(self, *events: DurableEvent) -> bool:
+        """Store events; when that fails the batch is over, since nothing more may happen."""
+        given_up = self._retries.take_given_up()
+        try:
+            await self._append(*events, *given_up)
+        except CallboardError as error:
+            self._give_up(error)
+            return False
+        await tell_parent(self._dispatcher.journal, self._place, given_up)
+        return True
+
+    async def _append(self, *events: DurableEvent) -> None:
+        await self._dispatcher.journal.ask(
+            AppendEvents(session_id=self._place.session_id, events=events)
+        )
+
+    def _give_up(self, error: CallboardError) -> None:
+        logger.error("calls of %s end: %s", self._place.turn_id, error)
+        self._request.scope.cancel(reason="the journal failed")

@@ -1,4 +1,9 @@
-"""How far one call reaches: where its requests may lead, and what it has read, and written."""
+"""What one call reaches while it runs: the hosts it connects to, the files it reads and writes.
+
+A call was decided about by its arguments. Where it goes beyond them, it is judged again: at each
+redirect, and at each host that a program in the sandbox connects to. What it read marks the session
+(see `runtime/taint/marks.py`), and what a tainted session wrote is marked too.
+"""
 
 from __future__ import annotations
 
@@ -13,36 +18,36 @@ from ...runtime.definitions import Capability
 from ...runtime.events import DurableEvent, FilesMarked
 from ...runtime.handles import WebRequest
 from ...runtime.http.url import parse_url
-from ...runtime.messages import PermissionQuestion, SessionMarks
+from ...runtime.messages import PermissionQuestion
+from ...runtime.taint.marks import SessionMarks, joined, marked, marks_of_call
 from ...runtime.taint.tracked_files import FileWatch, WatchedReader
 from ...runtime.taint.tracked_network import WatchedNetwork
 from ...runtime.taint.tracked_processes import WatchedProcesses
 from .call import ReadyCall
-from .marks import joined, marked, marks_of_call
 
 Judge = Callable[[PermissionQuestion, frozenset[str]], Awaitable[str | None]]
-"""Why a call must not do this, or `None` when it may; the hosts are what it was decided about."""
+"""Returns why a call must not do this, or `None`; the hosts are those that it was decided with."""
 
-_STRANGE = SessionMarks(is_tainted=True)
+_TAINTED_FILE = SessionMarks(is_tainted=True)
 
 
 @runtime_checkable
 class HasRead(Protocol):
-    """A handle through which a call may have read more than what its tool needs tells."""
+    """A handle through which a call may have read more than its tool's needs say."""
 
     @property
     def read(self) -> SessionMarks:
-        """What it has read so far: of delegated sessions, what they have; of memories, who wrote."""
+        """What it has read so far: the marks of delegated sessions, or of a memory's author."""
         ...
 
 
 def watch(ready: ReadyCall, judge: Judge, is_tainted: Callable[[], bool]) -> None:
-    """Has an eye on what the call does from here on: where it connects, and on its files.
+    """Watch what the call does from here on: where it connects, and its files.
 
     Args:
         ready: The call, which is about to run.
-        judge: Says what it must not do.
-        is_tainted: Whether its session is, at the time that it is asked.
+        judge: Decides about what the arguments did not name.
+        is_tainted: Whether the session is tainted at the time of asking.
     """
     limit_reach(ready, judge)
     files = _watch(ready)
@@ -51,11 +56,11 @@ def watch(ready: ReadyCall, judge: Judge, is_tainted: Callable[[], bool]) -> Non
 
 
 def limit_reach(ready: ReadyCall, judge: Judge) -> None:
-    """Has every redirect judged, and every request to a host which the call's arguments don't name.
+    """Have every redirect judged, and every request to a host that the arguments don't name.
 
-    A call whose arguments name none was decided about as one that may connect anywhere. Not so one
-    that runs a program: each host of it is judged, as an argument `url` would be. When a person
-    allowed that very call, none is new.
+    A call whose arguments name no host was decided about as one that may connect anywhere. A call
+    that runs a program is not: each host of it is judged as an argument `url` would be. When a
+    person allowed that very call, no host is new.
     """
     network = ready.context.network
     if not isinstance(network, WatchedNetwork):
@@ -67,14 +72,14 @@ def limit_reach(ready: ReadyCall, judge: Judge) -> None:
 
     async def may_visit(request: WebRequest) -> str | None:
         own = {parse_url(request.url).host} if is_let_out else frozenset[str]()
-        return await judge(_elsewhere(ready, request), known | own)
+        return await judge(_as_if_asked(ready, request), known | own)
 
     known = frozenset(decided or ())
     network.limit(known, may_visit)
 
 
 def as_allowed(ready: ReadyCall, asked: ReadyCall) -> ReadyCall:
-    """The call that a person allowed, when they were asked about one with these arguments."""
+    """Return the call that a person allowed, as they were asked about it."""
     ready.context.approval_reason = asked.context.approval_reason
     ready.context.shown_preview = asked.context.shown_preview
     if isinstance(ready.context.network, WatchedNetwork):
@@ -83,7 +88,7 @@ def as_allowed(ready: ReadyCall, asked: ReadyCall) -> ReadyCall:
 
 
 def files_marked(ready: ReadyCall) -> tuple[FilesMarked, ...]:
-    """The event of what the call has written, if there is any; it can write no more."""
+    """Return the event of what the call has written, if any, and stop it from writing more."""
     files = _watch(ready)
     there, gone = files.end() if files is not None else ((), ())
     if not there and not gone:
@@ -92,35 +97,35 @@ def files_marked(ready: ReadyCall) -> tuple[FilesMarked, ...]:
 
 
 def hosts_of(ready: ReadyCall | None) -> tuple[str, ...]:
-    """Where a call has connected."""
+    """Return the hosts that a call has connected to."""
     network = ready.context.network if ready is not None else None
     return network.hosts if isinstance(network, WatchedNetwork) else ()
 
 
 def read_by(ready: ReadyCall) -> SessionMarks:
-    """What a call that has run has read."""
-    read = marks_of_call(_heard_through(ready), hosts_of(ready))
+    """Return what a call that has run has read."""
+    read = marks_of_call(_needs_that_read(ready), hosts_of(ready))
     for handle in (ready.context.sessions, ready.context.memory_read):
-        # Most calls have neither handle, and the look at a protocol takes ten times as long.
+        # Most calls have neither handle, and asking the protocol takes ten times as long.
         if handle is not None and isinstance(handle, HasRead):
             read = joined(read, handle.read)
-    return joined(read, _STRANGE) if _strange_file(ready) else read
+    return joined(read, _TAINTED_FILE) if _tainted_file(ready) else read
 
 
 def due_marks(
     ready: ReadyCall, marks: SessionMarks, read: SessionMarks
 ) -> tuple[DurableEvent, ...]:
-    """The events that are due when a session with these marks gets what a call has read."""
-    file = _strange_file(ready)
+    """Return the events due when a session with these marks gets what a call has read."""
+    file = _tainted_file(ready)
     is_web = Capability.NETWORK in ready.needs
     source = f"file {file}" if file and not is_web else ready.name
     return marked(marks, read, ready.name, ready.call.call_id, tainted_by=source)
 
 
-def _heard_through(ready: ReadyCall) -> tuple[Capability, ...]:
-    """What the call needs, without the network when it is certain that it has heard nobody.
+def _needs_that_read(ready: ReadyCall) -> tuple[Capability, ...]:
+    """Return the call's needs, without the network when it has certainly received nothing.
 
-    That is so of a tool which has no other way out than its handle: of ours, if they run no program.
+    That is certain of a built-in tool that runs no program: its handle is its only way out.
     """
     network = ready.context.network
     if (
@@ -136,18 +141,18 @@ def _heard_through(ready: ReadyCall) -> tuple[Capability, ...]:
 def _watch(ready: ReadyCall) -> FileWatch | None:
     for handle in (ready.context.files_read, ready.context.processes):
         if isinstance(handle, (WatchedReader, WatchedProcesses)):
-            return handle.watch  # its handles share it
+            return handle.watch  # all handles of a call share it
     return None
 
 
-def _strange_file(ready: ReadyCall) -> str:
-    """The first file that the call has read and a tainted session wrote, if there is one."""
+def _tainted_file(ready: ReadyCall) -> str:
+    """Return the first file of a tainted session that the call has read, or an empty string."""
     files = _watch(ready)
     return next(iter(tuple(files.read)), "") if files is not None else ""
 
 
-def _elsewhere(ready: ReadyCall, request: WebRequest) -> PermissionQuestion:
-    """The call as it would be if the model had asked for this request."""
+def _as_if_asked(ready: ReadyCall, request: WebRequest) -> PermissionQuestion:
+    """Return the question about the call that the model would have had to make for this request."""
     definition = ready.definition
     properties = definition.parameters.get("properties", {})
     arguments = CallArguments(ready.arguments.canonical, properties)
@@ -155,7 +160,7 @@ def _elsewhere(ready: ReadyCall, request: WebRequest) -> PermissionQuestion:
     for name in url_arguments(definition, arguments) or URL_ARGUMENTS[:1]:
         said[name] = [request.url] if isinstance(said.get(name), list) else request.url
     if "method" in properties and str(arguments.value("method")).upper() != request.method:
-        said["method"] = request.method  # else as it was said, or left out: grants compare it
+        said["method"] = request.method  # otherwise as it was written: grants compare the text
     text = msgspec.json.encode(said, order="deterministic").decode()
     return msgspec.structs.replace(
         ready.question, arguments=text, approval_reason=None, is_redirect=True

@@ -1,9 +1,23 @@
-"""A session's state: the fold of its durable events, the same live and on load."""
+"""A session's state: the fold of its durable events, the same live and on load. No I/O.
+
+`fold` is the only thing that changes a conversation, and it is handed every event in order: on load
+from the store, live from the session's inbox. So what a session knows never depends on whether the
+process was restarted in between. An event that is new to the code must be folded or listed in
+`Ignored`; the type checkers see to it.
+
+The history is a list of finished rounds and the tail of the open one. A round is finished when an
+answer asks for no tool, or when all of its calls have results; then it never changes, and keeps its
+encoded forms. A summary takes the place of the oldest rounds; running a turn again takes the last
+turn out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
+from ...config.policy.match import CallArguments
+from ...config.policy.new_hosts import says_where
 from ...runtime.definitions import InputMode, SessionKind
 from ...runtime.errors import StorageError
 from ...runtime.event_types.plan import PlanItem, plan_lines
@@ -46,34 +60,31 @@ from ...runtime.events import (
     TitleSet,
     ToolGivenUp,
     TurnEnded,
+    TurnOutcome,
     TurnResumed,
     TurnSetAside,
     TurnStarted,
     TurnSuspended,
 )
 from ...runtime.history import Answer, Input, Item, Result, Round, is_error, repair_history
-from ...runtime.messages import UNMARKED
-from ..budget.budgets import GivenBudgets
-from ..calls.deferral import DeferredCalls
-from ..calls.marks import connected, joined, learned, mark_of
-from ..calls.retries import Retries
+from ...runtime.taint.marks import UNMARKED, SessionMarks, connected, joined, mark_of
+from ..budget.budgets import SessionBudgets
 from ..model.compaction import held_inputs
-from .input_queue import queued
-from .turn_options import GivenOptions
+from .inputs import PendingCalls, SessionOptions, queued
 
 
 class TurnBeginning:
-    """The last turn, as far as it can be taken back out of the history.
+    """What is needed to take the last turn out of the history again.
 
     Attributes:
-        turn_id: Which; empty before the first.
+        turn_id: The turn; empty before the first.
         outcome: How it ended; empty while it runs.
         messages: The ids of its answers.
     """
 
     def __init__(self) -> None:
         self.turn_id = ""
-        self.outcome = ""
+        self.outcome: TurnOutcome | Literal[""] = ""
         self.messages: set[str] = set()
         self._count = 0
         self._tail: tuple[Item, ...] = ()
@@ -81,38 +92,38 @@ class TurnBeginning:
         self._asked: tuple[Input, ...] = ()
 
     def begin(self, turn_id: str, rounds: Sequence[Round], tail: Sequence[Item]) -> None:
-        """A turn begins behind this history."""
+        """Note that a turn begins after this history."""
         self.turn_id, self.outcome = turn_id, ""
         self.messages = set()
         self._count, self._tail, self._replaced, self._asked = len(rounds), tuple(tail), None, ()
 
     def compact(self, rounds: Sequence[Round]) -> None:
-        """A summary is about to take the place of some of these rounds."""
+        """Keep the rounds, some of which a summary is about to replace."""
         if self._replaced is None:
             self._replaced = tuple(rounds[: self._count])
 
     def end(self, event: TurnEnded, asked: tuple[Input, ...]) -> None:
-        """It is over, and was asked this, as the model read it.
+        """Note how the turn ended, and its inputs as the model read them.
 
         Raises:
-            ValueError: Another turn is, or none.
+            ValueError: It is not the open turn.
         """
         if event.turn_id != self.turn_id or self.outcome:
             raise ValueError(f"{event.turn_id} ends, and is not the turn that is open")
         self.outcome, self._asked = event.outcome, asked
 
     def inputs(self, event: TurnSetAside) -> dict[str, Input]:
-        """What its inputs are again, by id.
+        """Return the inputs of the turn, by id, so that they can wait again.
 
         Raises:
-            ValueError: It is not the last turn, or it has not ended, or had other inputs.
+            ValueError: It is not the last turn, it has not ended, or it had other inputs.
         """
         if event.turn_id != self.turn_id or not self.outcome:
             raise ValueError(f"{event.turn_id} is not the last turn, or has no end")
         return dict(zip(event.input_ids, self._asked, strict=True))
 
     def history(self, rounds: Sequence[Round]) -> tuple[list[Round], list[Item]]:
-        """The finished rounds before it, and the open one."""
+        """Return the finished rounds before the turn, and the items of the open one."""
         before = rounds[: self._count] if self._replaced is None else self._replaced
         return list(before), list(self._tail)
 
@@ -140,40 +151,41 @@ Ignored = (
     | TurnResumed
     | TurnSuspended
 )
-"""What changes nothing of what a session knows; a new event must be folded, or stand here."""
+"""Events that change nothing in a conversation; a new event must be folded, or stand here."""
 
 SUMMARY_HEADING = "What was said and done before, in short:"
-"""Says to the model what it reads in the place of its oldest rounds."""
+"""Tells the model what it reads in place of its oldest rounds."""
 
 PLAN_HEADING = "Your plan, as you set it:"
-"""Stands with the summary, behind which the plan may be gone."""
+"""Goes with the summary, which may have replaced the result that the plan stood in."""
 
 
 class Conversation:
-    """What a session knows; changed by `fold` alone.
+    """What a session knows; only `fold` changes it.
 
     Attributes:
-        agent, model, workspace, kind: As the session was created or switched since.
+        agent, model, workspace, kind: As the session was created, or switched since.
         parent_id: The session that delegated to it, if one did.
-        tools: The tools that it has of its agent's; `None` is all of them.
-        is_detached: Whether nobody waited for its answer when it was delegated to.
-        task: What it was delegated, in short.
+        tools: Those of its agent's tools that it has; `None` is all of them.
+        is_detached: Whether the session that delegated to it does not wait for its answer.
+        task: The delegated task, in short.
         head_seq: The `seq` of the last event folded; 0 for an unknown session.
         turn_id: The turn that has not ended, or `None`; `turn_inputs` are the latest turn's.
         asked: The inputs of the turn that has not ended; a summary never replaces them.
         marks: What it has read.
-        plan: What its model means to do.
+        plan: The model's plan.
         message_id: The latest answer's.
         open_calls: Its calls without a result, in their order; `started_calls` are those whose
             effect had begun.
-        budgets: What it was given to use; `options` are what its turns were given.
+        budgets: What the session and its latest turn may use; `options` are those of its turns.
         waiting_inputs: Accepted inputs whose turn has not started, in their order;
-            `waiting_modes` says what they are to a turn that runs.
+            `waiting_modes` says what they are to a running turn.
         is_deleted: Whether it is hidden, and takes no inputs.
         is_interrupted: Whether an input interrupts the turn that has not ended.
         last_turn: Where the latest turn began, and how it ended.
-        retries: How often the latest turn called tools wrongly.
-        deferred: Calls that wait for a person without holding a turn up.
+        attempts_left: How often the latest turn may still call each tool wrongly, for tools that
+            it did.
+        pending: Calls that wait for a person without holding a turn up.
         call_ids: Every call id ever used, since the next must differ.
     """
 
@@ -198,13 +210,14 @@ class Conversation:
         self.waiting_modes: dict[str, InputMode] = {}
         self.is_interrupted = False
         self.is_deleted = False
-        self.deferred = DeferredCalls()
+        self.pending = PendingCalls()
         self.call_ids: set[str] = set()
         self.asked: tuple[Input, ...] = ()
         self.last_turn = TurnBeginning()
-        self.retries = Retries()
-        self.budgets = GivenBudgets()
-        self.options = GivenOptions()
+        self.attempts_left: dict[str, int] = {}
+        self.budgets = SessionBudgets()
+        self.options = SessionOptions()
+        self._attempts_before: Mapping[str, int] = {}
         self._proposed_unexposed: frozenset[str] = frozenset()
         self._rounds: list[Round] = []
         self._tail: list[Item] = []
@@ -217,20 +230,27 @@ class Conversation:
 
     @property
     def finished_rounds(self) -> int:
-        """How many of the rounds are whole; those of the running turn are among them."""
+        """How many of the rounds are finished, those of the running turn included."""
         return len(self._rounds)
 
     def result(self, call_id: str) -> Result | None:
-        """The result of a call of the latest answer, while its round is open or just finished."""
+        """Return the result of a call of the latest answer; `None` once a new answer has begun."""
         return self._results.get(call_id)
 
+    def attempts_for(self, *, resumes: bool) -> Mapping[str, int]:
+        """Return the attempts left to the next calls.
+
+        Calls that a resumed turn goes on with are judged by what was left before their answer.
+        """
+        return self._attempts_before if resumes else dict(self.attempts_left)
+
     def fold_all(self, events: Iterable[Stored]) -> None:
-        """Folds a whole journal."""
+        """Fold a whole journal."""
         for stored in events:
             self.fold(stored)
 
     def fold(self, stored: Stored) -> None:
-        """Takes the next event into account."""
+        """Take the next event into account."""
         self.head_seq, event = stored.seq, stored.event
         match event:
             case CallFinished():
@@ -266,7 +286,7 @@ class Conversation:
             ):
                 self._fold_setting(event)
             case _:
-                _ignored(event)
+                _ignore(event)
 
     def _fold_input(self, event: InputAccepted | InputDelivered | InputCancelled) -> None:
         input_id = event.input_id
@@ -274,7 +294,7 @@ class Conversation:
         match event:
             case InputAccepted():
                 self.budgets.fold(event)
-                text = self.deferred.accept(event)
+                text = self.pending.accept(event)
                 self.waiting_inputs[input_id] = Input(text, event.attachments)
                 self.waiting_modes[input_id] = event.mode
                 if event.mode is InputMode.INTERRUPT and self.turn_id is not None:
@@ -283,10 +303,10 @@ class Conversation:
                 self.turn_inputs += (input_id,)
                 self._ask(input_id)
             case InputCancelled():
-                # One that brought what was there already is not on record.
+                # It may be unknown: an input that only repeated a known one was not stored.
                 self.waiting_inputs.pop(input_id, None)
                 self.waiting_modes.pop(input_id, None)
-                self.deferred.forget((input_id,))
+                self.pending.forget((input_id,))
 
     def _fold_setting(
         self,
@@ -322,14 +342,14 @@ class Conversation:
         self.options.fold(event)
         self.last_turn.begin(event.turn_id, self._rounds, self._tail)
         self.turn_id, self.turn_inputs = event.turn_id, event.input_ids
-        self.retries = Retries()
+        self.attempts_left, self._attempts_before = {}, {}
         self.is_interrupted, self.asked = False, ()
         for input_id in event.input_ids:
             self._ask(input_id)
-        self.open_calls.update(self.deferred.due(event.input_ids))
+        self.open_calls.update(self.pending.due(event.input_ids))
 
     def _fold_set_aside(self, event: TurnSetAside) -> None:
-        """The history is what it was before the turn, whose inputs wait once more.
+        """Make the history what it was before the turn, whose inputs wait once more.
 
         What the turn did stays done: what the session has read, its plan, its files.
         """
@@ -342,19 +362,20 @@ class Conversation:
         self.waiting_modes.update(dict.fromkeys(again, InputMode.QUEUE))
 
     def _ask(self, input_id: str) -> None:
-        """An input that waited is part of the turn from here on."""
+        """Make an input that waited part of the turn."""
         asked = self.waiting_inputs.pop(input_id)
         self.waiting_modes.pop(input_id, None)
         self.asked += (asked,)
         self._tail.append(asked)
 
     def _fold_summary(self, event: HistoryCompacted) -> None:
-        """The summary joins what it comes before: no round is an input alone.
+        """Put a summary in place of the oldest rounds.
 
-        What the running turn was asked stays behind it as it was, with its attachments.
+        It joins the round that follows: no round is an input alone. The inputs of the running turn
+        stay as they were, with their attachments.
         """
         said = [SUMMARY_HEADING, event.summary]
-        if self.plan:  # it stood in a result, which may be among what goes
+        if self.plan:  # the result that it stood in may be among what goes
             said += [PLAN_HEADING, "\n".join(plan_lines(self.plan))]
         summary = Input("\n\n".join(said))
         first = [summary, *held_inputs(self._rounds[: event.rounds], self.asked)]
@@ -366,7 +387,7 @@ class Conversation:
             self._tail[:0] = first
 
     def _fold_message(self, event: MessageCompleted) -> None:
-        self.retries.begin_answer()
+        self._attempts_before = dict(self.attempts_left)
         self._results.clear()
         self.started_calls.clear()
         self.message_id = event.message_id
@@ -384,21 +405,22 @@ class Conversation:
             self._finish_round()
 
     def _fold_mark(self, event: PrivateDataRead | SessionTainted) -> None:
-        """From here on what is known is what an exposed session was let do, not what led to it."""
+        """Mark the session; `runtime/taint/marks.py` says what an exposed one knows."""
         was_exposed = self.marks.is_exposed
         self.marks = joined(self.marks, mark_of(event))
         if self.marks.is_exposed and not was_exposed:
-            # The call that it is about is one of them: its mark stands ahead of its result.
-            self._proposed_unexposed = frozenset({*self.open_calls, *self.deferred.calls})
+            # The marking call is among them: its mark is stored ahead of its result.
+            self._proposed_unexposed = frozenset({*self.open_calls, *self.pending.calls})
 
     def _fold_result(self, event: CallFinished) -> None:
         if event.hosts and event.call_id not in self._proposed_unexposed:
-            self.marks = connected(self.marks, learned(self.marks, event))
+            self.marks = connected(self.marks, _learned_hosts(self.marks, event))
         self.open_calls.pop(event.call_id, None)
-        if self.deferred.calls.pop(event.call_id, None) is not None:
+        if self.pending.calls.pop(event.call_id, None) is not None:
             self._fold_late(event)
             return
-        self.retries.count(event)
+        if event.attempts_left is not None:
+            self.attempts_left[event.name] = event.attempts_left
         self._results[event.call_id] = Result(
             event.call_id, event.name, event.result, is_error=is_error(event.status)
         )
@@ -406,13 +428,13 @@ class Conversation:
             self._finish_round()
 
     def _fold_deferred(self, event: CallDeferred) -> None:
-        """A call is pending: for the model, that is its result."""
+        """Note that a call is pending; for the model, that is its result."""
         self.options.fold(event)
         call = self.open_calls.pop(event.call_id)
-        is_again = event.call_id in self.deferred.calls
+        is_again = event.call_id in self.pending.calls
         if is_again:
             self._fold_late(event)
-        self.deferred.defer(call, event)
+        self.pending.defer(call, event)
         if is_again:
             return
         self._results[event.call_id] = Result(event.call_id, event.name, event.result)
@@ -420,17 +442,17 @@ class Conversation:
             self._finish_round()
 
     def _fold_late(self, event: CallFinished | CallDeferred) -> None:
-        """The history stays as it was; what came of the call is the input of the running turn."""
-        if (told := self.deferred.told(event, self.turn_inputs)) is None:
+        """Make the late result the input of the running turn; the history before stays as it was."""
+        if (late := self.pending.late_input(event, self.turn_inputs)) is None:
             return
-        at, said = told
+        at, said = late
         asked = list(self.asked)
         self._tail = [said if item is asked[at] else item for item in self._tail]
         asked[at] = said
         self.asked = tuple(asked)
 
     def _finish_round(self) -> None:
-        """Results enter the history in the model's order, whichever order they came in."""
+        """Finish the open round; results enter in the model's order, in whichever they came."""
         if self._tail and isinstance(answer := self._tail[-1], Answer):
             self._tail += [
                 self._results[call.call_id]
@@ -441,9 +463,9 @@ class Conversation:
         self._tail = []
 
     def _fold_end(self, event: TurnEnded) -> None:
-        """A turn that ended badly may leave an answer without all of its results."""
+        """End the turn; a bad end may leave an answer without all of its results."""
         self.last_turn.end(event, self.asked)
-        self.deferred.forget(self.turn_inputs)
+        self.pending.forget(self.turn_inputs)
         self.turn_id, self.asked = None, ()
         self.waiting_modes = queued(self.waiting_modes)
         self.open_calls.clear()
@@ -452,13 +474,24 @@ class Conversation:
             self._tail = []
 
 
-def _ignored(event: Ignored) -> None:
-    """What this takes has no meaning for the fold; the type says which events those are."""
+def _ignore(event: Ignored) -> None:
+    """Do nothing; the parameter's type makes checkers prove that no other event comes here."""
+
+
+def _learned_hosts(marks: SessionMarks, finished: CallFinished) -> tuple[str, ...]:
+    """Return the hosts that a session learns by a call that was decided about under its marks.
+
+    An exposed session learns none by a call that named none: whoever allowed that call was not shown
+    where it connects.
+    """
+    if marks.is_exposed and not says_where(CallArguments(finished.arguments or "{}")):
+        return ()
+    return finished.hosts
 
 
 CONTRADICTIONS = (KeyError, IndexError, ValueError)
-"""What folding an event raises that can't come behind those before it."""
+"""What folding raises for an event that can't follow those before it."""
 
 
 class UnreadableRecord(StorageError):
-    """What is on record of a session contradicts itself, so it can't be loaded."""
+    """The record of a session contradicts itself, so it can't be loaded."""

@@ -24,19 +24,17 @@ from ...runtime.identity import new_id
 from ...runtime.kernel.delivery import Subscription
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import (
-    UNMARKED,
     AppendEvents,
     CancelTurn,
     DirectoryMessage,
     JournalMessage,
-    SessionMarks,
     WakeSession,
 )
 from ...runtime.redaction import redacting_logger
 from ...runtime.store.interface import Store
 from ...runtime.store.rows import SessionRow
+from ...runtime.taint.marks import UNMARKED, SessionMarks, marked
 from ...tools.processes.unreaped import unreaped
-from ..calls.marks import marked
 from .limits import SessionRoom
 
 logger = redacting_logger(__name__)

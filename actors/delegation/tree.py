@@ -16,7 +16,6 @@ from ...runtime.history import Call
 from ...runtime.kernel.delivery import Subscription
 from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import (
-    UNMARKED,
     CallPlace,
     CreateSession,
     DirectoryMessage,
@@ -27,9 +26,9 @@ from ...runtime.messages import (
 )
 from ...runtime.store.interface import Store
 from ...runtime.store.projection import MAX_TITLE_LENGTH
+from ...runtime.taint.marks import UNMARKED, marked
 from ...runtime.text import excerpt
 from ...tools.registry import ToolRegistry, is_available
-from ..calls.marks import marked
 from .detached import ChildResult, Detached, row_marks
 from .limits import SessionRoom
 

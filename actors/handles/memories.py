@@ -19,9 +19,10 @@ from ...runtime.memory.memories import (
     memory_id,
     sorted_tags,
 )
-from ...runtime.messages import UNMARKED, AppendEvents, CallPlace, JournalMessage, SessionMarks
+from ...runtime.messages import AppendEvents, CallPlace, JournalMessage
 from ...runtime.redaction import mask
 from ...runtime.store.interface import StoreReader
+from ...runtime.taint.marks import UNMARKED, SessionMarks
 from ...runtime.text import without_surrogates
 
 UNTRUSTED = SessionMarks(is_tainted=True)

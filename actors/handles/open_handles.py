@@ -28,6 +28,7 @@ from ...runtime.messages import AppendEvents, CallPlace, JournalMessage
 from ...runtime.processes import Processes
 from ...runtime.store.interface import StoreReader
 from ...runtime.taint.marked_files import MarkedFiles
+from ...runtime.taint.marks import STRANGERS
 from ...runtime.taint.tracked_files import FileWatch
 from ...runtime.taint.tracked_network import Connect, WatchedNetwork
 from ...tools.sandbox.sandbox import Sandbox
@@ -36,7 +37,6 @@ from ...tools.web.search import SearchPlace, WebSearch
 from ...tools.workshop import Workshop
 from ...tools.workspace.protected_places import HeldPlaces
 from ...tools.workspace.workspace import Workspace, open_workspace
-from ..calls.marks import STRANGERS
 from ..delegation.tree import SessionTree
 from ..people.speech import Speech
 from .memories import JournaledMemories, OpenReader, OpenWriter

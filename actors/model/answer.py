@@ -1,4 +1,12 @@
-"""An answer while it streams: pieces in, parts out."""
+"""An answer while it streams: pieces in, parts out, and what it took.
+
+`AnswerBuilder` folds stream events into parts, within bounds that hold whatever a provider sends:
+its end is a `Done`, a `StreamError`, or an error that the builder sets itself.
+
+Where a provider counts no tokens, or an answer was broken off before it did, tokens are estimated
+for the budgets: four bytes of UTF-8 to a token. That is close for English and for code, and for
+scripts whose characters take three bytes and most of a token each.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +16,19 @@ from typing import assert_never
 
 import msgspec
 
-from ...runtime.history import Call, Opaque, Part, Refusal, Text, Thinking
+from ...providers.provider import ModelRequest
+from ...runtime.history import (
+    Answer,
+    Call,
+    Input,
+    Item,
+    Opaque,
+    Part,
+    Refusal,
+    Round,
+    Text,
+    Thinking,
+)
 from ...runtime.identity import new_id
 from ...runtime.stream import (
     MAX_ARGUMENT_BYTES,
@@ -25,6 +45,12 @@ from ...runtime.stream import (
     ToolCallStart,
     Usage,
 )
+from .compaction import ATTACHMENT_CHARS
+
+BYTES_PER_TOKEN = 4
+
+_SIZE = "size"
+"""The key under which a round keeps its length, beside its encoded forms: it never changes."""
 
 MAX_ANSWER_CHARS = 32 * 1024 * 1024
 """What an answer may hold, arguments included: far above any model's window, and no more."""
@@ -38,11 +64,11 @@ MAX_NAME_CHARS = 256
 MAX_ID_CHARS = 64
 
 _CALL_ID = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_ID_CHARS}}}")
-"""What every provider takes back as an id: Anthropic's pattern is the narrowest."""
+"""An id that every provider takes back: Anthropic's pattern is the narrowest."""
 
 
-class Tokens(msgspec.Struct, frozen=True):
-    """What an attempt took: as the provider counted it, and what is estimated instead."""
+class TokenCount(msgspec.Struct, frozen=True):
+    """What an attempt took: what the provider counted, and an estimate of what it did not."""
 
     usage: Usage | None = None
     estimate: Usage | None = None
@@ -53,7 +79,7 @@ class Tokens(msgspec.Struct, frozen=True):
         return self.usage is None and self.estimate is None
 
 
-NOTHING_TAKEN = Tokens()
+NOTHING_TAKEN = TokenCount()
 
 
 class _CallPieces(msgspec.Struct):
@@ -78,15 +104,15 @@ class AnswerBuilder:
 
     Attributes:
         text_bytes: The length of the text so far in UTF-8, the offset of the next batch.
-        usage: The last usage told.
+        usage: The last usage that came.
         done: The terminal event of a whole answer.
         error: The terminal event of a failed one.
         is_sent: Whether the request was handed over to be sent.
-        taken: What it took, once the attempt is over.
+        taken: What the attempt took, once it is over.
 
     Args:
-        max_argument_bytes: Where the arguments of a call are cut: one character past it is kept,
-            so that such a call is known by its length and refused alone.
+        max_argument_bytes: Where the arguments of a call are cut. One character more is kept, so
+            that such a call is recognised by its length and refused alone.
     """
 
     def __init__(self, max_argument_bytes: int = MAX_ARGUMENT_BYTES) -> None:
@@ -103,7 +129,7 @@ class AnswerBuilder:
         self._chars = 0
 
     def add(self, events: Sequence[AnyStreamEvent]) -> None:
-        """Takes one batch; what comes behind a terminal event is ignored."""
+        """Take one batch; what follows a terminal event is ignored."""
         for event in events:
             if self.done is not None or self.error is not None:
                 return
@@ -157,7 +183,7 @@ class AnswerBuilder:
         return not self._parts
 
     def parts(self, taken_ids: Collection[str] = ()) -> tuple[Part, ...]:
-        """The parts so far; call ids that are empty, odd or already taken are replaced."""
+        """Return the parts so far; call ids that are empty, malformed or taken are replaced."""
         taken = set(taken_ids)
         parts: list[Part] = []
         for piece in self._parts:
@@ -182,7 +208,7 @@ class AnswerBuilder:
         return tuple(parts)
 
     def parts_without_calls(self) -> tuple[Part, ...]:
-        """What of a broken-off answer is kept: a half call must never run."""
+        """Return what is kept of a broken-off answer: half a call must never run."""
         return tuple(part for part in self.parts() if not isinstance(part, Call))
 
     def _add_part(self, part: _Pieces | Opaque) -> None:
@@ -238,6 +264,113 @@ class AnswerBuilder:
 
 
 _Pieces = _ThinkingPieces | _CallPieces | _RefusalPieces
+
+
+# ── what it took ─────────────────────────────────────────────────────────────────────────────────
+
+
+def tokens_of_bytes(size: int) -> int:
+    """Return how many tokens so many bytes are, at least one when there are any."""
+    return -(-size // BYTES_PER_TOKEN)
+
+
+def request_tokens(request: ModelRequest) -> int:
+    """Return about how many tokens a model will read."""
+    size = text_bytes(request.system) + sum(map(_round_bytes, request.rounds))
+    for tool in request.tools:  # no more of a definition is sent
+        size += len(tool.name) + text_bytes(tool.description)
+        size += len(msgspec.json.encode(tool.parameters))
+    return tokens_of_bytes(size)
+
+
+def event_bytes(event: AnyStreamEvent) -> int:
+    """Return the length of what one event adds to an answer."""
+    match event:
+        case TextDelta(text=text) | ThinkingDelta(text=text) | RefusalDelta(text=text):
+            return text_bytes(text)
+        case ToolCallDelta(arguments=arguments):
+            return text_bytes(arguments)
+        case ToolCallStart(name=name):
+            return text_bytes(name)
+        case OpaquePart(data=data):
+            return len(bytes(data))
+        case _:
+            return 0
+
+
+def tokens_taken(answer: AnswerBuilder, request: ModelRequest) -> TokenCount:
+    """Return what an attempt took, once it is over.
+
+    A whole answer took what its provider counted. The count of a broken-off answer may be from its
+    beginning: then it holds for the input, and for the output only if it covers what has come. A
+    request that was sent and broken off before any answer has been read all the same.
+    """
+    usage = _believable(answer, request)
+    tokens_in = usage.input_tokens if usage is not None else None
+    tokens_out = usage.output_tokens if usage is not None else None
+    if answer.done is None:
+        if usage is None and answer.is_empty and (answer.error is not None or not answer.is_sent):
+            return NOTHING_TAKEN
+        seen = _output_tokens(answer)
+        if usage is not None and tokens_out is not None and tokens_out < seen:
+            usage = msgspec.structs.replace(usage, output_tokens=None, reasoning_tokens=None)
+            tokens_out = None
+    if tokens_in is not None and tokens_out is not None:
+        return TokenCount(usage, None)
+    estimate = Usage(
+        request_tokens(request) if tokens_in is None else None,
+        _output_tokens(answer) if tokens_out is None else None,
+    )
+    return TokenCount(usage, estimate)
+
+
+def _believable(answer: AnswerBuilder, request: ModelRequest) -> Usage | None:
+    """Return the usage without what can't be: some servers say zero for what they don't count."""
+    usage = answer.usage
+    if usage is None or usage.input_tokens:
+        return usage
+    if usage.output_tokens == 0 and not answer.is_empty:
+        return None
+    if usage.input_tokens == 0 and request_tokens(request) > 0:
+        counted = usage.output_tokens
+        return Usage(None, counted, None, usage.reasoning_tokens) if counted else None
+    return usage
+
+
+def text_bytes(text: str) -> int:
+    """Return the length of a text in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode(errors="replace"))
+
+
+def _output_tokens(answer: AnswerBuilder) -> int:
+    return tokens_of_bytes(sum(map(_part_bytes, answer.parts())))
+
+
+def _round_bytes(each: Round) -> int:
+    size = each.encoded.get(_SIZE)
+    if size is None:
+        size = each.encoded[_SIZE] = b"%d" % sum(map(_item_bytes, each.items))
+    return int(size)
+
+
+def _item_bytes(item: Item) -> int:
+    match item:
+        case Input():
+            return text_bytes(item.text) + ATTACHMENT_CHARS * len(item.attachments)
+        case Answer():
+            return sum(map(_part_bytes, item.parts))
+        case _:
+            return text_bytes(item.content)
+
+
+def _part_bytes(part: Part) -> int:
+    match part:
+        case Opaque():
+            return len(bytes(part.data))
+        case Call():
+            return text_bytes(part.name) + text_bytes(part.arguments)
+        case _:
+            return text_bytes(part.text)
 
 
 def _utf8(text: str) -> bytes:

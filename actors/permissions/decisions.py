@@ -13,16 +13,15 @@ from ...config.policy.grant_binding import covers
 from ...config.policy.policy import Policy, PolicyBook, PolicyQuestion
 from ...runtime.definitions import Capability, Tier, Verdict
 from ...runtime.messages import (
-    UNMARKED,
     ApprovalAnswer,
     CallPlace,
     CheckPermissions,
     Decision,
     PermissionQuestion,
-    SessionMarks,
 )
 from ...runtime.store.rows import GrantRow
 from ...runtime.store.tables.permissions import is_suspended_in_tainted
+from ...runtime.taint.marks import UNMARKED, SessionMarks
 
 MAX_GRANTS = 10_000
 """More than people give. When so many hold, further answers count for their call alone."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ...runtime.definitions import ErrorType, ToolFailure, Verdict
+from ...runtime.definitions import Verdict
 from ...runtime.identity import new_id, now_ms
 from ...runtime.messages import (
     ApprovalAnswer,
@@ -17,9 +17,8 @@ from ...runtime.messages import (
     Decision,
     Resolution,
 )
-from ..calls.call import ReadyCall
-from ..calls.preparation import CallPreparation
-from ..calls.preview import preview_of
+from ..calls.call import CallPreparation, ReadyCall
+from ..calls.outcome import denial
 from .decisions import Decisions
 from .question import OpenQuestion, without_memory
 
@@ -57,7 +56,7 @@ class EditedArguments:
             reason=decision.reason,
             arguments=canonical,
             digest=changed.digest(question.place, decision.policy_version),
-            preview=await preview_of(changed),
+            preview=await changed.preview(),
             scopes=("call",) if is_higher else question.scopes_for(canonical),
         )
 
@@ -78,7 +77,7 @@ class EditedArguments:
             expires_at_ms=now_ms() + int(seconds * 1000),
             patience_seconds=seconds,
             marks=question.marks,
-            preview=await preview_of(changed),
+            preview=await changed.preview(),
             is_deferred=True,
         )
 
@@ -88,12 +87,7 @@ class EditedArguments:
         check = CheckPermissions(place=place, questions=(changed.question,), marks=question.marks)
         (decision,) = self._decisions.decide(check)
         if decision.verdict is Verdict.DENY:
-            raise ToolFailure(
-                ErrorType.PERMISSION_DENIED,
-                f"Not run: {decision.reason}",
-                tier=changed.tier,
-                reason=decision.reason,
-            )
+            raise denial(decision.reason, changed.tier)
         return changed, decision
 
 

@@ -29,18 +29,22 @@ from ...runtime.history import Call
 from ...runtime.identity import new_id
 from ...runtime.kernel.mailbox import Reply
 from ...runtime.messages import (
-    UNMARKED,
     ApprovalAnswer,
     ApprovalRequest,
     CallPlace,
     PermissionQuestion,
     Resolution,
-    SessionMarks,
 )
 from ...runtime.store.rows import ApprovalRow
 from ...runtime.store.tables.permissions import LASTING_SCOPES
+from ...runtime.taint.marks import UNMARKED, SessionMarks
 from ...runtime.text import excerpt
-from ..calls.deferral import answered_text, pending_result
+
+PENDING_TEXT = (
+    "Not run yet: a person is asked about this call, and nobody waits for the answer. Go on without "
+    "it, and don't ask for the same again. What comes of it is told later, as an input that names "
+    "this approval_id."
+)
 
 SESSION_SCOPES = ("call", "turn", "session")
 """Scopes that every answer may be remembered for; `call` means that it is not remembered."""
@@ -203,7 +207,7 @@ class OpenQuestion(msgspec.Struct, eq=False, kw_only=True):
             call_id=self.call.call_id,
             name=self.question.name,
             approval_id=self.approval_id,
-            result=pending_result(self.approval_id),
+            result=_pending_result(self.approval_id),
         )
 
     def ending(self, resolution: Resolution) -> tuple[DurableEvent, ...]:
@@ -227,7 +231,7 @@ class OpenQuestion(msgspec.Struct, eq=False, kw_only=True):
             return (answered,)
         late = InputAccepted(
             input_id=new_id("input"),
-            text=answered_text(self.question.name, self.approval_id, answer),
+            text=_answered_text(self.question.name, self.approval_id, answer),
             source=InputSource.DEFERRED,
             call_id=self.call.call_id,
             approval_id=self.approval_id,
@@ -291,6 +295,22 @@ class OpenQuestion(msgspec.Struct, eq=False, kw_only=True):
 def without_memory(answer: ApprovalAnswer) -> ApprovalAnswer:
     """Return the answer for this call alone."""
     return msgspec.structs.replace(answer, remember=None, pattern=None)
+
+
+def _pending_result(approval_id: str) -> str:
+    """Return what the model gets in place of a deferred call's result, as JSON text."""
+    result = {"status": "pending_approval", "approval_id": approval_id, "message": PENDING_TEXT}
+    return msgspec.json.encode(result).decode()
+
+
+def _answered_text(name: str, approval_id: str, answer: ApprovalAnswer) -> str:
+    """Return the text of the input that a late answer becomes; the model reads more."""
+    said = f": {answer.reason}" if answer.reason else ""
+    what = {
+        "allow": f"{answer.answered_by} allowed the call of {name}{said}",
+        "deny": f"{answer.answered_by} denied the call of {name}{said}",
+    }.get(answer.decision, f"nobody answered in time about the call of {name}")
+    return f"{approval_id}: {what}"
 
 
 def stored_resolution(row: ApprovalRow) -> Resolution:

@@ -22,15 +22,14 @@ from ...runtime.messages import (
     DirectoryMessage,
     JournalMessage,
     PermissionQuestion,
-    SessionMarks,
     WakeSession,
 )
 from ...runtime.redaction import redacting_logger
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import ApprovalRow, GrantRow, SessionRow
 from ...runtime.store.tables.permissions import REFUSED
-from ..calls.marks import joined
-from ..calls.preparation import CallPreparation
+from ...runtime.taint.marks import SessionMarks, joined
+from ..calls.call import CallPreparation
 from ..people.lineage import Channels, Lineage
 from .question import OpenQuestion
 

@@ -48,12 +48,15 @@ from ...runtime.messages import ApprovalAnswer, AskPerson, Resolution
 from ...runtime.redaction import redacting_logger
 from ...runtime.store.rows import GrantRow
 from ...runtime.store.tables.permissions import given_grant
-from ..calls.deferral import MAX_DEFERRED
 from .asking import EXPIRED, ask_people, bounded, checked_answer
 from .decisions import GrantBook, answer_of, is_covered, is_suspended
 from .edited_arguments import EditedArguments
 from .question import OpenQuestion, OpenQuestions, stored_resolution, without_memory
 from .record import ApprovalRecord, BrokerServices
+
+MAX_DEFERRED = 256
+"""Deferred questions of one session; as many as one answer may have calls, and nobody reads more."""
+
 
 logger = redacting_logger(__name__)
 

@@ -1,9 +1,15 @@
-"""What a predecessor left open of sessions: closed, or taken up."""
+"""What a crash left open: turns without an end, closed or suspended.
+
+A turn is open when it has a start and no end on record. Its calls get the result `interrupted`, which
+says whether they had started, and the turn gets its end. A turn whose calls wait for a person is
+suspended instead, and resumed under the same questions. The rules are in
+`runtime/store/recovery.py`; here they are applied, at start-up to all sessions, and again by each
+session that is loaded or whose turn failed to store its end.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
 import msgspec
 
@@ -13,40 +19,34 @@ from ...runtime.messages import AppendEvents, JournalMessage
 from ...runtime.redaction import redacting_logger
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.recovery import closing_events, deepest_first, kept_calls
-from ...runtime.store.rows import ApprovalRow, OpenTurn
-from ..conversation.conversation import Conversation
+from ...runtime.store.rows import OpenTurn
 
 logger = redacting_logger(__name__)
 
 
-class LateHost(Protocol):
-    """Whose inputs are looked at."""
-
-    conversation: Conversation
-    session_id: str
-
-
 async def close_all_left_open(store: StoreReader, journal: Mailbox[JournalMessage]) -> None:
-    """Gives every turn that a crash left open its end, before anything new begins.
+    """End every turn that a crash left open, before anything new begins.
 
-    One that waited for a person's answer is suspended instead, and goes on with its session.
+    A turn that waited for a person's answer is suspended instead, and goes on with its session.
     """
     waiting: set[tuple[str | None, str]] = set()
     for found in deepest_first(await store.open_turns()):
-        # What is suspended by now: its children came before it.
+        # Its children came before it, so what is suspended of them is known.
         below = [call_id for parent_id, call_id in waiting if parent_id == found.session_id]
         turn = msgspec.structs.replace(found, delegated=(*found.delegated, *below))
         if kept_calls(turn) and not turn.is_detached:
             waiting.add((turn.parent_id, turn.parent_call_id))
         if events := closing_events(turn, now_ms()):
-            logger.warning("turn %s was interrupted; what it can't go on is closed", turn.turn_id)
+            logger.warning(
+                "turn %s was interrupted; what can't go on of it is closed", turn.turn_id
+            )
             await journal.ask(AppendEvents(session_id=turn.session_id, events=events))
 
 
 async def close_left_open(
     store: StoreReader, session_id: str, append: Callable[..., Awaitable[object]]
 ) -> OpenTurn | None:
-    """Closes a turn without an end; gives it when it waits for a person's answer, and stays open."""
+    """Close a turn without an end; return it when it waits for a person, and stays open."""
     found = await left_open(store, session_id)
     closing = closing_events(found, now_ms()) if found is not None else ()
     if not closing:
@@ -55,17 +55,7 @@ async def close_left_open(
     return await left_open(store, session_id)
 
 
-async def late_answers(
-    store: StoreReader, host: LateHost, input_id: str
-) -> tuple[ApprovalRow, ...]:
-    """The question about a deferred call, with its answer, when an input brings that."""
-    late = host.conversation.deferred.inputs.get(input_id)
-    if late is None:
-        return ()
-    return tuple(await store.approvals(session_id=host.session_id, approval_id=late.approval_id))
-
-
 async def left_open(store: StoreReader, session_id: str) -> OpenTurn | None:
-    """The turn of a session that has no end on record."""
+    """Return the turn of a session that has no end on record, or `None`."""
     turns = await store.open_turns()
     return next((turn for turn in turns if turn.session_id == session_id), None)

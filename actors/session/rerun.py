@@ -13,16 +13,16 @@ ANSWERED = "answered"
 
 
 def set_aside(conversation: Conversation, message: RerunTurn, *, is_busy: bool) -> TurnSetAside:
-    """The event that sets the last turn aside.
+    """Return the event that sets the last turn aside.
 
     Args:
         conversation: The session.
-        message: What is asked.
+        message: The request.
         is_busy: Whether a turn runs, or inputs wait for theirs.
 
     Raises:
         ConflictError: The session does something else, or there is nothing to run again.
-        NotFoundError: The message is none of the last turn's.
+        NotFoundError: The message is not of the last turn.
     """
     name, last = message.session_id, conversation.last_turn
     if conversation.is_deleted:
@@ -40,42 +40,36 @@ def set_aside(conversation: Conversation, message: RerunTurn, *, is_busy: bool) 
         )
     if conversation.kind is not SessionKind.MAIN:
         raise ConflictError(
-            f"{name} was delegated, and who delegated has its answer: run the turn of that session "
-            "again",
+            f"{name} was delegated, and its parent has the answer: run the turn of that session again",
             kind="state",
         )
     if (nothing := _nothing(conversation, message)) is not None:
         raise ConflictError(nothing, kind="state")
-    if any(call.turn_id == last.turn_id for call in conversation.deferred.calls.values()):
+    if any(call.turn_id == last.turn_id for call in conversation.pending.calls.values()):
         raise ConflictError(
-            f"calls of the last turn of {name} wait for an answer, whose result it will be told: "
+            f"calls of the last turn of {name} wait for an answer, and the model gets their results: "
             "answer them first (`callboard approvals` lists them)",
             kind="state",
         )
-    return _readable(conversation, message)
-
-
-def _readable(conversation: Conversation, message: RerunTurn) -> TurnSetAside:
-    """The event, once it is seen that it can be folded: on record it would be, at every load."""
     aside = TurnSetAside(
-        turn_id=conversation.last_turn.turn_id,
+        turn_id=last.turn_id,
         input_ids=conversation.turn_inputs,
         why=message.why,
         request=message.request,
     )
     try:
-        conversation.last_turn.inputs(aside)
+        last.inputs(aside)  # an event that can't be folded would spoil the record for good
     except ValueError as error:
         raise ConflictError(
-            f"the record of the last turn of {message.session_id} contradicts itself, so it is not "
-            "run again: ask anew",
+            f"the record of the last turn of {name} contradicts itself, so it is not run again: "
+            "prompt again instead",
             kind="state",
         ) from error
     return aside
 
 
 def _nothing(conversation: Conversation, message: RerunTurn) -> str | None:
-    """Why there is nothing to run again."""
+    """Return why there is nothing to run again, or `None`."""
     name, last = message.session_id, conversation.last_turn
     if not last.turn_id:
         return f"no turn has ended yet in {name}, so there is nothing to run again"

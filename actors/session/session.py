@@ -1,4 +1,18 @@
-"""The session: one conversation, its turn, and the inputs that wait for theirs."""
+"""The session actor: one conversation, its turn, and the inputs that wait for theirs.
+
+The session is the fold of its events. Whoever stores one (the session itself, its turn, the
+dispatcher, the broker) does so through the journal, and the journal puts what was committed into the
+session's inbox, in order. `fold_committed` takes it from there, folds it into the conversation and
+passes it on to the subscribers. It is called by the inbox's task, and by whoever awaited a commit
+before going on. So the session never shows what is not stored, and never misses what is.
+
+The message loop never waits for a turn. At most one turn runs, in a task of its own with its own
+cancel scope, so that a cancel is served at once. When a turn has ended, the same task goes on with
+the next input; a session without a turn and without inputs is idle, and the directory may unload it.
+
+A crash throws the state away. The successor folds the journal, closes what was left open
+(`recovery`), resumes a turn that waited for a person, and goes on with the inputs that wait.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +20,27 @@ from contextlib import suppress
 from functools import partial
 from typing import assert_never
 
+import msgspec
 import trio
 
-from ...runtime.definitions import InputMode
-from ...runtime.errors import CallboardError, ConflictError, OverloadedError
-from ...runtime.events import InputAccepted
+from ...runtime.definitions import InputMode, SessionKind
+from ...runtime.errors import CallboardError, ConflictError, NotFoundError, OverloadedError
+from ...runtime.events import (
+    DurableEvent,
+    InputAccepted,
+    InputCancelled,
+    InputDelivered,
+    LiveEvent,
+    Stored,
+)
+from ...runtime.history import Call
 from ...runtime.identity import new_id
-from ...runtime.kernel.delivery import Subscription
+from ...runtime.kernel.delivery import EventInbox, Subscription
 from ...runtime.kernel.mailbox import Mailbox, Reply
 from ...runtime.kernel.supervisor import Supervisor
 from ...runtime.messages import (
+    Ancestor,
+    AppendEvents,
     CancelTurn,
     FollowSession,
     FollowStart,
@@ -29,34 +54,16 @@ from ...runtime.messages import (
 )
 from ...runtime.redaction import redacting_logger
 from ...runtime.store.rows import OpenTurn
-from ..conversation.turn_options import Given, given_with
+from ..conversation.conversation import CONTRADICTIONS, Conversation, UnreadableRecord
+from ..conversation.inputs import InputOptions, InputQueue, options_of
 from ..model.stream import MAILBOX_CAPACITY as MODEL_STREAM_CAPACITY
 from ..model.stream import StartModelCall
 from ..services import SessionServices
-from ..turn.factory import make_turn
-from ..turn.record import accepted_input, cancelled_input
-from ..turn.turn import Turn
-from .recovery import close_left_open, late_answers, left_open
-from .session_record import SessionRecord
-
-
-def refuse(message: SubmitInput | RerunTurn, error: CallboardError) -> None:
-    """Tells who asked for a turn why there is none."""
-    if message.subscription is not None:
-        message.subscription.close(error)
-    message.reply.fail(error)
-
-
-def refuse_all(mailbox: Mailbox[SessionMessage], error: CallboardError) -> None:
-    """Tells whoever waits why there is no session; the next request tries to load it again."""
-    with mailbox.open() as messages, suppress(trio.WouldBlock):
-        while True:
-            message = messages.receive_nowait()
-            subscription: Subscription | None = getattr(message, "subscription", None)
-            if subscription is not None:
-                subscription.close(error)
-            message.reply.fail(error)
-
+from ..turn.setup import setup_turn
+from ..turn.turn import Turn, cancelled_call
+from .recovery import close_left_open, left_open
+from .rerun import set_aside
+from .subscribers import Subscribers
 
 logger = redacting_logger(__name__)
 
@@ -66,12 +73,12 @@ MAX_WAITING_INPUTS = 256
 """Inputs that wait for their turn; past that a client is told to slow down."""
 
 INTERRUPTED = "another input interrupted it"
-"""Why the turn has ended that an input cancelled."""
+"""Why a turn ended that an input cancelled."""
 DELETED = "the session was deleted"
-"""Why its turn has ended."""
+"""Why the turn of a deleted session ended."""
 
 
-class Session(SessionRecord):
+class Session:
     """One conversation.
 
     Receives: `SubmitInput`, `RerunTurn`, `ResumeTurn`, `FollowSession`, `WakeSession`,
@@ -79,15 +86,25 @@ class Session(SessionRecord):
     Sends: `AppendEvents` to the journal, `StartModelCall` to its model stream, `RunCalls` to the
         dispatcher; updates into subscriptions, without waiting.
     Owns: the conversation, the turn, the queue of inputs, its subscriptions.
-    Ends: on `StopSession`, or when cancelled. A crash throws its state away; the successor folds
-        the journal anew and closes what was open.
+    Ends: on `StopSession`, or when cancelled.
+
+    Attributes:
+        session_id: Its id.
+        conversation: The fold of its events.
+        lineage: The sessions that delegated to it, the parent first.
     """
 
     def __init__(
         self, session_id: str, mailbox: Mailbox[SessionMessage], services: SessionServices
     ) -> None:
-        super().__init__(session_id, services)
+        self.session_id = session_id
+        self.conversation = Conversation()
+        self.lineage: tuple[Ancestor, ...] = ()
+        self._services = services
         self._mailbox = mailbox
+        self._inbox = EventInbox()
+        self._queue = InputQueue()
+        self._subscribers = Subscribers(session_id)
         self._turn: Turn | None = None
         self._turn_runs = False
         self._cant_go_on: CallboardError | None = None
@@ -99,7 +116,7 @@ class Session(SessionRecord):
         )
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Loads the conversation, then serves until told to stop."""
+        """Load the conversation, then serve until stopped."""
         services = self._services
         self._inbox = services.inboxes.open(self.session_id)
         try:
@@ -108,7 +125,7 @@ class Session(SessionRecord):
             except CallboardError as error:
                 logger.error("%s can't be loaded: %s", self.session_id, error)
                 task_status.started()
-                refuse_all(self._mailbox, error)
+                _refuse_all(self._mailbox, error)
                 return
             async with trio.open_nursery() as nursery:
                 supervisor = Supervisor(nursery, strict=services.strict)
@@ -124,9 +141,26 @@ class Session(SessionRecord):
                 nursery.cancel_scope.cancel(reason="the session is unloaded")
         finally:
             services.inboxes.close(self.session_id, self._inbox)
-            self._audience.hang_up()
+            self._subscribers.hang_up()
             for reply in self._cancels:
                 reply.abandon()
+
+    async def _load(self) -> None:
+        """Fold the journal; raises `StorageError` when that can't be done."""
+        events = await self._services.store.events(self.session_id)
+        if not events:
+            raise NotFoundError(f"there is no session {self.session_id}")
+        try:
+            self.conversation.fold_all(events)
+        except CONTRADICTIONS as error:
+            raise UnreadableRecord(
+                f"the record of {self.session_id} contradicts itself at event "
+                f"{self.conversation.head_seq}, so it does not go on. It can be read and exported; "
+                "delete it, and begin another"
+            ) from error
+        self.lineage = await self._services.lineage.above(self.conversation.parent_id)
+        for input_id, mode in self.conversation.waiting_modes.items():
+            self._queue.add(input_id, mode)
 
     async def _serve(self, nursery: trio.Nursery) -> None:
         with self._mailbox.open() as messages:
@@ -135,8 +169,8 @@ class Session(SessionRecord):
                 first = messages.receive_nowait()
             inputs = self.conversation.turn_inputs if self.conversation.turn_id else self._queue
             if isinstance(first, ResumeTurn) and inputs:
-                # It is why the session was loaded, and hears the turn from the beginning.
-                self._audience.add(inputs[0], first.subscription)
+                # The session was loaded for it, so it gets the turn from the beginning.
+                self._subscribers.add(inputs[0], first.subscription)
             try:
                 await self._resume(nursery)
             except BaseException:
@@ -150,7 +184,7 @@ class Session(SessionRecord):
                     return
 
     async def _handle(self, message: SessionMessage, nursery: trio.Nursery) -> bool:
-        """Does what a message says; whether the session ends by that."""
+        """Do what a message says; return whether the session ends by that."""
         match message:
             case SubmitInput():
                 await self._submit(message, nursery)
@@ -159,9 +193,9 @@ class Session(SessionRecord):
             case ResumeTurn():
                 self._listen(message)
             case FollowSession():
-                self._audience.follow(message.subscription)
+                self._subscribers.follow(message.subscription)
                 message.reply.send(
-                    FollowStart(self.conversation.head_seq, self._audience.live.snapshot())
+                    FollowStart(self.conversation.head_seq, self._subscribers.live.snapshot())
                 )
             case WakeSession():
                 with message.reply:
@@ -175,17 +209,61 @@ class Session(SessionRecord):
                 assert_never(message)
         return False
 
-    async def _resume(self, nursery: trio.Nursery) -> None:
-        """Ends, or goes on with, what a predecessor left open; then with the inputs that wait.
+    # ── the record ───────────────────────────────────────────────────────────────────────────────
 
-        What can't be done now is tried again with the next prompt, which is told why it failed.
+    async def append(self, *events: DurableEvent) -> tuple[Stored, ...]:
+        """Store events and fold them; raises `StorageError` when nothing was stored."""
+        stored: tuple[Stored, ...] = await self._services.journal.ask(
+            AppendEvents(session_id=self.session_id, events=events)
+        )
+        self.fold_committed()
+        return stored
+
+    async def append_end(self, *events: DurableEvent) -> tuple[Stored, ...]:
+        """Store the end of a turn, as `append` does.
+
+        A delegated session ends its programs first: nothing that it started outlives its answer.
+        """
+        if self.conversation.kind is not SessionKind.MAIN:
+            await self._services.programs.end_session(self.session_id)
+        return await self.append(*events)
+
+    async def _fold_inbox(self) -> None:
+        while True:
+            await self._inbox.wait()
+            self.fold_committed()
+
+    def fold_committed(self) -> None:
+        """Fold and publish what was committed, in order; never blocks."""
+        while (stored := self._inbox.take()) is not None:
+            if stored.seq <= self.conversation.head_seq:
+                continue  # committed while the journal was read: the load has folded it
+            self.conversation.fold(stored)
+            self._subscribers.tell(stored)
+            self._queue.fold(stored)
+
+    def publish(self, update: LiveEvent) -> None:
+        """Pass a live event to the listeners of the running turn."""
+        self._subscribers.publish(update)
+
+    async def left_open(self) -> OpenTurn | None:
+        """Return the turn that has no end on record, once all pending events are stored."""
+        await self.append()
+        return await left_open(self._services.store, self.session_id)
+
+    # ── going on with what was left ──────────────────────────────────────────────────────────────
+
+    async def _resume(self, nursery: trio.Nursery) -> None:
+        """End or resume what a predecessor left open, then begin the turn of a waiting input.
+
+        What fails here is tried again with the next prompt, which gets the error.
         """
         try:
             turn = await self._take_up_left_open() or await self._next_turn()
         except CallboardError as error:
             logger.error("%s can't go on where it was: %s", self.session_id, error)
             self._turn, self._cant_go_on = None, error
-            self._audience.hang_up(error)
+            self._subscribers.hang_up(error)
         else:
             self._cant_go_on = None
             self._start_turns(nursery, turn)
@@ -193,97 +271,62 @@ class Session(SessionRecord):
                 await self._report()
 
     async def _take_up_left_open(self) -> Turn | None:
-        """The turn that waited for a person's answer, if one did."""
+        """Resume the turn that waited for a person's answer, if one did."""
         found = await self._close_left_open()
         if found is None:
             return None
         await self._services.programs.ready()
-        turn = self._turn = self._make_turn(self.conversation.turn_inputs[0], found)
-        self._audience.attend(self.conversation.turn_inputs)
+        inputs = self.conversation.turn_inputs
+        turn = self._turn = self._make_turn(inputs[0], self.conversation.options.turn, found)
+        self._subscribers.attend(inputs)
         await self.append(turn.resumed())
         if self.conversation.is_interrupted or self.conversation.is_deleted:
             turn.cancel(DELETED if self.conversation.is_deleted else INTERRUPTED)
         return turn
 
     async def _close_left_open(self) -> OpenTurn | None:
-        """Closes a turn without an end; one that waits for a person's answer stays open."""
+        """Close a turn without an end; return it when it waits for a person, and stays open."""
         if self.conversation.turn_id is None:
             return None
         return await close_left_open(self._services.store, self.session_id, self.append)
 
     def _listen(self, message: ResumeTurn) -> None:
-        """Hears a turn that was suspended, or the first that nobody hears: it runs by itself."""
+        """Subscribe to a resumed turn, or to the first turn that runs without a listener."""
         turn = self._turn
         inputs = [turn.input_id, *self._queue] if turn is not None else list(self._queue)
         if turn is None or not turn.is_resumed:
-            inputs = self._audience.unheard(inputs, message.subscription)
+            inputs = self._subscribers.without_listener(inputs, message.subscription)
         with message.reply:
-            heard = next(iter(inputs), None)
-            if heard is None:
+            first = next(iter(inputs), None)
+            if first is None:
                 error = self._cant_go_on or ConflictError(
                     f"no turn of {self.session_id} is suspended, and no input waits"
                 )
                 message.subscription.close(error)
                 message.reply.fail(error)
                 return
-            self._audience.add(heard, message.subscription)
-            message.reply.send(InputTicket(heard, self.conversation.head_seq))
-
-    async def left_open(self) -> OpenTurn | None:
-        """The turn that has no end on record, behind all that was to be stored so far."""
-        await self.append()
-        return await left_open(self._services.store, self.session_id)
+            self._subscribers.add(first, message.subscription)
+            message.reply.send(InputTicket(first, self.conversation.head_seq))
 
     # ── inputs ───────────────────────────────────────────────────────────────────────────────────
 
     async def _submit(self, message: SubmitInput, nursery: trio.Nursery) -> None:
-        """Stores an input, with its turn's start when none runs; acknowledged only then."""
+        """Store an input, with its turn's start when none runs; acknowledge it only then."""
         input_id = new_id("input")
         if message.subscription is not None:
-            self._audience.add(input_id, message.subscription)
+            self._subscribers.add(input_id, message.subscription)
         with message.reply:
             try:
                 self.fold_committed()  # it may be deleted by now
                 await self._begin_waiting(nursery)
-                ticket = await self._accept(accepted_input(input_id, message))
+                ticket = await self._accept(_accepted(input_id, message))
             except CallboardError as error:
-                self._audience.remove(input_id)
-                refuse(message, error)
+                self._subscribers.remove(input_id)
+                _refuse(message, error)
                 return
             message.reply.send(ticket)
         # The turn that ran may have ended during the commit, and found no input behind it.
         await self._go_on(nursery)
-
-    async def _rerun(self, message: RerunTurn, nursery: trio.Nursery) -> None:
-        """Runs the last turn again: it is set aside, and the next begins in the same commit."""
-        with message.reply:
-            try:
-                await self._services.programs.ready()
-                await self._begin_waiting(nursery)
-                if self._turn is None:
-                    await self._close_left_open()
-                is_busy = self._turn is not None or bool(self._queue)
-                turn, ticket = await self.begin_again(message, self._make_turn, is_busy)
-            except CallboardError as error:
-                refuse(message, error)
-                return
-            self._turn = turn
-            message.reply.send(ticket)
-        await self._go_on(nursery)
-
-    async def _begin_waiting(self, nursery: trio.Nursery) -> None:
-        """Inputs whose turn could not begin come before a new one; raises why they still can't."""
-        if self._turn is None and self._queue:
-            await self._resume(nursery)
-            if self._cant_go_on is not None:
-                raise self._cant_go_on
-
-    async def _go_on(self, nursery: trio.Nursery) -> None:
-        """Has the turn run that is due, if none runs."""
-        if self._turn is None:
-            await self._resume(nursery)
-        elif not self._turn_runs:
-            self._start_turns(nursery, self._turn)
 
     async def _accept(self, accepted: InputAccepted) -> InputTicket:
         await self._services.programs.ready()
@@ -303,13 +346,73 @@ class Session(SessionRecord):
             if accepted.mode is InputMode.INTERRUPT and self._turn is not None:
                 self._turn.cancel(INTERRUPTED)
             return InputTicket(accepted.input_id, stored.seq)
-        turn = self._make_turn(accepted.input_id, given=given_with(accepted))
+        turn = self._make_turn(accepted.input_id, options_of(accepted))
         stored, _ = await self.append(accepted, turn.started())
         self._turn = turn
         return InputTicket(accepted.input_id, stored.seq, turn.turn_id)
 
+    async def _rerun(self, message: RerunTurn, nursery: trio.Nursery) -> None:
+        """Set the last turn aside and begin another for its inputs, in one commit."""
+        with message.reply:
+            try:
+                await self._services.programs.ready()
+                await self._begin_waiting(nursery)
+                if self._turn is None:
+                    await self._close_left_open()
+                is_busy = self._turn is not None or bool(self._queue)
+                self.fold_committed()
+                aside = set_aside(self.conversation, message, is_busy=is_busy)
+                first = aside.input_ids[0]
+                if message.subscription is not None:
+                    self._subscribers.add(first, message.subscription)
+                try:
+                    turn = self._make_turn(first, self.conversation.options.again)
+                    started = msgspec.structs.replace(turn.started(), input_ids=aside.input_ids)
+                    stored, _ = await self.append(aside, started)
+                except BaseException:
+                    self._subscribers.remove(first)
+                    raise
+            except CallboardError as error:
+                _refuse(message, error)
+                return
+            self._turn = turn
+            message.reply.send(InputTicket(first, stored.seq, turn.turn_id))
+        await self._go_on(nursery)
+
+    async def _begin_waiting(self, nursery: trio.Nursery) -> None:
+        """Begin inputs that wait before a new one; raise why they still can't begin."""
+        if self._turn is None and self._queue:
+            await self._resume(nursery)
+            if self._cant_go_on is not None:
+                raise self._cant_go_on
+
+    async def _go_on(self, nursery: trio.Nursery) -> None:
+        """Run the turn that is due, if none runs."""
+        if self._turn is None:
+            await self._resume(nursery)
+        elif not self._turn_runs:
+            self._start_turns(nursery, self._turn)
+
+    async def deliver_steering(self, turn_id: str) -> None:
+        """Make inputs that steer part of the running turn; on failure they wait again.
+
+        Shielded, as the store bounds it: whoever cancels the turn meanwhile finds each input either
+        in the queue or in the turn.
+        """
+        if not (steering := self._queue.take_steering(self.conversation.options.may_steer)):
+            return
+        delivered = [InputDelivered(turn_id=turn_id, input_id=each) for each in steering]
+        try:
+            with trio.CancelScope(shield=True):
+                await self.append(*delivered)
+        except CallboardError:
+            self._queue.put_back(steering)
+            raise
+
+    # ── cancelling and stopping ──────────────────────────────────────────────────────────────────
+
     async def _cancel(self, message: CancelTurn) -> None:
-        """Cancels what was meant; the answer comes when it is gone."""
+        """Cancel what was meant; the reply comes when it is gone."""
         if message.input_id is not None and message.input_id in self._queue:
             await self._cancel_waiting(message, message.input_id)
         elif self._turn is None or message.input_id not in {None, self._turn.input_id}:
@@ -319,12 +422,20 @@ class Session(SessionRecord):
             self._cancels.append(message.reply)
 
     async def _cancel_waiting(self, message: CancelTurn, input_id: str) -> None:
-        """On record before it is acknowledged: the input must not run after a restart either."""
+        """Cancel an input that waits, and with it the deferred call that it was about.
+
+        It is on record before it is acknowledged: the input must not run after a restart either.
+        """
         place = self._queue.index(input_id)
         self._queue.remove(input_id)  # ahead of the commit, during which its turn could start
+        due = self.conversation.pending.due((input_id,)).values()
+        calls = [
+            cancelled_call(each.turn_id, Call(each.call_id, each.name, ""), message.reason)
+            for each in due
+        ]
         with message.reply:
             try:
-                await self.append(*cancelled_input(self, input_id, message.reason))
+                await self.append(*calls, InputCancelled(input_id=input_id, reason=message.reason))
             except CallboardError as error:
                 self._queue.insert(place, input_id)
                 message.reply.fail(error)
@@ -332,9 +443,9 @@ class Session(SessionRecord):
             message.reply.send(True)
 
     async def _stop(self, message: StopSession) -> bool:
-        """Ends the turn and says whether the session ends; waiting inputs stay on the record."""
+        """End the turn; return whether the session ends. Waiting inputs stay on record."""
         with message.reply:
-            is_used = self._turn is not None or self._audience.is_followed
+            is_used = self._turn is not None or self._subscribers.has_followers
             if message.only_idle and (is_used or self._mailbox.statistics().depth):
                 message.reply.send(False)
                 return False
@@ -350,12 +461,12 @@ class Session(SessionRecord):
     def _start_turns(self, nursery: trio.Nursery, turn: Turn | None) -> None:
         if turn is not None:
             self._turn_runs = True
-            # Here and not in the task: who stops the session may wait before that runs.
+            # Here and not in the task: a stop may wait for it before the task runs.
             self._turns_gone = trio.Event()
             nursery.start_soon(self._run_turns, turn, name=f"turns of {self.session_id}")
 
     async def _run_turns(self, turn: Turn) -> None:
-        """Runs a turn that has started, then those of the inputs that came meanwhile."""
+        """Run a turn that has started, then those of the inputs that came meanwhile."""
         current: Turn | None = turn
         try:
             while current is not None:
@@ -365,49 +476,86 @@ class Session(SessionRecord):
                 await self._report()
                 current = await self._next_turn()
         except CallboardError as error:
-            # The record has no end of this turn; it gets one before the next input's.
+            # The record has no end of this turn; it gets one before the next input's turn.
             logger.error("a turn of %s has no end on record: %s", self.session_id, error)
             self._turn_ended()
-            self._audience.hang_up(error)
+            self._subscribers.hang_up(error)
         finally:
             self._turn, self._turn_runs = None, False
             self._turns_gone.set()
 
     async def _report(self) -> None:
-        """Tells the parent of a turn that has ended, when that did not wait for it."""
+        """Deliver the answer of a detached session to its parent, which did not wait for it."""
         conversation = self.conversation
         if conversation.is_detached and conversation.turn_inputs and conversation.turn_id is None:
             await self._services.tree.detached.deliver(self.session_id, wakes=not self._is_stopping)
 
-    def _turn_ended(self) -> None:
+    def _turn_ended(self, error: CallboardError | None = None) -> None:
+        """Answer those who wait for the turn's cancellation."""
         self._turn = None
-        self._answer_cancels()
-
-    def _answer_cancels(self, error: CallboardError | None = None) -> None:
         cancels, self._cancels = self._cancels, []
         for reply in cancels:
             reply.send(True) if error is None else reply.fail(error)
 
     async def _next_turn(self) -> Turn | None:
+        """Start the turn of the first input that waits, if it may begin."""
         if self._queue:
             await self._services.programs.ready()
         if not self._queue or self._is_stopping or self.conversation.is_deleted:
             return None
-        turn = self._turn = self._make_turn(self._queue[0])
+        input_id = self._queue[0]
+        turn = self._turn = self._make_turn(input_id, self.conversation.options.of(input_id))
         self._queue.popleft()
         try:
-            turn.run_first(await late_answers(self._services.store, self, turn.input_id))
+            if (late := self.conversation.pending.inputs.get(input_id)) is not None:
+                # It brings the answer about a deferred call, which runs first.
+                answers = await self._services.store.approvals(
+                    session_id=self.session_id, approval_id=late.approval_id
+                )
+                turn.run_first(tuple(answers))
             await self.append(turn.started())
         except CallboardError as error:
-            self._queue.put_back([turn.input_id])
-            self._answer_cancels(error)  # it waits again, and will have its turn
+            self._queue.put_back([input_id])
+            self._turn_ended(error)  # it waits again, and will have its turn
             raise
         return turn
 
     def _make_turn(
-        self, input_id: str, left: OpenTurn | None = None, given: Given | None = None
+        self, input_id: str, options: InputOptions | None, left: OpenTurn | None = None
     ) -> Turn:
         if left is None:
             self._services.store.disk.check()
-        pacer = self._audience.get(input_id)
-        return make_turn(self, self._services, self._model_stream, input_id, pacer, left, given)
+        pacer = self._subscribers.get(input_id)
+        setup = setup_turn(self, self._services, self._model_stream, pacer, options)
+        return Turn(self, input_id, setup, left)
+
+
+def _accepted(input_id: str, message: SubmitInput) -> InputAccepted:
+    return InputAccepted(
+        input_id=input_id,
+        text=message.text,
+        attachments=message.attachments,
+        budget=message.budget,
+        mode=message.mode,
+        request=message.request,
+        options=message.options,
+        widens=message.widens,
+    )
+
+
+def _refuse(message: SubmitInput | RerunTurn, error: CallboardError) -> None:
+    """Report why there is no turn."""
+    if message.subscription is not None:
+        message.subscription.close(error)
+    message.reply.fail(error)
+
+
+def _refuse_all(mailbox: Mailbox[SessionMessage], error: CallboardError) -> None:
+    """Report to all who wait why there is no session; the next request tries to load it again."""
+    with mailbox.open() as messages, suppress(trio.WouldBlock):
+        while True:
+            message = messages.receive_nowait()
+            subscription: Subscription | None = getattr(message, "subscription", None)
+            if subscription is not None:
+                subscription.close(error)
+            message.reply.fail(error)

@@ -1,4 +1,9 @@
-"""Who listens to a session: each consumer hears the turn of its own input."""
+"""Who listens to a session: consumers, each to the turn of its input, and followers, to everything.
+
+A consumer paces its turn: when its subscription is full, the model's stream pauses. A follower never
+does. One that falls behind is closed with an error, and can read the record and follow again. So a
+slow client holds up nobody but itself.
+"""
 
 from __future__ import annotations
 
@@ -21,65 +26,65 @@ from ...runtime.kernel.delivery import Subscription
 from ...runtime.turns.live_state import LiveState
 
 MAX_FOLLOWER_UPDATES = 1024
-"""Batches and events that wait for a follower, for whom no turn pauses: some seconds of a fast one."""
+"""Batches and events that wait for a follower, for whom no turn pauses: some seconds of a fast turn."""
 
 SUSPENDED = (
     "the turn waits for a person, and is suspended: the runtime has closed. It goes on when it is "
     "resumed: session.resume(), or callboard run --continue"
 )
-BEHIND = (
+FELL_BEHIND = (
     "the follower fell behind: it reads slower than the session goes on. Read the record from the "
     "last event on, and follow again"
 )
 
 
-class Audience:
-    """The subscriptions of a session: by input, and of those who hear everything.
+class Subscribers:
+    """The subscriptions of a session, by input and of followers.
 
     Attributes:
-        live: What was told of what is under way: who comes later is told it first.
+        live: What is under way; a new follower gets it first.
     """
 
     def __init__(self, session_id: str) -> None:
         self._session_id = session_id
         self._listeners: dict[str, Subscription] = {}
         self._followers: list[Subscription] = []
-        self._hearing: tuple[str, ...] = ()
+        self._turn_inputs: tuple[str, ...] = ()
         self.live = LiveState()
 
     def follow(self, subscription: Subscription) -> None:
-        """From here on it hears everything, until one side closes it."""
+        """Send it everything from here on, until one side closes it."""
         self._followers.append(subscription)
 
     @property
-    def is_followed(self) -> bool:
-        """Whether somebody hears everything."""
+    def has_followers(self) -> bool:
+        """Whether somebody follows the session."""
         self._followers = [each for each in self._followers if not each.is_closed]
         return bool(self._followers)
 
     def add(self, input_id: str, subscription: Subscription) -> None:
-        """From here on it hears what is told about this input."""
+        """Send it what concerns this input from here on."""
         self._listeners[input_id] = subscription
 
     def get(self, input_id: str) -> Subscription | None:
-        """Who paces the turn of an input."""
+        """Return the consumer that paces the turn of an input."""
         return self._listeners.get(input_id)
 
-    def unheard(self, input_ids: Iterable[str], subscription: Subscription) -> list[str]:
-        """Those of these inputs that nobody but this one hears about."""
+    def without_listener(self, input_ids: Iterable[str], subscription: Subscription) -> list[str]:
+        """Return those of these inputs that nobody, or only this subscription, listens to."""
         nobody = {None, subscription}
         return [each for each in input_ids if self._listeners.get(each) in nobody]
 
     def remove(self, input_id: str) -> None:
-        """It hears nothing more, and is not closed."""
+        """Stop sending to the consumer of an input, without closing its subscription."""
         self._listeners.pop(input_id, None)
 
     def attend(self, input_ids: tuple[str, ...]) -> None:
-        """The turn that goes on is of these inputs."""
-        self._hearing = input_ids
+        """Note whose inputs the running turn has, when it is resumed."""
+        self._turn_inputs = input_ids
 
     def tell(self, stored: Stored) -> None:
-        """Tells of an event on record whomever it concerns; who hears a turn's end hears no more."""
+        """Send an event on record to whom it concerns; a turn's end closes its consumers."""
         event = stored.event
         self.live.fold_stored(event)
         self._tell_followers(stored)
@@ -87,25 +92,25 @@ class Audience:
             self._tell((event.input_id,), stored)
         else:
             if isinstance(event, TurnSetAside | TurnStarted):
-                self._hearing = event.input_ids
+                self._turn_inputs = event.input_ids
             elif isinstance(event, InputDelivered):
-                self._hearing += (event.input_id,)
-            self._tell(self._hearing, stored)
+                self._turn_inputs += (event.input_id,)
+            self._tell(self._turn_inputs, stored)
         if isinstance(event, InputCancelled):
             self._end((event.input_id,))
         elif isinstance(event, TurnEnded):
-            self._end(self._hearing)
+            self._end(self._turn_inputs)
         elif isinstance(event, TurnSuspended):
-            self._end(self._hearing, ConflictError(SUSPENDED))
+            self._end(self._turn_inputs, ConflictError(SUSPENDED))
 
     def publish(self, update: LiveEvent) -> None:
-        """Tells the listeners of the running turn."""
+        """Send a live event to the followers and to the consumers of the running turn."""
         self.live.fold(update)
         self._tell_followers(update)
-        self._tell(self._hearing, update)
+        self._tell(self._turn_inputs, update)
 
     def hang_up(self, error: Exception | None = None) -> None:
-        """Ends all subscriptions with an error: the session can't serve them any more."""
+        """Close all subscriptions with an error: the session can't serve them any more."""
         error = error or ActorStopped(f"session {self._session_id} has ended; load it again")
         listeners, self._listeners = self._listeners, {}
         followers, self._followers = self._followers, []
@@ -119,7 +124,7 @@ class Audience:
             if follower.waiting < MAX_FOLLOWER_UPDATES:
                 follower.put(update)
             else:
-                follower.close(OverloadedError(BEHIND))
+                follower.close(OverloadedError(FELL_BEHIND))
         self._followers = [each for each in self._followers if not each.is_closed]
 
     def _tell(self, input_ids: tuple[str, ...], update: Stored | LiveEvent) -> None:
@@ -127,8 +132,10 @@ class Audience:
             if (listener := self._listeners.get(input_id)) is None:
                 continue
             if input_id != input_ids[0] and listener.waiting >= MAX_FOLLOWER_UPDATES:
-                listener.close(OverloadedError(BEHIND))  # it does not pace the turn that it steers
-            # Who does not keep up misses progress, rather than gathers it without bound.
+                listener.close(
+                    OverloadedError(FELL_BEHIND)
+                )  # it does not pace the turn that it steers
+            # A slow listener misses progress lines, which would pile up without bound.
             if listener.has_room or not isinstance(update, CallProgress):
                 listener.put(update)
 

@@ -1,24 +1,32 @@
-"""One whole answer for a turn, whatever it takes: retries, the next model, a shorter history."""
+"""Gets one whole answer for a turn, whatever it takes: retries, another model, a shorter history.
+
+Each attempt is one request to the model stream. When one fails, `Backoff` says whether and when the
+same model is asked again; then the turn goes on to the agent's next model; and when the history is
+too long, the model sums up the oldest rounds, once in a turn. What was shown of a failed attempt is
+withdrawn (`MessageDiscarded`). A stream without its terminal event is a failed attempt, never an
+answer.
+
+Each attempt is charged to the budget: reserved before, measured while it streams, corrected by what
+the provider counted. What a cancelled attempt took is kept in `broken_off` and `unrecorded`, for
+the turn to store with its end.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any
 
 import msgspec
 import trio
 
-from ...config.settings import Limits
 from ...providers.provider import ModelRequest, ModelTarget
 from ...runtime.errors import AuthError, BudgetError, ContextOverflow
 from ...runtime.events import (
     AttemptCharged,
     AttemptFailed,
-    DurableEvent,
     HistoryCompacted,
-    LiveEvent,
     MessageDiscarded,
     ModelSwitched,
     ProviderSetAside,
@@ -26,34 +34,28 @@ from ...runtime.events import (
 )
 from ...runtime.history import Round
 from ...runtime.identity import new_id
-from ...runtime.kernel.delivery import Subscription
-from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.stream import AnyStreamEvent, StopReason, StreamError
 from ...runtime.turns.live_state import whole_events
-from ..budget.budgets import TurnBudget
-from ..budget.charge import Charge
-from ..conversation.conversation import Conversation
-from ..model.answer import AnswerBuilder, Tokens
-from ..model.backoff import Attempts
-from ..model.choice import ModelChoice
+from ..budget.budgets import Charge, TurnBudget
+from ..model.answer import AnswerBuilder, TokenCount
+from ..model.choice import Backoff
 from ..model.compaction import RECORD_CHARS, count_to_go, summary_of, summary_request
-from ..model.provider_health import ProviderHealth
 from ..model.stream import MAX_WAITING_BATCHES, StartModelCall
-from ..model.wait_gone import wait_gone
+from .setup import TurnHost, TurnSetup
+
+CLEANUP_SECONDS = 10.0
+"""How long a cancelled turn waits for its tasks to be gone; the rest it lists as `unreaped`."""
 
 
-class CallerHost(Protocol):
-    """What asking a model needs of the session."""
+async def wait_gone(channel: trio.MemoryReceiveChannel[Any]) -> bool:
+    """Wait, shielded and bounded, until the other side has closed its outlet; return whether it did.
 
-    conversation: Conversation
-
-    async def append(self, *events: DurableEvent) -> object:
-        """Stores events and folds them; raises `StorageError`."""
-        ...
-
-    def publish(self, update: LiveEvent) -> None:
-        """Tells everybody who listens."""
-        ...
+    An outlet goes down with each request, and closes when every task behind the request is gone.
+    """
+    with trio.move_on_after(CLEANUP_SECONDS, shield=True) as bound:
+        async for _ in channel:
+            pass
+    return not bound.cancelled_caught
 
 
 class ModelCaller:
@@ -61,45 +63,30 @@ class ModelCaller:
 
     Attributes:
         asked_at: When the last attempt began.
-        broken_off: The answer that a cancellation or a budget broke off, else `None`.
-        unrecorded: What attempts took that were broken off, where no answer will tell it.
-        unreaped: Model calls that were still there after their bound.
+        broken_off: The answer that a cancellation or a budget broke off, otherwise `None`.
+        unrecorded: What broken-off attempts took that no answer will say.
+        unreaped: Model calls that were still there when the clean-up's time was over.
 
     Args:
         host: The session.
-        turn_id: Names the turn on the record.
-        choice: The models that it may ask.
-        mailbox: The model stream's.
-        pacer: The consumer that holds the reading up, if one does.
-        limits: Retries and their waits.
-        health: The failures of all sessions.
+        turn_id: The turn.
+        setup: What the turn runs with.
         budget: The turn's.
     """
 
-    def __init__(
-        self,
-        host: CallerHost,
-        turn_id: str,
-        *,
-        choice: ModelChoice,
-        mailbox: Mailbox[StartModelCall],
-        pacer: Subscription | None,
-        limits: Limits,
-        health: ProviderHealth,
-        budget: TurnBudget,
-    ) -> None:
+    def __init__(self, host: TurnHost, turn_id: str, setup: TurnSetup, budget: TurnBudget) -> None:
         self.asked_at = trio.current_time()
         self.broken_off: AnswerBuilder | None = None
         self.unrecorded: list[AttemptCharged] = []
         self.unreaped: list[str] = []
         self._host = host
         self._turn_id = turn_id
-        self._choice = choice
-        self._mailbox = mailbox
-        self._pacer = pacer
-        self._limits = limits
-        self._attempts = Attempts(limits)
-        self._health = health
+        self._choice = setup.choice
+        self._mailbox = setup.model_stream
+        self._pacer = setup.pacer
+        self._limits = setup.limits
+        self._backoff = Backoff(setup.limits)
+        self._health = setup.health
         self._budget = budget
         self._has_compacted = False
         self._asked: Counter[str] = Counter()
@@ -107,14 +94,14 @@ class ModelCaller:
 
     @property
     def target(self) -> ModelTarget:
-        """The model that is asked now; changes when one fails for good."""
+        """The model that is asked now; it changes when one fails for good."""
         return self._choice.target
 
     async def answer(self, request: Callable[[ModelTarget], ModelRequest]) -> AnswerBuilder:
-        """A whole answer; one with an `error` when every way failed.
+        """Return a whole answer, or one with an `error` when every way failed.
 
         Args:
-            request: Makes the request for a model; made anew for each attempt.
+            request: Makes the request for a model; called for each attempt.
         """
         self._asked.clear()
         self._remarks.clear()
@@ -132,7 +119,7 @@ class ModelCaller:
                 return answer
 
     async def _pass_over_unpriced(self) -> None:
-        """A model that the budget refuses is not asked; raises `BudgetError` without another."""
+        """Go on to a model that the budget allows; raises `BudgetError` when there is none."""
         while (why := self._budget.refusal(self.target)) is not None:
             if not self._choice.take_next():
                 raise BudgetError(" ".join([why, *self._choice.unusable]))
@@ -143,8 +130,8 @@ class ModelCaller:
     async def _attempted(
         self, request: Callable[[ModelTarget], ModelRequest], *, is_shown: bool
     ) -> AnswerBuilder:
-        """Asks one model, and again as long as that may help; gives its last answer."""
-        self._attempts.begin()
+        """Ask one model, again as long as that may help, and return its last answer."""
+        self._backoff.begin()
         while True:
             answer = AnswerBuilder(self._limits.max_arguments_bytes)
             self.asked_at = trio.current_time()
@@ -154,7 +141,7 @@ class ModelCaller:
             if (error := answer.error) is None:
                 return answer
             was_shown = is_shown and not answer.is_empty
-            wait = self._attempts.wait_before_next(error, was_shown=was_shown)
+            wait = self._backoff.wait_before_next(error, was_shown=was_shown)
             if wait is None:
                 if not taken.is_nothing:
                     await self._host.append(self.charged(taken))
@@ -164,8 +151,8 @@ class ModelCaller:
 
     async def _charged(
         self, request: ModelRequest, answer: AnswerBuilder, *, is_shown: bool
-    ) -> Tokens:
-        """Asks once, for what the budget has; gives what that took."""
+    ) -> TokenCount:
+        """Ask once, within the budget, and return what that took."""
         charge = self._budget.reserve(self.target, request)
         self.broken_off = answer if is_shown else None
         try:
@@ -178,8 +165,8 @@ class ModelCaller:
         self.broken_off = None
         return answer.taken
 
-    def charged(self, taken: Tokens) -> AttemptCharged:
-        """Tells what an attempt of the present model took."""
+    def charged(self, taken: TokenCount) -> AttemptCharged:
+        """Return the event of what an attempt of the present model took."""
         return AttemptCharged(
             turn_id=self._turn_id,
             provider=self.target.provider,
@@ -188,12 +175,12 @@ class ModelCaller:
             estimate=taken.estimate,
         )
 
-    def _attempt_failed(self, error: StreamError, wait: float, taken: Tokens) -> AttemptFailed:
+    def _attempt_failed(self, error: StreamError, wait: float, taken: TokenCount) -> AttemptFailed:
         return AttemptFailed(
             turn_id=self._turn_id,
             provider=self.target.provider,
             model=self.target.model,
-            attempt=self._attempts.count,
+            attempt=self._backoff.count,
             error_type=error.error_type,
             message=error.message,
             wait_seconds=round(wait, 3),
@@ -202,7 +189,7 @@ class ModelCaller:
         )
 
     async def _goes_on(self, error: StreamError) -> bool:
-        """Whether there is another way, which is then prepared."""
+        """Prepare another way to an answer; return whether there is one."""
         if error.error_type == ContextOverflow.type:
             if await self._compact():
                 return True
@@ -215,7 +202,7 @@ class ModelCaller:
 
     async def _note_failure(self, error: StreamError) -> None:
         seconds = self._health.failed(self.target.provider, error)
-        # Without another model it is asked all the same, so that nobody needs to know.
+        # Without another model this one is asked all the same, so nobody needs to know.
         if seconds is not None and self._choice.has_others:
             await self._host.append(
                 ProviderSetAside(
@@ -239,9 +226,9 @@ class ModelCaller:
         self._choice.unusable.clear()
 
     def _last_word(self, error: StreamError) -> StreamError:
-        """The error that the turn ends with: what was tried belongs to it."""
+        """Return the error that the turn ends with, which says what was tried."""
         seconds = error.retry_after_seconds
-        if error.retryable and self._attempts.asks_too_much(error):
+        if error.retryable and self._backoff.asks_too_much(error):
             most = f"{self._limits.retry_wait_seconds:g} s is the most (retry_wait_seconds)"
             advice = f"It asks to wait {seconds:g} s, and {most}."
         elif error.error_type == AuthError.type:
@@ -260,7 +247,7 @@ class ModelCaller:
     # ── a history that is too long ───────────────────────────────────────────────────────────────
 
     async def _compact(self) -> bool:
-        """Lets a summary stand for the oldest rounds, once in a turn; says whether one does."""
+        """Replace the oldest rounds by a summary, once in a turn; return whether one does."""
         if self._has_compacted:
             self._remarks = ["Its oldest part was summed up already; begin a new session."]
             return False
@@ -290,24 +277,20 @@ class ModelCaller:
         return True
 
     async def _summary(self, rounds: Sequence[Round]) -> AnswerBuilder:
-        """The answer with a summary; of less, where the model can't read as much."""
-        *longer, shortest = RECORD_CHARS
-        for max_chars in longer:
-            answer = await self._attempted(
-                partial(summary_request, rounds, max_chars=max_chars), is_shown=False
-            )
+        """Return the answer with a summary; of less text, where the model can't read as much."""
+        for max_chars in RECORD_CHARS:
+            request = partial(summary_request, rounds, max_chars=max_chars)
+            answer = await self._attempted(request, is_shown=False)
             if answer.error is None or answer.error.error_type != ContextOverflow.type:
-                return answer
-        return await self._attempted(
-            partial(summary_request, rounds, max_chars=shortest), is_shown=False
-        )
+                break
+        return answer
 
     # ── one call ─────────────────────────────────────────────────────────────────────────────────
 
     async def _ask(
         self, request: ModelRequest, answer: AnswerBuilder, charge: Charge, *, is_shown: bool
     ) -> None:
-        """One call of the model; its end is a terminal event, or the error that there was none."""
+        """Make one call of the model; its end is a terminal event, or the error that none came."""
         outlet, batches = trio.open_memory_channel[list[AnyStreamEvent]](MAX_WAITING_BATCHES)
         scope = trio.CancelScope()
         with batches:
@@ -333,13 +316,13 @@ class ModelCaller:
         *,
         is_shown: bool,
     ) -> None:
-        """Folds and publishes each batch, up to the terminal event that every answer needs.
+        """Fold and publish each batch, up to the terminal event that every answer needs.
 
-        Raises `BudgetError` behind the last piece that the budget has room for.
+        Raises `BudgetError` after the last piece that the budget has room for.
         """
         stream_id, spent = new_id("stream"), None
-        async for told in batches:
-            events = whole_events(told)
+        async for batch in batches:
+            events = whole_events(batch)
             if charge.is_watched:
                 events, spent = charge.fit(events)
             offset = answer.text_bytes

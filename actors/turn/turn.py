@@ -4,102 +4,80 @@ while the model asks for tools:
     get an answer from the model    → `ModelCaller`: batches up its channel, folded and published
     store its answer, run its calls → one commit, then all calls side by side
 end the turn                        → when every task of it is gone
+
+The record of a turn is always whole: each answer is stored with the calls that it proposes, each
+call gets exactly one result, and the last event is `TurnEnded` (or `TurnSuspended`, when calls wait
+for people and the process ends). A cancellation may strike at any await. So the end is computed from
+what the conversation shows on record, after everything that the batch had sent to the journal, and
+stored under a shield.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable
 
 import trio
 
-from ...config.settings import Limits
 from ...providers.provider import ModelRequest, ModelTarget
-from ...runtime.definitions import Agent, ToolDefinition
+from ...runtime.definitions import CallStatus, ErrorType
 from ...runtime.errors import BudgetError, CallboardError, InternalError, StorageError
 from ...runtime.events import (
+    CallFinished,
     CallProgress,
     CallProposed,
     DurableEvent,
-    LiveEvent,
     MessageCompleted,
     TurnEnded,
     TurnOutcome,
     TurnResumed,
     TurnStarted,
+    TurnSuspended,
 )
-from ...runtime.history import Call, Result
-from ...runtime.identity import new_id
-from ...runtime.kernel.mailbox import Mailbox
-from ...runtime.messages import Ancestor, CallPlace, DispatcherMessage, RunCalls
+from ...runtime.history import Call, Part, Result
+from ...runtime.identity import new_id, now_ms
+from ...runtime.messages import CallPlace, RunCalls
+from ...runtime.store.recovery import closing_events
 from ...runtime.store.rows import ApprovalRow, OpenTurn
 from ...runtime.stream import StopReason, StreamError
 from ...tools.processes.unreaped import unreaped
-from ..budget.budgets import BudgetBook, TurnBudget
-from ..model.wait_gone import wait_gone
-from .model_caller import ModelCaller
-from .record import RecordHost, TurnRecord
-
-
-class LoopGuard:
-    """Counts the calls of one turn.
-
-    Args:
-        most: How often the same may come.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._repeats: Counter[tuple[str, str, str]] = Counter()
-
-    def repeated(
-        self, calls: Iterable[Call], result_of: Callable[[str], Result | None]
-    ) -> str | None:
-        """Counts these calls; says what happened when one of them came too often."""
-        for call in calls:
-            result = result_of(call.call_id)
-            if result is not None:
-                key = (call.name, call.arguments, result.content)
-                self._repeats[key] += 1
-                if self._repeats[key] >= self._most:
-                    return f"{call.name} was called {self._most} times with the same result."
-        return None
-
+from ...tools.programs.program_result import processes
+from ..calls.outcome import failure_outcome
+from ..model.answer import AnswerBuilder
+from .model_caller import ModelCaller, wait_gone
+from .setup import TurnHost, TurnSetup
 
 MAX_WAITING_PROGRESS = 64
 """Progress lines of running tools that wait for the session; more are dropped, results never."""
 
-
-class TurnHost(RecordHost, Protocol):
-    """What a turn needs of its session."""
-
-    session_id: str
-    lineage: tuple[Ancestor, ...]
-
-    async def append(self, *events: DurableEvent) -> object:
-        """Stores events and folds what was committed; raises `StorageError`."""
-        ...
-
-    async def left_open(self) -> OpenTurn | None:
-        """The turn that has no end on record, behind all that was to be stored so far."""
-        ...
-
-    async def deliver_steering(self, turn_id: str) -> None:
-        """Makes inputs that steer the turn part of it, on record; raises `StorageError`."""
-        ...
-
-    def fold_committed(self) -> None:
-        """Folds what the dispatcher and the broker had committed; never blocks."""
-        ...
-
-    def publish(self, update: LiveEvent) -> None:
-        """Tells everybody who listens."""
-        ...
+_STORE_FAILED = StreamError(
+    error_type=StorageError.type,
+    message="The store failed while tools ran; see the log. Make room on its disk, then go on.",
+)
+_DISPATCHER_FAILED = StreamError(
+    error_type=InternalError.type, message="The tool dispatcher failed; see the log."
+)
+_OUTCOMES: dict[StopReason, TurnOutcome] = {
+    StopReason.END: "answered",
+    StopReason.TOOL_CALLS: "answered",
+    StopReason.MAX_TOKENS: "max_tokens",
+    StopReason.REFUSED: "refused",
+}
+_UNKNOWN_OUTCOME = "It was interrupted; its outcome is unknown. Check before you retry."
+_NOT_BEGUN = (
+    "It was interrupted before it began to change anything: it had not started, or only read. It "
+    "can be asked for again."
+)
 
 
 class Turn:
     """One turn of a session.
+
+    Args:
+        host: The session.
+        input_id: The input that it answers.
+        setup: What it runs with.
+        suspended: The turn on record, when this one resumes it.
 
     Attributes:
         turn_id: Its own id.
@@ -107,47 +85,27 @@ class Turn:
     """
 
     def __init__(
-        self,
-        host: TurnHost,
-        input_id: str,
-        *,
-        agent: Agent,
-        caller: Callable[[str, TurnBudget], ModelCaller],
-        budgets: BudgetBook,
-        tools: tuple[ToolDefinition, ...],
-        skills: Callable[[], Awaitable[str]] | None,
-        channel: str | None,
-        end_children: Callable[[str, str], Awaitable[None]],
-        dispatcher: Mailbox[DispatcherMessage],
-        limits: Limits,
-        suspended: OpenTurn | None = None,
+        self, host: TurnHost, input_id: str, setup: TurnSetup, suspended: OpenTurn | None = None
     ) -> None:
         self.turn_id = suspended.turn_id if suspended is not None else new_id("turn")
-        self._suspended = suspended
-        self._budget = budgets.turn(host.session_id, self.turn_id, agent)
-        self._caller = caller(self.turn_id, self._budget)
         self.input_id = input_id
-        self._record = TurnRecord(host, self.turn_id)
+        self._host = host
+        self._setup = setup
+        self._suspended = suspended
+        self._budget = setup.budgets.turn(host.session_id, self.turn_id, setup.agent)
+        self._caller = ModelCaller(host, self.turn_id, setup, self._budget)
         self._scope = trio.CancelScope()
         self._reason = ""
-        self._host = host
-        self._agent = agent
-        self._tools = tools
-        self._skills = skills
-        self._system = agent.prompt
-        self._channel = channel
-        self._end_children = end_children
-        self._dispatcher = dispatcher
-        self._loop_guard = LoopGuard(limits.max_repeats)
-        self._started_at = trio.current_time()
+        self._system = setup.agent.prompt
+        self._loop_guard = LoopGuard(setup.limits.max_repeats)
+        self._started_at = self._asked_at = trio.current_time()
         self._answers = suspended.approvals if suspended is not None else ()
         self._asked = self._recorded() if suspended is not None else None
         self._suspends = False
-        self._asked_at = self._started_at
         self._unreaped: list[str] = []
 
     def started(self) -> TurnStarted:
-        """The event that begins it, stored before `run`."""
+        """Return the event that begins the turn; stored before `run`."""
         return TurnStarted(
             turn_id=self.turn_id,
             input_ids=(self.input_id,),
@@ -161,31 +119,27 @@ class Turn:
         return self._suspended is not None
 
     def resumed(self) -> TurnResumed:
-        """The event with which it goes on, stored before `run`."""
+        """Return the event with which a suspended turn goes on; stored before `run`."""
         assert self._suspended is not None
         waiting = [a.approval_id for a in self._suspended.approvals if a.state == "waiting"]
         return TurnResumed(turn_id=self.turn_id, approval_ids=tuple(waiting))
 
     def run_first(self, answers: tuple[ApprovalRow, ...]) -> None:
-        """Has it run the deferred calls first that these questions were about."""
+        """Make it run first the deferred calls that these questions were about."""
         if answers:
             self._answers, self._asked = answers, self._recorded()
 
     def cancel(self, reason: str, *, suspends: bool = False) -> None:
-        """Cancels it, now or as soon as it runs; the first reason is the one on record.
+        """Cancel it, now or as soon as it runs; the first reason is the one on record.
 
-        With `suspends`, calls that wait for people stay open: with those it goes on when resumed.
+        With `suspends`, calls that wait for people stay open, and the turn can be resumed.
         """
         self._suspends = self._suspends or (suspends and not self._scope.cancel_called)
         self._reason = self._reason or reason
         self._scope.cancel(reason=reason)
 
     async def run(self) -> None:
-        """Runs the turn to its end, and stores that end; raises `StorageError` when it can't.
-
-        Whatever happens inside, the last thing is `TurnEnded`, behind a result for every call; or
-        `TurnSuspended`, behind one for every call that waits for nobody.
-        """
+        """Run the turn to its end and store that end; raises `StorageError` when it can't."""
         last: list[DurableEvent] = []
         try:
             with self._scope:
@@ -200,15 +154,15 @@ class Turn:
         finally:
             self._budget.close()
         if self._scope.cancelled_caught:
-            if not self._suspends:  # then each session below is stopped by itself
-                await self._end_children(self.turn_id, self._stopped().message)
+            # A suspended turn keeps what it delegated: each of those sessions is stopped by itself.
+            if not self._suspends and self._setup.end_children is not None:
+                await self._setup.end_children(self.turn_id, self._stopped().message)
             last = [self._stopped()]
         # Shielded: the record of the end must not be lost to the cancellation that caused it.
         with trio.CancelScope(shield=True):
             suspension: list[DurableEvent] = []
             if self._suspends and self._scope.cancelled_caught:
-                left = await self._host.left_open()
-                suspension = self._record.suspension(left, self._reason, self._asked_at)
+                suspension = self._suspension(await self._host.left_open())
             await self._host.append_end(*suspension or [*await self._left_open(), *last])
 
     async def _open_budget(self) -> None:
@@ -219,9 +173,9 @@ class Turn:
             await trio.lowlevel.checkpoint_if_cancelled()
 
     async def _converse(self) -> list[DurableEvent]:
-        """Alternates model and tools until there is an end; gives the turn's last events."""
-        if self._skills is not None and (told := await self._skills()):
-            self._system = f"{self._agent.prompt}\n\n{told}".lstrip()
+        """Alternate between model and tools until there is an end; return the last events."""
+        if self._setup.skills is not None and (skills := await self._setup.skills()):
+            self._system = f"{self._setup.agent.prompt}\n\n{skills}".lstrip()
         if self._asked is not None and (ended := await self._go_on(self._asked)):
             return [ended]
         while True:
@@ -232,42 +186,38 @@ class Turn:
             if answer.error is not None:
                 return [self._failed(answer.error)]
             assert answer.done is not None
-            message = self._record.message(answer, self._caller)
+            message = self._message(answer)
             calls = tuple(part for part in message.parts if isinstance(part, Call))
+            proposed = self._proposed(message, calls)
             stop = answer.done.stop_reason
             if not calls or stop in (StopReason.MAX_TOKENS, StopReason.REFUSED):
-                proposed = self._record.proposed(message, calls)
-                cut_off = [self._record.cancelled(call, "the answer was cut off") for call in calls]
+                why = "the answer was cut off"
+                cut_off = [cancelled_call(self.turn_id, call, why) for call in calls]
                 return [message, *proposed, *cut_off, self._ended(_OUTCOMES[stop])]
-            if ended := await self._run_calls(
-                message, calls, self._record.proposed(message, calls)
-            ):
+            if ended := await self._run_calls(message, calls, proposed):
                 return [ended]
 
     def _recorded(self) -> MessageCompleted:
-        """Stands for an answer that is on record already, of which nothing but its id is asked."""
+        """Return a stand-in for an answer on record, of which only the id is needed."""
         message_id = self._host.conversation.message_id
         return MessageCompleted(
             turn_id=self.turn_id, message_id=message_id, parts=(), provider="", model=""
         )
 
     async def _go_on(self, asked: MessageCompleted) -> TurnEnded | None:
-        """Runs the calls that are open already, under the questions they had."""
-        conversation = self._host.conversation
-        open_calls = conversation.open_calls.values()
+        """Run the calls that are open already, under the questions they had."""
+        open_calls = self._host.conversation.open_calls.values()
         calls = tuple(Call(each.call_id, each.name, each.arguments) for each in open_calls)
         return await self._run_calls(asked, calls, None, self._answers) if calls else None
 
-    # ── the model ────────────────────────────────────────────────────────────────────────────────
-
     def _request(self, target: ModelTarget) -> ModelRequest:
-        agent = self._agent
+        agent = self._setup.agent
         return ModelRequest(
             model=target.model,
             provider=target.signer,
             system=self._system,
             rounds=self._host.conversation.rounds,
-            tools=self._tools,
+            tools=self._setup.tools,
             max_output_tokens=agent.max_output_tokens,
             temperature=agent.temperature,
             thinking=agent.thinking,
@@ -282,12 +232,14 @@ class Turn:
         proposed: tuple[CallProposed, ...] | None,
         approvals: tuple[ApprovalRow, ...] = (),
     ) -> TurnEnded | None:
-        """Hands the calls to the dispatcher and waits until all of them are gone.
+        """Hand the calls to the dispatcher and wait until all of them are gone.
 
-        Without `proposed` the answer is on record already. Gives the turn's end, if this is it.
+        Without `proposed` the answer is on record already. Return the turn's end, if this is it.
         """
         host = self._host
+        conversation = host.conversation
         self._asked, self._asked_at = message, trio.current_time()
+        resumes = proposed is None
         scope = trio.CancelScope()
         outlet, progress = trio.open_memory_channel[CallProgress](MAX_WAITING_PROGRESS)
         request = RunCalls(
@@ -296,15 +248,15 @@ class Turn:
             preamble=(message, *proposed) if proposed is not None else (),
             outlet=outlet,
             scope=scope,
-            # The last one of a call decides; those before it were revised or void.
+            # A call's last question decides; those before it were revised or void.
             approvals=tuple({a.call_id: a for a in approvals}.values()),
-            marks=host.conversation.marks,
-            begun=frozenset(host.conversation.started_calls) if proposed is None else frozenset(),
+            marks=conversation.marks,
+            begun=frozenset(conversation.started_calls) if resumes else frozenset(),
             quota=self._budget,
-            attempts_left=host.conversation.retries.left_to(goes_on=proposed is None),
+            attempts_left=conversation.attempts_for(resumes=resumes),
         )
         with progress:
-            await self._dispatcher.tell(request)
+            await self._setup.dispatcher.tell(request)
             try:
                 await self._publish(progress)
             except BaseException:
@@ -315,28 +267,22 @@ class Turn:
             finally:
                 host.fold_committed()
                 self._budget.give_back(self._has_run)
-        return self._end_behind(message, calls, scope)
-
-    async def _publish(self, progress: trio.MemoryReceiveChannel[CallProgress]) -> None:
-        """Tells the listeners what running calls say, until the batch is gone."""
-        async for line in progress:
-            self._host.publish(line)
-            # All that waits, at once: a result comes by another way and would overtake it.
-            for _ in range(progress.statistics().current_buffer_used):
-                self._host.publish(progress.receive_nowait())
-
-    def _end_behind(
-        self, message: MessageCompleted, calls: tuple[Call, ...], scope: trio.CancelScope
-    ) -> TurnEnded | None:
-        """The end of the turn when these calls bring it about."""
         if not self._is_settled(message):
             # The dispatcher ends the batch itself when the store fails.
             return self._failed(_STORE_FAILED if scope.cancel_called else _DISPATCHER_FAILED)
         if self._budget.is_spent:
             return self._ended("budget", message=self._budget.is_spent)
-        if text := self._loop_guard.repeated(calls, self._host.conversation.result):
+        if text := self._loop_guard.repeated(calls, conversation.result):
             return self._ended("loop_guard", message=text)
         return None
+
+    async def _publish(self, progress: trio.MemoryReceiveChannel[CallProgress]) -> None:
+        """Pass on what running calls report, until the batch is gone."""
+        async for line in progress:
+            self._host.publish(line)
+            # All that waits, at once: a result comes another way and would overtake it.
+            for _ in range(progress.statistics().current_buffer_used):
+                self._host.publish(progress.receive_nowait())
 
     @property
     def _place(self) -> CallPlace:
@@ -344,46 +290,135 @@ class Turn:
         return CallPlace(
             session_id=self._host.session_id,
             turn_id=self.turn_id,
-            agent=self._agent,
+            agent=self._setup.agent,
             session_kind=conversation.kind,
             workspace=conversation.workspace,
-            channel=self._channel,
+            channel=self._setup.channel,
             lineage=self._host.lineage,
             task=conversation.task,
             options=given.options if (given := conversation.options.turn) else None,
         )
 
     def _has_run(self, call_id: str) -> bool:
-        """Whether a call that was over ran; one that only reads may have no start on record."""
+        """Whether a finished call ran; one that only reads may have no start on record."""
         conversation = self._host.conversation
         result = conversation.result(call_id)
         is_success = result is not None and not result.is_error
         return is_success or call_id in conversation.started_calls
 
-    # ── the end ──────────────────────────────────────────────────────────────────────────────────
+    # ── the record ───────────────────────────────────────────────────────────────────────────────
+
+    def _message(
+        self, answer: AnswerBuilder, kept: tuple[Part, ...] | None = None
+    ) -> MessageCompleted:
+        """Return the event of an answer; of one that was broken off, with the `kept` parts."""
+        target = self._caller.target
+        done = answer.done if kept is None else None
+        duration = trio.current_time() - self._caller.asked_at
+        return MessageCompleted(
+            turn_id=self.turn_id,
+            message_id=new_id("message"),
+            parts=kept if kept is not None else answer.parts(self._host.conversation.call_ids),
+            provider=target.provider,
+            model=target.model,
+            dialect=target.recorded_dialect,
+            stop_reason=done.stop_reason if done is not None else "",
+            incomplete=done is None,
+            usage=answer.taken.usage,
+            estimate=answer.taken.estimate,
+            duration_ms=round(duration * 1000) if done is not None else 0,
+        )
+
+    def _proposed(
+        self, message: MessageCompleted, calls: tuple[Call, ...]
+    ) -> tuple[CallProposed, ...]:
+        """Return the events of an answer's calls, which go into the same commit."""
+        return tuple(
+            CallProposed(
+                turn_id=self.turn_id,
+                message_id=message.message_id,
+                call_id=call.call_id,
+                index=index,
+                name=call.name,
+                arguments=call.arguments,
+            )
+            for index, call in enumerate(calls)
+        )
 
     def _is_settled(self, message: MessageCompleted) -> bool:
-        """Whether the answer and a result for each of its calls are on the record."""
+        """Whether the answer and a result for each of its calls are on record."""
         conversation = self._host.conversation
         return conversation.message_id == message.message_id and not conversation.open_calls
 
     async def _left_open(self) -> list[DurableEvent]:
-        """What is missing on the record: a broken-off text, an answer, results of its calls.
+        """Return what the record lacks: a broken-off text, an answer, results of its calls.
 
         Only a turn that was cancelled, or whose dispatcher died, leaves any.
         """
-        broken_off, asked = self._caller.broken_off, self._asked
+        caller, asked = self._caller, self._asked
         is_settled = asked is None or self._is_settled(asked)
-        if broken_off is None and is_settled and not self._caller.unrecorded:
+        if caller.broken_off is None and is_settled and not caller.unrecorded:
             return []
-        # What the batch had told the journal before it ended is stored ahead of this empty append.
+        # What the batch had sent to the journal before it ended is stored ahead of this empty
+        # append.
         await self._host.append()
-        why = self._stopped().message if self._scope.cancelled_caught else None
-        kept = self._record.kept_text(broken_off, self._caller)
-        return [*kept, *self._record.missing(asked, why, self._asked_at)]
+        missing: list[DurableEvent] = list(caller.unrecorded)
+        if (answer := caller.broken_off) is not None:
+            if parts := answer.parts_without_calls():
+                missing.append(self._message(answer, parts))
+            elif not answer.taken.is_nothing:
+                missing.append(caller.charged(answer.taken))
+        return [*missing, *self._results(asked)]
+
+    def _results(self, asked: MessageCompleted | None) -> list[DurableEvent]:
+        """Return the last answer, if it is not stored, and a result for each call without one."""
+        conversation = self._host.conversation
+        missing: list[DurableEvent] = []
+        open_calls = list(conversation.open_calls.values())
+        if asked is not None and conversation.message_id != asked.message_id:
+            calls = tuple(part for part in asked.parts if isinstance(part, Call))
+            open_calls = list(self._proposed(asked, calls))
+            missing += [asked, *open_calls]
+        killed = unreaped().take_killed(self.turn_id)
+        is_cancelled = self._scope.cancelled_caught
+        why = self._stopped().message if is_cancelled else ""
+        for proposed in open_calls:
+            call = Call(proposed.call_id, proposed.name, proposed.arguments)
+            if is_cancelled:
+                count = killed.get(call.call_id)
+                missing.append(
+                    cancelled_call(self.turn_id, call, why, self._asked_at, killed=count)
+                )
+                continue
+            has_started = call.call_id in conversation.started_calls  # and its dispatcher died
+            text = _UNKNOWN_OUTCOME if has_started else _NOT_BEGUN
+            status = CallStatus.INTERRUPTED
+            missing.append(
+                _finished(self.turn_id, call, ErrorType.INTERRUPTED, text, status, self._asked_at)
+            )
+        return missing
+
+    def _suspension(self, left: OpenTurn | None) -> list[DurableEvent]:
+        """Return what suspends the turn where calls wait for people; nothing where none do."""
+        closing = closing_events(left, now_ms()) if left is not None else ()
+        if not any(isinstance(event, TurnSuspended) for event in closing):
+            return []
+        killed = unreaped().take_killed(self.turn_id)
+        return [
+            cancelled_call(
+                self.turn_id,
+                Call(event.call_id, event.name, ""),
+                self._reason,
+                self._asked_at,
+                killed=killed.get(event.call_id),
+            )
+            if isinstance(event, CallFinished)
+            else event
+            for event in closing
+        ]
 
     def _stopped(self) -> TurnEnded:
-        """The end of a turn that somebody cancelled, or that took too long for its budget."""
+        """Return the end of a turn that somebody cancelled, or whose time was over."""
         if self._reason:
             return self._ended("cancelled", message=self._reason)
         return self._ended("budget", message=self._budget.out_of_time())
@@ -402,17 +437,68 @@ class Turn:
         )
 
 
-_STORE_FAILED = StreamError(
-    error_type=StorageError.type,
-    message="The store failed while tools ran; see the log. Make room on its disk, then go on.",
-)
-_DISPATCHER_FAILED = StreamError(
-    error_type=InternalError.type, message="The tool dispatcher failed; see the log."
-)
+class LoopGuard:
+    """Counts calls of one turn that repeat with the same result.
 
-_OUTCOMES: dict[StopReason, TurnOutcome] = {
-    StopReason.END: "answered",
-    StopReason.TOOL_CALLS: "answered",
-    StopReason.MAX_TOKENS: "max_tokens",
-    StopReason.REFUSED: "refused",
-}
+    Args:
+        most: How often the same call may come.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._repeats: Counter[tuple[str, str, str]] = Counter()
+
+    def repeated(
+        self, calls: Iterable[Call], result_of: Callable[[str], Result | None]
+    ) -> str | None:
+        """Count these calls; return what happened when one of them came too often."""
+        for call in calls:
+            result = result_of(call.call_id)
+            if result is not None:
+                key = (call.name, call.arguments, result.content)
+                self._repeats[key] += 1
+                if self._repeats[key] >= self._most:
+                    return f"{call.name} was called {self._most} times with the same result."
+        return None
+
+
+def cancelled_call(
+    turn_id: str, call: Call, why: str, since: float | None = None, *, killed: int | None = None
+) -> CallFinished:
+    """Return the result of a call that was cancelled.
+
+    Args:
+        turn_id: Its turn.
+        call: The call.
+        why: The reason, for the model.
+        since: When it was asked for.
+        killed: Of a call that ran programs, how many were killed.
+    """
+    message, details = f"Not finished: {why}.", {}
+    if killed is not None:
+        message = f"{message} {processes(killed).capitalize()}; none is left."
+        details = {"killed": killed}
+    status = CallStatus.CANCELLED
+    return _finished(turn_id, call, ErrorType.CANCELLED, message, status, since, **details)
+
+
+def _finished(
+    turn_id: str,
+    call: Call,
+    error_type: ErrorType,
+    message: str,
+    status: CallStatus,
+    since: float | None,
+    **details: int,
+) -> CallFinished:
+    outcome = failure_outcome(error_type, message, status=status, **details)
+    duration = 0.0 if since is None else trio.current_time() - since
+    return CallFinished(
+        turn_id=turn_id,
+        call_id=call.call_id,
+        name=call.name,
+        status=status,
+        result=outcome.content,
+        display=outcome.display,
+        duration_ms=round(duration * 1000),
+    )

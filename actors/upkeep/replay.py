@@ -54,10 +54,9 @@ from ...runtime.stream import (
 )
 from ..budget.budgets import BudgetBook
 from ..conversation.conversation import Conversation
-from ..model.choice import ModelChoice
-from ..model.provider_health import ProviderHealth
+from ..model.choice import ModelChoice, ProviderHealth
 from ..model.stream import MAILBOX_CAPACITY, StartModelCall, StreamOutlet
-from ..turn.model_caller import ModelCaller
+from ..turn.setup import TurnSetup
 from ..turn.turn import Turn
 
 
@@ -240,24 +239,15 @@ class Replay:
         return Turn(
             self,
             input_id,
-            agent=Agent(name=self.conversation.agent or "general"),
-            caller=lambda turn_id, budget: ModelCaller(
-                self,
-                turn_id,
+            TurnSetup(
+                agent=Agent(name=self.conversation.agent or "general"),
                 choice=self._choice,
-                mailbox=self._models,
-                pacer=None,
-                limits=self._limits,
+                model_stream=self._models,
+                dispatcher=self._calls,
+                budgets=self._budgets,
                 health=ProviderHealth(),
-                budget=budget,
+                limits=self._limits,
             ),
-            budgets=self._budgets,
-            tools=(),
-            skills=None,
-            channel=None,
-            end_children=_nobody_below,
-            dispatcher=self._calls,
-            limits=self._limits,
         )
 
     async def _pass_turn(self) -> None:
@@ -418,11 +408,6 @@ class Replay:
     def _note(event: DurableEvent, where: list[Essence]) -> None:
         if (kept := essence(event)) is not None:
             where.append(kept)
-
-
-async def _nobody_below(turn_id: str, why: str) -> None:
-    """Sessions that the turn gave tasks to are on record, and do not run here."""
-    await trio.lowlevel.checkpoint()
 
 
 Pages = Callable[[int], Awaitable[Sequence[Stored]]]

@@ -97,7 +97,7 @@ def _own(event: DurableEvent, names: dict[str, str], workspace: str) -> DurableE
 def _closing(conversation: Conversation) -> list[DurableEvent]:
     """What ends all that is open."""
     turn_id = conversation.turn_id
-    calls = [*conversation.open_calls.values(), *conversation.deferred.calls.values()]
+    calls = [*conversation.open_calls.values(), *conversation.pending.calls.values()]
     events: list[DurableEvent] = [
         CallFinished(
             turn_id=call.turn_id,

@@ -24,9 +24,8 @@ from ...runtime.kernel.mailbox import Mailbox
 from ...runtime.messages import AppendEvents
 from ...runtime.redaction import redacting_logger
 from ...runtime.stream import AnyStreamEvent, StopReason
-from ..budget.budgets import Account, GivenBudgets
-from ..budget.charge import Charge
-from ..model.answer import AnswerBuilder, Tokens
+from ..budget.budgets import Account, Charge, SessionBudgets
+from ..model.answer import AnswerBuilder, TokenCount
 from ..model.stream import MAILBOX_CAPACITY, MAX_WAITING_BATCHES, ModelStream, StartModelCall
 from ..people.lineage import agent_named
 from ..services import SessionServices
@@ -176,7 +175,7 @@ class Titles:
         request = None if has_title(events) else title_request(events, target)
         if request is None:
             return
-        given = GivenBudgets()
+        given = SessionBudgets()
         for each in events:
             given.fold(each.event)
         account = await self._services.budgets.account(session_id, given, agent)
@@ -200,7 +199,7 @@ class Titles:
             await self._record(account, turn_id, target, title, taken)  # noqa: ASYNC102  bounded inside
 
     async def _record(
-        self, account: Account, turn_id: str, target: ModelTarget, title: str, taken: Tokens
+        self, account: Account, turn_id: str, target: ModelTarget, title: str, taken: TokenCount
     ) -> None:
         """Shielded and bounded: who ends the runtime does not undo that it was paid for."""
         events: list[DurableEvent] = []

@@ -11,10 +11,10 @@ import trio
 from ...actors.permissions.decisions import is_suspended
 from ...runtime.errors import NotFoundError, ValidationError
 from ...runtime.identity import now_ms
-from ...runtime.messages import SessionMarks
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import ApprovalRow, GrantRow, SessionRow
 from ...runtime.store.tables.permissions import LASTING_SCOPES
+from ...runtime.taint.marks import SessionMarks
 from ..exit_codes import ANSWERED
 from ..record_names import ambiguous, find_approval, find_session
 from ..show.question_text import argument_lines, change_lines, coverage, preview_lines

@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 import callboard
-from callboard.actors.calls import batch as call_batch_module
+from callboard.actors.calls import dispatcher as tool_dispatcher
 from callboard.actors.permissions.decisions import Decisions
 from callboard.providers.provider import Emit, ModelRequest
 from callboard.providers.testing.script import reply
@@ -102,7 +102,7 @@ async def test_a_crash_of_the_dispatcher_interrupts_the_running_call_and_the_nex
     caplog: pytest.LogCaptureFixture,
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    crashed = crash_once(monkeypatch, call_batch_module.CallBatch, "_prepare", on="poison")
+    crashed = crash_once(monkeypatch, tool_dispatcher.CallBatch, "_prepare", on="poison")
     tools = Tools()
     scene = Scene(tools=tools.all(), model=Obedient())
     await scene.create("s1")

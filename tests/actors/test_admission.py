@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from callboard.actors.calls.admission import Admission, Permit
+from callboard.actors.calls.dispatcher import Permit, Permits
 from callboard.runtime.definitions import Resource
 from callboard.runtime.kernel.locks import ResourceLocks
 
@@ -18,7 +18,7 @@ class Room:
     def __init__(self, session: int = 2, runtime: int = 3) -> None:
         self.locks = ResourceLocks()
         self.limiters = (trio.CapacityLimiter(session), trio.CapacityLimiter(runtime))
-        self.admission = Admission(self.locks, self.limiters)
+        self.admission = Permits(self.locks, self.limiters)
 
     @property
     def used(self) -> tuple[int, ...]:

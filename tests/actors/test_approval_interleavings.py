@@ -24,7 +24,7 @@ from callboard.actors.permissions import edited_arguments
 from callboard.actors.permissions import record as approval_record
 from callboard.actors.permissions import resolution as settlement
 from callboard.actors.session import recovery as left_open
-from callboard.actors.turn import record as turn_record
+from callboard.actors.turn import turn as turn_module
 from callboard.config.settings import Limits
 from callboard.providers.testing.script import reply
 from callboard.runtime.approval import ApprovalDecision
@@ -299,7 +299,7 @@ def test_nothing_runs_twice_or_without_an_answer(
 def run_seed(seed: int, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     async def whole() -> Counter[str]:
         world = World(seed)
-        for module in (settlement, edited_arguments, approval_record, left_open, turn_record):
+        for module in (settlement, edited_arguments, approval_record, left_open, turn_module):
             monkeypatch.setattr(module, "now_ms", world.now_ms)
         with trio.fail_after(20 * HOUR_SECONDS):
             await play(world)

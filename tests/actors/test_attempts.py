@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.actors.model.backoff import (
+from callboard.actors.model.choice import (
     FIRST_WAIT_SECONDS,
     MAX_WAIT_SECONDS_PER_TURN,
     MOST_WAIT_SECONDS,
-    Attempts,
+    Backoff,
 )
 from callboard.config.settings import Limits
 from callboard.runtime.stream import StreamError
@@ -26,7 +26,7 @@ def waits(
     limits: Limits, fault: StreamError, *, was_shown: bool = False, calls: int = 30
 ) -> list[float]:
     """How long is waited, failure after failure, until it is given up."""
-    attempts = Attempts(limits)
+    attempts = Backoff(limits)
     found: list[float] = []
     for _ in range(calls):
         seconds = attempts.wait_before_next(fault, was_shown=was_shown)
@@ -88,7 +88,7 @@ def test_silence_is_borne_once_and_a_text_withdrawn_once() -> None:
 
 
 def test_a_break_behind_text_has_its_retry_whatever_failed_before() -> None:
-    attempts = Attempts(Limits(model_retries=3))
+    attempts = Backoff(Limits(model_retries=3))
     assert attempts.wait_before_next(error(), was_shown=False)
     assert attempts.wait_before_next(error("network"), was_shown=True)
     assert attempts.wait_before_next(error("network"), was_shown=True) is None
@@ -97,7 +97,7 @@ def test_a_break_behind_text_has_its_retry_whatever_failed_before() -> None:
 
 
 def test_each_answer_has_its_own_retries_and_the_turn_one_budget_of_time() -> None:
-    attempts = Attempts(Limits(model_retries=1, retry_wait_seconds=60))
+    attempts = Backoff(Limits(model_retries=1, retry_wait_seconds=60))
     waited = 0.0
     for _ in range(100):
         attempts.begin()
@@ -124,7 +124,7 @@ def test_each_answer_has_its_own_retries_and_the_turn_one_budget_of_time() -> No
 def test_whatever_comes_the_bounds_hold(
     faults: list[tuple[str, bool, bool, float | None]], retries: int, longest: float
 ) -> None:
-    attempts = Attempts(Limits(model_retries=retries, retry_wait_seconds=longest))
+    attempts = Backoff(Limits(model_retries=retries, retry_wait_seconds=longest))
     found: list[float] = []
     for kind, retryable, was_shown, after in faults:
         seconds = attempts.wait_before_next(

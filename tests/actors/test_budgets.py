@@ -11,11 +11,9 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.actors.budget.budgets import BudgetBook, GivenBudgets, TurnBudget
-from callboard.actors.budget.charge import Charge
+from callboard.actors.budget.budgets import BudgetBook, Charge, SessionBudgets, TurnBudget
 from callboard.actors.budget.scope import Scope
-from callboard.actors.model.answer import AnswerBuilder
-from callboard.actors.model.token_estimate import request_tokens, tokens_taken
+from callboard.actors.model.answer import AnswerBuilder, request_tokens, tokens_taken
 from callboard.config.prices import Price, PriceTable
 from callboard.providers.provider import ModelRequest, ModelTarget
 from callboard.runtime.budget import Budget, checked_budget, narrowed
@@ -69,8 +67,8 @@ def book_of(store: FakeStore | None = None, *agents: Agent) -> BudgetBook:
 
 def given_of(
     turn: Budget | None = None, session: Budget | None = None, parent_id: str | None = None
-) -> GivenBudgets:
-    budgets = GivenBudgets()
+) -> SessionBudgets:
+    budgets = SessionBudgets()
     budgets.turn, budgets.session, budgets.parent_id = turn, session, parent_id
     return budgets
 

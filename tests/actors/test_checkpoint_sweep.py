@@ -14,7 +14,7 @@ import pytest
 import trio
 
 import callboard
-from callboard.actors.calls import batch as call_batch_module
+from callboard.actors.calls import dispatcher as tool_dispatcher
 from callboard.actors.calls import dispatcher as tool_dispatcher_module
 from callboard.actors.directory import Directory
 from callboard.actors.journal import Journal
@@ -22,7 +22,7 @@ from callboard.actors.model.stream import ModelStream, StartModelCall
 from callboard.actors.permissions.broker import PermissionBroker
 from callboard.actors.services import SessionServices
 from callboard.actors.session.session import Session
-from callboard.actors.session.subscribers import Audience
+from callboard.actors.session.subscribers import Subscribers
 from callboard.config.settings import Limits
 from callboard.embedding import runtime as embedded
 from callboard.providers.provider import Emit, ModelRequest
@@ -528,7 +528,7 @@ class ForgetfulBroker(PermissionBroker):
         message.reply.abandon()
 
 
-class ForgetfulBatch(call_batch_module.CallBatch):
+class ForgetfulBatch(tool_dispatcher.CallBatch):
     """Forgets one end of its channel when it is cancelled."""
 
     async def run(self) -> None:
@@ -547,7 +547,7 @@ class ForgetfulModelStream(ModelStream):
         forgotten.close()
 
 
-class ForgetfulAudience(Audience):
+class ForgetfulSubscribers(Subscribers):
     """Forgets who listens."""
 
     def hang_up(self, error: Exception | None = None) -> None:
@@ -561,7 +561,7 @@ class ForgetfulSession(Session):
         self, session_id: str, mailbox: Mailbox[SessionMessage], services: SessionServices
     ) -> None:
         super().__init__(session_id, mailbox, services)
-        self._audience = ForgetfulAudience(session_id)
+        self._subscribers = ForgetfulSubscribers(session_id)
 
 
 class ForgetfulDirectory(Directory):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.actors.calls.truncation import MIN_TEXT_BYTES, with_short_texts
+from callboard.actors.calls.outcome import MIN_TEXT_BYTES, with_short_texts
 
 texts = st.text(st.characters(codec="utf-8"), max_size=60).flatmap(
     lambda piece: st.integers(0, 40).map(lambda times: piece * times)

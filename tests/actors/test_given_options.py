@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from callboard.actors.conversation.input_queue import InputQueue
-from callboard.actors.conversation.turn_options import Given, GivenOptions
+from callboard.actors.conversation.inputs import InputOptions, InputQueue, SessionOptions
 from callboard.runtime.definitions import Agent, InputMode, InputSource, Preset
 from callboard.runtime.errors import PermissionRefused
 from callboard.runtime.events import (
@@ -22,9 +21,9 @@ WIDE = TurnOptions(policy=Preset.AUTO)
 NARROW = TurnOptions(policy=Preset.STRICT)
 
 
-def begun(input_id: str, options: TurnOptions | None, widens: str = "") -> GivenOptions:
+def begun(input_id: str, options: TurnOptions | None, widens: str = "") -> SessionOptions:
     """A session whose turn for that input has begun."""
-    given = GivenOptions()
+    given = SessionOptions()
     given.fold(InputAccepted(input_id=input_id, text="Go.", options=options, widens=widens))
     given.fold(TurnStarted(turn_id="t", input_ids=(input_id,), provider="p", model="m"))
     return given
@@ -35,21 +34,23 @@ def steering(input_id: str, widens: str = "") -> InputAccepted:
 
 
 def test_a_wider_preset_holds_for_the_agent_that_it_was_given() -> None:
-    given = Given(WIDE, "general")
+    given = InputOptions(WIDE, "general")
     assert begun("i", WIDE, "general").turn == given
     presets = [
         given.applied(Agent(name=name, policy=Preset.STRICT)).policy
         for name in ("general", "power", "")
     ]
     assert presets == [Preset.AUTO, Preset.STRICT, Preset.STRICT]
-    assert Given(WIDE).applied(Agent(name="", policy=Preset.STRICT)).policy is Preset.STRICT
-    assert Given(NARROW).applied(Agent(name="power")).policy is Preset.STRICT  # less runs anywhere
+    assert InputOptions(WIDE).applied(Agent(name="", policy=Preset.STRICT)).policy is Preset.STRICT
+    assert (
+        InputOptions(NARROW).applied(Agent(name="power")).policy is Preset.STRICT
+    )  # less runs anywhere
 
 
 def test_a_turn_that_is_run_again_is_no_wider_than_its_agent() -> None:
     given = begun("i", WIDE, "general")
     given.fold(TurnSetAside(turn_id="t", input_ids=("i",), why="retry"))
-    assert given.of("i") == given.again == Given(WIDE)
+    assert given.of("i") == given.again == InputOptions(WIDE)
 
 
 def test_who_may_not_widen_a_turn_does_not_steer_a_wider_one() -> None:
@@ -90,4 +91,4 @@ def test_the_turn_of_a_late_answer_goes_on_under_the_options(
         InputAccepted(input_id="late", text="Yes.", source=source, call_id="c", approval_id="a")
     )
     assert given.of("other") is None
-    assert given.of("late") == (None if options is None else Given(options))  # and no wider
+    assert given.of("late") == (None if options is None else InputOptions(options))  # and no wider

@@ -8,14 +8,9 @@ import pytest
 
 from callboard.actors.permissions.decisions import GrantBook, is_suspended
 from callboard.runtime.definitions import Agent, Binding, SessionKind, Tier, ToolDefinition
-from callboard.runtime.messages import (
-    UNMARKED,
-    Ancestor,
-    CallPlace,
-    PermissionQuestion,
-    SessionMarks,
-)
+from callboard.runtime.messages import Ancestor, CallPlace, PermissionQuestion
 from callboard.runtime.store.rows import GrantRow
+from callboard.runtime.taint.marks import UNMARKED, SessionMarks
 
 LAUNCH = ToolDefinition(name="launch", description="", parameters={})
 QUESTION = PermissionQuestion(

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 import callboard
-from callboard.actors.calls.preparation import CallPreparation, ToolHandles
+from callboard.actors.calls.call import CallPreparation
+from callboard.actors.handles.open_handles import OpenHandles
 from callboard.config.settings import Limits
 from callboard.runtime.definitions import Capability, ErrorType, SessionKind, Tier, ToolFailure
 from callboard.runtime.history import Call
@@ -77,7 +78,7 @@ def test_a_call_gets_no_other_handle_even_if_its_tool_is_offered(
     monkeypatch.setattr(registry, "is_available", lambda *_: True)
     handles = Everything()
     tools = ToolRegistry([tool_that_needs(need)])
-    preparation = CallPreparation(tools, cast(ToolHandles, handles), Limits())
+    preparation = CallPreparation(tools, cast(OpenHandles, handles), Limits())
     place = place_in(kind)
     call = Call("c1", "act", "{}")
     if need in HANDLES[kind]:

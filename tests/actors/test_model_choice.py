@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from callboard.actors.model.choice import ModelChoice
-from callboard.actors.model.provider_health import ProviderHealth
+from callboard.actors.model.choice import ModelChoice, ProviderHealth
 from callboard.providers.provider import ModelTarget
 from callboard.runtime.errors import AuthError
 from callboard.runtime.stream import StreamError

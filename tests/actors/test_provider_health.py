@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from callboard.actors.model.provider_health import FAILURES_BEFORE_SET_ASIDE, ProviderHealth
+from callboard.actors.model.choice import FAILURES_BEFORE_SET_ASIDE, ProviderHealth
 from callboard.runtime.stream import StreamError
 
 DOWN = StreamError(error_type="overloaded", message="It is down.", retryable=True)

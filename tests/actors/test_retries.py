@@ -10,8 +10,7 @@ import pytest
 import trio
 
 import callboard
-from callboard.actors.calls.call import Outcome, failed
-from callboard.actors.calls.retries import MAX_ATTEMPTS, Attempts, Retries
+from callboard.actors.calls.outcome import MAX_ATTEMPTS, CallOutcome, CallRetries, failed
 from callboard.runtime.definitions import Agent, CallStatus, ErrorType, SessionKind, ToolFailure
 from callboard.runtime.events import CallFinished, ToolGivenUp
 from callboard.runtime.history import Call
@@ -21,67 +20,48 @@ from support.scene import Scene, open_scene
 WRONG = ToolFailure(ErrorType.VALIDATION_ERROR, "act: `n`: expected `int`.", field="n")
 
 
-def finished(outcome: Outcome, name: str = "act") -> CallFinished:
-    return CallFinished(
-        turn_id="t", call_id="c", name=name, status=outcome.status, result=outcome.content,
-        attempts_left=outcome.attempts_left,
-    )  # fmt: skip
-
-
-def told(outcome: Outcome) -> dict[str, Any]:
+def told(outcome: CallOutcome) -> dict[str, Any]:
     decoded: dict[str, Any] = json.loads(outcome.content)
     return decoded
 
 
 def test_the_third_answer_gives_the_tool_up() -> None:
-    retries = Retries()
+    now_left: dict[str, int] = {}
     for left in (2, 1, 0):
-        retries.begin_answer()
-        attempts = Attempts("t", dict(retries.left))
+        attempts = CallRetries("t", dict(now_left))
         for _ in range(5):  # calls of one answer
             attempts.check("act")
             outcome = attempts.judged("act", failed(WRONG), None)
-            assert told(outcome)["attempts_left"] == left
+            assert told(outcome)["attempts_left"] == outcome.attempts_left == left
             assert ("Do not call act again" in told(outcome)["message"]) == (left == 0)
-            retries.count(finished(outcome))
+        now_left["act"] = left
         given_up = attempts.take_given_up()
         assert [(event.name, event.attempts, event.message) for event in given_up] == (
             [] if left else [("act", MAX_ATTEMPTS, "act: `n`: expected `int`.")]
         )
         assert attempts.take_given_up() == ()
-    attempts = Attempts("t", retries.left)
+    attempts = CallRetries("t", now_left)
     attempts.check("other")
     with pytest.raises(ToolFailure, match="called wrongly in 3 answers") as caught:
         attempts.check("act")
     refused = attempts.judged("act", failed(caught.value), None)
-    assert told(refused)["attempts_left"] == 0
-    retries.count(finished(refused))
-    assert (retries.left, attempts.take_given_up()) == ({"act": 0}, ())
-
-
-def test_calls_that_go_on_are_judged_by_what_was_so_before_their_answer() -> None:
-    retries = Retries()
-    retries.begin_answer()
-    retries.count(finished(Attempts("t", {}).judged("act", failed(WRONG), None)))
-    assert (retries.left, retries.before) == ({"act": 2}, {})
-    retries.begin_answer()
-    assert retries.before == {"act": 2}
+    assert (told(refused)["attempts_left"], refused.attempts_left) == (0, None)
+    assert attempts.take_given_up() == ()
 
 
 @pytest.mark.parametrize(
     "outcome",
     [
-        Outcome(status=CallStatus.SUCCESS, content='{"status":"success","result":"attempts_left"}'),
+        CallOutcome(
+            status=CallStatus.SUCCESS, content='{"status":"success","result":"attempts_left"}'
+        ),
         failed(ToolFailure(ErrorType.EXECUTION_ERROR, "no", attempts_left=0)),
         failed(ToolFailure(ErrorType.PERMISSION_DENIED, "no", attempts_left=0)),
         failed(ToolFailure(ErrorType.EXECUTION_ERROR, "attempts_left")),
     ],
 )
-def test_other_results_are_no_attempts(outcome: Outcome) -> None:
-    attempts, retries = Attempts("t", {}), Retries()
-    assert attempts.judged("act", outcome, None) == outcome
-    retries.count(finished(outcome))
-    assert retries.left == {}
+def test_other_results_are_no_attempts(outcome: CallOutcome) -> None:
+    assert CallRetries("t", {}).judged("act", outcome, None) == outcome
 
 
 # ── the parent hears of it ───────────────────────────────────────────────────────────────────────

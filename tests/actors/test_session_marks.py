@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.actors.calls.marks import MAX_HOSTS, connected, joined, marked, marks_of_call
 from callboard.actors.conversation.conversation import Conversation
 from callboard.runtime.definitions import CallStatus, Capability
 from callboard.runtime.events import (
@@ -18,7 +17,15 @@ from callboard.runtime.events import (
     SessionTainted,
     Stored,
 )
-from callboard.runtime.messages import UNMARKED, SessionMarks
+from callboard.runtime.taint.marks import (
+    MAX_HOSTS,
+    UNMARKED,
+    SessionMarks,
+    connected,
+    joined,
+    marked,
+    marks_of_call,
+)
 
 URL = '{"url":"http://a.test/"}'
 

@@ -21,13 +21,8 @@ from callboard.runtime.definitions import (
     ToolDefinition,
     Verdict,
 )
-from callboard.runtime.messages import (
-    UNMARKED,
-    Ancestor,
-    CallPlace,
-    PermissionQuestion,
-    SessionMarks,
-)
+from callboard.runtime.messages import Ancestor, CallPlace, PermissionQuestion
+from callboard.runtime.taint.marks import UNMARKED, SessionMarks
 
 KINDS = st.sampled_from(SessionKind)
 TOOLS = ("fetch", "write")

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 import callboard
-from callboard.actors.calls import preview as call_preview
+from callboard.actors.calls import call as tool_call
 from callboard.config.settings import Settings
 from callboard.providers.testing.script import reply
 from callboard.runtime.events import ApprovalAsked
@@ -155,7 +155,7 @@ async def test_whatever_a_preview_does_the_person_decides(
 
 
 async def test_a_slow_preview_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_preview, "PREVIEW_SECONDS", 0.05)
+    monkeypatch.setattr(tool_call, "PREVIEW_SECONDS", 0.05)
     end = threading.Event()
 
     def hang(arguments: Any, context: callboard.ToolContext) -> str:

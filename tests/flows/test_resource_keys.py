@@ -286,7 +286,7 @@ async def test_keys_are_forgotten_with_their_batch() -> None:
     async def look() -> None:
         """Looks how many workspaces have keys."""
         assert scene.running_dispatcher is not None
-        found.append(len(scene.running_dispatcher._locks))
+        found.append(len(scene.running_dispatcher.locks))
 
     scene = Scene(tools=[look])
     async with open_scene(scene, "journal", "broker", "dispatcher"):
@@ -295,5 +295,5 @@ async def test_keys_are_forgotten_with_their_batch() -> None:
         await trio.testing.wait_all_tasks_blocked()
         gc.collect()
         assert scene.running_dispatcher is not None
-        assert not scene.running_dispatcher._locks
+        assert not scene.running_dispatcher.locks
     assert found == [1, 1]

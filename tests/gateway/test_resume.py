@@ -10,7 +10,7 @@ import pytest
 import trio
 
 import callboard
-from callboard.actors.session.subscribers import Audience
+from callboard.actors.session.subscribers import Subscribers
 from callboard.client.client import connect
 from callboard.config.sections import ServerSettings
 from callboard.providers.testing.script import events_of, fail, reply
@@ -149,15 +149,15 @@ async def test_a_session_whose_actor_crashes_is_heard_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     crashes = [True]
-    publish = Audience.publish
+    publish = Subscribers.publish
 
-    def crash_once(self: Audience, update: Any) -> None:
+    def crash_once(self: Subscribers, update: Any) -> None:
         publish(self, update)
         if isinstance(update, StreamBatch) and crashes:
             crashes.clear()
             raise RuntimeError("a fault in the session")
 
-    monkeypatch.setattr(Audience, "publish", crash_once)
+    monkeypatch.setattr(Subscribers, "publish", crash_once)
     model = callboard.ScriptedModel([reply("Lost."), reply("Kept.")])
     witness = Witness()
     async with open_daemon(model) as daemon, trio.open_nursery() as nursery:

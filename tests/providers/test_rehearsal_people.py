@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import callboard
-from callboard.actors.calls.deferral import asked_again_text, late_text
+from callboard.actors.conversation.inputs import asked_again_text, late_text
 from callboard.providers.rehearsal.model import late_report
 from callboard.providers.rehearsal.report import INTRODUCTION
 from callboard.runtime.definitions import CallStatus

@@ -9,10 +9,11 @@ from typing import Any, cast
 import trio
 
 from callboard.actors.budget.budgets import BudgetBook
+from callboard.actors.calls.call import CallPreparation
 from callboard.actors.calls.dispatcher import ToolDispatcher
-from callboard.actors.calls.preparation import CallPreparation
 from callboard.actors.delegation.tree import SessionTree
 from callboard.actors.directory import Directory, LiveSessions
+from callboard.actors.handles.open_handles import OpenHandles
 from callboard.actors.journal import Journal
 from callboard.actors.model.stream import ModelStream, StartModelCall
 from callboard.actors.people.lineage import Channels
@@ -43,7 +44,7 @@ from callboard.runtime.events import (
     TurnEnded,
     TurnStarted,
 )
-from callboard.runtime.handles import ArtifactReader, Network, ReadableFiles, WritableFiles
+from callboard.runtime.handles import ReadableFiles, WritableFiles
 from callboard.runtime.history import Call
 from callboard.runtime.http.client import HttpClient
 from callboard.runtime.kernel.delivery import EventInboxes, Subscription
@@ -98,48 +99,17 @@ class FakeStore:
         return getattr(self.inner, name)
 
 
-class NoHandles:
+class NoHandles(OpenHandles):
     """Handles for tools that touch nothing."""
 
-    network = None
-    connect = None
+    def __init__(self) -> None:
+        super().__init__(cast(Store, None), ())
 
     def files_read(self, workspace: str) -> ReadableFiles:
         return cast(ReadableFiles, None)
 
     def files_write(self, workspace: str) -> WritableFiles:
         return cast(WritableFiles, None)
-
-    @property
-    def workshop(self) -> None:
-        return None
-
-    def artifacts(self, session_id: str) -> ArtifactReader:
-        return cast(ArtifactReader, None)
-
-    def channel(self, place: CallPlace, call: Call) -> None:
-        return None
-
-    def sessions(self, place: CallPlace, call: Call) -> None:
-        return None
-
-    def processes(self, place: CallPlace, call: Call, way_out: object) -> None:
-        return None
-
-    def memory_read(self, place: CallPlace) -> None:
-        return None
-
-    def memory_write(self, place: CallPlace, call: Call, needs: object, reader: object) -> None:
-        return None
-
-    def plan(self, place: CallPlace, call: Call) -> None:
-        return None
-
-    def skills(self, workspace: str) -> None:
-        return None
-
-    def search(self, network: Network) -> None:
-        return None
 
 
 class OneModel:

@@ -20,7 +20,7 @@ import pytest
 import trio
 
 import callboard
-from callboard.actors.calls.preparation import CallPreparation
+from callboard.actors.calls.call import CallPreparation
 from callboard.config.sections import GitSettings
 from callboard.config.settings import SearchEngine, SearchSettings, Settings
 from callboard.embedding import runtime as embedded

@@ -18,9 +18,9 @@ import msgspec
 import trio
 
 from ..actors.budget.budgets import BudgetBook
+from ..actors.calls.call import CallPreparation
 from ..actors.calls.dispatcher import MAILBOX_CAPACITY as DISPATCHER_CAPACITY
 from ..actors.calls.dispatcher import ToolDispatcher
-from ..actors.calls.preparation import CallPreparation
 from ..actors.delegation.tree import SessionTree
 from ..actors.directory import MAILBOX_CAPACITY as DIRECTORY_CAPACITY
 from ..actors.directory import Directory, LiveSessions

@@ -16,7 +16,7 @@ import msgspec
 import trio
 
 import callboard
-from callboard.actors.calls import batch as call_batch
+from callboard.actors.calls import dispatcher as tool_dispatcher
 from callboard.actors.conversation.conversation import Conversation
 from callboard.actors.permissions.decisions import Decisions
 from callboard.providers.testing.script import reply
@@ -273,7 +273,7 @@ def crash_dispatcher() -> None:
     def is_poisoned(batch: Any) -> bool:
         return any(call.name == POISON for call in batch._request.calls)
 
-    _crash_once(call_batch.CallBatch, "_prepare", is_poisoned)
+    _crash_once(tool_dispatcher.CallBatch, "_prepare", is_poisoned)
 
 
 def crash_broker() -> None:

@@ -1,11 +1,12 @@
-"""What a session has read, and where it has connected: how its marks come about. Pure.
+"""What a session has read and where it has connected, as its marks. Pure.
 
-The marks are what the journal says (`SessionTainted`, `PrivateDataRead`, the hosts of each result);
-a batch, whose later calls must not wait for the journal to be folded, adds to its own the same way.
+The journal has the marks (`SessionTainted`, `PrivateDataRead`, the hosts of each result). A batch of
+calls can't wait until the journal is folded, so it adds to its own copy by the same functions.
 
-Whoever gave a session its orders may be behind a host that it knows. So all hosts are forgotten when
-it becomes exposed, and from then on it learns those of calls that were decided about as an exposed
-session's: a person, a grant or a rule let each of them connect there.
+A session that is both tainted and private is *exposed*: strangers may have told it to send them what
+is not for them, and they may be behind a host that it knows. So it forgets all hosts when it becomes
+exposed, and from then on learns only those of calls that were decided about as an exposed session's:
+a person, a grant or a rule let each of these connect there.
 """
 
 from __future__ import annotations
@@ -14,11 +15,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ...config.policy.match import CallArguments
-from ...config.policy.new_hosts import says_where
-from ...runtime.definitions import Capability
-from ...runtime.events import CallFinished, DurableEvent, PrivateDataRead, SessionTainted
-from ...runtime.messages import UNMARKED, SessionMarks
+from ..definitions import Capability
+from ..events import DurableEvent, PrivateDataRead, SessionTainted
 
 STRANGERS = frozenset({Capability.NETWORK})
 """What a tool needs to read what strangers may have written."""
@@ -31,14 +29,38 @@ PRIVATE = frozenset(
         Capability.PROCESSES,
     }
 )
-"""What a tool needs to read what is not for strangers: files, memory, what programs put out."""
+"""What a tool needs to read what is not for strangers: files, memories, the output of programs."""
 
 MAX_HOSTS = 1000
-"""More than a session visits in earnest; past it, further hosts stay new to it."""
+"""More than a session really visits; further hosts stay new to it."""
+
+
+class SessionMarks(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a session has read, as far as a permission depends on it.
+
+    Attributes:
+        is_tainted: It has read what strangers may have written.
+        has_private: It has read what is not for strangers.
+        hosts: The hosts that it knows: where it has connected, or, once it is exposed, where it was
+            let since.
+    """
+
+    is_tainted: bool = False
+    has_private: bool = False
+    hosts: frozenset[str] = frozenset()
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether strangers may have told it to send them what is not for them."""
+        return self.is_tainted and self.has_private
+
+
+UNMARKED = SessionMarks()
+"""The marks of a session that has read nothing."""
 
 
 def marks_of_call(needs: Iterable[Capability], hosts: Iterable[str] = ()) -> SessionMarks:
-    """What a call that has run has read, by what its tool needs."""
+    """Return what a call that has run has read, by what its tool needs."""
     needed = frozenset(needs)
     return SessionMarks(
         is_tainted=not needed.isdisjoint(STRANGERS),
@@ -48,9 +70,9 @@ def marks_of_call(needs: Iterable[Capability], hosts: Iterable[str] = ()) -> Ses
 
 
 def joined(marks: SessionMarks, more: SessionMarks) -> SessionMarks:
-    """The marks of a session that has read more, in a call that was decided about before.
+    """Return the marks of a session that has read more, in a call that was decided about before.
 
-    Exposed, it knows no further host by that, and none at all when it was not exposed before.
+    An exposed session learns no host by that, and forgets all when it becomes exposed.
     """
     if more == UNMARKED:
         return marks
@@ -65,23 +87,13 @@ def joined(marks: SessionMarks, more: SessionMarks) -> SessionMarks:
 
 
 def connected(marks: SessionMarks, hosts: Iterable[str]) -> SessionMarks:
-    """The marks with further hosts; in their order, as many as fit."""
+    """Return the marks with further hosts, in their order, as many as fit."""
     new = [host for host in hosts if host not in marks.hosts][: MAX_HOSTS - len(marks.hosts)]
     return msgspec.structs.replace(marks, hosts=marks.hosts.union(new)) if new else marks
 
 
-def learned(marks: SessionMarks, finished: CallFinished) -> tuple[str, ...]:
-    """The hosts that a session with these marks knows by a call that was decided about under them.
-
-    Exposed, none by a call that named none: whoever let it run was not shown where it connects.
-    """
-    if marks.is_exposed and not says_where(CallArguments(finished.arguments or "{}")):
-        return ()
-    return finished.hosts
-
-
 def mark_of(event: PrivateDataRead | SessionTainted) -> SessionMarks:
-    """What an event says that its session has read."""
+    """Return what an event says that its session has read."""
     is_tainted = isinstance(event, SessionTainted)
     return SessionMarks(is_tainted=is_tainted, has_private=not is_tainted)
 
@@ -89,11 +101,11 @@ def mark_of(event: PrivateDataRead | SessionTainted) -> SessionMarks:
 def marked(
     marks: SessionMarks, more: SessionMarks, source: str, call_id: str = "", *, tainted_by: str = ""
 ) -> tuple[DurableEvent, ...]:
-    """The events that are due when a session with these marks gets more, each once in its life.
+    """Return the events due when a session with these marks gets more, each once in its life.
 
     Args:
         marks: What is on record of the session.
-        more: What it has read, or has been told by a session that has.
+        more: What it has read, or was told by a session that has.
         source: From where: a tool's name, or `parent`.
         call_id: The call, if it was one.
         tainted_by: What strangers may have written, if `source` does not say it.

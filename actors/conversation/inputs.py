@@ -1,0 +1,273 @@
+"""The inputs of a session: the queue of those that wait, and what they bring for their turns.
+
+An input may bring options for its turn (another model, other tools). It may also bring the answer to
+a deferred call: one that a person is asked about while the turn goes on.
+
+call   → its question is on record, and the model reads "pending": the call's one result
+answer → on record with an input, which has a turn of its own
+turn   → runs the call, if allowed; what came of it is the input's text; then the model goes on
+
+All classes here are folds of the session's events, the same live and on load.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from ...runtime.definitions import Agent, CallStatus, InputMode, InputSource
+from ...runtime.errors import PermissionRefused
+from ...runtime.events import (
+    CallDeferred,
+    CallFinished,
+    CallProposed,
+    DurableEvent,
+    InputAccepted,
+    InputCancelled,
+    InputDelivered,
+    Stored,
+    TurnEnded,
+    TurnSetAside,
+    TurnStarted,
+)
+from ...runtime.history import Input
+from ...runtime.turn_options import TurnOptions
+
+
+def queued(modes: Mapping[str, InputMode]) -> dict[str, InputMode]:
+    """Return the modes of inputs after a turn's end: those that would have steered it now wait."""
+    return {
+        input_id: InputMode.QUEUE if mode is InputMode.STEER else mode
+        for input_id, mode in modes.items()
+    }
+
+
+class InputQueue(deque[str]):
+    """The ids of inputs that wait for their turns, in the order of those turns.
+
+    Those that interrupt stand ahead of the others, each kind in the order in which they came. The
+    session adds the inputs of its clients; those that others stored come by `fold`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._modes: dict[str, InputMode] = {}
+
+    def add(self, input_id: str, mode: InputMode = InputMode.QUEUE) -> None:
+        """Add an input behind those of its kind."""
+        self._modes[input_id] = mode
+        if mode is InputMode.INTERRUPT:
+            self.insert(self._count_first(), input_id)
+        else:
+            self.append(input_id)
+
+    def take_steering(self, may_steer: Callable[[str], bool]) -> list[str]:
+        """Remove and return the inputs that are to steer the running turn, and may."""
+        wanted = [each for each in self if self._modes.get(each) is InputMode.STEER]
+        steering = [each for each in wanted if may_steer(each)]
+        for input_id in steering:
+            self.remove(input_id)
+        return steering
+
+    def put_back(self, input_ids: Iterable[str]) -> None:
+        """Put inputs back, ahead of those of their kind: they came before."""
+        for input_id in reversed(list(input_ids)):
+            is_first = self._modes.get(input_id) is InputMode.INTERRUPT
+            self.insert(0 if is_first else self._count_first(), input_id)
+
+    def fold(self, stored: Stored) -> None:
+        """Take the next event into account."""
+        event = stored.event
+        if isinstance(event, InputAccepted) and event.source is not InputSource.PERSON:
+            self.add(event.input_id)
+        elif isinstance(event, InputCancelled):
+            self._modes.pop(event.input_id, None)
+            if event.input_id in self:
+                self.remove(event.input_id)
+        elif isinstance(event, TurnEnded):
+            self._modes = queued(self._modes)
+        elif isinstance(event, TurnStarted | InputDelivered):
+            begun = event.input_ids if isinstance(event, TurnStarted) else (event.input_id,)
+            for input_id in begun:
+                self._modes.pop(input_id, None)
+
+    def _count_first(self) -> int:
+        """Return how many inputs interrupt; they stand first."""
+        modes = (self._modes.get(each) for each in self)
+        return sum(mode is InputMode.INTERRUPT for mode in modes)
+
+
+# ── options ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class InputOptions(NamedTuple):
+    """Options of a turn, and the agent that they may widen: whoever gave them was allowed to."""
+
+    options: TurnOptions
+    widens: str = ""
+
+    @property
+    def narrow(self) -> InputOptions:
+        """The same without the right to let more run than the agent does."""
+        return InputOptions(self.options)
+
+    def applied(self, agent: Agent) -> Agent:
+        """Return the agent with the options; it may be another than the one they may widen."""
+        return self.options.applied(agent, may_widen=self.widens == agent.name != "")
+
+
+def options_of(event: InputAccepted) -> InputOptions | None:
+    """Return the options that an input brings for its turn."""
+    return None if event.options is None else InputOptions(event.options, event.widens)
+
+
+class SessionOptions:
+    """The options of the latest turn, and of inputs that wait.
+
+    Attributes:
+        turn: The options of the latest turn.
+    """
+
+    def __init__(self) -> None:
+        self.turn: InputOptions | None = None
+        self._of_inputs: dict[str, InputOptions] = {}
+        self._of_calls: dict[str, InputOptions] = {}
+        self._wideners: set[str] = set()
+
+    @property
+    def again(self) -> InputOptions | None:
+        """The options of the latest turn when it runs again; somebody else may have asked for it."""
+        return None if self.turn is None else self.turn.narrow
+
+    def of(self, input_id: str) -> InputOptions | None:
+        """Return the options of the turn that an input will have."""
+        return self._of_inputs.get(input_id)
+
+    def may_steer(self, input_id: str) -> bool:
+        """Whether an input may join the latest turn; a widened turn takes only a widener's."""
+        return self.turn is None or not self.turn.widens or input_id in self._wideners
+
+    def check_steering(self, event: InputAccepted, turn_id: str | None) -> None:
+        """Raise `PermissionRefused` for an input that must not steer the open turn."""
+        if event.mode is not InputMode.STEER or turn_id is None or event.widens:
+            return
+        if not self.may_steer(event.input_id):
+            raise PermissionRefused(
+                f"{turn_id} runs more without asking than its agent does, as an administrator "
+                "allowed for what that one asked: only an administrator steers it. Queue the "
+                "input, or let it interrupt the turn."
+            )
+
+    def fold(self, event: DurableEvent) -> None:
+        """Take the next event into account; most say nothing about options."""
+        match event:
+            case InputAccepted():
+                # The turn of a late answer goes on with what an earlier turn began, so it has the
+                # options of that turn.
+                late = self._of_calls.pop(event.call_id, None)
+                if (brought := options_of(event) or late) is not None:
+                    self._of_inputs[event.input_id] = brought
+                if event.widens:
+                    self._wideners.add(event.input_id)
+            case InputDelivered() | InputCancelled():
+                self._take(event.input_id)
+            case TurnStarted():
+                found = [self._take(name) for name in event.input_ids]
+                self.turn = next(filter(None, found), None)
+            case TurnSetAside():
+                if self.again is not None and event.input_ids:
+                    self._of_inputs[event.input_ids[0]] = self.again
+            case CallDeferred():
+                if self.again is not None:
+                    self._of_calls[event.call_id] = self.again
+
+    def _take(self, input_id: str) -> InputOptions | None:
+        self._wideners.discard(input_id)
+        return self._of_inputs.pop(input_id, None)
+
+
+# ── answers to deferred calls ────────────────────────────────────────────────────────────────────
+
+
+class PendingCalls:
+    """The deferred calls of a session, and the inputs that bring their answers.
+
+    Attributes:
+        calls: The calls that have no result, by id.
+        inputs: The inputs with answers about them, by id, until their turns are over.
+        names: By call, the question by whose id the model knows that it is pending. A person who
+            changed the arguments may have been asked again under another id since.
+    """
+
+    def __init__(self) -> None:
+        self.calls: dict[str, CallProposed] = {}
+        self.inputs: dict[str, InputAccepted] = {}
+        self.names: dict[str, str] = {}
+
+    def defer(self, call: CallProposed, event: CallDeferred) -> None:
+        """Note that a call is pending, and under which id the model knows it."""
+        self.calls[event.call_id] = call
+        self.names[event.call_id] = event.approval_id
+
+    def accept(self, event: InputAccepted) -> str:
+        """Take an input into account if it is about a deferred call; return its text."""
+        if not event.approval_id:
+            return event.text
+        self.inputs[event.input_id] = event
+        known = self.names.get(event.call_id, event.approval_id)
+        return event.text if known == event.approval_id else f"{known} is now {event.text}"
+
+    def due(self, input_ids: tuple[str, ...]) -> dict[str, CallProposed]:
+        """Return the calls that a turn for these inputs runs first."""
+        named = (self.inputs[each].call_id for each in input_ids if each in self.inputs)
+        return {call_id: self.calls[call_id] for call_id in named if call_id in self.calls}
+
+    def forget(self, input_ids: tuple[str, ...]) -> None:
+        """Drop inputs that have had their turns, or will have none."""
+        for input_id in input_ids:
+            self.inputs.pop(input_id, None)
+
+    def late_input(
+        self, event: CallFinished | CallDeferred, input_ids: tuple[str, ...]
+    ) -> tuple[int, Input] | None:
+        """Return what the model reads of a late result, and in place of which of the turn's inputs.
+
+        `None` when no input of the turn is about the call.
+        """
+        known = self.names.get(event.call_id, "")
+        if isinstance(event, CallFinished):
+            self.names.pop(event.call_id, None)
+        for at, input_id in enumerate(input_ids):
+            accepted = self.inputs.get(input_id)
+            if accepted is not None and accepted.call_id == event.call_id:
+                before = accepted.approval_id
+                if known not in {"", before}:
+                    before = f"{known} (and since as {before})"
+                if isinstance(event, CallDeferred):
+                    return at, Input(asked_again_text(event, before))
+                return at, Input(late_text(event, before))
+        return None
+
+
+def late_text(event: CallFinished, approval_id: str) -> str:
+    """Return what the model reads of a deferred call that has its result."""
+    outcome = {
+        CallStatus.SUCCESS: "was allowed, and has run",
+        CallStatus.DENIED: "was not allowed, and did not run",
+        CallStatus.CANCELLED: "was cancelled",
+        CallStatus.INTERRUPTED: "was interrupted",
+    }.get(event.status, "was allowed, and failed")
+    arguments = f" with {event.arguments}" if event.arguments else ""
+    return (
+        f"The call of {event.name} that was pending as {approval_id}{arguments} {outcome}. This is "
+        f"its result, and no request of a person:\n{event.result}"
+    )
+
+
+def asked_again_text(event: CallDeferred, before: str) -> str:
+    """Return what the model reads of a deferred call that can't run as it was allowed."""
+    return (
+        f"The call of {event.name} that was pending as {before} did not run: what it was allowed "
+        f"under has changed since. It is asked about anew, and is pending as {event.approval_id}."
+    )

@@ -1,0 +1,133 @@
+"""What a turn runs with: its agent, models, tools, and the way to the other actors."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Protocol
+
+import msgspec
+
+from ...config.settings import Limits
+from ...runtime.definitions import Agent, ToolDefinition
+from ...runtime.events import DurableEvent, LiveEvent
+from ...runtime.kernel.delivery import Subscription
+from ...runtime.kernel.mailbox import Mailbox
+from ...runtime.messages import Ancestor, DispatcherMessage
+from ...runtime.store.rows import OpenTurn
+from ...tools.skills.shelf import skills_prompt
+from ..budget.budgets import BudgetBook
+from ..conversation.conversation import Conversation
+from ..conversation.inputs import InputOptions
+from ..model.choice import ModelChoice, ProviderHealth
+from ..model.stream import StartModelCall
+from ..people.lineage import agent_named, narrowed, under
+from ..services import SessionServices
+
+
+class TurnHost(Protocol):
+    """Whose turn it is: a session, or the replay of one."""
+
+    session_id: str
+    conversation: Conversation
+    lineage: tuple[Ancestor, ...]
+
+    async def append(self, *events: DurableEvent) -> object:
+        """Store events and fold what was committed; raises `StorageError`."""
+        ...
+
+    async def append_end(self, *events: DurableEvent) -> object:
+        """Store the end of a turn, after ending what ends with it."""
+        ...
+
+    async def left_open(self) -> OpenTurn | None:
+        """Return the turn that has no end on record, once all pending events are stored."""
+        ...
+
+    async def deliver_steering(self, turn_id: str) -> None:
+        """Make inputs that steer the turn part of it, on record; raises `StorageError`."""
+        ...
+
+    def fold_committed(self) -> None:
+        """Fold what the dispatcher and the broker had committed; never blocks."""
+        ...
+
+    def publish(self, update: LiveEvent) -> None:
+        """Pass a live event to everybody who listens."""
+        ...
+
+
+class TurnSetup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a turn runs with.
+
+    Attributes:
+        agent: The agent, within what the sessions above allow, with the turn's options.
+        choice: The models that it may ask.
+        model_stream: The session's model stream.
+        dispatcher: The tool dispatcher.
+        budgets: Where its use is counted.
+        health: The failures of providers, by all sessions.
+        limits: Bounds and deadlines.
+        pacer: The consumer that may hold the reading up, if there is one.
+        tools: What the model may ask for.
+        skills: Returns what the model is told of skills, if it has the tool that reads them.
+        channel: Where the session's own people are.
+        end_children: Cancels what the turn has delegated.
+    """
+
+    agent: Agent
+    choice: ModelChoice
+    model_stream: Mailbox[StartModelCall]
+    dispatcher: Mailbox[DispatcherMessage]
+    budgets: BudgetBook
+    health: ProviderHealth
+    limits: Limits
+    pacer: Subscription | None = None
+    tools: tuple[ToolDefinition, ...] = ()
+    skills: Callable[[], Awaitable[str]] | None = None
+    channel: str | None = None
+    end_children: Callable[[str, str], Awaitable[None]] | None = None
+
+
+def setup_turn(
+    host: TurnHost,
+    services: SessionServices,
+    model_stream: Mailbox[StartModelCall],
+    pacer: Subscription | None,
+    options: InputOptions | None,
+) -> TurnSetup:
+    """Return what the next turn of a session runs with; raises `NotFoundError`.
+
+    What is given for the turn goes before what its session has, and that before its agent's own.
+    """
+    conversation = host.conversation
+    agent = under(
+        narrowed(agent_named(services.agents, conversation.agent), conversation.tools),
+        host.lineage,
+    )
+    model = conversation.model
+    if options is not None:
+        agent, model = options.applied(agent), options.options.model or model
+    choice = ModelChoice(
+        services.models.target(model, agent.model),
+        [partial(services.models.fallback, name) for name in agent.fallbacks],
+        services.health,
+    )
+    tools = services.tools.definitions(agent.tools, conversation.kind)
+    reads_skills = any(definition.name == "skill" for definition in tools)
+    return TurnSetup(
+        agent=agent,
+        choice=choice,
+        model_stream=model_stream,
+        dispatcher=services.dispatcher,
+        budgets=services.budgets,
+        health=services.health,
+        limits=services.limits,
+        pacer=pacer,
+        tools=tools,
+        skills=partial(skills_prompt, services.skills, conversation.workspace)
+        if reads_skills
+        else None,
+        channel=services.channels.own(conversation.kind),
+        end_children=partial(services.tree.detached.cancel_below, host.session_id),
+    )
