@@ -24,52 +24,6 @@ from .setup import commands as setup_commands
 from .store import session_commands, store_commands
 from .terminal.complaint import complain
 
-GROUPS = frozenset(
-    {
-        "keys",
-        "providers",
-        "models",
-        "policy",
-        "grants",
-        "memory",
-        "session",
-        "skills",
-        "token",
-        "service",
-    }
-)
-"""Those with commands of their own."""
-
-COMMANDS = frozenset(
-    {
-        "run",
-        "chat",
-        "record",
-        "tools",
-        "doctor",
-        "sessions",
-        "show",
-        "usage",
-        "approvals",
-        "approve",
-        "deny",
-        "undo",
-        "attach",
-        "backup",
-        "restore",
-        "replay",
-        "upgrade",
-        "compact",
-        "protocol",
-        "serve",
-        "status",
-        "stop",
-        "logs",
-    }
-)
-"""Those without commands of their own, whose options are looked through for a mistyped one."""
-
-
 MIN_LIKENESS = 0.7
 """Of a mistyped option and the one that is suggested: two letters may be wrong, not half of them."""
 
@@ -373,7 +327,7 @@ def _explained(error: CycloptsError, tokens: Sequence[str]) -> str:
 
 def _unknown_option(tokens: Sequence[str]) -> str | None:
     """What to say about the first option that the command does not have, if there is one."""
-    if not tokens or tokens[0] not in COMMANDS:
+    if not tokens or not _is_command(tokens[0]) or _subcommands(tokens[0]):
         return None
     known = [
         name
@@ -395,15 +349,25 @@ def _unknown_option(tokens: Sequence[str]) -> str | None:
     return message
 
 
+def _is_command(name: str) -> bool:
+    return not name.startswith("-") and name in app
+
+
+def _subcommands(name: str) -> frozenset[str]:
+    """Return the commands of a group such as `keys`; a command that stands alone has none."""
+    if not _is_command(name):
+        return frozenset()
+    return frozenset(each for each in app[name] if not each.startswith("-"))
+
+
 def _command_of(tokens: Sequence[str]) -> str:
     """The command that a line names, with that of its group."""
     first, second = (*tokens[:2], "", "")[:2]
-    is_in_group = first in GROUPS and not second.startswith("-") and second in app[first]
-    return f"{first} {second}" if is_in_group else first
+    return f"{first} {second}" if second in _subcommands(first) else first
 
 
 def _wrong_usage(message: str, command: str) -> int:
-    known = command if command.split(" ")[0] in COMMANDS | GROUPS else ""
+    known = command if _is_command(command.split(" ")[0]) else ""
     help_command = f"callboard {known} --help" if known else "callboard --help"
     end = "" if message.endswith(("?", ".")) else "."
     complain(f"{message}{end} See: {help_command}")
