@@ -15,7 +15,6 @@ from .approvals import commands as approval_commands
 from .chat import commands as attach_command
 from .chat import commands as chat_command
 from .daemon import commands as daemon_commands
-from .daemon import protocol_command
 from .exit_codes import ANSWERED, USAGE
 from .parameters import Config, Data, Json, data_path, named_data_path
 from .policy import commands as policy_commands
@@ -105,7 +104,7 @@ app.command(setup_commands.memory)
 app.command(setup_commands.skills)
 app.command(store_commands.undo)
 app.command(attach_command.attach)
-app.command(protocol_command.protocol)
+app.command(daemon_commands.protocol)
 app.command(setup_commands.token)
 app.command(session_commands.session)
 app.command(store_commands.backup)

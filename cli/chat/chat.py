@@ -23,10 +23,9 @@ from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..terminal.complaint import complain
 from ..terminal.output import Output
 from .daemon import AGAIN_SECONDS, Door, DoorPlan, OwnEnd, find_door, open_door, wait_door
-from .sessions import Wishes
 from .slash_commands import COMMANDS, find_session, run_command
 from .surface import open_surface
-from .talk import Talk
+from .talk import NewSessionOptions, Talk
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOST_SECONDS = 2.0
@@ -91,9 +90,11 @@ class _Chat:
         )
         self._data = data
         self._output = output
-        wishes = Wishes(workspace=workspace, agent=options.agent or "general", model=options.model)
+        new = NewSessionOptions(
+            workspace=workspace, agent=options.agent or "general", model=options.model
+        )
         self._surface = open_surface(output, settings, data, [f"/{name}" for name in COMMANDS])
-        self.talk = Talk(self._surface, wishes, run_command)
+        self.talk = Talk(self._surface, new, run_command)
         self._is_first = True
         self._scope = trio.CancelScope()
         self._code: int | None = None

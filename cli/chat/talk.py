@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import msgspec
 import trio
@@ -20,6 +21,7 @@ from ...runtime.store.rows import SessionRow
 from ...runtime.wire.topics import Snapshot
 from ..ask.notify import heard, tell_desktop
 from ..ask.open_questions import OpenQuestion
+from ..daemon.roots import create_session
 from ..exit_codes import ANSWERED, FAILED, INTERRUPTED
 from ..terminal.escaping import safe_line
 from ..terminal.keyboard import Keyboard
@@ -31,7 +33,6 @@ from .questions import (
     waiting_questions,
 )
 from .screen import Typed
-from .sessions import Wishes, new_session
 from .surface import Surface, view_of
 from .view import ChatView
 
@@ -46,6 +47,14 @@ Beginning = Callable[[Client], Awaitable[SessionRow | None]]
 """Says which session is shown first."""
 
 
+class NewSessionOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The workspace, agent and model of the next new session."""
+
+    workspace: Path
+    agent: str = "general"
+    model: str | None = None
+
+
 class Talk:
     """One chat.
 
@@ -57,7 +66,10 @@ class Talk:
     """
 
     def __init__(
-        self, surface: Surface, wishes: Wishes, run_command: Callable[[Talk, str], Awaitable[None]]
+        self,
+        surface: Surface,
+        options: NewSessionOptions,
+        run_command: Callable[[Talk, str], Awaitable[None]],
     ) -> None:
         self.client: Client
         self.view: ChatView | None = None
@@ -69,7 +81,7 @@ class Talk:
         self.questions.answered = self._answered_here
         self._surface = surface
         self._screen = surface.screen
-        self._wishes = wishes
+        self._options = options
         self._run_command = run_command
         self._is_host = False
         self._rows = MarkdownRows(self._screen.write, lambda: self._screen.columns, surface.style)
@@ -133,7 +145,7 @@ class Talk:
         """The next prompt begins a session, with these."""
         given = {"agent": agent, "model": model}
         changed = {name: value for name, value in given.items() if value is not None}
-        self._wishes = msgspec.structs.replace(self._wishes, **changed)
+        self._options = msgspec.structs.replace(self._options, **changed)
         self._set_view(None)
 
     def _set_view(self, session_id: str | None) -> None:
@@ -206,9 +218,9 @@ class Talk:
         self._screen.show_live(self._rows.open_row, lines)
 
     def _invitation(self) -> list[str]:
-        style, wishes = self._surface.style, self._wishes
+        style, options = self._surface.style, self._options
         dot = " · " if style.signs else ", "
-        parts = ["a new session", safe_line(wishes.agent), safe_line(wishes.model or ""), "/help"]
+        parts = ["a new session", safe_line(options.agent), safe_line(options.model or ""), "/help"]
         return [style.paint(dot.join(part for part in parts if part), "dim")]
 
     def notice(self, text: str) -> None:
@@ -330,7 +342,10 @@ class Talk:
     async def send(self, text: str, mode: str = "queue") -> None:
         """Gives the session an input; begins one when there is none."""
         if self.view is None:
-            row = await new_session(self.client, self._wishes, self.confirm)
+            new = self._options
+            row = await create_session(
+                self.client, new.workspace, self.confirm, agent=new.agent, model=new.model
+            )
             self._set_view(row.session_id)
         view = self.view
         assert view is not None

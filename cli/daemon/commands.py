@@ -1,4 +1,5 @@
-"""`callboard serve`, `status`, `stop` and `logs`; what they do is imported when they run."""
+"""The options of `serve`, `status`, `stop`, `logs`, `service` and `protocol`; what they do is imported
+when they run."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from ..exit_codes import ANSWERED
 from ..parameters import Config, Data, Json, data_path
 
 Host = Annotated[str | None, Parameter(help="The address to listen on; 127.0.0.1 by default.")]
@@ -124,3 +126,28 @@ def uninstall(*, system: System = False) -> int:
     from .service import uninstall_service
 
     return uninstall_service(is_system=system)
+
+
+Schema = Annotated[
+    bool,
+    Parameter(name="--json-schema", help="Print everything, as one JSON Schema.", negative=()),
+]
+
+
+def protocol(*, json_schema: Schema = False) -> int:
+    """List the methods of the daemon's websocket with the role that each takes."""
+    import sys
+
+    import msgspec
+
+    from ...gateway.methods.all import protocol_schema
+
+    schema = protocol_schema()
+    if json_schema:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(schema), indent=2).decode() + "\n")
+        return ANSWERED
+    for name, method in schema["methods"].items():
+        sys.stdout.write(f"{name:22}  {method['role']:8}  {method['summary']}\n")
+    for name in schema["notifications"]:
+        sys.stdout.write(f"{name:22}  {'(told)':8}\n")
+    return ANSWERED

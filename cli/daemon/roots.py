@@ -1,10 +1,19 @@
-"""Which folders are no roots of a daemon, and how one that can be becomes one."""
+"""The roots of a daemon: which folders can be one, and how a session gets to work in another."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ...runtime.errors import ValidationError
+import trio
+
+from ...runtime.errors import ConflictError, ValidationError
+
+if TYPE_CHECKING:
+    from ...client.client import Client
+    from ...runtime.budget import Budget
+    from ...runtime.store.rows import SessionRow
 
 
 def check_root(folder: Path) -> None:
@@ -24,6 +33,42 @@ def root_advice(folder: Path) -> str:
         f"start the daemon with `callboard serve --root {folder}`, or name the folder in roots of "
         "[server] in callboard.toml."
     )
+
+
+async def create_session(
+    client: Client,
+    folder: Path,
+    confirm: Callable[[str], Awaitable[bool]],
+    *,
+    agent: str,
+    model: str | None,
+    budget: Budget | None = None,
+) -> SessionRow:
+    """Begin a session of the daemon in a folder; ask before that becomes one more root.
+
+    Raises:
+        ConflictError: The folder is below no root of the daemon, and the person did not agree.
+        CallboardError: There is no such agent, or model.
+    """
+
+    async def create() -> SessionRow:
+        return await client.create_session(
+            agent=agent, workspace=str(folder), model=model, budget=budget
+        )
+
+    try:
+        return await create()
+    except ValidationError as error:
+        if error.field != "workspace" or not await trio.Path(folder).is_dir():
+            raise
+    outside = f"{folder} is below no root of the daemon."
+    if not await confirm(f"{outside} Let its sessions work there? [y/N] "):
+        raise ConflictError(
+            f"{outside} Agree at a terminal, or name another folder with --workspace; or "
+            f"{root_advice(folder)}"
+        )
+    await client.upkeep.add_root(str(folder))
+    return await create()
 
 
 def _too_wide(folder: Path) -> str:

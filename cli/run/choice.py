@@ -40,12 +40,12 @@ class RunTerminal(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         channel: Where questions are put; `None` where nobody can be asked.
         notice: Says a word of callboard's own.
-        confirm: Asks for a yes; `None` where nobody can be asked.
+        confirm: Asks for a yes; where nobody can be asked the answer is no.
     """
 
     channel: TerminalChannel | None
     notice: Callable[[str], None]
-    confirm: Callable[[str], Awaitable[bool]] | None
+    confirm: Callable[[str], Awaitable[bool]]
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,12 +30,11 @@ from ...runtime.history import Attachment
 from ...runtime.store.interface import StoreReader
 from ...runtime.store.rows import SessionRow
 from ...runtime.turn_options import TurnOptions
-from ...runtime.wire.daemon import WorkspaceRoot, WorkspaceRoots
 from ...runtime.wire.fields import Nothing
 from ...runtime.wire.providers import SelectedModel
 from ...runtime.wire.sessions import Cancel, Cancelled, SetBudget
 from ..ask.daemon_questions import DaemonQuestions
-from ..daemon.roots import root_advice
+from ..daemon.roots import create_session
 from ..show.live_pieces import LivePieces
 from ..show.sessions import open_record
 from ..show.transcript import TurnEvent
@@ -166,14 +165,15 @@ class RemotePlace:
 
     async def create_session(self, *, agent: str, budget: Budget | None) -> RemoteSession:
         """Begins a session in the folder of the command; asks for one that is below no root."""
-        folder = (self._options.flags.workspace or Path.cwd()).expanduser().resolve()
-        try:
-            row = await self._create(agent, folder, budget)
-        except ValidationError as error:
-            if error.field != "workspace" or not folder.is_dir():
-                raise
-            await self._add_root(folder)
-            row = await self._create(agent, folder, budget)
+        flags = self._options.flags
+        row = await create_session(
+            self._client,
+            (flags.workspace or Path.cwd()).expanduser().resolve(),
+            self._terminal.confirm,
+            agent=agent,
+            model=flags.model,
+            budget=budget,
+        )
         return self._session(row.session_id)
 
     async def get_session(self, session_id: str) -> RemoteSession:
@@ -187,21 +187,6 @@ class RemotePlace:
     async def answer(self, approval_id: str, answer: ApprovalAnswer) -> None:
         """See `Runtime.answer`."""
         await self._client.answer(approval_id, answer)
-
-    async def _create(self, agent: str, folder: Path, budget: Budget | None) -> SessionRow:
-        return await self._client.create_session(
-            agent=agent, workspace=str(folder), model=self._options.flags.model, budget=budget
-        )
-
-    async def _add_root(self, folder: Path) -> None:
-        question = f"{folder} is below no root of the daemon. Let its sessions work there? [y/N] "
-        confirm = self._terminal.confirm
-        if confirm is None or not await confirm(question):
-            raise ConflictError(
-                f"{folder} is below no root of the daemon. Run this at a terminal, which asks; or "
-                f"{root_advice(folder)}"
-            )
-        await self._client.request("root/add", WorkspaceRoot(str(folder)), WorkspaceRoots)
 
     def _session(self, session_id: str) -> RemoteSession:
         return RemoteSession(self._client, self.store, self._questions, session_id, self._wanted)

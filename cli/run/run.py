@@ -220,7 +220,7 @@ class _Job:
             terminal = RunTerminal(
                 channel=self._channel,
                 notice=self._view.notice,
-                confirm=self._confirm if self._asking is not None else None,
+                confirm=self._confirm,
             )
             return open_remote_place(daemon, self._data, self._options, choice, terminal)
         from ...embedding.runtime import open_runtime  # a run in the daemon does not need it
@@ -239,7 +239,8 @@ class _Job:
         )
 
     async def _confirm(self, question: str) -> bool:
-        assert self._asking is not None
+        if self._asking is None:
+            return False
         return await Keyboard(0, self._asking).choice(question) in {"y", "yes"}
 
     async def _play_left(self, runtime: RunPlace, session: RunSession) -> list[TurnEnded | None]:

@@ -43,7 +43,7 @@ def backup(file: NewFile, /, *, json: Json = False, data: Data = None) -> int:
 
     Keys, tokens and the configuration are not in it.
     """
-    from .backup import back_up
+    from .store import back_up
 
     return back_up(data_path(data), file, json=json)
 
@@ -53,7 +53,7 @@ def restore(file: BackupFile, /, *, yes: Yes = False, data: Data = None) -> int:
 
     Only while no other process works with the data folder.
     """
-    from .backup import restore_from
+    from .store import restore_from
 
     return restore_from(data_path(data), file, is_sure=yes)
 
