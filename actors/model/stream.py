@@ -21,7 +21,8 @@ from ...providers.provider import (
 )
 from ...providers.recording import Recording
 from ...runtime.errors import CallboardError
-from ...runtime.http.client import BodyStream, HttpClient
+from ...runtime.http.client import HttpClient
+from ...runtime.http.response import BodyStream
 from ...runtime.kernel.mailbox import Mailbox, Message
 from ...runtime.kernel.user_code import raise_stop
 from ...runtime.redaction import redacting_logger

@@ -154,8 +154,11 @@ class Notices:
         guard = webhook_guard(endpoint, host_of(self._runtime).settings.network.endpoints)
         headers = {"content-type": "application/json", "user-agent": "callboard"}
         with trio.fail_after(POST_SECONDS):
-            async with open_http_client(connect=guard.connect) as http:
-                async with http.stream_post(url, headers, body) as answer:
+            given = host_of(self._runtime).http.given
+            async with open_http_client(
+                connect=guard.connect, given=given, check=guard.check
+            ) as http:
+                async with http.request("POST", url, headers, body) as answer:
                     return answer.status
 
 

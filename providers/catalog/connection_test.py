@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import enum
 import re
+from contextlib import closing
 
 import msgspec
 import trio
@@ -24,7 +25,7 @@ from ...runtime.errors import (
     ProviderError,
 )
 from ...runtime.history import Input, Round
-from ...runtime.http.client import HttpClient, open_http_client
+from ...runtime.http.client import HttpClient
 from ...runtime.stream import AnyStreamEvent, StreamError, Usage
 from ..error_answer import is_misplaced
 from ..provider import Endpoint, ModelPage, ModelRequest, ModelTarget
@@ -117,6 +118,7 @@ async def try_connection(
     selection: ModelSelection,
     model: str | None = None,
     seconds: float = TRIAL_SECONDS,
+    http: HttpClient | None = None,
 ) -> ConnectionReport:
     """Ask a provider for its models and a model for a word, within a deadline.
 
@@ -125,14 +127,17 @@ async def try_connection(
         selection: The settings and the places where its key is looked up.
         model: The model to ask; else the provider's default, else the first that it lists.
         seconds: Limit of the whole test.
+        http: The way to providers. Its open connections are not used, since one that is open
+            already would hide that no new one can be made.
     """
     trial = _Trial(provider, selection, model)
     began = trio.current_time()
     fault: _Fault | None = None
     try:
         with trio.fail_after(seconds):
-            async with open_http_client(connect_seconds=seconds * CONNECT_SHARE) as http:
-                await trial.run(http)
+            own = (http or HttpClient()).with_own_connections(seconds * CONNECT_SHARE)
+            with closing(own):
+                await trial.run(own)
     except _Fault as found:
         fault = found
     except trio.TooSlowError:

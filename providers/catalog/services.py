@@ -129,7 +129,7 @@ class ModelServices:
                 field="provider",
             )
         return await try_connection(
-            find_provider(self._selection, provider), self._selection, model
+            find_provider(self._selection, provider), self._selection, model, http=self._http
         )
 
     async def complete(

@@ -14,7 +14,8 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from collections.abc import Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from contextlib import suppress
 from typing import Any
 
 import trio
@@ -33,6 +34,9 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 
 OPEN_PORTS = frozenset(DEFAULT_PORTS.values())
 """The ports of http and https; other services on a public host are rarely meant for everybody."""
+
+Check = Callable[[str, int], Awaitable[None]]
+"""Raises `AddressRefused` for a host and port that may not be requested."""
 
 MAX_ADDRESSES = 6
 """Addresses of a name to try: more would let a name server make us open many connections."""
@@ -183,6 +187,23 @@ class AddressGuard:
                 connected.
             OSError: The name has no address, or no address accepted the connection.
         """
+        return await _connect_first((await self._resolve(host, port))[:MAX_ADDRESSES])
+
+    async def check(self, host: str, port: int) -> None:
+        """Judge a host that somebody else will connect: a program's own httpx client.
+
+        This is weaker than `connect`, which connects to the very address that it judged. Here the name
+        is resolved twice, and a name that this machine can't resolve is left to that client: behind a
+        proxy, names mean what the proxy says.
+
+        Raises:
+            AddressRefused: The port, or an address that the host has here, is not allowed.
+        """
+        with suppress(OSError):
+            await self._resolve(host, port)
+
+    async def _resolve(self, host: str, port: int) -> list[Any]:
+        """Return the addresses of a host, all of which may be connected; see `connect`."""
         endpoint = normalize_host(host), port
         is_listed = self._is_listed(*endpoint)
         if endpoint in self._refuse or not (is_listed or port in self._ports):
@@ -195,7 +216,7 @@ class AddressGuard:
             is_lie = endpoint[0] == HERE and not _unmapped(str(address[0])).is_loopback
             if is_lie or not self._may_reach(str(address[0]), port, is_listed=is_listed):
                 raise _refused(host, port)
-        return await _connect_first(found[:MAX_ADDRESSES])
+        return list(found)
 
     def _is_listed(self, host: str, port: int) -> bool:
         labels = host.split(".")

@@ -13,9 +13,10 @@ import ssl
 import time
 from pathlib import Path
 
+import h11
 import trio
 
-from .connection import CONNECT_SECONDS, Connect, Destination, HttpConnection
+from .connection import CONNECT_SECONDS, Connect, Destination, HttpConnection, OutgoingHead
 
 MAX_IDLE_CONNECTIONS = 256
 """Idle connections to keep for one destination and account. Those that a burst opened beyond them are
@@ -42,6 +43,20 @@ class ConnectionPool:
         # The most recent last: the server has most likely not closed it yet.
         self._idle: dict[Destination, list[HttpConnection]] = {}
         self._swept_at = time.monotonic()
+
+    async def send(
+        self, destination: Destination, head: OutgoingHead, body: bytes | None
+    ) -> tuple[HttpConnection, h11.Response]:
+        """Send a request and return its connection and the head of the response.
+
+        The caller must `give_back` the connection when the response is over.
+        """
+        connection = self.take(destination)
+        try:
+            return connection, await connection.request(head, body or b"")
+        except BaseException:
+            self.give_back(connection)
+            raise
 
     def take(self, destination: Destination) -> HttpConnection:
         """Return a connection for one request; the caller must call `give_back` in any case."""

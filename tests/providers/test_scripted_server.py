@@ -184,9 +184,9 @@ async def test_leaving_the_block_ends_connections_that_stall() -> None:
 async def test_models_are_listed_and_other_addresses_are_unknown() -> None:
     async with open_scripted_server([], models=["a", "b"]) as server:
         async with open_http_client() as client:
-            async with client.stream_get(server.base_url + "/models", {}) as body:
+            async with client.request("GET", server.base_url + "/models", {}) as body:
                 listed = json.loads(await body.read_all(10_000))
-            async with client.stream_get(server.base_url + "/else", {}) as body:
+            async with client.request("GET", server.base_url + "/else", {}) as body:
                 assert body.status == 404
     assert [model["id"] for model in listed["data"]] == ["a", "b"]
     server.assert_complete()

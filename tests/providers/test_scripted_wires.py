@@ -275,7 +275,7 @@ async def test_models_are_listed_in_the_format_of_who_asks(dialect: str) -> None
     request = its.list_models()
     async with open_scripted_server([], models=["a", "b"]) as server, open_http_client() as client:
         headers = {**request.headers, **its.auth_headers("k")}
-        async with client.stream_get(server.base_url + request.path, headers) as body:
+        async with client.request("GET", server.base_url + request.path, headers) as body:
             page = its.read_models(await body.read_all(10_000))
     assert [model.model for model in page.models] == ["a", "b"]
     assert page.next_page == ""
@@ -299,7 +299,7 @@ async def test_nothing_is_served_elsewhere(path: str) -> None:
         async with client.stream_post(server.base_url + path, {}, b"{}") as body:
             assert body.status == 404
             assert path in json.loads(await body.read_all(1000))["error"]["message"]
-        async with client.stream_get(server.base_url + "/messages", {}) as body:
+        async with client.request("GET", server.base_url + "/messages", {}) as body:
             assert body.status == 404
     assert server.requests == []
 

@@ -38,16 +38,14 @@ from callboard.providers.testing.scripted_server import (
 from callboard.runtime.errors import DeadlineError, NetworkError, ValidationError
 from callboard.runtime.http import connection as http_connection
 from callboard.runtime.http import pool as http_pool
-from callboard.runtime.http.client import (
+from callboard.runtime.http.client import HttpClient, HttpStatistics, open_http_client
+from callboard.runtime.http.connection import CONNECT_SECONDS, MAX_HEAD_BYTES
+from callboard.runtime.http.pool import ConnectionPool
+from callboard.runtime.http.response import (
     MAX_DECOMPRESSED_BYTES,
     MAX_FRUITLESS_BYTES,
     Decompressor,
-    HttpClient,
-    HttpStatistics,
-    open_http_client,
 )
-from callboard.runtime.http.connection import CONNECT_SECONDS, MAX_HEAD_BYTES
-from callboard.runtime.http.pool import ConnectionPool
 
 # Self-signed for 127.0.0.1 and localhost, valid until 2120; used by these tests alone.
 CERTIFICATE = """\
@@ -395,7 +393,7 @@ async def test_the_answer_has_its_status_and_headers() -> None:
 
 async def test_models_are_listed_with_get() -> None:
     async with open_scripted_server([], models=["a"]) as server, open_http_client() as client:
-        async with client.stream_get(server.base_url + "/models", {}) as answer:
+        async with client.request("GET", server.base_url + "/models", {}) as answer:
             assert b'"id":"a"' in await answer.read_all(1000)
 
 

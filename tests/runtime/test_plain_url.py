@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callboard.runtime.http import client as plain_url
-from callboard.runtime.http.client import PlainUrl, read_plain_url
+from callboard.runtime.http import request as plain_url
+from callboard.runtime.http.request import PlainUrl, read_plain_url
 
 
 def by_httpx(text: str) -> PlainUrl:

@@ -14,7 +14,8 @@ from ...runtime.definitions import ErrorType, ToolFailure
 from ...runtime.errors import DeadlineError, NetworkError, ValidationError
 from ...runtime.handles import WebAnswer, WebRequest
 from ...runtime.http.address_guard import AddressRefused
-from ...runtime.http.client import BodyStream, HttpClient
+from ...runtime.http.client import HttpClient
+from ...runtime.http.response import BodyStream
 from ...runtime.http.url import HttpUrl, NotSent, not_allowed, parse_url
 
 MAX_REDIRECTS = 5
@@ -71,7 +72,7 @@ class WebClient:
         request = hop.request
         headers = {**request.headers, "accept-encoding": ACCEPTED_ENCODINGS}
         try:
-            async with self._http.stream(
+            async with self._http.request(
                 request.method, hop.url.text, headers, request.body
             ) as answer:
                 location = answer.headers.get("location")

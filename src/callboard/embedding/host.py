@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import trio
@@ -76,6 +77,9 @@ from ..tools.web.client import WebClient
 from ..tools.web.search import SearchPlace
 from ..tools.workshop import Workshop
 
+if TYPE_CHECKING:
+    from ..runtime.http.client import AsyncClient
+
 STOP_SECONDS = 15.0
 """How long sessions may take to end their turns when the runtime closes; then they are cut off."""
 
@@ -108,6 +112,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             by the host.
         settings: What all this follows from, for who changes it later; see `reconfiguring`.
         remake_agents: All agents by name, by other settings; `None` leaves them as they are.
+        http: The program's own httpx client, through which every request goes; it closes it itself.
     """
 
     store: Store
@@ -133,6 +138,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     memory_index: MemoryIndex | None = None
     settings: Settings = Settings()
     remake_agents: Callable[[Settings], Mapping[str, Agent]] | None = None
+    http: AsyncClient | None = None
 
 
 class Host:
@@ -360,8 +366,8 @@ async def open_host(plan: Plan) -> AsyncGenerator[Host, None]:
     try:
         guard = AddressGuard(plan.network.endpoints)
         async with (
-            open_http_client(connect_seconds=plan.limits.connect_seconds) as http,
-            open_http_client(connect=guard.connect) as web,
+            open_http_client(connect_seconds=plan.limits.connect_seconds, given=plan.http) as http,
+            open_http_client(connect=guard.connect, given=plan.http, check=guard.check) as web,
         ):
             host = Host(plan, http, web, guard.connect)
             host.guard = guard

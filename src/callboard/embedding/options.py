@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import trio
@@ -19,6 +19,9 @@ from ..runtime.definitions import Agent, Preset
 from ..runtime.errors import NotFoundError, ValidationError
 from ..runtime.messages import ApprovalAnswer, ApprovalRequest
 from ..tools.tool import Tool
+
+if TYPE_CHECKING:
+    from ..runtime.http.client import AsyncClient, GivenHttp
 
 _PATH = "the path of a folder, as a text or a Path"
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
@@ -63,6 +66,15 @@ def environ_of(environ: Mapping[str, str] | None) -> Mapping[str, str]:
     """Where keys are looked up: the process's own environment by default."""
     check_options(environ=environ)
     return os.environ if environ is None else environ
+
+
+def http_of(http: GivenHttp | None) -> AsyncClient | None:
+    """Return the program's own httpx client; raise `ValidationError` for what is none."""
+    if http is None:
+        return None
+    from ..runtime.http.transport import given_client  # here: it imports httpx
+
+    return given_client(http)
 
 
 def checked_tools(tools: object) -> list[Tool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import trio
 
@@ -53,11 +53,15 @@ from .options import (
     checked_tools,
     environ_of,
     folder_of,
+    http_of,
     settings_of,
 )
 from .session import Session as Session
 from .status import RuntimeStatus as RuntimeStatus
 from .status import status_of
+
+if TYPE_CHECKING:
+    from ..runtime.http.client import GivenHttp
 
 
 @asynccontextmanager
@@ -76,6 +80,7 @@ async def open_runtime(
     settings: Settings | None = None,
     environ: Mapping[str, str] | None = None,
     record: str | Path | None = None,
+    http: GivenHttp | None = None,
     strict: bool = False,
     wake: bool = True,
 ) -> AsyncGenerator[Runtime, None]:
@@ -104,6 +109,10 @@ async def open_runtime(
             default.
         record: A folder in which the providers' raw answers are kept, a file for each session, with
             keys masked; what was said stands in them. `ReplayProvider` plays them back.
+        http: An httpx client or transport of the program's own, through which every request goes, to
+            models and from tools: for a proxy, a company's certificates, or `httpx.MockTransport` in
+            tests. The program closes it. Tools are still kept from addresses that are not public, as
+            far as this machine can resolve them.
         strict: Lets a crash of an actor end the runtime, for tests.
         wake: Lets sessions on record begin the turns of late answers by themselves, and of inputs
             that waited when an earlier runtime ended; without it they wait for `Session.resume`,
@@ -133,6 +142,7 @@ async def open_runtime(
         channel=channel_of(channel, on_approval),
         recorder=None if record is None else await open_recorder(folder_of(record=record)),
         strict=strict,
+        http=http_of(http),
         wakes=wake,
         **_configured(settings, finder.wish, folder, forbidden),
         workshop=workshop_of(settings, finder.wish),

@@ -21,7 +21,7 @@ from concurrent.futures import Future, InvalidStateError, wait
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
 import trio
 
@@ -35,6 +35,9 @@ from ..runtime.errors import ActorStopped, ConflictError, DeadlineError, Storage
 from ..runtime.events import TurnEnded
 from ..tools.plugins import Plugin
 from ..tools.tool import Tool
+
+if TYPE_CHECKING:
+    from ..runtime.http.client import GivenHttp
 
 GONE_SECONDS = LEAVE_SECONDS + 5.0
 """How long an interrupted caller waits until its call is gone: longer than leaving a turn may take."""
@@ -61,6 +64,7 @@ class RuntimeOptions(TypedDict, total=False):
     settings: Settings | None
     environ: Mapping[str, str] | None
     record: str | Path | None
+    http: GivenHttp | None
     strict: bool
     wake: bool
 
