@@ -1,3 +1,5 @@
+"""Docstrings in three styles describe a tool and its parameters alike."""
+
 from __future__ import annotations
 
 import inspect
@@ -31,14 +33,9 @@ Parameters
 word : str
     One English word,
     in lower case: always.
-limit, most : int, optional
+limit, rest : int, optional
     How many.
-rest
-
-Returns
--------
-nothing : str
-    At all.
+other
 """
 REST = """
 Finds synonyms
@@ -50,26 +47,15 @@ of a word.
 :param int limit: How many.
 :param dict[str, int] rest: The rest.
 :returns: Nothing: at all.
-:raises ValueError: Never.
 """
 WORD = "One English word, in lower case: always."
 
 
 @pytest.mark.parametrize(
-    ("text", "described"),
-    [
-        (GOOGLE, {"word": WORD, "limit": "How many.", "rest": "The rest."}),
-        (
-            GOOGLE.replace("Args:", "Parameters:"),
-            {"word": WORD, "limit": "How many.", "rest": "The rest."},
-        ),
-        (NUMPY, {"word": WORD, "limit": "How many.", "most": "How many."}),
-        (REST, {"word": WORD, "limit": "How many.", "rest": "The rest."}),
-        ("Finds synonyms of a word.", {}),
-    ],
-    ids=["google", "google with another title", "numpy", "rest", "none"],
+    ("text", "rest"), [(GOOGLE, "The rest."), (NUMPY, "How many."), (REST, "The rest.")]
 )
-def test_three_styles_say_the_same(text: str, described: dict[str, str]) -> None:
+def test_three_styles_say_the_same(text: str, rest: str) -> None:
+    described = {"word": WORD, "limit": "How many.", "rest": rest}
     assert parse_docstring(inspect.cleandoc(text)) == ("Finds synonyms of a word.", described)
 
 
@@ -85,7 +71,6 @@ def test_a_section_is_no_summary_even_without_a_line_between(section: str) -> No
     ("text", "summary"),
     [
         ("", ""),
-        ("Use it like this: carefully.", "Use it like this: carefully."),
         ("Note: it is slow.\nVery slow.", "Note: it is slow. Very slow."),
         ("It says ``:param x:``\nand stops.", "It says ``:param x:`` and stops."),
         ("Args: none.", "Args: none."),
