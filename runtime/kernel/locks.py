@@ -1,7 +1,8 @@
-"""Keys on which parallel calls must not overlap: paths in the tree of a workspace.
+"""Locks on paths, for the calls that run in parallel in one workspace.
 
-A call takes all its keys at once or waits for all of them, in the order of arrival, so calls can't
-deadlock and a writer isn't starved by readers.
+A call takes all its paths at once or waits for all of them: it never holds one while it waits for
+another, so calls can't deadlock. It waits for every earlier claim that overlaps with its own, held or
+waiting, so readers that keep arriving can't starve a writer.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from ..definitions import Resource
 
 
 class Claim:
-    """Keys that one call holds or waits for.
+    """The paths that one call holds or waits for.
 
-    `event` is there while it waits, for `waits_for` others; `behind` are those that wait for it.
+    While it waits for `waits_for` other claims, it has an `event`; `behind` are the claims that wait
+    for it.
     """
 
     __slots__ = ("behind", "event", "resources", "waits_for")
@@ -30,14 +32,14 @@ class Claim:
 
 
 class ResourceLocks:
-    """The keys of one workspace that are held or waited for, in order of arrival."""
+    """The claims on one workspace, in order of arrival."""
 
     def __init__(self) -> None:
-        # In order of arrival; a list would have to be searched for each that ends.
+        # In order of arrival; removing from a list would search it.
         self._claims: dict[Claim, None] = {}
 
     def claim_nowait(self, resources: tuple[Resource, ...]) -> Claim | None:
-        """Takes the keys when nobody before holds or waits for an overlapping one, else `None`."""
+        """Take the paths and return the claim, or return `None` if an earlier claim overlaps."""
         claim = Claim(resources)
         if next(self._blockers(claim), None) is not None:
             return None
@@ -45,7 +47,7 @@ class ResourceLocks:
         return claim
 
     def enqueue(self, resources: tuple[Resource, ...]) -> Claim:
-        """Takes the next place; `wait` says when the keys are held. The caller releases it."""
+        """Add a claim to the queue. The caller awaits `wait`, and calls `release` in any case."""
         claim = Claim(resources)
         for before in self._blockers(claim):
             before.behind.append(claim)
@@ -56,12 +58,12 @@ class ResourceLocks:
         return claim
 
     async def wait(self, claim: Claim) -> None:
-        """Waits until a claim holds its keys; returns at once when it does."""
+        """Wait until a claim holds its paths."""
         if claim.event is not None:
             await claim.event.wait()
 
     def release(self, claim: Claim) -> None:
-        """Gives the keys back and wakes who may go on."""
+        """Remove a claim and wake the claims that waited for it alone."""
         del self._claims[claim]
         for waiting in claim.behind:
             waiting.waits_for -= 1
@@ -70,7 +72,7 @@ class ResourceLocks:
                 event.set()
 
     def _blockers(self, claim: Claim) -> Iterator[Claim]:
-        """Those that came before and want what this one wants."""
+        """Yield the earlier claims that overlap with this one."""
         for before in self._claims:
             if _meet(before.resources, claim.resources):
                 yield before
@@ -78,7 +80,7 @@ class ResourceLocks:
 
 def _meet(some: tuple[Resource, ...], others: tuple[Resource, ...]) -> bool:
     for one in some:
-        for other in others:  # as loops: a third of what `any` of a generator costs
+        for other in others:  # loops take a third of the time of `any` with a generator
             if _overlap(one, other):
                 return True
     return False
@@ -92,15 +94,15 @@ def _overlap(one: Resource, other: Resource) -> bool:
 
 
 class WorkspaceLocks:
-    """The keys by workspace, as long as anybody has them."""
+    """The locks by workspace, each kept while somebody uses it."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, ResourceLocks] = WeakValueDictionary()
 
     def __len__(self) -> int:
-        """Of how many workspaces somebody has keys."""
+        """Return how many workspaces have locks in use."""
         return len(self._locks)
 
     def of(self, workspace: str) -> ResourceLocks:
-        """The keys of a workspace, which all who work there share."""
+        """Return the locks that all sessions in a workspace share."""
         return self._locks.setdefault(workspace, ResourceLocks())

@@ -1,8 +1,14 @@
 """How actors talk: bounded mailboxes and one-shot replies.
 
-Requests go down, answers come up on what was handed down with the request. A `Reply` is always
-answered, failed or abandoned, so that no asker hangs; a mailbox outlives a crashed actor, so that
-its address stays valid for the successor.
+Why nothing deadlocks: `tell` and `ask` go down the layers only (gateway, session, dispatcher, broker,
+journal). What comes up travels on the `Reply`, or on a channel, that went down with the request, and
+sending it never waits. So no two full mailboxes can wait for each other.
+
+Why no asker hangs: every message that is not handled is abandoned. A handler that crashes leaves
+`with request.reply:`, which abandons the reply; a cancelled `tell` abandons its message; `close` drains
+the mailbox, including the messages of senders that still wait for room. Closing a Trio channel alone
+would leave their askers waiting for ever. Only what was still queued when an actor crashed stays,
+for the successor that the supervisor starts on the same mailbox.
 """
 
 from __future__ import annotations
@@ -22,17 +28,17 @@ Content = TypeVar("Content", bound="Message")
 
 
 class Message(msgspec.Struct, frozen=True, tag_field="type"):
-    """The base of all that travels between actors of one process."""
+    """The base of all messages between actors of one process."""
 
     def abandon(self) -> None:
-        """Says that nobody will handle this message; wakes whoever waits for its answer."""
+        """Give up this message: nobody will handle it. Wakes a task that waits for its answer."""
 
 
 class Reply(Generic[Answer]):
     """A one-shot answer that travels with a request.
 
-    The side that answers uses `with request.reply:`, so that a crash on the way abandons it.
-    Answering never blocks and never fails when the asker is gone.
+    The side that answers uses `with request.reply:`, so that a crash abandons it. Answering never
+    blocks, and does not fail if the asker is gone.
     """
 
     __slots__ = ("_answer", "_done", "_error")
@@ -48,22 +54,22 @@ class Reply(Generic[Answer]):
         return self._done.is_set()
 
     def send(self, answer: Answer) -> None:
-        """Answers; a second answer is a programming error."""
+        """Answer. Raise `RuntimeError` for a second answer."""
         self._finish()
         self._answer = answer
 
     def fail(self, error: Exception) -> None:
-        """Answers with an error, which `wait` raises."""
+        """Answer with an error, which `wait` raises."""
         self._finish()
         self._error = error
 
     def abandon(self) -> None:
-        """Says that there will be no answer: `wait` raises `ActorStopped`. No-op when done."""
+        """Make `wait` raise `ActorStopped`. Does nothing if the reply is done."""
         if not self._done.is_set():
             self.fail(ActorStopped("the actor that was asked has ended; ask again"))
 
     async def wait(self) -> Answer:
-        """Waits for the answer; raises what it failed with. Cancelling loses only the answer."""
+        """Wait for the answer, or raise its error. Cancelling loses only the answer."""
         await self._done.wait()
         if self._error is not None:
             raise self._error
@@ -87,7 +93,7 @@ class Reply(Generic[Answer]):
 
 
 class MailboxStatistics(msgspec.Struct, frozen=True):
-    """The state of a mailbox: messages waiting, its capacity, senders that wait for room."""
+    """The state of a mailbox: messages in it, its capacity, senders that wait for room."""
 
     depth: int
     capacity: int
@@ -99,7 +105,7 @@ class Mailbox(Generic[Content]):
 
     Args:
         name: For errors and logs.
-        capacity: How many messages may wait before senders do; a named constant of the actor.
+        capacity: How many messages it holds before senders wait; a named constant of the actor.
     """
 
     def __init__(self, name: str, capacity: int) -> None:
@@ -115,9 +121,9 @@ class Mailbox(Generic[Content]):
         return self._closed
 
     async def tell(self, message: Content) -> None:
-        """Delivers a message; waits only while the mailbox is full.
+        """Deliver a message, waiting only while the mailbox is full.
 
-        A message that could not be delivered, because of an error or a cancel, is abandoned.
+        A message that can't be delivered, because of an error or a cancellation, is abandoned.
 
         Raises:
             ActorStopped: The actor has ended for good.
@@ -134,7 +140,7 @@ class Mailbox(Generic[Content]):
             raise
 
     def tell_nowait(self, message: Content) -> None:
-        """Delivers a message without blocking; one that it refuses stays the caller's.
+        """Deliver a message without blocking; the caller keeps one that is refused.
 
         Raises:
             OverloadedError: The mailbox is full.
@@ -148,22 +154,22 @@ class Mailbox(Generic[Content]):
             raise self._stopped() from None
 
     async def ask(self, request: Request[Answer]) -> Answer:
-        """Delivers a request and waits for its answer; raises what it was failed with."""
+        """Deliver a request and return its answer, or raise its error."""
         await self.tell(cast(Content, request))
         return await request.reply.wait()
 
     @contextmanager
     def open(self) -> Generator[trio.MemoryReceiveChannel[Content], None, None]:
-        """The actor's only way to its messages. Leaves them for a successor when it crashes."""
+        """Yield the receiving end, for the actor alone. After a crash its successor opens it again."""
         yield self._receive
 
     def close(self) -> None:
-        """Ends the mailbox: waiting messages are abandoned, later ones refused. Idempotent."""
+        """End the mailbox: abandon all messages in it and refuse later ones. Idempotent."""
         if self._closed:
             return
         self._closed = True
         while True:
-            # This also takes the messages of senders that still wait for room.
+            # This also receives the messages of senders that wait for room.
             try:
                 message = self._receive.receive_nowait()
             except trio.WouldBlock:
@@ -173,7 +179,7 @@ class Mailbox(Generic[Content]):
         self._send.close()
 
     def statistics(self) -> MailboxStatistics:
-        """Depth, capacity and waiting senders."""
+        """Return depth, capacity and waiting senders."""
         channel = self._receive.statistics()
         return MailboxStatistics(
             channel.current_buffer_used, int(channel.max_buffer_size), channel.tasks_waiting_send
@@ -189,5 +195,5 @@ class Request(Message, Generic[Answer], frozen=True, kw_only=True):
     reply: Reply[Answer] = msgspec.field(default_factory=Reply)
 
     def abandon(self) -> None:
-        """Wakes the asker with `ActorStopped`."""
+        """Wake the asker with `ActorStopped`."""
         self.reply.abandon()

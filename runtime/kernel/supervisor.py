@@ -1,8 +1,10 @@
-"""Keeps actors alive: a crash of one is logged, contained and answered with a fresh start.
+"""Restart crashed actors: a crash is logged, contained and followed by a new actor.
 
-The crashed actor's state is thrown away and its successor rebuilds it; mailboxes outlive both. An
-actor that crashes too often is given up: its mailbox closes, and a service takes the runtime down
-with it, since nothing works without it.
+The state of the crashed actor is thrown away, because it may be what caused the crash; its successor
+rebuilds it from the store. The mailbox outlives both, so addresses stay valid. An actor that crashes
+too often is given up and its mailbox closed. If it is vital (a service that all sessions share), the
+runtime ends with it. A `DiskBroken` is never retried: after a failed fsync only a new process can find
+out what is on the disk.
 """
 
 from __future__ import annotations
@@ -21,21 +23,21 @@ from .mailbox import Mailbox
 logger = redacting_logger(__name__)
 
 MAX_REMEMBERED = 1000
-"""Actors whose crashes are counted; the one that crashed first is forgotten."""
+"""Actors whose restarts are counted; beyond them the one that crashed first is dropped."""
 RESTART_DELAY_SECONDS = 0.05
-"""A pause before a restart, so that an actor that crashes at once can't spin."""
+"""A pause before a restart, so that an actor that crashes at once does not spin."""
 
 
 class Actor(Protocol):
-    """What the supervisor runs."""
+    """An actor as the supervisor runs it."""
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
-        """Serves the mailbox until told to end; calls `task_status.started()` when it can."""
+        """Serve the mailbox to the end; call `task_status.started()` when ready to serve it."""
         ...
 
 
 class RestartLimit(msgspec.Struct, frozen=True):
-    """How many crashes are survived within a time. Five a minute: more is not a transient."""
+    """How many restarts are allowed within a time. More than five a minute is not transient."""
 
     max_restarts: int = 5
     within_seconds: float = 60.0
@@ -49,12 +51,12 @@ class Supervisor:
 
     Args:
         nursery: Where the actors live; leaving it ends them.
-        strict: Turns isolation off: the first crash propagates (tests use it).
+        strict: Turns isolation off: the first crash propagates. Tests use it.
 
     Attributes:
-        failure: What ends the nursery, as soon as it is certain: ahead of the actors' own ends, and
-            so of whoever waits for them.
-        restarts: How often each actor that crashed was started anew, by its mailbox's name.
+        failure: The error that ends the nursery, set before the other actors end, so that tasks that
+            wait for those can tell why.
+        restarts: How often each crashed actor was restarted, by its mailbox's name.
     """
 
     def __init__(
@@ -73,11 +75,11 @@ class Supervisor:
     async def start(
         self, name: str, make: Callable[[], Actor], mailbox: Mailbox[Any], *, vital: bool = True
     ) -> None:
-        """Starts an actor and returns when it serves its mailbox.
+        """Start an actor and return when it serves its mailbox.
 
         Args:
             name: The task's name, for logs.
-            make: Builds the actor anew for each start.
+            make: Builds a new actor for each start.
             mailbox: Its address, closed when it has ended for good.
             vital: Whether giving it up ends the nursery too.
         """
@@ -86,7 +88,7 @@ class Supervisor:
     def start_soon(
         self, name: str, make: Callable[[], Actor], mailbox: Mailbox[Any], *, vital: bool = True
     ) -> None:
-        """Like `start`, without waiting: what is told meanwhile waits in the mailbox."""
+        """Like `start`, without waiting; messages stay in the mailbox meanwhile."""
         self._nursery.start_soon(self._supervise, make, mailbox, vital, name=name)
 
     async def _supervise(  # noqa: ASYNC128  the actor calls it
@@ -101,7 +103,7 @@ class Supervisor:
         crashed: BaseExceptionGroup[Exception] | None
         status = _FirstStart(task_status)
         try:
-            # A closed mailbox has no use for a successor: its address was given to another actor.
+            # After the mailbox was closed, another actor has its address: no successor.
             while not mailbox.is_closed:
                 crashed = None
                 try:
@@ -110,7 +112,7 @@ class Supervisor:
                     if self._strict:
                         self.failure = self.failure or group
                         raise
-                    # Here, since a cancellation that came with it goes on from here.
+                    # In this clause, because a cancellation in the same group is raised after it.
                     logger.error("%s crashed", mailbox.name, exc_info=group)
                     crashed = group
                 if crashed is None:
@@ -145,7 +147,7 @@ class Supervisor:
         )
         if isinstance(cause, DiskBroken):
             message = f"{name} can't go on"
-        if isinstance(cause, CallboardError):  # these are made for people to read
+        if isinstance(cause, CallboardError):  # its text is written for people
             message = f"{message}: {cause}"
         logger.critical("%s", message)
         if vital:
@@ -155,7 +157,7 @@ class Supervisor:
 
 
 class _FirstStart:
-    """The status of an actor's task, told by the first of its starts that succeeds."""
+    """A task status that passes on the first `started()` of an actor and its successors."""
 
     def __init__(self, status: trio.TaskStatus[None]) -> None:
         self._status: trio.TaskStatus[None] = status

@@ -1,9 +1,10 @@
-"""What the application's own code raises: a crash of what was called, or the end of its task.
+"""Tell a crash of the application's code from the end of its task.
 
-callboard calls functions of the program that embeds it (tools, `on_approval`, models in the
-process). Whatever they raise is their own crash, and must end neither the runtime nor other
-sessions; `sys.exit` and a cancelled asyncio task are no `Exception`. What Trio or the program's
-user raises through them is no crash, and must go on.
+callboard calls functions of the program that embeds it: tools, `on_approval`, models in the process.
+An exception of theirs must end neither the runtime nor other sessions. `except Exception` is not
+enough for that: `sys.exit` and a cancelled asyncio task raise other classes. `except BaseException` is
+too much: a cancellation by Trio and the user's Ctrl-C pass through these functions too, and must
+propagate.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ import trio
 
 
 def raise_stop(error: BaseException) -> None:
-    """Raises what of an exception ends the task; returns when it is a crash, and no more."""
+    """Raise the part of an exception that ends the task; return if it is only a crash."""
     if (stop := stop_in(error)) is not None:
         raise stop from None
 
 
 def stop_in(error: BaseException) -> BaseException | None:
-    """What of an exception ends the task that it came to.
+    """Return the part of an exception that ends the task, or `None` if it is only a crash.
 
-    `None`: it is the crash of the code that raised it. Of a group, the stops alone: a crash beside
-    a cancel must not outlive it, since the cancelled scope catches the cancel alone.
+    The stops of a group are returned without its crashes: the cancelled scope catches cancellations
+    alone, and a crash beside one would propagate beyond it.
     """
     if isinstance(error, BaseExceptionGroup):
         stops, _ = error.split(_is_stop)
@@ -36,10 +37,10 @@ def _is_stop(error: BaseException) -> bool:
         case trio.Cancelled():
             return True
         case KeyboardInterrupt():
-            # Python raises it in the main thread alone; elsewhere somebody wrote `raise`.
+            # Python raises it in the main thread alone; elsewhere code raised it itself.
             return threading.current_thread() is threading.main_thread()
         case GeneratorExit():
-            # Python closes a coroutine that nobody runs any more, as after a crash of Trio.
+            # Python closes a coroutine that no loop runs any more, as after a crash of Trio.
             return not trio.lowlevel.in_trio_task()
         case _:
             return False

@@ -1,4 +1,4 @@
-"""What runs right now: turns and calls as they begin and end, and the status that programs ask for."""
+"""The turns and calls that run right now, and the status of a runtime that programs can ask for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import trio
 
 
 class RunningTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn that runs; `seconds` is for how long."""
+    """A running turn, and for how many seconds it has run."""
 
     session_id: str
     turn_id: str
@@ -18,7 +18,7 @@ class RunningTurn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunningCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call whose tool runs; one that waits for a person, a key or a slot does not yet."""
+    """A call whose tool runs, not one that waits for a person, a lock or a slot."""
 
     session_id: str
     turn_id: str
@@ -32,8 +32,8 @@ class RunningProgram(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         process_id: Its name in its session, as the tool `process` takes it.
-        command: As a person would write it.
-        seconds: Since its start.
+        command: The command line.
+        seconds: How long it has run.
     """
 
     session_id: str
@@ -43,12 +43,12 @@ class RunningProgram(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActorStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How an actor is.
+    """The status of an actor.
 
     Attributes:
         is_running: Whether it takes messages; one that was given up does not.
         waiting: Messages in its mailbox, of `capacity`.
-        restarts: How often it crashed and was started anew.
+        restarts: How often it crashed and was restarted.
     """
 
     name: str
@@ -59,20 +59,20 @@ class ActorStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RuntimeStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What a runtime does at one moment.
+    """The status of a runtime at one moment.
 
     Attributes:
-        sessions: The ids of the sessions that are loaded.
-        turns: The turns that run, and since when.
+        sessions: The ids of the loaded sessions.
+        turns: The running turns.
         calls: The calls whose tools run.
-        background: The programs that run beside the calls, those of `shell` with `background`.
-        storage_failed: Why the store can't be relied on now, and what to do; empty when it can. On a
-            full disk nothing new begins until there is room.
-        storage_warning: What to do before the store is as large as `max_store_mib` of `[sessions]` lets
-            it be, or since it is; empty when there is room, as of the last look.
-        actors: Those that all sessions share, then those of the loaded sessions, at most a hundred:
-            which are given up, then those for which most messages wait, then which have crashed. A
-            daemon tells them beside this, in `Status.actors`.
+        background: Programs that run in the background: those of `shell` with `background`.
+        storage_failed: Why the store can't be used now, and what to do; empty if it can. On a full
+            disk nothing new begins until there is room.
+        storage_warning: What to do because the store has reached, or soon reaches, `max_store_mib` of
+            `[sessions]`; empty if there is room, as of the last check.
+        actors: The shared actors, then at most a hundred of the loaded sessions: first those that
+            were given up, then those with most waiting messages, then those that crashed. A daemon
+            reports them in `Status.actors` instead.
 
     Example:
         async with callboard.open_runtime(model="rehearsal") as runtime:
@@ -91,7 +91,7 @@ class RuntimeStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Running:
-    """A call from its start to its end."""
+    """A running call."""
 
     __slots__ = ("ended", "scope", "since")
 
@@ -102,7 +102,7 @@ class _Running:
 
 
 class Activity:
-    """The turns and calls of one runtime; whoever runs one says so."""
+    """The running turns and calls of one runtime, as the actors that run them report."""
 
     def __init__(self) -> None:
         self._turns: dict[tuple[str, str], float] = {}
@@ -110,7 +110,7 @@ class Activity:
 
     @contextmanager
     def turn(self, session_id: str, turn_id: str) -> Generator[None]:
-        """A turn runs in the block."""
+        """Report a turn that runs in the block."""
         key = session_id, turn_id
         self._turns[key] = trio.current_time()
         try:
@@ -120,7 +120,7 @@ class Activity:
 
     @contextmanager
     def call(self, session_id: str, turn_id: str, call_id: str, tool: str) -> Generator[None]:
-        """A call runs in the block, which `cancel` leaves early without an exception."""
+        """Report a call that runs in the block; `cancel` ends the block without an exception."""
         key = session_id, turn_id, call_id, tool
         running = self._calls[key] = _Running()
         try:
@@ -131,7 +131,7 @@ class Activity:
             running.ended.set()
 
     async def cancel(self, session_id: str, call_id: str, reason: str) -> bool:
-        """Cancels a call that runs, alone; returns when its tool has ended (`False`: none ran)."""
+        """Cancel one running call; return `True` when its tool has ended, `False` if none ran."""
         for (its_session, _, its_id, _), running in self._calls.items():
             if (its_session, its_id) == (session_id, call_id):
                 running.scope.cancel(reason=reason)
@@ -145,7 +145,7 @@ class Activity:
         return any(its_session == session_id for its_session, _ in self._turns)
 
     def turns(self) -> tuple[RunningTurn, ...]:
-        """Those that run, in the order of their start."""
+        """Return the running turns in the order of their start."""
         now = trio.current_time()
         return tuple(
             RunningTurn(session_id=session_id, turn_id=turn_id, seconds=now - since)
@@ -153,7 +153,7 @@ class Activity:
         )
 
     def calls(self) -> tuple[RunningCall, ...]:
-        """Those that run, in the order of their start."""
+        """Return the running calls in the order of their start."""
         now = trio.current_time()
         return tuple(
             RunningCall(session_id=s, turn_id=t, call_id=c, tool=tool, seconds=now - running.since)

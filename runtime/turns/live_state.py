@@ -1,7 +1,8 @@
-"""What is under way in a session: the answer so far, and the output of its running calls.
+"""The live state of a session: the answer so far, and the output of its running calls.
 
-Nobody keeps live events, so whoever joins in the middle is told what they came to by now. What
-follows continues exactly there: no character is missing, and none comes twice.
+Live events are stored nowhere, so a client that joins in the middle gets a snapshot of their sum. The
+session folds each event and takes each snapshot between two events. So what follows a snapshot
+continues exactly where it ends: no character is missing and none comes twice.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from ..stream import (
 from ..text import without_surrogates
 
 MIN_EVENTS = 256
-"""Events of an answer before neighbours are joined, and then twice as many as that left: a join costs
-as much as the answer is long."""
+"""Neighbouring events are joined when there are this many, and then whenever their number has
+doubled: a join takes time in proportion to the answer."""
 MAX_OUTPUT = 64 * 1024
-"""Characters of a running call's output that who joins late is shown: its end, as on a terminal."""
+"""A client that joins late gets this many characters from the end of a running call's output."""
 
 
 class RunningOutput(msgspec.Struct, frozen=True):
-    """What a running call has put out so far; `left_out` characters came before `text`."""
+    """The output of a running call so far; `left_out` characters came before `text`."""
 
     call_id: str
     text: str
@@ -43,11 +44,11 @@ class RunningOutput(msgspec.Struct, frozen=True):
 
 
 class UnderWay(msgspec.Struct, frozen=True):
-    """A snapshot of what is live only.
+    """A snapshot of a session's live state.
 
     Attributes:
-        answer: The answer so far as one batch from its beginning; `None` when none is streaming.
-        outputs: Of the calls that run.
+        answer: The answer so far as one batch; `None` if no answer is streaming.
+        outputs: The output of the running calls.
     """
 
     answer: StreamBatch | None = None
@@ -55,7 +56,7 @@ class UnderWay(msgspec.Struct, frozen=True):
 
 
 class LiveState:
-    """The fold of what a session publishes, in the order in which it does."""
+    """The fold of the updates that a session publishes, in their order."""
 
     __slots__ = ("_events", "_join_at", "_outputs", "_stream_id")
 
@@ -70,7 +71,7 @@ class LiveState:
             self._outputs = {each.call_id: _Output(each) for each in start.outputs}
 
     def fold(self, update: LiveEvent) -> None:
-        """Takes a live event; a batch costs the length of its list."""
+        """Fold a live event."""
         if isinstance(update, StreamBatch):
             if update.stream_id != self._stream_id:
                 self._stream_id, self._events, self._join_at = update.stream_id, [], MIN_EVENTS
@@ -87,7 +88,7 @@ class LiveState:
             self._forget_answer()
 
     def fold_stored(self, event: DurableEvent) -> None:
-        """Takes an event on record: what is whole there is under way no longer."""
+        """Fold a stored event: a completed answer or call is no longer live."""
         kind = type(event)
         if kind is CallFinished:
             self._outputs.pop(event.call_id, None)  # type: ignore[union-attr]
@@ -98,7 +99,7 @@ class LiveState:
             self._outputs.clear()
 
     def snapshot(self) -> UnderWay:
-        """What it came to by now."""
+        """Return the present state."""
         answer = None
         if self._stream_id:
             self._events = joined(self._events)
@@ -110,7 +111,7 @@ class LiveState:
 
 
 class _Output:
-    """The end of what a call puts out; the beginning goes when twice as much is there."""
+    """The end of a call's output; cut to `MAX_OUTPUT` whenever it is twice as long."""
 
     __slots__ = ("_call_id", "_left_out", "_size", "_texts")
 
@@ -136,7 +137,7 @@ class _Output:
 
 
 def joined(events: list[AnyStreamEvent]) -> list[AnyStreamEvent]:
-    """The same events with neighbours of one kind in one piece."""
+    """Return the same events, with neighbours of one kind joined."""
     pieces: list[tuple[AnyStreamEvent, list[str]]] = []
     for event in events:
         text = _text_of(event)
@@ -170,7 +171,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def whole_events(events: list[AnyStreamEvent]) -> list[AnyStreamEvent]:
-    """These events, with U+FFFD for each half of a surrogate pair; nearly always the very list."""
+    """Return the events with U+FFFD for each lone surrogate; nearly always the same list."""
     if all(map(_is_whole, events)):
         return events
     return [with_texts(event, without_surrogates) for event in events]
