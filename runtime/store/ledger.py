@@ -30,6 +30,7 @@ from ..events import (
     SessionCreated,
     Stored,
     TitleSet,
+    TurnSetAside,
 )
 from .codec import encode_event
 from .projection import Projection
@@ -37,7 +38,7 @@ from .rows import Append, CommitResult
 from .tables.memories import memory_problem
 from .tables.permissions import GUARDED, PermissionCheck
 from .tables.purge import purge_sessions
-from .tables.requests import duplicate, request_of
+from .tables.requests import duplicate
 
 SEEN_AT_MS = """
 select max(seen) from (
@@ -295,17 +296,17 @@ def _prepare(append: Append, at_ms: int) -> PreparedAppend | ValidationError:
 
 
 def _depends_on_rows(event: DurableEvent) -> bool:
-    """Whether the rows decide what becomes of it.
+    """Whether rows decide what becomes of an event, so that they must be up to date first.
 
-    An allowed start, an answer that comes late, a memory, a request that may come twice.
+    That is an allowed start, a late answer, a memory, a request with an idempotency key.
     """
-    if request_of(event) is not None:
-        return True
     match event:
         case CallStarted():
             return bool(event.approval_id)
         case InputAccepted():
-            return bool(event.approval_id or event.child_id)
+            return bool(event.approval_id or event.child_id or event.request)
+        case SessionCreated() | TurnSetAside():
+            return event.request is not None
         case MemoryStored() | MemoryForgotten():
             return True
         case TitleSet():

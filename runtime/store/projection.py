@@ -1,7 +1,8 @@
-"""What an event changes in the tables: the rows that people query.
+"""The projection: what each event changes in the tables.
 
-A `Projection` lives for one append to one session: it loads the session's row, applies events one
-by one, and saves the row at the end. The events stay the truth; every row follows from them.
+A `Projection` serves the appends of one transaction to one session. It loads the session's row, applies
+the events one by one, and saves the row at the end. Events are the truth and every row follows from
+them, so applying all events of a session to empty tables gives the same rows again.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ from .tables.inputs import accept_input, begin_inputs, drop_input, end_inputs, p
 from .tables.memories import keep_memory
 from .tables.permissions import NEVER_RAN, PermissionEvent, PermissionRows
 from .tables.requests import keep_request
-from .tables.sessions import INSERT_MESSAGE, insert_session, is_delivered, mark_private, set_title
+from .tables.sessions import insert_session, is_delivered, mark_private, set_title
 from .tables.topics import log_event
 from .tables.usage import add_usage, count_attempt, count_run, set_budget
 
@@ -79,7 +80,7 @@ WithoutRows = (
     | SessionPurged
     | ToolGivenUp
 )
-"""What changes no row: `create` did the creation, and a purge leaves none."""
+"""Events that change no row here: `create` adds the session's row, and a purge removes all rows."""
 
 Rare = (
     AgentSwitched
@@ -98,13 +99,13 @@ Rare = (
     | TurnSetAside
     | WithoutRows
 )
-"""What happens once in a while."""
+"""The less frequent events, matched last."""
 
 
 def set_aside(connection: apsw.Connection, session: int, event: TurnSetAside) -> None:
-    """Marks what the turn said and did; its inputs are open until the turn that follows is over.
+    """Mark the turn's messages, and open its inputs again until the turn that follows has ended.
 
-    They count as a person's, whoever they were of: it is a person who has them run again.
+    The inputs count as a person's, whatever their source: a person has them run again.
     """
     connection.execute(
         "update messages set is_set_aside = 1 where session = ? and turn_id = ?",
@@ -120,12 +121,12 @@ def set_aside(connection: apsw.Connection, session: int, event: TurnSetAside) ->
 def keep_mark(
     connection: apsw.Connection, session: int, event: PrivateDataRead | FilesMarked
 ) -> None:
-    """The session has read what is not for strangers, or written what others may read."""
+    """Note that the session has read private data, or has written files that others may read."""
     if isinstance(event, PrivateDataRead):
         mark_private(connection, session)
         return
     for path in (*event.cleared, *event.marked):
-        # From `path/` up to before `path0`, the next sign: all below, by the order of the keys.
+        # All paths below, by the order of keys: from `path/` to `path0`, as 0 follows the slash.
         connection.execute(
             "delete from marked_files where path = ?1 or (path > ?1 || '/' and path < ?1 || '0')",
             (path,),
@@ -137,30 +138,30 @@ def keep_mark(
 
 
 MAX_TITLE_LENGTH = 60
-"""What a list of sessions shows on one line of a terminal."""
+"""What fits on one line of a terminal in a list of sessions."""
 
 MAX_PREVIEW_LENGTH = 120
 """Two such lines."""
 
 
-class Projection:
-    """The row of one session, and through it all rows, while events are applied."""
-
-    __slots__ = (
-        "_connection",
-        "_last_event",
-        "agent",
-        "clock_ms",
-        "deleted_at_ms",
-        "head_seq",
-        "is_active",
-        "is_tainted",
-        "key",
-        "message_count",
-        "now_ms",
-        "preview",
-        "title",
+_NO_COLUMNS: dict[str, object] = dict.fromkeys(
+    (
+        *("turn_id", "thinking", "call_id", "input_tokens", "output_tokens"),
+        *("model", "provider", "duration_ms"),
     )
+)
+"""The columns that only some messages have."""
+
+_INSERT_MESSAGE = (
+    "insert into messages (session, position, message_id, type, content, created_at_ms, turn_id,"
+    " thinking, call_id, input_tokens, output_tokens, model, provider, duration_ms)"
+    " values (:session, :position, :message_id, :type, :content, :created_at_ms, :turn_id,"
+    " :thinking, :call_id, :input_tokens, :output_tokens, :model, :provider, :duration_ms)"
+)
+
+
+class Projection:
+    """The row of one session and, through it, all its other rows while events are applied."""
 
     def __init__(self, connection: apsw.Connection, now_ms: int, row: tuple[Any, ...]) -> None:
         self._connection = connection
@@ -176,21 +177,12 @@ class Projection:
         self.is_active: int
         self.deleted_at_ms: int | None
         self.is_tainted: int
-        (
-            self.key,
-            self.head_seq,
-            self.title,
-            self.agent,
-            self.message_count,
-            self.preview,
-            self.is_active,
-            self.deleted_at_ms,
-            self.is_tainted,
-        ) = row
+        self.key, self.head_seq, self.title, self.agent, *rest = row
+        self.message_count, self.preview, self.is_active, self.deleted_at_ms, self.is_tainted = rest
 
     @classmethod
     def load(cls, connection: apsw.Connection, session_id: str, now_ms: int) -> Projection | None:
-        """The projection of an existing session."""
+        """Return the projection of a session, or `None` if there is no such session."""
         row = connection.execute(
             "select id, head_seq, title, agent, message_count, last_message_preview, is_active,"
             " deleted_at_ms, is_tainted from sessions where session_id = ?",
@@ -202,7 +194,7 @@ class Projection:
     def create(
         cls, connection: apsw.Connection, session_id: str, event: SessionCreated, now_ms: int
     ) -> Projection:
-        """The projection of a session that begins."""
+        """Add the row of a new session and return its projection."""
         key = insert_session(connection, session_id, event, now_ms)
         keep_request(connection, key, 1, event.request)
         return cls(connection, now_ms, (key, 0, event.title, event.agent, 0, "", 0, None, 0))
@@ -212,7 +204,7 @@ class Projection:
         return PermissionRows(self._connection, self.key)
 
     def keep(self, event: DurableEvent, data: bytes) -> bool:
-        """Stores the event that was just applied; always `True`."""
+        """Store the event that was just applied; return `True`."""
         self.head_seq += 1
         self._connection.execute(
             "insert into events (session, seq, at_ms, event) values (?, ?, ?, ?)",
@@ -224,7 +216,7 @@ class Projection:
         return True
 
     def save(self) -> None:
-        """Writes the session's row back, when an event was kept."""
+        """Write the session's row back if an event was kept."""
         if self._last_event is None:
             return
         self._connection.execute(
@@ -247,11 +239,11 @@ class Projection:
         )
 
     def apply(self, event: DurableEvent) -> bool:
-        """Changes the rows; `False`, and no change, for what was told already.
+        """Change the rows; return `False`, having changed nothing, for a repeated event.
 
-        That is a second end of a call or of a turn, or of a child's task, or a known memory.
+        That is a second end of a call, of a turn or of a child's task, or a known memory.
         """
-        # The most frequent ones first: each case is a test.
+        # The most frequent events first: each case costs a test.
         match event:
             case CallFinished():
                 return self._finished(event)
@@ -403,52 +395,25 @@ class Projection:
         return True
 
     def _call_message(self, side: str, event: CallProposed | CallFinished) -> None:
-        self._message(
-            f"{side}:{event.call_id}",
-            f"tool_{side}",
-            "",
-            turn_id=event.turn_id,
-            call_id=event.call_id,
-        )
+        name, call_id = f"{side}:{event.call_id}", event.call_id
+        self._message(name, f"tool_{side}", "", turn_id=event.turn_id, call_id=call_id)
 
-    def _message(
-        self,
-        message_id: str,
-        kind: str,
-        content: str,
-        *,
-        turn_id: str | None = None,
-        thinking: str | None = None,
-        call_id: str | None = None,
-        input_tokens: int | None = None,
-        output_tokens: int | None = None,
-        model: str | None = None,
-        provider: str | None = None,
-        duration_ms: int | None = None,
-    ) -> None:
+    def _message(self, message_id: str, kind: str, content: str, **columns: object) -> None:
         self.message_count += 1
         if content:
             self.preview = excerpt(content, MAX_PREVIEW_LENGTH) or self.preview
-        self._connection.execute(
-            INSERT_MESSAGE,
-            (
-                self.key,
-                self.message_count,
-                message_id,
-                kind,
-                content,
-                self.now_ms,
-                turn_id,
-                thinking,
-                call_id,
-                input_tokens,
-                output_tokens,
-                model,
-                provider,
-                duration_ms,
-            ),
-        )
+        row = {
+            "session": self.key,
+            "position": self.message_count,
+            "message_id": message_id,
+            "type": kind,
+            "content": content,
+            "created_at_ms": self.now_ms,
+            **_NO_COLUMNS,
+            **columns,
+        }
+        self._connection.execute(_INSERT_MESSAGE, row)
 
 
 def _ignored(event: WithoutRows) -> None:
-    """What this takes changes no row; the type says which events those are."""
+    """Do nothing: the type makes checkers prove that only these events come here."""

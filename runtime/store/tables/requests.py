@@ -1,6 +1,7 @@
-"""The table `requests`: keys of requests whose effect is an event, so that none is done twice.
+"""The table `requests`: idempotency keys of requests that were done, so that none is done twice.
 
-A row is made in the commit of its event, and follows from it.
+A row is written in the commit of the event that is the request's effect, and follows from that event.
+So after a crash either both are there or neither is.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ...events import DurableEvent, InputAccepted, SessionCreated, TurnSetAside
 from ...identity import RequestKey
 
 MAX_REQUESTS = 100_000
-"""Keys that are known: clients repeat within minutes, and this many take days, and 20 MB."""
+"""Keys to keep, some 20 MB. Clients repeat a request within minutes; this many take days."""
 
 SELECT_REQUEST = (
     "select r.digest, s.session_id, r.seq from requests r join sessions s on s.id = r.session"
@@ -22,26 +23,25 @@ SELECT_REQUEST = (
 )
 
 
-def request_of(event: DurableEvent) -> RequestKey | None:
-    """The request that an event comes of, if that had a key."""
-    if isinstance(event, InputAccepted | SessionCreated | TurnSetAside):
-        return event.request
-    return None
-
-
-def request_problem(connection: apsw.Connection, events: Iterable[DurableEvent]) -> str | None:
-    """Why events can't be stored: their request was done already."""
+def duplicate(events: Iterable[DurableEvent], connection: apsw.Connection) -> ConflictError | None:
+    """Return the refusal of events whose request was done already."""
     for event in events:
-        request = request_of(event)
-        if request is not None and _is_known(connection, request):
-            return f"the request {request.key!r} of {request.sender} was done already"
+        if isinstance(event, InputAccepted | SessionCreated | TurnSetAside) and event.request:
+            request = event.request
+            found = connection.execute(
+                SELECT_REQUEST, (request.sender, request.method, request.key)
+            )
+            if found.fetchone() is not None:
+                return ConflictError(
+                    f"the request {request.key!r} of {request.sender} was done already"
+                )
     return None
 
 
 def keep_request(
     connection: apsw.Connection, session: int, seq: int, request: RequestKey | None
 ) -> None:
-    """Notes what a request came to; the oldest ones are forgotten."""
+    """Add the key of a request that was done; drop the oldest."""
     if request is None:
         return
     connection.execute(
@@ -50,14 +50,3 @@ def keep_request(
     )
     last = connection.last_insert_rowid()
     connection.execute("delete from requests where id <= ?", (last - MAX_REQUESTS,))
-
-
-def duplicate(events: Iterable[DurableEvent], connection: apsw.Connection) -> ConflictError | None:
-    """The refusal of events whose request was done already."""
-    problem = request_problem(connection, events)
-    return None if problem is None else ConflictError(problem)
-
-
-def _is_known(connection: apsw.Connection, request: RequestKey) -> bool:
-    found = connection.execute(SELECT_REQUEST, (request.sender, request.method, request.key))
-    return found.fetchone() is not None

@@ -7,13 +7,6 @@ import apsw
 from ...events import InputAccepted, SessionCreated, TitleSet
 from .usage import budget_text
 
-INSERT_MESSAGE = (
-    "insert into messages (session, position, message_id, type, content, created_at_ms, turn_id,"
-    " thinking, call_id, input_tokens, output_tokens, model, provider, duration_ms)"
-    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
-"""A message of a session; `Projection` has the values."""
-
 
 def insert_session(
     connection: apsw.Connection, session_id: str, event: SessionCreated, now_ms: int
