@@ -1,1 +1,36 @@
-"""runtime/store: its contract stands here."""
+"""The store: every session's events, and the tables that follow from them.
+
+**Events are the truth.** A session is a list of durable events with a gap-free `seq`. Rows (sessions,
+messages, calls, approvals, usage, …) follow from events and are written in the same transaction, so they
+can never disagree. `projection` decides which rows an event changes, `tables/` has the SQL by table.
+
+**One writer.** The journal actor alone calls `Store.commit`, and a lock on the data folder keeps other
+processes from writing. So whoever is first in the ledger was first: an answer changes a question only
+while it waits, a start needs an answer that is `allowed`. `ledger` decides what a commit refuses and
+runs the transaction; `codec` encodes events, checks that they can be read again, and masks secrets.
+
+**Group commit.** While one commit is on its way to the disk, the journal collects the next appends and
+commits them together: one fsync for many sessions. Each append of a commit is accepted or refused by
+itself. A commit is shielded from cancellation, so its caller always learns what was stored.
+
+**Two stores over one SQL layer.** `sqlite_store` runs the writer in a worker thread and reads on
+connections of their own, which never wait for it (write-ahead log). `memory_store` runs in the event
+loop and makes rows only when somebody reads. Each query is written once, in `queries`; `interface`
+makes the asynchronous method of it.
+
+**When the disk is full,** `disk_room` gives up a ballast file: nothing new begins, and what runs can end.
+
+**After a crash** SQLite recovers the last commit. `recovery` decides how open turns are closed: calls that
+had started have an unknown outcome, questions to people stay open. `restore` finishes the restore of a
+backup that was cut off. `migrations` brings older files up to date and refuses newer ones; `file`
+decides whether a file is ours and whether its disk is local.
+
+The other modules are vocabulary: `rows` (appends and rows), `lists` (filters, pages and what a reader may
+see), `feeds` (topics, and which event belongs to which).
+
+Begin with `interface`, then `ledger` and `projection`.
+Comes in: `Append`s from the journal; queries from everybody.
+Goes out: `Stored` events or refusals; rows.
+Owns: `callboard.db` with its log, the ballast, the note of a restore. The only place of SQLite beside keys, backups and vectors.
+Imports: `runtime.events`, `runtime.definitions`, `runtime.disk`, `runtime.memory` (`Memory`), `runtime.changes` (folder name), `runtime.redaction`; apsw.
+"""

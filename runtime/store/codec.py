@@ -1,4 +1,4 @@
-"""Durable events as the bytes that are kept of them."""
+"""Durable events as bytes: encoded, checked and with secrets masked before they are stored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..redaction import mask, redactor
 from ..text import without_surrogates
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
-"""A result to the model is at most 64 KiB and an answer a few MiB; this is what memory bears."""
+"""A result for the model is at most 64 KiB, an answer a few MiB; more would take too much memory."""
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(DurableEvent)
@@ -23,15 +23,14 @@ _Value = TypeVar("_Value")
 
 
 def encode_event(event: DurableEvent) -> tuple[DurableEvent, bytes]:
-    """The bytes of an event, and the event that they will decode to.
+    """Encode an event; return the event that the bytes decode to, and the bytes.
 
-    It is the same one, but for texts with a lone surrogate (a file name that is not UTF-8, half of
-    a character in a model's JSON): UTF-8 has no form for those, and U+FFFD takes their place. And
-    a secret that stands in a text (a tool printed it) is masked: what is on record is what models,
-    exports and other programs get.
+    The event may change in two ways. A lone surrogate (from a file name that is not UTF-8, or half of a
+    character in a model's JSON) becomes U+FFFD, since UTF-8 can't express it. A secret in a text (a tool
+    printed it) is masked, because models, exports and other programs read what is stored.
 
     Raises:
-        ValidationError: It is too large, or an opaque part of it is not JSON.
+        ValidationError: The event is too large, can't be decoded again, or an opaque part is not JSON.
     """
     has_files = isinstance(event, InputAccepted) and bool(event.attachments)
     if has_files:
@@ -41,7 +40,7 @@ def encode_event(event: DurableEvent) -> tuple[DurableEvent, bytes]:
     except UnicodeEncodeError:
         event = with_texts(event, without_surrogates)
         data = _ENCODER.encode(event)
-    # Base64 is not searched: the files in it have been, and megabytes take long.
+    # Base64 is not searched: its files were searched above, and megabytes take long.
     if redactor.finds(_ENCODER.encode(_with_files(event, _emptied)) if has_files else data):
         event = with_texts(event, mask)
         data = _ENCODER.encode(event)
@@ -54,8 +53,8 @@ def encode_event(event: DurableEvent) -> tuple[DurableEvent, bytes]:
     if isinstance(event, MessageCompleted):
         _check_opaque_parts(event)
     try:
-        # What can't be read back would make its session unreadable: a field of another type, which
-        # a program may have passed, as structs do not check theirs.
+        # An event that can't be decoded would make its session unreadable. Structs don't check the
+        # types of their fields, and an embedding program may pass others.
         _DECODER.decode(data)
     except msgspec.MsgspecError as error:
         name = type(event).__name__
@@ -64,7 +63,7 @@ def encode_event(event: DurableEvent) -> tuple[DurableEvent, bytes]:
 
 
 def decode_event(data: bytes) -> DurableEvent:
-    """The event; raises `msgspec.MsgspecError` when these are not its bytes."""
+    """Decode an event; raise `msgspec.MsgspecError` if the bytes are not one."""
     try:
         event: DurableEvent = _DECODER.decode(data)
     except UnicodeDecodeError as error:  # msgspec's own errors do not cover broken UTF-8
@@ -73,8 +72,8 @@ def decode_event(data: bytes) -> DurableEvent:
 
 
 def _check_opaque_parts(message: MessageCompleted) -> None:
-    # They are copied into the event's JSON as they are: a broken one would make the session
-    # unreadable, so they alone are read back.
+    # Opaque parts are copied into the event's JSON as they are; a broken one would make the session
+    # unreadable.
     for part in message.parts:
         if isinstance(part, Opaque):
             try:
@@ -99,9 +98,9 @@ def _emptied(_: bytes) -> bytes:
 
 
 def with_texts(value: _Value, change: Callable[[str], str]) -> _Value:
-    """A struct with all texts in it changed, however deep."""
+    """Return a struct with all texts in it changed, however deep."""
     changed: Any = value
-    if type(value) is str:  # an enumeration's member is one too, and stays
+    if type(value) is str:  # not a member of a StrEnum
         changed = change(changed)
     elif isinstance(value, msgspec.Raw):
         text = bytes(value).decode(errors="replace")

@@ -1,8 +1,9 @@
-"""Room on the disk of a data folder: a ballast file that is given up for the ends of what runs.
+"""Room on the disk of a data folder: a ballast file that is removed when the disk is full.
 
-On a full disk even a deletion has to be written first. So some room is kept in a file, and given up
-when a commit finds none: from then on nothing begins, and what runs can be ended, deleted and purged.
-The file is made again when there is room for it, and that ends this state. See docs/operations.md.
+On a full disk even a deletion must be written first, and a turn could not store how it ended. So a
+ballast file keeps some room, and the first commit that finds none removes it. From then on appends that
+begin something are refused, and those that end something use that room. When the disk has room again
+the ballast is made again, which ends this state. See docs/operations.md.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ logger = redacting_logger(__name__)
 BALLAST_NAME = "callboard.ballast"
 
 BALLAST_BYTES = 16 * 1024 * 1024
-"""Room for the ends of all calls that may run at once, and for a purge of some sessions."""
+"""Room for the ends of all calls that can run at once, and for a purge of some sessions."""
 ROOM_FOR_BALLAST_BYTES = 256 * 1024 * 1024
-"""A disk with less free is small or busy: a sixteenth of that would itself make it full."""
+"""No ballast on a disk with less free space: the ballast itself would soon make it full."""
 NEEDED_BYTES = 2 * BALLAST_BYTES
-"""Free before a turn begins. More than the ballast, so that its end makes no turn begin."""
+"""Free space that a turn needs to begin. More than the ballast, so that removing it lets none begin."""
 NEEDED_SHARE = 16
-"""On a small disk, this part of the whole is enough."""
+"""On a small disk, this fraction of the whole is enough."""
 LOOK_SECONDS = 1.0
-"""Between two looks at the disk: turns begin more often, and a disk of today takes longer to fill."""
+"""How often the disk is looked at: turns begin more often, and a disk takes longer to fill."""
 MADE_AFTER_SECONDS = 3.0
-"""A command that is soon over needs no ballast, and does not wait for it."""
+"""A command that ends sooner needs no ballast and does not wait for it."""
 
 _BEGINNINGS = (SessionCreated, InputAccepted, TurnStarted, CallStarted)
 
@@ -49,14 +50,14 @@ _Answer = TypeVar("_Answer")
 
 
 class Space(NamedTuple):
-    """Of a file system, in bytes: what a program may still use, and the whole."""
+    """The space of a file system in bytes: what a program may still use, and the whole."""
 
     free: int
     total: int
 
 
 def space_of(folder: Path) -> Space | None:
-    """The space around a folder; `None` where the system does not tell."""
+    """Return the space of a folder's file system, or `None` if the system does not tell."""
     try:
         found = os.statvfs(folder)
     except OSError:
@@ -65,15 +66,15 @@ def space_of(folder: Path) -> Space | None:
 
 
 class DiskRoom:
-    """Whether work may begin on a disk, and the room that is kept for its end.
+    """Decides whether work may begin, and keeps room on the disk for its end.
 
-    `problem` and `check` are for the event loop: at most a `statvfs`. The rest runs in the thread
-    that writes.
+    `problem` and `check` are for the event loop: they cost a `statvfs` at most. The rest runs in the
+    thread of the writer.
 
     Args:
-        folder: The data folder; `None` for a store in memory, which has no disk.
-        space: How much is free there.
-        clock: Seconds, monotonic.
+        folder: The data folder; `None` for a store in memory, which needs no room.
+        space: Returns the space of a folder's file system.
+        clock: Monotonic seconds.
     """
 
     def __init__(
@@ -91,16 +92,16 @@ class DiskRoom:
         self._lack = ""
         self._failure = ""
         self._is_given_up = False
-        self._made: int | None = None  # the inode of the ballast that this one has made
+        self._made: int | None = None  # the inode of the ballast that this object made
 
-    # ── what others ask ──────────────────────────────────────────────────────────────────────────
+    # ── for the event loop ───────────────────────────────────────────────────────────────────────
 
     def problem(self) -> str:
-        """Why the store can't be relied on now, and what to do; empty when it can."""
+        """Return why the store can't be used now and what to do; empty if it can."""
         return self._failure or self._no_room()
 
     def check(self) -> None:
-        """Raises `StorageFailed` when nothing new may begin, since there is no room for it."""
+        """Raise `StorageFailed` if there is no room for new work."""
         if problem := self._no_room():
             raise StorageFailed(problem)
 
@@ -124,7 +125,7 @@ class DiskRoom:
             "it goes on by itself then."
         )
 
-    # ── what the writer does ─────────────────────────────────────────────────────────────────────
+    # ── for the thread of the writer ─────────────────────────────────────────────────────────────
 
     def commit(
         self,
@@ -132,10 +133,10 @@ class DiskRoom:
         appends: Sequence[Append],
         touch: Callable[[], object] | None = None,
     ) -> list[CommitResult]:
-        """Stores appends; without room, those that end something in the ballast's place.
+        """Store appends; on a full disk, only those that end something, in the ballast's room.
 
-        After a failure `touch`, which writes something, finds out whether the disk is well again when
-        no append has an event, as a heartbeat's has none.
+        `touch` writes something. It finds out whether the disk works again after a failure, when no
+        append has an event (the heartbeat's has none).
         """
         if self._is_given_up:
             self._keep_ballast()
@@ -147,7 +148,7 @@ class DiskRoom:
                     raise
             else:
                 if any(append.events for append in appends):
-                    self._failure = ""  # it was written: the disk is well
+                    self._failure = ""  # the disk took a write
                 elif self._failure and touch is not None:
                     self._try_again(touch)
                 self._keep_ballast()
@@ -155,7 +156,7 @@ class DiskRoom:
         return self._watched(lambda: self._store_ends(store, appends))
 
     def removing(self, work: Callable[[], _Answer]) -> _Answer:
-        """Has something removed; without room, in the ballast's place."""
+        """Run work that removes something; on a full disk, in the ballast's room."""
         try:
             answer = self._watched(work)
         except StorageFull:
@@ -166,13 +167,13 @@ class DiskRoom:
         return answer
 
     def _try_again(self, touch: Callable[[], object]) -> None:
-        """Ends the state of a failure when something can be written."""
+        """End the failure if something can be written."""
         try:
             self._watched(touch)
         except DiskBroken:
             raise
         except StorageError:
-            return  # told as before; nobody's append has failed
+            return  # the failure stays; no append of a caller failed
         self._failure = ""
 
     def _store_ends(
@@ -180,7 +181,7 @@ class DiskRoom:
         store: Callable[[Sequence[Append]], list[CommitResult]],
         appends: Sequence[Append],
     ) -> list[CommitResult]:
-        """Each append that begins nothing; the others are refused one by one."""
+        """Store the appends that begin nothing; refuse each of the others."""
         begins = [_begins(append.events) for append in appends]
         stored = iter(store([a for a, new in zip(appends, begins, strict=True) if not new]))
         return [self._refusal() if new else next(stored) for new in begins]
@@ -202,7 +203,7 @@ class DiskRoom:
             raise
 
     def _give_up_ballast(self) -> bool:
-        """Whether there was one."""
+        """Remove the ballast; return whether there was one."""
         if self._folder is None:
             return False
         try:
@@ -215,7 +216,7 @@ class DiskRoom:
         return True
 
     def _keep_ballast(self) -> None:
-        """Makes the ballast when it is missing and there is room for it."""
+        """Make the ballast if it is missing and there is room for it."""
         now = self._clock()
         is_early = now - self._opened_at < MADE_AFTER_SECONDS and not self._is_given_up
         if self._folder is None or is_early or now - self._tried_at < LOOK_SECONDS:
@@ -226,10 +227,10 @@ class DiskRoom:
             return
         space = self._space(self._folder)
         if space is None:
-            self._is_given_up = False  # nobody can tell: the next commit finds out
+            self._is_given_up = False  # unknown: the next commit finds out
             return
         if self._is_given_up:
-            # One that somebody put back, from a backup, takes its room already.
+            # A ballast that a person restored from a backup has its room already.
             has_room = space.free >= _needed(space) + (0 if has_ballast else BALLAST_BYTES)
         else:
             has_room = space.free >= ROOM_FOR_BALLAST_BYTES
@@ -242,7 +243,7 @@ class DiskRoom:
 
 
 def _begins(events: Sequence[DurableEvent]) -> bool:
-    """Whether something begins with them; an answer, and an input cancelled with them, ends it."""
+    """Whether events begin something. The input with an answer, and one cancelled at once, do not."""
     cancelled = {event.input_id for event in events if isinstance(event, InputCancelled)}
     return any(
         isinstance(event, _BEGINNINGS)
@@ -263,9 +264,9 @@ def _mebibytes(count: int) -> str:
 
 
 def _has_ballast(folder: Path, made: int | None) -> bool:
-    """Whether it is there and takes its room: a sparse file gives none back.
+    """Whether there is a ballast that takes its room; removing a sparse file would free none.
 
-    Our own counts, whatever the file system says of it: one that compresses says less.
+    A ballast that this process made always counts: a file system that compresses reports less.
     """
     try:
         found = (folder / BALLAST_NAME).lstat()
@@ -276,10 +277,10 @@ def _has_ballast(folder: Path, made: int | None) -> bool:
 
 
 def _make_ballast(folder: Path) -> int | None:
-    """Makes it, and returns its inode, or leaves nothing: work goes on without it."""
+    """Make the ballast and return its inode; on an error leave nothing and return `None`."""
     path = folder / BALLAST_NAME
     try:
-        path.unlink(missing_ok=True)  # half of one, that a crash left
+        path.unlink(missing_ok=True)  # a part of one that a crash left
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(path, flags, 0o600)
         try:

@@ -1,4 +1,4 @@
-"""What happens beside single sessions, by topic: who hears one, hears it of all sessions."""
+"""Topics: feeds of the events that concern more than their own session."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from ..events import (
 
 
 class Topic(enum.StrEnum):
-    """A part of what happens in all sessions.
+    """A feed of certain events of all sessions.
 
-    `approvals` are questions to people, their answers and what is remembered of them; `sessions` is
-    what changes a list of sessions; `runtime` is the rest that concerns more than one session.
+    `approvals` has questions to people, their answers and grants; `sessions` has what changes a list of
+    sessions; `runtime` has the other events that concern more than one session.
     """
 
     APPROVALS = "approvals"
@@ -77,7 +77,7 @@ TOPIC_OF: dict[type[Event], Topic] = {
 
 
 class StoredBytes(msgspec.Struct, frozen=True, gc=False):
-    """A durable event as it is kept: `Stored`, whose event nobody has decoded."""
+    """A `Stored` event that is not decoded."""
 
     session_id: str
     seq: int
@@ -86,9 +86,9 @@ class StoredBytes(msgspec.Struct, frozen=True, gc=False):
 
 
 class LogEntry(msgspec.Struct, frozen=True, gc=False):
-    """An event of a topic. `seq` counts those of all topics, and may have gaps.
+    """An event of a topic; `agent` is its session's present agent.
 
-    `agent` is whose session it is by now.
+    `seq` counts the events of all topics, with gaps.
     """
 
     seq: int
@@ -98,7 +98,7 @@ class LogEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 class DoneRequest(msgspec.Struct, frozen=True):
-    """A request with a key that was done: its event, and the digest of its parameters."""
+    """A request with an idempotency key that was done: its event, and a digest of its parameters."""
 
     digest: str
     session_id: str

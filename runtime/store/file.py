@@ -1,8 +1,8 @@
-"""The file of a store: making it whole, telling whether it is ours, opening connections to it.
+"""The file of a store: how it is created, recognised and opened.
 
-A new file is built under another name and renamed, so that `callboard.db` is never half made. An
-existing one is looked at through a connection that can't change it before a writable one is
-opened. All of this blocks: it belongs into a worker thread.
+A new file is built under another name and renamed, so `callboard.db` is never incomplete. An existing
+file is first inspected through a connection that can't change it, so a damaged, foreign or newer file
+stays untouched. All functions block: call them in a worker thread.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ _NEW_NAME = DATABASE_NAME + ".new"
 _SIDE_FILES = ("", "-journal", "-wal", "-shm")
 
 BUSY_TIMEOUT_MS = 5000
-"""One waits only while another process recovers the write-ahead log; that takes less."""
+"""A connection waits only while another process recovers the write-ahead log, which takes less."""
 
 MAX_CHECK_SECONDS = 2.0
-"""How long opening may look for damage: a file of gigabytes is looked at in part."""
+"""How long opening may check for damage; a file of gigabytes is checked in part."""
 
 _CHECK_STEPS = 100_000
-"""SQLite's own steps between two looks at the clock: a few milliseconds."""
+"""Steps of SQLite's virtual machine between looks at the clock: a few milliseconds."""
 
 MAX_IDLE_LOG_BYTES = 64 * 1024 * 1024
-"""What the write-ahead log keeps of the disk after a burst has been written back."""
+"""The write-ahead log is cut to this size after a burst was written back."""
 
 
 def make_folder(folder: Path) -> None:
-    """Makes the data directory for its owner alone, if it is missing.
+    """Make the data folder for its owner alone.
 
-    One that exists is closed to the eyes of others, and not used if they can write to it.
+    If it exists, take from others the right to read it; refuse it if others can write to it.
     """
     try:
         make_folders(folder)
@@ -59,7 +59,7 @@ def make_folder(folder: Path) -> None:
 
 
 def open_writer(folder: Path) -> apsw.Connection:
-    """The writable connection to a checked and migrated file; the caller holds the lock."""
+    """Check and migrate a file and return a writable connection; the caller holds the lock."""
     path = folder / DATABASE_NAME
     finish_restore(folder, path)
     try:
@@ -90,7 +90,7 @@ def open_writer(folder: Path) -> apsw.Connection:
 
 
 def open_reading(folder: Path) -> apsw.Connection:
-    """A connection that can only read; raises `NotFoundError` when there is no store yet."""
+    """Return a connection that can only read; raise `NotFoundError` if there is no store yet."""
     path = folder / DATABASE_NAME
     if not os.path.lexists(path):
         raise NotFoundError(f"There is nothing in {folder} yet: no session has been stored there.")
@@ -115,11 +115,11 @@ def open_reading(folder: Path) -> apsw.Connection:
 
 
 def stored_version(folder: Path) -> int:
-    """The format of a data folder's store, which is not changed by that.
+    """Return the format of a data folder's store without changing it.
 
     Raises:
-        NotFoundError: There is none.
-        StorageError: It is damaged, no store, or a newer callboard's.
+        NotFoundError: There is no store.
+        StorageError: The file is damaged, not a store, or written by a newer callboard.
     """
     path = folder / DATABASE_NAME
     if not os.path.lexists(path):
@@ -133,19 +133,19 @@ def stored_version(folder: Path) -> int:
 
 
 def _inspect(path: Path, *, thoroughly: bool) -> int:
-    """The version of a file, without changing a byte of it or leaving side files.
+    """Return the version of a file, without changing a byte of it or leaving side files.
 
-    Raises `StorageError` when it is not ours, newer, or seen to be damaged.
+    Raises `StorageError` if it is not ours, newer, or found to be damaged.
     """
     log = Path(f"{path}-wal")
-    # What a crash left in the log counts, and reading it needs its index. Without a log
-    # `immutable` reads the file alone; an ordinary connection would make side files.
+    # A log that a crash left belongs to the content, and reading it needs its index. Without a log,
+    # `immutable` reads the file alone; an ordinary connection would create side files.
     has_log = log.exists() and log.stat().st_size > 0
     if not has_log and path.stat().st_size == 0:
-        # To SQLite an empty file is a database without tables; filling it would hide a loss.
+        # To SQLite an empty file is a database without tables. Filling it would hide a loss.
         raise StorageError(
             f"{path} is empty: what it held is lost. Restore it from a backup, or delete it to "
-            "start anew."
+            "start with a new one."
         )
     connection = apsw.Connection(
         _uri(path, "mode=ro" if has_log else "immutable=1"),
@@ -204,21 +204,21 @@ def _system_error(path: Path, error: OSError) -> StorageError:
         return StorageFull(f"There is no room for {path}: the disk is full. Free some space.")
     return StorageError(
         f"{path} can't be made or opened: {error.strerror}. callboard must be able to write to "
-        "its data directory; mend that, or choose another one."
+        "its data directory: change its permissions, or choose another one."
     )
 
 
 MOUNTS = Path("/proc/self/mountinfo")
-"""What is mounted for this process; elsewhere than on Linux there is none, and nothing is refused."""
+"""The mounts that this process sees. Other systems than Linux have no such file; nothing is refused."""
 
 NETWORK_TYPES = ("nfs", "cifs", "smb", "9p", "fuse.sshfs")
-"""How the types of such file systems begin: nfs4, smb3 and smbfs are among them."""
+"""The types of network file systems begin with one of these (nfs4, smb3, smbfs)."""
 
 
 def check_local(folder: Path, mounts: Path = MOUNTS) -> None:
-    """Raises `StorageError` when a folder is seen to lie on a network's file system.
+    """Raise `StorageError` if a folder lies on a network file system.
 
-    Two machines could write at once there, each with a lock that the other one does not see.
+    Two machines could write there at once, each with a lock that the other does not see.
     """
     kind = _type_of(folder, mounts)
     if kind is not None and kind.startswith(NETWORK_TYPES):
@@ -230,7 +230,7 @@ def check_local(folder: Path, mounts: Path = MOUNTS) -> None:
 
 
 def _type_of(folder: Path, mounts: Path) -> str | None:
-    """The type of its file system, by the number of its device; `None` when nobody says."""
+    """Return the type of a folder's file system, found by its device; `None` if unknown."""
     try:
         device = folder.stat().st_dev
         lines = os.fsdecode(mounts.read_bytes()).splitlines()

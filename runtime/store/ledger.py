@@ -1,6 +1,6 @@
-"""One database of events and rows: its transaction, without a thread and without a file's name.
+"""The ledger: the one writer of a database, and what a commit does in its transaction.
 
-Both stores run this; they differ in where it runs and in what they open.
+Both stores use it; they differ in the thread that runs it and in the database that they open.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ select max(seen) from (
     select min(e.id) from approvals a join events e on e.session = a.session and e.seq = a.asked_seq
     where a.state in ('waiting', 'allowed')))
 """
-"""The latest time on record since the first question that is open was asked; null without one."""
+"""The latest recorded time since the first open question was asked; null without an open question."""
 
 
 class LedgerClock:
-    """The time that expiries are held against: it never goes back, whatever the wall clock does.
+    """The clock for expiries. It never goes back, so setting the wall clock back extends no approval.
 
-    It goes on with the wall clock, and by itself where that stands still or jumps back; from one
-    process to the next too, as far as what is stored since a question was asked tells.
+    It follows the wall clock, and advances by the monotonic clock while the wall clock stands still or
+    jumps back. A new process begins at the latest time on record since an open question was asked.
     """
 
     def __init__(self, connection: apsw.Connection, monotonic: Callable[[], float]) -> None:
@@ -65,7 +65,7 @@ class LedgerClock:
         self._latest_ms: int | None = None
 
     def read(self, wall_ms: int) -> int:
-        """The time, given what the wall clock says."""
+        """Return the time, given the wall clock's."""
         now = self._monotonic()
         if self._latest_ms is None:
             latest = int(self._connection.execute(SEEN_AT_MS).get or 0)
@@ -79,16 +79,17 @@ class LedgerClock:
 Done = TypeVar("Done")
 
 _NOT_KEPT = (apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC)
-"""After a failed fsync the system may hold what the disk never got: trying again shows nothing."""
+"""After a failed fsync the kernel may drop the unwritten pages and report success the next time, so
+a retry proves nothing ("fsyncgate", PostgreSQL 2018)."""
 
 Projections = dict[str, Projection]
-"""Of the sessions that a transaction has touched, by id."""
+"""The projections of one transaction, by session id."""
 
 
 class PreparedAppend(NamedTuple):
-    """The events of one append, with the bytes that are kept of them.
+    """An append whose events are encoded.
 
-    `is_guarded` says that the permission tables decide whether it may be stored.
+    `is_guarded` says that rows decide whether it may be stored.
     """
 
     session_id: str
@@ -98,12 +99,12 @@ class PreparedAppend(NamedTuple):
 
 
 def wall_clock_ms() -> int:
-    """Now, in Unix milliseconds."""
+    """Return the time in Unix milliseconds."""
     return time.time_ns() // 1_000_000
 
 
 def storage_error(name: str, error: apsw.Error | msgspec.MsgspecError) -> StorageError:
-    """What a failure of SQLite means for whoever reads it; `name` is the database's."""
+    """Return our error for one of SQLite; `name` is the database's."""
     match error:
         case apsw.FullError():
             return StorageFull(
@@ -134,7 +135,7 @@ def storage_error(name: str, error: apsw.Error | msgspec.MsgspecError) -> Storag
 
 
 def too_large(error: OverflowError) -> ValidationError:
-    """What the refusal of a number by SQLite means for whoever gave it."""
+    """Return our error for a number that SQLite refused."""
     return ValidationError(f"A number is beyond 64 bits, which is all that can be stored: {error}.")
 
 
@@ -143,10 +144,9 @@ def _write_version(connection: apsw.Connection) -> None:
 
 
 class Ledger:
-    """The one writer of a migrated database.
+    """The one writer of a migrated database; not safe to call from two threads at once.
 
-    Not safe to call from two threads at once. Every method raises `StorageError` when the
-    database fails, and can be called again after that.
+    Every method raises `StorageError` if the database fails, and can be called again after that.
     """
 
     def __init__(
@@ -167,9 +167,9 @@ class Ledger:
         return self.record(prepare(appends, self._now_ms()))
 
     def record(self, entries: Sequence[PreparedAppend | ValidationError]) -> list[CommitResult]:
-        """Stores what was prepared in one transaction; what was refused passes through.
+        """Store prepared appends in one transaction; refusals among them are returned as they are.
 
-        Raises `ValidationError` for a number that no column takes; nothing is stored then.
+        Raises `ValidationError`, having stored nothing, for a number that no column takes.
         """
         try:
             return self._transact(entries)
@@ -179,23 +179,23 @@ class Ledger:
             raise too_large(error) from error
 
     def bring_in(self, events: Sequence[Stored]) -> list[Stored]:
-        """See `RecordUpkeep.bring_in`."""
+        """See `Store.bring_in`."""
         results = self.record(imported_entries(events))
         return [stored for result in results if isinstance(result, tuple) for stored in result]
 
     def keep_up(self, work: Callable[[apsw.Connection], Done]) -> Done:
-        """Has work done on the database that is no event: a transaction of its own."""
+        """Run work that stores no event, in a transaction of its own."""
         try:
             return work(self._connection)
         except apsw.Error as error:
             raise storage_error(self._name, error) from error
 
     def touch(self) -> None:
-        """Writes something that changes nothing: a commit that reaches the disk."""
+        """Commit a write that changes nothing, to find out whether the disk takes it."""
         self.keep_up(_write_version)
 
     def purge(self, session_ids: Sequence[str]) -> list[Stored]:
-        """See `RecordUpkeep.purge`."""
+        """See `Store.purge`."""
         at_ms = self._now_ms()
         return self.keep_up(lambda connection: purge_sessions(connection, session_ids, at_ms))
 
@@ -212,18 +212,18 @@ class Ledger:
                 projection.save()
             execute("commit")
         finally:
-            # SQLite has already rolled back on some errors (a full disk), not on others.
+            # SQLite rolls back by itself after some errors (a full disk), not after others.
             if self._connection.in_transaction:
                 execute("rollback")
         return results
 
     def _append(self, entry: PreparedAppend, projections: Projections) -> CommitResult:
-        """Appends of one session share its projection, which is saved once, behind the last."""
+        """Store one append. Appends of one session share a projection, which is saved at the end."""
         session_id, at_ms, events, is_guarded = entry
         projection = projections.get(session_id)
         if projection is None:
             projection = Projection.load(self._connection, session_id, at_ms)
-        # A refusal comes before the first write, so that there is nothing to take back.
+        # Refused before the first write, so that there is nothing to roll back.
         refused = refusal(entry, exists=projection is not None)
         if refused is None and is_guarded:
             refused = self._guard(entry, projection)
@@ -243,7 +243,7 @@ class Ledger:
         )
 
     def _guard(self, entry: PreparedAppend, projection: Projection | None) -> ConflictError | None:
-        """What answers, starts and grants may not do: see `PermissionCheck`."""
+        """Return why rows forbid an append: permissions, a repeated request, too many memories."""
         key, is_tainted = (projection.key, projection.is_tainted) if projection else (None, 0)
         now_ms = self._clock.read(entry.at_ms)
         check = PermissionCheck(self._connection, key, now_ms, is_tainted=bool(is_tainted))
@@ -257,12 +257,12 @@ class Ledger:
 
 
 def prepare(appends: Sequence[Append], at_ms: int) -> list[PreparedAppend | ValidationError]:
-    """What can be stored of each append, or why it can't be; touches no database."""
+    """Encode appends; return for each the prepared one, or why it can't be stored."""
     return [_prepare(append, at_ms) for append in appends]
 
 
 def imported_entries(events: Sequence[Stored]) -> list[PreparedAppend]:
-    """Events at their own times, with nothing that the permission tables would decide about."""
+    """Prepare imported events with their own times; permissions are not checked for them."""
     entries: list[PreparedAppend] = []
     for (session_id, at_ms), group in groupby(events, lambda each: (each.session_id, each.at_ms)):
         (entry,) = prepare([Append(session_id, tuple(each.event for each in group))], at_ms)
@@ -273,7 +273,7 @@ def imported_entries(events: Sequence[Stored]) -> list[PreparedAppend]:
 
 
 def refusal(entry: PreparedAppend, *, exists: bool) -> NotFoundError | ConflictError | None:
-    """Why an append to a session that exists, or does not, is left out."""
+    """Return why an append must be refused, given whether its session exists."""
     creations = [type(event) is SessionCreated for event, _ in entry.events]
     if not exists and not any(creations[:1]):
         return NotFoundError(f"There is no session {entry.session_id}.")

@@ -1,4 +1,4 @@
-"""What people look for on record: sessions and calls by page, and words in what was said."""
+"""Filters and pages: how people look for sessions, calls and words."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ ALL_VISIBLE = Visibility()
 
 
 class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which sessions.
+    """Which sessions to list.
 
     Attributes:
-        before: Behind which place of the list; `SessionPage.next_before` of the page before it.
-        agent: Of this agent.
-        workspace: That work in this folder.
-        words: A text that title, preview or id hold, whatever its case; no sign in it counts.
-        deleted: Whether deleted ones are left out, are among them, or are all.
-        include_children: Those that sessions gave tasks to, too.
-        until_ms: Without activity since then.
-        within: Which sessions the reader may see.
+        before: Where the page begins: `SessionPage.next_before` of the page before it.
+        agent: Only those of this agent.
+        workspace: Only those that work in this folder.
+        words: Only those with this text in title, preview or id, in any case; no wildcards.
+        deleted: Whether to leave deleted sessions out, include them, or list them alone.
+        include_children: Whether to include sessions that others delegated to.
+        until_ms: Only those without activity since this time.
+        within: What the reader may see.
     """
 
     limit: int = 100
@@ -46,14 +46,14 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionPage(msgspec.Struct, frozen=True):
-    """Sessions, the latest activity first; `next_before` is where the next page begins, if any does."""
+    """Sessions, the latest activity first; `next_before` is where the next page begins, if there is one."""
 
     sessions: list[SessionRow]
     next_before: int | None = None
 
 
 class CallFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which calls; those of one session, tool and status, proposed since and before a time in ms."""
+    """Which calls to list: of a session, tool or status, proposed from `since_ms` to `until_ms`."""
 
     limit: int = 100
     before: int | None = None
@@ -66,14 +66,14 @@ class CallFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallPage(msgspec.Struct, frozen=True):
-    """Calls, the latest first; `next_before` is where the next page begins, if any does."""
+    """Calls, the latest first; `next_before` is where the next page begins, if there is one."""
 
     calls: list[CallRow]
     next_before: int | None = None
 
 
 class WordSearch(msgspec.Struct, frozen=True, kw_only=True):
-    """Words to be found, all of them in one message."""
+    """Words to find, all of them in one message."""
 
     query: str
     limit: int = 20
@@ -81,7 +81,7 @@ class WordSearch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """A session in which words were found: its best message, and how many messages hold them."""
+    """A session in which the words were found: its best message, and the number of matches."""
 
     session: SessionRow
     message_id: str
@@ -92,7 +92,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoreSize(NamedTuple):
-    """How large a store is, in bytes: what is on record, and the file with what was freed in it."""
+    """The size of a store in bytes: without and with the free pages of its file."""
 
     used_bytes: int
     file_bytes: int

@@ -1,4 +1,10 @@
-"""A store that lives and ends with the process: for tests and for runs that keep nothing."""
+"""The store in memory: for tests and for runs that keep nothing.
+
+Most runs never read a row, and making rows costs more than all else in a commit. So events wait in a
+`Backlog` and rows are made when somebody reads, when an append depends on rows (a permission, an
+idempotency key), or when too many events wait. The answers are the same as if rows were made at once:
+what a commit must decide without rows (the next `seq`, a second end of a call) is kept in `_Head`.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +28,14 @@ from .tables.search import index_step
 _Result = TypeVar("_Result")
 
 MAX_WAITING_EVENTS = 1024
-"""Making their rows takes some ten milliseconds, in which nothing else runs."""
+"""Making this many rows takes some ten milliseconds, in which nothing else runs."""
 
 MAX_WAITING_BYTES = 1024 * 1024
-"""What large results may hold twice: as objects here, and encoded."""
+"""Bounds the memory that large results use twice: as objects and encoded."""
 
 
 class _Head:
-    """What decides about the next event of a session: how many it has, and what has ended."""
+    """What decides about the next event of a session: its last `seq`, and what has ended."""
 
     __slots__ = ("ended_calls", "ended_turns", "seq")
 
@@ -39,7 +45,7 @@ class _Head:
         self.ended_turns: set[str] = set()
 
     def admits(self, event: DurableEvent) -> bool:
-        """`False` for a second end of a call or of a turn; the projection says the same."""
+        """Return `False` for a second end of a call or turn, as `Projection.apply` does."""
         if isinstance(event, CallFinished):
             name, ended = event.call_id, self.ended_calls
         elif isinstance(event, TurnEnded):
@@ -52,7 +58,7 @@ class _Head:
 
 
 class Backlog:
-    """Stands before the ledger of a new and empty database; nobody else writes to that."""
+    """Events without rows, in front of the ledger of a database that was empty and is its alone."""
 
     def __init__(self, ledger: Ledger, now_ms: Callable[[], int]) -> None:
         self._ledger = ledger
@@ -70,7 +76,7 @@ class Backlog:
             isinstance(entry, PreparedAppend) and entry.is_guarded for entry in entries
         )
         if is_guarded or self._events > MAX_WAITING_EVENTS or self._bytes > MAX_WAITING_BYTES:
-            self.settle()  # first, as it may fail
+            self.settle()  # first, because it may fail
         if is_guarded:
             return self._record(entries)
         return [
@@ -78,24 +84,24 @@ class Backlog:
         ]
 
     def settle(self) -> None:
-        """Makes the rows of all that waits; raises `StorageError` with all of it still waiting."""
+        """Make the rows of all waiting events, or raise `StorageError` and keep them waiting."""
         if self._entries:
             self._ledger.record(self._entries)
             self._entries, self._stored, self._events, self._bytes = [], {}, 0, 0
 
     def keep_up(self, work: Callable[[apsw.Connection], Done]) -> Done:
-        """Has work done on the database that is no event, behind all that waits."""
+        """Run work that stores no event, after making all rows."""
         self.settle()
         return self._ledger.keep_up(work)
 
     def bring_in(self, events: Sequence[Stored]) -> list[Stored]:
-        """See `RecordUpkeep.bring_in`."""
+        """See `Store.bring_in`."""
         self.settle()
         results = self._record(list(imported_entries(events)))
         return [stored for result in results if isinstance(result, tuple) for stored in result]
 
     def purge(self, session_ids: Sequence[str]) -> list[Stored]:
-        """See `RecordUpkeep.purge`."""
+        """See `Store.purge`."""
         self.settle()
         purged = self._ledger.purge(session_ids)
         for session_id in session_ids:
@@ -103,11 +109,11 @@ class Backlog:
         return purged
 
     def waiting(self, session_id: str) -> list[Stored]:
-        """The events of a session that have no rows yet, in order, without making them."""
+        """Return the events of a session that have no rows yet, in order."""
         return self._stored.get(session_id, [])
 
     def _record(self, entries: list[PreparedAppend | ValidationError]) -> list[CommitResult]:
-        """What depends on rows (an answer, the start of an allowed call) makes its own at once."""
+        """Store appends with their rows at once."""
         results = self._ledger.record(entries)
         for result in results:
             for stored in result if isinstance(result, tuple) else ():
@@ -142,23 +148,23 @@ _NAME = "the store in memory"
 
 
 def open_memory_store(*, now_ms: Callable[[], int] = wall_clock_ms) -> Store:
-    """Opens an empty store without a file or a thread: its methods return at once.
+    """Open an empty store without a file or a thread.
 
-    They are no checkpoints either, so a mock clock can jump as it likes.
+    Its methods return at once and are no checkpoints, so tests with a mock clock don't wait for them.
     """
     return _MemoryStore(now_ms)
 
 
 @cache
 def _empty_store() -> bytes:
-    """An empty store as SQLite would write it: its tables are made once in a process."""
+    """Return an empty store as the bytes of a file: tables are created once in a process."""
     with closing(apsw.Connection(":memory:")) as connection:
         migrate(connection, _NAME)
         return connection.serialize("main")
 
 
 def _fill(connection: apsw.Connection) -> None:
-    # Copied page by page: a database that lives in the bytes themselves can't grow beyond a bound.
+    # Copied, because a deserialized database can't grow beyond the size of its buffer.
     with closing(apsw.Connection(":memory:")) as source:
         source.deserialize("main", _empty_store())
         with connection.backup("main", source, "main") as copying:
@@ -167,14 +173,14 @@ def _fill(connection: apsw.Connection) -> None:
 
 
 class _MemoryStore(Store):
-    # The protocol is asynchronous because a disk blocks. Memory does not: nothing is awaited here.
+    # The interface is asynchronous because a disk blocks. Memory does not, so nothing awaits here.
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self.disk = DiskRoom(None)
         connection = apsw.Connection(":memory:")
         _fill(connection)
         connection.pragma("foreign_keys", True)
-        # A rollback must work, but nobody reads this journal after a crash.
+        # For rollbacks; nothing of it outlives the process.
         connection.pragma("journal_mode", "memory")
         self._connection = connection
         self._backlog = Backlog(Ledger(connection, _NAME, now_ms), now_ms)
@@ -192,7 +198,7 @@ class _MemoryStore(Store):
     async def events(
         self, session_id: str, *, after_seq: int = 0, limit: int | None = None
     ) -> list[Stored]:
-        # Every session reads its events when it begins: that makes no rows.
+        # Every session reads its events when it begins, so this must not make rows.
         events = self._open().events(session_id, after_seq=after_seq, limit=limit)
         events += [s for s in self._backlog.waiting(session_id) if s.seq > after_seq]
         return events if limit is None else events[: max(limit, 0)]

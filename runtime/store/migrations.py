@@ -1,16 +1,16 @@
-"""The tables of a store file, as a numbered list of steps that only ever grows.
+"""The tables of a store file, as a numbered list of steps that only grows.
 
-`PRAGMA user_version` says how many steps a file has seen, `PRAGMA application_id` that it is ours.
-Steps are never edited once released: a file in the world has run the old text. An event type that
-older versions can't decode is a step too, even an empty one, so that they refuse the file by its
-number and not in the middle of a session.
+`PRAGMA user_version` says how many steps a file has had, `PRAGMA application_id` that it is ours. A
+released step is never edited: files exist that ran the old text. An event type that older versions
+can't decode is a step too, even an empty one, so that they refuse the file by its number and not in the
+middle of a session.
 
-Every commit pays for an index, in CPU and in a page of the log, so there is none but for what the
-runtime itself asks: lists of sessions and of calls look through the table, the latest first.
+Every commit pays for an index, in CPU and in a page of the log, so there are indexes only for queries
+of the runtime itself. Lists of sessions and calls scan their table, the latest first.
 
-Large texts are stored once: the rows of `messages` for calls and results hold the call's id, and
-the arguments and the result come from `tool_calls`; a whole output that was cut is in its event, and
-so are the words of a question, of its answer, of a grant and of a memory.
+Large texts are stored once. The rows of `messages` for calls and results hold the call's id; arguments
+and result are in `tool_calls`. The whole of an output that was cut is in its event, and so are the words
+of questions, answers, grants and memories.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import apsw
 from ..errors import StorageError
 
 APPLICATION_ID = 0x63616C6C
-"""`call` in ASCII: what `file` and others see in the header of a store file."""
+"""`call` in ASCII, for `file` and other programs that read the header of a store file."""
 
 NEW_EPOCH = "update meta set value = lower(hex(randomblob(16))) where key = 'epoch'"
-"""For a copy of a store: clients that know the one it was copied from must not take it for that."""
+"""Gives a copy of a store its own epoch, so that clients don't mistake it for the original."""
 
 _FIRST = """
 create table sessions (
@@ -263,7 +263,7 @@ MIGRATIONS: tuple[str, ...] = (
 def check_version(
     connection: apsw.Connection, name: str, *, steps: Sequence[str] = MIGRATIONS
 ) -> int:
-    """The version of an existing file; raises `StorageError` when it is not ours or newer."""
+    """Return the version of an existing file; raise `StorageError` if it is not ours or newer."""
     if connection.pragma("application_id") != APPLICATION_ID:
         raise StorageError(
             f"{name} is not a callboard store; it was left as it is. Move it away, or choose "
@@ -281,7 +281,7 @@ def check_version(
 def migrate(
     connection: apsw.Connection, name: str, *, steps: Sequence[str] = MIGRATIONS
 ) -> tuple[int, int]:
-    """Brings an empty or older database up to date, wholly or not at all.
+    """Bring an empty or older database up to date, wholly or not at all.
 
     Args:
         connection: A writable connection outside a transaction.
@@ -289,7 +289,7 @@ def migrate(
         steps: The whole list.
 
     Returns:
-        The version before and after; equal when there was nothing to do.
+        The versions before and after; equal if there was nothing to do.
     """
     connection.execute("begin immediate")
     try:

@@ -1,4 +1,10 @@
-"""What closes, or suspends, a turn that a crash left open."""
+"""Recovery: the events that close, or suspend, a turn that a crash left open.
+
+After a crash the record of a turn just stops. A call with `CallStarted` may have had its effect: its
+result says that the outcome is unknown, and it never runs again by itself. A call without had no effect:
+`CallStarted` is committed before every effect, and reads need none. A turn that waits for a person is
+suspended, not ended, so that the question can still be answered.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +27,18 @@ NOT_RUN = msgspec.json.encode(
         "started, or only read. It can be asked for again.",
     }
 ).decode()
-"""The result of a call without `started`: that is committed before every effect, reads need none."""
+"""The result of a call without `CallStarted`."""
 
 
 def closing_events(turn: OpenTurn, now_ms: int) -> tuple[DurableEvent, ...]:
-    """The one result of each open call, in their order, then the end of the turn.
+    """Return the result of each open call, in order, then the end of the turn.
 
-    A turn that a person was asked about is not ended but suspended: the calls that have questions,
-    and have not started, stay open, and so do those that wait for a session which is suspended. What was allowed then is void, and will be asked anew; what is
-    answered while the turn is suspended holds. Nothing at all for a turn that waits so already.
+    A turn with a question to a person is suspended instead. Calls that have questions and have not
+    started stay open, and so do calls that wait for a suspended session. An answer given before the
+    crash becomes void and is asked for again; an answer given while the turn is suspended holds. A turn
+    that is suspended already gets only what has changed.
 
-    Durations reach until `now_ms`: when the process ended is not known.
+    Durations reach until `now_ms`, because it is unknown when the process ended.
     """
     kept = kept_calls(turn)
     closed = tuple(
@@ -56,7 +63,7 @@ def closing_events(turn: OpenTurn, now_ms: int) -> tuple[DurableEvent, ...]:
 
 
 def kept_calls(turn: OpenTurn) -> list[str]:
-    """The calls with which a turn waits for people, or for a session that does."""
+    """Return the ids of the calls that wait for people, or for a session that does."""
     asked = {approval.call_id for approval in turn.approvals}
     return [
         call.call_id
@@ -66,7 +73,7 @@ def kept_calls(turn: OpenTurn) -> list[str]:
 
 
 def deepest_first(turns: Iterable[OpenTurn]) -> list[OpenTurn]:
-    """The turns in an order in which each comes behind those that it may wait for."""
+    """Sort turns so that each comes after those that it may wait for."""
     turns = list(turns)
     parents = {turn.session_id: turn.parent_id for turn in turns}
 
@@ -80,7 +87,7 @@ def deepest_first(turns: Iterable[OpenTurn]) -> list[OpenTurn]:
 
 
 def _answered(turn: OpenTurn, now_ms: int) -> Iterator[ApprovalAnswered]:
-    """What became of the questions meanwhile; a clock that went back extends none."""
+    """Yield the ends of questions since the crash; setting the clock back extends none."""
     now_ms = max(now_ms, turn.seen_at_ms)
     for approval in turn.approvals:
         is_over = 0 < approval.expires_at_ms <= now_ms

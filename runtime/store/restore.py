@@ -1,10 +1,10 @@
-"""The last steps of a restore: begun on record, so that whoever opens the store next finishes them.
+"""The last steps of a restore, which the next opening of the store finishes after a crash.
 
-A store and the file versions beside it can't change places in one step. So what is to be put in place is
-made ready first, then a note is left that it is, and from then on the steps are only ever gone on with:
-each looks at what is there, and may be done again. The store is the last of them: whoever reads
-meanwhile reads the one before.
-All of this blocks, and belongs into a worker thread of Trio; the caller holds the lock of the folder.
+A store and the file versions beside it can't be replaced in one step. So the replacements are made ready
+first, then a note is written, and from then on the steps only go forward: each looks at what is there
+and can be repeated. The store is replaced last, so readers see the old one until then.
+
+All functions block: call them in a worker thread, holding the lock of the folder.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from ..disk.private_folder import sync_path
 from ..errors import StorageError
 
 NOTE = "callboard.restoring"
-"""Stands in the data folder from the moment at which a restore can't be taken back until it is done."""
+"""The note. It is in the data folder from the moment at which a restore can't be undone to its end."""
 
 NEW_NAME = "callboard.restored.db"
-"""A store that is about to be put in place."""
+"""The store that will be put in place."""
 RESTORED = "callboard.restored.versions"
-"""The file versions that are about to be put in place."""
+"""The file versions that will be put in place."""
 
 _STEM = re.compile(r"callboard\.before[A-Za-z0-9_.-]{1,100}")
 _SIDE_FILES = ("-wal", "-shm")
 
 
 class Restoring(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a restore has yet to do.
+    """The content of the note.
 
     Attributes:
-        stem: Of the names that what was there before gets.
-        has_versions: Whether the backup tells of file versions; an older callboard's does not.
+        stem: The names of the replaced files begin with this.
+        has_versions: Whether the backup has file versions; one of an older callboard has none.
     """
 
     stem: str
@@ -44,7 +44,7 @@ class Restoring(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def begin_restore(folder: Path, restoring: Restoring) -> None:
-    """Notes that all is ready: until this returns, or raises, nothing is changed."""
+    """Write the note. Nothing is replaced before this returns."""
     new = folder / f"{NOTE}.new"
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
@@ -56,10 +56,10 @@ def begin_restore(folder: Path, restoring: Restoring) -> None:
 
 
 def finish_restore(folder: Path, store: Path) -> None:
-    """Goes on with a restore that was begun, if one was, and ends it.
+    """Finish a restore that was begun, if there is one.
 
     Raises:
-        StorageError: It can't be finished now; the next attempt goes on with it.
+        StorageError: It can't be finished now; the next attempt continues it.
     """
     try:
         noted = (folder / NOTE).read_bytes()
@@ -74,7 +74,7 @@ def finish_restore(folder: Path, store: Path) -> None:
     if not _STEM.fullmatch(restoring.stem):
         raise StorageError(
             f"{folder / NOTE} is damaged, so the restore that was begun there can't be finished. "
-            "Remove it, and restore the backup again."
+            "Remove that file, and restore the backup again."
         )
     try:
         _finish(folder, store, restoring)
@@ -87,7 +87,7 @@ def _finish(folder: Path, store: Path, restoring: Restoring) -> None:
     new, stem = folder / NEW_NAME, folder / restoring.stem
     if os.path.lexists(new):
         _put_versions(folder, Path(f"{stem}.versions-before"), restoring.has_versions)
-        for suffix in _SIDE_FILES:  # of the store before: to the new one they would be its own
+        for suffix in _SIDE_FILES:  # of the old store: the new one would take them for its own
             side = Path(f"{store}{suffix}")
             if os.path.lexists(side):
                 os.rename(side, f"{stem}.db{suffix}")
@@ -99,9 +99,9 @@ def _finish(folder: Path, store: Path, restoring: Restoring) -> None:
 
 
 def _put_versions(folder: Path, before: Path, has_versions: bool) -> None:
-    """Has the versions of the backup be those of the folder, which are none when it tells of none.
+    """Replace the folder's file versions by those of the backup, if it has any.
 
-    As long as those of the backup wait, what is in their place is of before.
+    As long as those of the backup wait, the versions in place are the old ones.
     """
     present, restored = folder / FOLDER, folder / RESTORED
     waits = os.path.lexists(restored)
@@ -114,6 +114,6 @@ def _put_versions(folder: Path, before: Path, has_versions: bool) -> None:
 def _unfinished(folder: Path, error: OSError) -> StorageError:
     return StorageError(
         f"A backup is being restored into {folder}, and that can't be finished: "
-        f"{error.strerror or error}. Nothing is lost: mend that, and start callboard or restore the "
-        "backup again, which goes on with it."
+        f"{error.strerror or error}. Nothing is lost: remove the cause, then start callboard or "
+        "restore the backup again, which continues it."
     )

@@ -1,4 +1,4 @@
-"""A session, and a tool call, as lists of them have them."""
+"""What goes into a commit and comes out of a query: appends, their results, and the rows."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class Append(msgspec.Struct, frozen=True):
 
 
 Refusal = NotFoundError | ConflictError | ValidationError | StorageFull
-"""Why one append of a commit was left out, alone, and nothing of it stored."""
+"""Why nothing of one append was stored, while the others of its commit were."""
 
 CommitResult = tuple[Stored, ...] | Refusal
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A session in a list. Times are Unix milliseconds.
+    """A session. Times are Unix milliseconds.
 
-    `parent_id` is the session that delegated to it, by the call `parent_call_id`; `is_detached`
-    says that nobody waited for its answer, and that the parent does not have it yet.
+    `parent_id` is the session that delegated to it, in the call `parent_call_id`. `is_detached` says
+    that no call waited for its answer, and that the parent does not have it yet.
     """
 
     session_id: str
@@ -55,7 +55,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call, for the history of calls."""
+    """A tool call in its present state."""
 
     call_id: str
     session_id: str
@@ -82,8 +82,8 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True):
     """A message of a session, with the columns of RFC-000.
 
     `type` is `user`, `assistant`, `tool_call`, `tool_result`, `error` or `system`; `position` orders
-    the messages of a session. `is_set_aside` says that the model reads it no more, since its turn was
-    run again.
+    the messages of a session. `is_set_aside` says that the model no longer reads it, because its turn
+    was run again.
     """
 
     message_id: str
@@ -111,8 +111,8 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True):
 class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of one model call; `None` is unknown, never zero.
 
-    `position` orders the calls of all sessions; `agent` is who the session is of now. What is
-    estimated stands where nobody counted.
+    `position` orders the calls of all sessions; `agent` is the session's present agent. Estimates
+    are for tokens that the provider did not count.
     """
 
     position: int
@@ -133,9 +133,9 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApprovalRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A question to a person about one call, and its answer once there is one.
+    """A question to a person about one call, with its answer if there is one.
 
-    `final_arguments` are those that a person changed; `grant_id` is the remembered answer that
+    `final_arguments` are the arguments as a person changed them; `grant_id` names the grant that
     answered it.
     """
 
@@ -166,7 +166,7 @@ class ApprovalRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InputRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An input whose turn is not over; see `InputAccepted`. `turn_id` is its turn's, once it has one."""
+    """An input whose turn has not ended; see `InputAccepted`. Without a turn yet, `turn_id` is `None`."""
 
     session_id: str
     input_id: str
@@ -177,7 +177,7 @@ class InputRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A remembered answer, in force until it is revoked; see `GrantGiven`."""
+    """A remembered answer; see `GrantGiven`."""
 
     grant_id: str
     session_id: str
@@ -199,13 +199,13 @@ class GrantRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn that has no end yet, with its calls that have no result, in their order.
+    """A turn that has not ended, with its calls that have no result.
 
-    A deferred call is open only in the turn that runs it after all. `approvals` are the questions
-    about those calls, in the order in which they were asked.
-    `seen_at_ms` is the latest time on record since the first of them. `delegated` are the calls that
-    wait for a suspended session; of a suspended turn, those that waited for one: it may have gone on
-    by itself. The rest says whose turn it is, as in `SessionRow`.
+    A deferred call is open only in the turn that runs it in the end. `approvals` are the questions
+    about the open calls, in the order in which they were asked, and `seen_at_ms` is the latest time on
+    record since the first of them. `delegated` are the calls that wait for a suspended session; of a
+    suspended turn, those that waited for one, which may have continued by itself. The parent's fields
+    are as in `SessionRow`.
     """
 
     session_id: str
@@ -222,7 +222,7 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SpentCall(msgspec.Struct, frozen=True):
-    """The tokens of one model call; `estimate` has those that nobody counted."""
+    """The tokens of one model call; `estimate` has those that the provider did not count."""
 
     turn_id: str
     provider: str
@@ -232,7 +232,7 @@ class SpentCall(msgspec.Struct, frozen=True):
 
     @property
     def tokens(self) -> tuple[int | None, int | None]:
-        """Of the input and of the output, by count or else by estimate."""
+        """Input and output tokens, counted or else estimated."""
         usage, estimate = self.usage, self.estimate
         return (
             estimate.input_tokens if usage.input_tokens is None else usage.input_tokens,
@@ -241,9 +241,9 @@ class SpentCall(msgspec.Struct, frozen=True):
 
 
 class SpentTurn(msgspec.Struct, frozen=True):
-    """What a turn used beside tokens: model calls that failed before they took any, and its time.
+    """What a turn used beside tokens: model calls that failed before they used any, and its time.
 
-    The time of a turn that ran within another one's is none.
+    A turn that ran within the time of another one counts no time of its own.
     """
 
     turn_id: str
@@ -252,16 +252,16 @@ class SpentTurn(msgspec.Struct, frozen=True):
 
 
 class Spending(msgspec.Struct, frozen=True, kw_only=True):
-    """What was used, and by whom.
+    """What a session and all sessions below it have used.
 
     Attributes:
-        agent: The session's.
+        agent: The session's agent.
         budget: The session's own limit.
-        parent_id: Who delegated to it, and `parent_turn_id` the turn that did.
-        runs_apart: Whether nobody waited for it then.
-        calls: Model calls that took tokens, of all sessions below it too.
-        turns: The turns, of all sessions below it too.
-        ran: Calls of tools that ran, each by its session and its id.
+        parent_id: The session that delegated to it, and `parent_turn_id` the turn.
+        runs_apart: Whether that turn did not wait for it.
+        calls: Model calls that used tokens.
+        turns: The turns.
+        ran: Tool calls that ran, each by its session and its id.
     """
 
     agent: str
@@ -275,18 +275,15 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def failed_calls(self) -> int:
-        """Model calls that failed before they took any tokens."""
+        """Model calls that failed before they used tokens."""
         return sum(turn.failed_calls for turn in self.turns)
 
     @property
     def tool_calls(self) -> int:
-        """How many calls of tools ran."""
+        """How many tool calls ran."""
         return len(self.ran)
 
     @property
     def seconds(self) -> float:
-        """How long its own turns took, and those of sessions below that nobody waited for.
-
-        What is waited for runs within the time of the turn that waits.
-        """
+        """The time of its own turns, and of turns below that no other turn waited for."""
         return sum(turn.seconds for turn in self.turns)

@@ -1,9 +1,9 @@
-"""A store in a file: one writer in a worker thread, readers beside it that never wait for it.
+"""The store on disk: one writer in a worker thread, and readers that never wait for it.
 
-Threads are Trio's own, borrowed for one call at a time, so that a store that nobody closed can't
-keep a process alive; docs/decisions/0002-one-sql-layer.md has the figures. A commit borrows its
-thread by the short way: `to_thread` also names the thread and carries context variables and
-cancellation there, which costs as much as the SQL of a commit, and a commit needs none of it.
+Threads are borrowed from Trio for one call at a time, so a store that was not closed can't keep a
+process alive; docs/decisions/0002-one-sql-layer.md has the figures. A commit uses
+`start_thread_soon` and not `to_thread`: the latter also names the thread and carries context variables
+and cancellation, which takes as long as the SQL of a commit, and a commit needs none of it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from outcome import Outcome
 
 MAX_READERS = 2
-"""A long read (a session of years) leaves a connection for the short ones; each costs memory."""
+"""Two, so that one long read does not hold up all others; each connection takes memory."""
 
 _CANCEL_STEPS = 20_000
-"""SQLite's own steps between two looks for a cancellation: about a millisecond."""
+"""Steps of SQLite's virtual machine between checks for a cancellation: about a millisecond."""
 
 _Result = TypeVar("_Result")
 
@@ -42,21 +42,21 @@ _Result = TypeVar("_Result")
 async def open_disk_store(
     folder: Path, *, now_ms: Callable[[], int] = wall_clock_ms, disk: DiskRoom | None = None
 ) -> Store:
-    """Opens the store of a data directory for writing, making both if they are missing.
+    """Open the store of a data folder for writing; create both if they are missing.
 
-    The caller closes it. Raises `ConflictError` when another process writes there, and
-    `StorageError` when the directory can't be used or lies on a network's file system, or its file
-    is damaged, foreign or newer; that file is left untouched.
+    The caller closes it. Raises `ConflictError` if another process writes there, and `StorageError` if
+    the folder can't be used or lies on a network file system, or if its file is damaged, foreign or
+    newer; that file is left untouched.
     """
     disk = disk or DiskRoom(folder)
     return await trio.to_thread.run_sync(_open_disk_store, folder, now_ms, disk)
 
 
 async def open_reader(folder: Path) -> StoreReader:
-    """Opens the store of a data directory for reading only, whether or not somebody writes.
+    """Open the store of a data folder for reading, also while another process writes.
 
-    The caller closes it. Raises `NotFoundError` when there is no store yet, and `StorageError`
-    when its file can't be read.
+    The caller closes it. Raises `NotFoundError` if there is no store yet, and `StorageError` if its
+    file can't be read.
     """
     return await trio.to_thread.run_sync(_DiskReader, folder)
 
@@ -78,14 +78,14 @@ def _open_disk_store(folder: Path, now_ms: Callable[[], int], disk: DiskRoom) ->
 
 
 class _DiskReader(StoreReader):
-    """Read-only connections, lent to one read at a time."""
+    """Read-only connections, each used by one read at a time."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._name = str(folder / DATABASE_NAME)
         self._is_closed = False
         self._limiter = trio.CapacityLimiter(MAX_READERS)
-        # A stack: the second connection is opened when two reads overlap for the first time.
+        # A stack. The second connection is opened when two reads overlap for the first time.
         self._idle = [self._open()]
 
     def _open(self) -> apsw.Connection:
@@ -113,14 +113,14 @@ class _DiskReader(StoreReader):
             raise StorageError(f"The store {self._name} is closed.")
 
     async def aclose(self) -> None:
-        """Waits for the reads that have begun; later ones are refused. Again is harmless."""
+        """Wait for running reads and refuse later ones. Idempotent."""
         if self._is_closed:
             return
         self._is_closed = True
         with trio.CancelScope(shield=True):
             for _ in range(MAX_READERS):
                 await self._limiter.acquire_on_behalf_of(object())
-            # Not Trio's shared limiter, here and elsewhere: tools that hang may hold all of it.
+            # Never Trio's shared limiter: hanging tools may hold all of it.
             await trio.to_thread.run_sync(self._close_idle, limiter=trio.CapacityLimiter(1))
 
     def _close_idle(self) -> None:
@@ -129,7 +129,7 @@ class _DiskReader(StoreReader):
 
 
 class _DiskStore(_DiskReader, Store):
-    """The readers, and beside them the one connection that writes."""
+    """The readers, and the one connection that writes."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class _DiskStore(_DiskReader, Store):
         if self._is_closed:
             return
         try:
-            # The writer goes last: closing the last connection writes the log into the file.
+            # The writer last: closing the last connection writes the log back into the file.
             await super().aclose()
         finally:
             with trio.CancelScope(shield=True):
@@ -194,16 +194,15 @@ class _DiskStore(_DiskReader, Store):
 
 
 def _check_cancelled() -> bool:
-    """Ends a read whose asker was cancelled: the exception passes through SQLite."""
+    """End a read that was cancelled: the exception passes through SQLite."""
     trio.from_thread.check_cancelled()
     return False
 
 
 async def _uninterrupted(work: Callable[[], _Result]) -> _Result:
-    """What `work` answers in a worker thread; neither cancellable nor a point of cancellation.
+    """Run `work` in a worker thread; neither cancellable nor a checkpoint. Bounded by the disk.
 
-    Bounded by the disk: a cancelled turn's last events are stored too, and whoever asked learns
-    whether they were.
+    So the last events of a cancelled turn are stored too, and the turn learns whether they were.
     """
     token = trio.lowlevel.current_trio_token()
     task = trio.lowlevel.current_task()
