@@ -1,7 +1,7 @@
-"""The bytes of one answer on their way to a decoder, and what a body is that holds no events.
+"""The bytes of one answer on their way to a decoder.
 
-What every decoder of server-sent events does alike, whatever its format: cut the bytes, bound them,
-and keep the beginning of a body until an event was seen, to tell what it was instead.
+Every decoder of server-sent events does the same first: cut the bytes into events, bound them, and
+keep the beginning of a body until an event was seen, to tell what it was if none comes.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from .error_answer import read_error_answer
 from .sse import SseParser
 
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
-"""Of one answer on the wire, which bounds all that comes out of it: several times what a fast
+"""Bytes of one answer, which bounds all that comes out of it: several times what a fast
 model sends within the longest model call (15 minutes, 200 tokens a second, 300 bytes each)."""
 
 MAX_HEAD_BYTES = 1024 * 1024
-"""Of a body in which no event was seen yet: kept to tell what it was instead (a whole JSON answer
+"""Bytes kept of a body in which no event was seen yet, to tell what it was instead (a whole JSON answer
 of a server that does not stream, an error object, a web page)."""
 
 MAX_CALLS = 1024

@@ -1,7 +1,7 @@
-"""What an attachment is to a model: an image, a document, text, or a note that it can't be shown.
+"""Attachments as models see them: an image, a document, text, or a note that it can't be shown.
 
-Which of these a wire format and a server take is theirs to say; how each reads in text is said
-here, so that every format says it the same.
+Each wire format and server decides what it takes. The text forms are written here, so that they
+read the same everywhere.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a provider's error means: its many shapes in, one `StreamError` out.
+"""Errors of providers: many shapes in, one `StreamError` out.
 
 The shapes, from the servers that speak Chat Completions: `{"error": {"message", "type", "code"}}`
 (OpenAI and most), the same in a list, with the reason and the wait in its `details` (Gemini),

@@ -1,7 +1,7 @@
-"""Values out of JSON that is not as its format says, for what a typed decoder refuses.
+"""Lenient reading of JSON that a typed decoder refuses.
 
 Servers differ in the types of nearly every field: numbers come as text, text with half a surrogate
-pair. What can be used is taken; the rest is `None`.
+pair. Usable values are taken; the rest is `None`.
 """
 
 from __future__ import annotations

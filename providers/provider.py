@@ -117,7 +117,7 @@ class Decoder(Protocol):
         ...
 
     def feed(self, data: bytes) -> list[AnyStreamEvent]:
-        """What these bytes complete. After a terminal event it returns nothing more.
+        """Return the events that these bytes complete; none after a terminal event.
 
         Never raises: broken input becomes a `StreamError`.
         """

@@ -1,8 +1,8 @@
 """Recordings of a provider's raw answers: one JSON line a model call, to read and to replay.
 
-What was asked and what came is kept as text, with every known secret masked, and whatever looks
-like a key; headers that carry a key are never among it. An answer whose pieces, put together, hold
-a known secret is not kept.
+Requests and answers are kept as text. Every known secret, and whatever looks like a key, is masked,
+and headers that carry a key are left out. An answer whose pieces, put together, hold a known secret
+is not kept.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ logger = redacting_logger(__name__)
 MAX_RECORDED_BYTES = 16 * 1024 * 1024
 """Bytes kept of one answer, far above what models write; a longer one is cut and marked."""
 MAX_REQUEST_BYTES = 1024 * 1024
-"""Of one request, which people read and nobody replays. Each holds the whole history again, and
+"""Bytes kept of one request, which people read and nobody replays. Each holds the whole history again, and
 may hold megabytes of attachments."""
 MAX_SECRET_BYTES = 4096
 """Bytes looked at behind the end of what is kept, so that no part of a secret stays there."""

@@ -1,4 +1,4 @@
-"""A model that plays a recording back, through the same decoder that read it first."""
+"""A model that plays a recording, through the decoder that read the answer first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the word means with which an answer ends, and whether its calls may run.
+"""Stop reasons: what the word that ends an answer means, and whether its calls may run.
 
 Servers have many words, and new ones come. Of an answer without calls an unknown word does no harm:
 it has ended. A call runs only behind a word that says that the model came to its end, since what a
@@ -75,10 +75,10 @@ _BROKEN_OFF = {
 def read_stop(
     reason: str, *, has_calls: bool, are_whole: bool = True
 ) -> StopReason | StreamError | None:
-    """What this word makes of an answer; `None` where what came decides.
+    """Return what this word means for an answer, `None` if the parts of the answer decide.
 
     Args:
-        reason: The server's word, in any case; empty when it said none.
+        reason: The server's word, in any case; empty if there is none.
         has_calls: Whether the answer has calls.
         are_whole: Whether they came whole, as far as the decoder can tell.
     """

@@ -1,6 +1,6 @@
 """JSON Schemas without references, for wire formats that can't follow them.
 
-What is done, and nothing else:
+The rules:
 
 - A local `$ref` (also `$dynamicRef`, `$recursiveRef`) is replaced by what it points at; keywords
   beside it hold too. Titles, descriptions and other notes beside it win; where constraints meet,
@@ -22,7 +22,7 @@ from urllib.parse import unquote
 import msgspec
 
 MAX_INLINED_BYTES = 256 * 1024
-"""What references may add to a schema: more than a provider takes as a whole tool list, and a stop
+"""Bytes that references may add to a schema: more than a provider takes as a whole tool list, and a stop
 for definitions that double at every step."""
 
 MAX_DEPTH = 64

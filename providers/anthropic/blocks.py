@@ -49,7 +49,7 @@ MAX_BLOCKS = 10_000
 """Blocks of one answer. Models write some dozens, and an answer keeps no more parts."""
 
 MAX_OPAQUE_BYTES = 32 * 1024 * 1024
-"""Of all opaque parts of one answer: what a whole request may hold (Anthropic: 32 MB). Parts beyond
+"""Bytes of all opaque parts of one answer: a whole request's limit (Anthropic: 32 MB). Parts beyond
 it could never be sent back, and are dropped."""
 
 _decode_any = msgspec.json.Decoder(dict[str, Any]).decode

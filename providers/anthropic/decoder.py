@@ -1,4 +1,4 @@
-"""From the bytes of a Messages answer to stream events; no I/O.
+"""Decoder of a Messages answer: bytes in, stream events out; no I/O.
 
 Terminal is `message_stop`: an answer that ends before it was cut off, even behind its stop reason.
 `Done` waits for the next event, or the end of the bytes, since what proxies splice together goes on

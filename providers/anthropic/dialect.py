@@ -41,7 +41,7 @@ from .schema import answer_format, tool_schema
 PATH = "/messages"
 
 VERSION = "2023-06-01"
-"""Of the API. The next one, 2026-10-21, takes no sampling parameters from any model, and servers of
+"""Version of the API. The next one, 2026-10-21, takes no sampling parameters from any model, and servers of
 other makers don't know it."""
 
 MAX_TEMPERATURE = 1.0
@@ -212,7 +212,7 @@ def _is_on(thinking: dict[str, Any] | None) -> bool:
 
 
 def _may_think(request: ModelRequest) -> bool:
-    """Whether the last answer, when its calls are gone on with, opens with its own reasoning.
+    """Return whether the last answer, if its calls continue, opens with its own reasoning.
 
     Anthropic: "When `thinking` is enabled, a final `assistant` message must start with a thinking
     block".

@@ -1,4 +1,4 @@
-"""What Claude models take and refuse, by the family that the model's id names.
+"""Families of Claude models: what each takes and refuses.
 
 From Anthropic's models overview, migration guides and the errors of its API, for API version
 2023-06-01. "On" is what a request without `thinking` gets.

@@ -1,4 +1,4 @@
-"""What an event of a Messages stream holds.
+"""The structs of a Messages stream.
 
 `decode_event` reads the usual form at full speed: one struct for all events, whose fields are the
 union of theirs, so that an event of a new type is read too, and ignored by its type. What it
@@ -100,7 +100,7 @@ decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_usage = msgspec.json.Decoder(UsageCount, strict=False).decode
 _decode_odd = msgspec.json.Decoder(Event, strict=False).decode
 
-"""What the decoders of this module raise for input that is not as it should be."""
+"""What the decoders of this module raise for malformed input."""
 
 
 def odd_event(payload: bytes) -> Event | None:

@@ -1,7 +1,7 @@
-"""The providers and the default model of a configuration, as commands and clients change them.
+"""Changes of providers and of the default model, by commands and clients.
 
-The operator's callboard.toml is never written, and wins: what stands there is changed there. What is
-written goes to managed.toml beside it. Everything here blocks.
+The operator's callboard.toml is never written, and its entries win; they can only be changed there.
+Changes go to managed.toml beside it. Everything here blocks.
 """
 
 from __future__ import annotations

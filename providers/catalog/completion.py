@@ -1,4 +1,4 @@
-"""One answer of a model outside every session: from a prompt to a text, within a deadline."""
+"""One model call outside any session: a prompt in, a text out, within a deadline."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The keys of providers, search engines and git servers, as commands and clients keep them.
+"""Changes of stored keys of providers, search engines and git servers, by commands and clients.
 
-No key ever comes out of here but to be sent. Everything blocks.
+Nothing here returns a key. Everything blocks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which key a provider gets: the environment's, else the one that was stored for its origin.
+"""Finding a provider's key: the environment's, else the one stored for its origin.
 
 A key goes only to the origin that it belongs to, and in clear text only to this machine.
 """

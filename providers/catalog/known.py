@@ -1,4 +1,4 @@
-"""The providers that need no configuration but their key: plain data, templates for others."""
+"""The built-in table of providers and their models."""
 
 from __future__ import annotations
 

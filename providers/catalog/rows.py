@@ -1,4 +1,4 @@
-"""Providers as they are listed: where they are, where they come from, whether they have a key."""
+"""Rows of the list of providers: place, source, key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The providers by name: those built in, those configured, and the one of a base URL. No I/O."""
+"""Finding a provider by name or by base URL, among built-in and configured ones. No I/O."""
 
 from __future__ import annotations
 

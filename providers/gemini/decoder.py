@@ -1,4 +1,4 @@
-"""From the bytes of a Gemini answer to stream events; no I/O.
+"""Decoder of a Gemini answer: bytes in, stream events out; no I/O.
 
 Terminal is a `finishReason` of the first candidate, or a `blockReason` of the prompt. `Done` waits
 for the end of the bytes: usage and citations may follow, and several chunks may carry a reason.
@@ -137,7 +137,7 @@ class JsonDocuments:
 NAME = "gemini"
 
 MAX_OPAQUE_BYTES = 8 * 1024 * 1024
-"""Of all opaque parts of one answer: an image of the largest size that models make. What goes
+"""Bytes of all opaque parts of one answer: an image of the largest size that models make. What goes
 beyond it is dropped whole; a part is of no use in part."""
 
 _REFUSALS = frozenset(

@@ -1,4 +1,4 @@
-"""What families of Gemini models take and refuse, told by a model's id.
+"""Families of Gemini models: what each takes and refuses.
 
 | family | thinking is set by | least | answers as JSON beside tools | unsigned calls |
 | --- | --- | --- | --- | --- |

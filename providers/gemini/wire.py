@@ -1,4 +1,4 @@
-"""What a chunk of a Gemini stream holds, and how its odd forms become the usual one.
+"""The structs of a Gemini stream, and a lenient reader of odd forms.
 
 `decode_chunk` reads the usual form at full speed. Parts of a kind that has no field here (code that
 ran at the provider, images, whatever comes next) are kept whole, by `other_part`. What

@@ -1,4 +1,4 @@
-"""What OpenAI's own models take and refuse, by the family that the model's id names.
+"""Families of OpenAI's own models: what each takes and refuses.
 
 From OpenAI's reference and the errors of its API:
 

@@ -1,11 +1,11 @@
-"""JSON Schemas in OpenAI's strict form, where they can be said in it without another meaning.
+"""JSON Schemas in OpenAI's strict form, if they can be written so without another meaning.
 
 In strict mode the provider makes the model write nothing else than what the schema allows, and
 accepts only a part of JSON Schema: the root is an object, every object is closed and requires all
 its properties, and only the keywords below are known. (OpenAI, "Structured outputs", "Supported
 schemas".)
 
-What is done:
+The rules:
 - An object that names its properties and says nothing about others is closed: what is then written
   is valid by the original too. One that allows others, or names none, can't be said.
 - An optional property becomes required when its absence can be said: it may be null, or it has a

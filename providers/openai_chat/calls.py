@@ -1,4 +1,4 @@
-"""Which call a piece of a call belongs to.
+"""Assembling calls: which call a piece belongs to.
 
 The wire format says: by `index`. Servers say: by `index`, but every call has 0 (older Ollama,
 Cerebras, Gemini's compatible endpoint); by none at all, since each call comes whole (Mistral); by
@@ -24,7 +24,7 @@ from ..provider import NO_NAMES
 from .wire import CallPiece
 
 MAX_KEPT_BYTES = 64 * 1024
-"""Of a call that has begun, to see where a call without an id ends: far more than such servers
+"""Bytes kept of a call that has begun, to see where a call without an id ends: far more than such servers
 (small local models) write, and little beside the arguments that were passed on."""
 
 _object_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])

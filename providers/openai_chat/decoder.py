@@ -1,4 +1,4 @@
-"""From the bytes of a Chat Completions answer to stream events; no I/O.
+"""Decoder of a Chat Completions answer: bytes in, stream events out; no I/O.
 
 Terminal is a `finish_reason` of the first choice, or `[DONE]`. `Done` waits for `[DONE]` or for
 the end of the bytes, since usage, errors, and with some servers more text, come between the two.
@@ -43,7 +43,7 @@ from .wire import (
 NAME = "openai_chat"
 
 MAX_COMPARED_CHARS = 4 * 1024 * 1024
-"""Of the text so far, kept to tell what of it a whole `message` repeats: as much as such an event
+"""Characters kept of the text so far, to tell what of it a whole `message` repeats: as much as such an event
 may hold. Past it nothing is kept, and such a message adds no text."""
 
 

@@ -21,12 +21,10 @@ from typing import Any
 import msgspec
 
 from ...runtime.definitions import ThinkingEffort, ToolDefinition
-from ...runtime.stream import StreamError
-from ..error_answer import read_error_answer
+from ..openai.dialect import OpenAiDialect
 from ..openai.families import openai_family
-from ..openai.models import models_request, read_model_list
 from ..openai.strict_schema import strict_schema
-from ..provider import NO_NAMES, HttpRequest, ModelPage, ModelRequest, ToolChoice
+from ..provider import NO_NAMES, HttpRequest, ModelRequest, ToolChoice
 from ..tool_names import sent_name
 from ..tool_sets import ToolSet, ToolSets
 from .decoder import NAME, OpenAiChatDecoder
@@ -48,7 +46,7 @@ _CAN_BE_SWITCHED_OFF = ("anthropic/", "qwen/", "z-ai/")
 """Whose models reason or not as one likes; OpenRouter fails a request that switches off others."""
 
 
-class OpenAiChat:
+class OpenAiChat(OpenAiDialect):
     """Chat Completions as a `Dialect`.
 
     Args:
@@ -82,25 +80,9 @@ class OpenAiChat:
         body = b"".join((*head, b",".join(messages), b"]}"))
         return HttpRequest(PATH, _HEADERS, body, names)
 
-    def auth_headers(self, key: str) -> dict[str, str]:
-        """Return the header that carries the key."""
-        return {"authorization": f"Bearer {key}"}
-
     def decoder(self, tool_names: Mapping[str, str] = NO_NAMES) -> OpenAiChatDecoder:
         """Return a new decoder for one answer."""
         return OpenAiChatDecoder(tool_names)
-
-    def list_models(self, page: str = "") -> HttpRequest:
-        """Return the GET for the list of models, which has one page."""
-        return models_request()
-
-    def read_models(self, body: bytes) -> ModelPage:
-        """Return the models of the list that can hold a conversation."""
-        return read_model_list(body)
-
-    def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> StreamError:
-        """Return what an answer with an error status means; `headers` are in lower case."""
-        return read_error_answer(status, headers, body)
 
     def _offers_tools(self, request: ModelRequest) -> bool:
         if self._server.thinking is ThinkingStyle.DEEPSEEK and _forbids_tools(request):

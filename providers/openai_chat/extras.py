@@ -1,4 +1,4 @@
-"""Parts of an answer that are kept for their provider and not understood here.
+"""Parts of an answer that only its provider understands, kept to be sent back.
 
 OpenRouter and gateways like it send `reasoning_details` in pieces beside the readable reasoning:
 encrypted reasoning and signatures that belong to later requests to the same provider. Servers that
@@ -20,7 +20,7 @@ CALL_EXTRAS = "call_extras"
 """Kind of the part that holds a list of `CallExtra`."""
 
 MAX_OPAQUE_BYTES = 1024 * 1024
-"""Of each kind in one answer; ten times the largest that was recorded. What goes beyond it is of
+"""Bytes of each kind in one answer: ten times the largest that was recorded. What goes beyond it is of
 no use in part, so the whole kind is dropped."""
 
 

@@ -1,4 +1,4 @@
-"""What a chunk of a Chat Completions stream holds, and how its odd forms become the usual one.
+"""The structs of a Chat Completions stream, and a lenient reader of odd forms.
 
 `decode_chunk` reads the usual form at full speed. Servers differ in the types of nearly every
 field, so what it refuses is read again as plain JSON by `odd_chunk`, which takes what it can use

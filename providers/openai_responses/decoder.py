@@ -1,4 +1,4 @@
-"""From the bytes of a Responses answer to stream events; no I/O.
+"""Decoder of a Responses answer: bytes in, stream events out; no I/O.
 
 Terminal is the event that holds the whole response: completed, incomplete or failed. An `error`
 event is terminal, too; everything else that ends the bytes has cut the answer off, `[DONE]`

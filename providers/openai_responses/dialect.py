@@ -24,12 +24,10 @@ from typing import Any
 import msgspec
 
 from ...runtime.definitions import ThinkingEffort, ToolDefinition
-from ...runtime.stream import StreamError
-from ..error_answer import read_error_answer
+from ..openai.dialect import OpenAiDialect
 from ..openai.families import OpenAiFamily, openai_family
-from ..openai.models import models_request, read_model_list
 from ..openai.strict_schema import strict_schema
-from ..provider import NO_NAMES, HttpRequest, ModelPage, ModelRequest, ToolChoice
+from ..provider import NO_NAMES, HttpRequest, ModelRequest, ToolChoice
 from ..tool_names import sent_name
 from ..tool_sets import ToolSet, ToolSets
 from .decoder import OpenAiResponsesDecoder
@@ -52,7 +50,7 @@ _GROK_WITHOUT_EFFORT = "grok-4"
 _encode = msgspec.json.Encoder().encode
 
 
-class OpenAiResponses:
+class OpenAiResponses(OpenAiDialect):
     """Responses as a `Dialect`."""
 
     name = NAME
@@ -73,25 +71,9 @@ class OpenAiResponses:
         body = b"".join((*head, b',"input":[', b",".join(items), b"]}"))
         return HttpRequest(PATH, _HEADERS, body, names)
 
-    def auth_headers(self, key: str) -> dict[str, str]:
-        """Return the header that carries the key."""
-        return {"authorization": f"Bearer {key}"}
-
     def decoder(self, tool_names: Mapping[str, str] = NO_NAMES) -> OpenAiResponsesDecoder:
         """Return a new decoder for one answer."""
         return OpenAiResponsesDecoder(tool_names)
-
-    def list_models(self, page: str = "") -> HttpRequest:
-        """Return the GET for the list of models, which has one page."""
-        return models_request()
-
-    def read_models(self, body: bytes) -> ModelPage:
-        """Return the models of the list that can hold a conversation."""
-        return read_model_list(body)
-
-    def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> StreamError:
-        """Return what an answer with an error status means; `headers` are in lower case."""
-        return read_error_answer(status, headers, body)
 
 
 def _encode_tools(tools: ToolSet) -> bytes:
@@ -134,7 +116,7 @@ def _options(request: ModelRequest) -> Iterator[tuple[str, Any]]:
 
 
 def _reasoning(thinking: ThinkingEffort | None, family: OpenAiFamily, name: str) -> dict[str, str]:
-    """How much to reason, and whether to show it: only who asks for reasoning gets a summary.
+    """Return how much to reason, and whether to summarize: only if an effort is asked for.
 
     OpenAI gives summaries to verified organisations alone and fails the requests of others.
     """

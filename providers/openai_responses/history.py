@@ -133,7 +133,7 @@ class ResponsesHistory:
         return items
 
     def _knows(self, answer: Answer) -> bool:
-        """Whether what only its maker understands goes back.
+        """Return whether parts that only their maker understands go back.
 
         A gateway's models are of many vendors (`VENDOR/MODEL`), who don't read each other's.
         """

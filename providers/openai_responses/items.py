@@ -46,7 +46,7 @@ MAX_ITEMS = 10_000
 """Items of one answer: as many parts as an answer may have; more is a runaway stream."""
 
 MAX_OPAQUE_BYTES = 32 * 1024 * 1024
-"""Of all opaque parts of one answer: several of the largest images that the provider draws. Of an
+"""Bytes of all opaque parts of one answer: several of the largest images that the provider draws. Of an
 item beyond it only its type is kept."""
 
 MESSAGE, REASONING = "message", "reasoning"
@@ -353,7 +353,7 @@ class ItemAssembly:
         events.append(ThinkingDelta(text))
 
     def _before(self, events: list[AnyStreamEvent]) -> None:
-        """What comes before another part: the end of open reasoning, and items that began before.
+        """End open reasoning and give out the items that began before another part.
 
         An item of a server-side tool whose end did not come by now goes out as it began.
         """

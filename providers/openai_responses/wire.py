@@ -1,4 +1,4 @@
-"""What an event of a Responses stream holds, and how its odd forms become the usual one.
+"""The structs of a Responses stream, and a lenient reader of odd forms.
 
 `decode_event` reads the usual form at full speed; nearly all events are one piece of text. Items
 and the final response stay raw in it, and `read_item` and `read_response` look into them. What a

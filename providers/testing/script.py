@@ -1,4 +1,4 @@
-"""What a scripted model says: the steps that both test doubles share.
+"""The steps of a script, which both test doubles play.
 
 A script is a list of steps, one for each request, in order. A step is what the model does with
 that request: `reply(...)` answers, the others are faults. A function in place of a step is called
