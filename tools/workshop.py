@@ -1,4 +1,4 @@
-"""What the operator gives development tools: who commits, how tests run, and credentials."""
+"""What the operator provides for development tools: an author, credentials, certificates, settings."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import msgspec
 from ..runtime.redaction import Secret
 
 ALL_BY_PROXY: Mapping[str, str] = {"NO_PROXY": "", "no_proxy": ""}
-"""For programs that serve nothing inside themselves: a server on this machine, where the operator lists
-one, is reached by the sandbox's proxy like all others."""
+"""For programs that serve nothing inside the sandbox: with these, a server of this machine that the operator
+lists is reached by the sandbox's proxy, like all others."""
 
 
 class Author(msgspec.Struct, frozen=True):
-    """Whose name stands in commits."""
+    """The author of commits."""
 
     name: str
     email: str

@@ -1,9 +1,9 @@
 """Runs a tool's function in a process of its own, which ends when the call does.
 
-The process is a fresh interpreter that imports the function by name (`function_worker`). Arguments
-and result cross as JSON. On every way out it is told to end: it ends all that the function started
-first , and is reaped before the call has its result. Its environment holds no
-secrets: only what `KEPT_ENVIRONMENT` names.
+A thread can't be stopped, a process can. It is a fresh interpreter (`tools.function_worker`) that imports the
+function by name; arguments and result cross as JSON. On every way out it gets SIGTERM, ends all that the
+function started, then itself, and is reaped before the call has its result. Its environment holds no secrets:
+only what `KEPT_ENVIRONMENT` names.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import trio
@@ -36,17 +36,17 @@ from .unreaped import unreaped
 MAX_FUNCTION_PROCESSES = 16
 """Each is an interpreter of some 50 MB; more calls wait, under their own deadline."""
 MAX_LINE_BYTES = 4096
-"""A longer line of output is shown in pieces, so that no line has to be kept whole."""
+"""A longer line of output is shown in pieces, so that none has to be kept whole."""
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """A result is cut at a fraction of this for the model; the whole is stored."""
 MAX_LOG_BYTES = 4096
 """How much of the end of the process's stderr is kept, to say why it died."""
 DRAIN_SECONDS = 1.0
-"""How long output is read on after the process ended: all of it is in the pipe by then, but somebody
-else whom it gave the pipe to may hold it open."""
+"""How long output is read after the process ended. All of it is in the pipe by then, but another process may
+hold the pipe open."""
 REAP_SECONDS = 5.0
-"""How long a process and all that it started may take to be gone; what waits for a broken disk, or
-belongs to another user, takes longer, and it is listed as left running."""
+"""How long a process and all that it started may take to be gone. One that waits for a broken disk, or
+belongs to another user, takes longer, and is listed as unreaped."""
 
 KEPT_ENVIRONMENT = frozenset(
     {"HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"}
@@ -65,7 +65,7 @@ class FunctionPlace(msgspec.Struct, frozen=True):
 
 
 class ContextFields(msgspec.Struct, frozen=True, kw_only=True):
-    """What a function in a process of its own gets of its `ToolContext`."""
+    """The fields of a `ToolContext` that cross to the process."""
 
     session_id: str
     turn_id: str
@@ -75,7 +75,7 @@ class ContextFields(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker process is told."""
+    """What a worker process reads first."""
 
     parent_pid: int
     answer_fd: int
@@ -108,10 +108,10 @@ _slots = RunLocal("function_processes", lambda: trio.CapacityLimiter(MAX_FUNCTIO
 
 
 def place_of(function: Callable[..., Any], definition: ToolDefinition) -> FunctionPlace:
-    """Where another interpreter finds a tool's function.
+    """Return where another interpreter finds a tool's function.
 
     Raises:
-        ValidationError: Nowhere, or it could not do its work there.
+        ValidationError: It can't be found or used there.
     """
     where = f"tool {definition.name}: process=True"
     if inspect.iscoroutinefunction(function):
@@ -151,7 +151,7 @@ async def run_in_process(
     context: ContextFields,
     show: Callable[[str], None],
 ) -> ToolResult:
-    """Runs the function and shows each line that it prints.
+    """Run the function and show each line that it prints.
 
     Cancelled, it ends the process and all that it started, and returns when they are gone.
 
@@ -159,68 +159,53 @@ async def run_in_process(
         ToolFailure: The function failed, or its process died.
     """
     async with _slots():
-        process = _WorkerProcess(tool_name, show)
-        return await process.run(place, arguments, context)
-
-
-class _Started(NamedTuple):
-    """A process, what it is to do, and our ends of the pipes to it."""
-
-    process: subprocess.Popen[bytes]
-    pidfd: int
-    work: bytes
-    stdin: trio.lowlevel.FdStream
-    stdout: trio.lowlevel.FdStream
-    stderr: trio.lowlevel.FdStream
-    answer: trio.lowlevel.FdStream
+        try:
+            worker = _WorkerProcess(tool_name, place, arguments, context, show)
+        except OSError as error:
+            raise ToolFailure(
+                ErrorType.EXECUTION_ERROR,
+                f"{tool_name}: its process could not be started ({error}).",
+            ) from error
+        try:
+            await worker.serve()
+        finally:
+            worker.kill()
+            with trio.CancelScope(shield=True):
+                await worker.reap()
+        return worker.result()
 
 
 class _WorkerProcess:
     """One process, from its start to its end."""
 
-    def __init__(self, tool_name: str, show: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        tool_name: str,
+        place: FunctionPlace,
+        arguments: str,
+        context: ContextFields,
+        show: Callable[[str], None],
+    ) -> None:
+        """Start it, on this thread: the worker dies with the thread that started it."""
         self._tool_name = tool_name
+        self._turn_id = context.turn_id
         self._show = show
         self._answer = bytearray()
         self._log = bytearray()
         self._too_large = False
-
-    async def run(self, place: FunctionPlace, arguments: str, context: ContextFields) -> ToolResult:
-        try:
-            started = self._start(place, arguments, context)
-        except OSError as error:
-            raise ToolFailure(
-                ErrorType.EXECUTION_ERROR,
-                f"{self._tool_name}: its process could not be started ({error}).",
-            ) from error
-        try:
-            await self._serve(started)
-        finally:
-            _end(started.process)
-            with trio.CancelScope(shield=True):
-                await _reap(started, context.turn_id, self._tool_name)
-        return self._result(started.process)
-
-    def _start(self, place: FunctionPlace, arguments: str, context: ContextFields) -> _Started:
-        """Starts it, on this thread: the worker dies with the thread that started it."""
         with ExitStack() as undo:
             stdin, stdout, stderr, answer = (_pipe(undo) for _ in range(4))
             work = Work(
                 parent_pid=os.getpid(),
                 answer_fd=answer[1],
-                tool_name=self._tool_name,
+                tool_name=tool_name,
                 place=place,
                 arguments=arguments,
                 context=context,
             )
-            process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-u",
-                    "-I",
-                    "-c",
-                    f"import sys; sys.path[:] = {sys.path}; {_START}",
-                ],
+            start = f"import sys; sys.path[:] = {sys.path}; {_START}"
+            self._process = subprocess.Popen(
+                [sys.executable, "-u", "-I", "-c", start],
                 stdin=stdin[0],
                 stdout=stdout[1],
                 stderr=stderr[1],
@@ -228,26 +213,72 @@ class _WorkerProcess:
                 env=_clean_environment(),
                 start_new_session=True,
             )
-            undo.callback(process.wait)
-            undo.callback(process.kill)
-            pidfd = os.pidfd_open(process.pid)
+            undo.callback(self._process.wait)
+            undo.callback(self._process.kill)
+            self._pidfd = os.pidfd_open(self._process.pid)
             undo.pop_all()
         for fd in (stdin[0], stdout[1], stderr[1], answer[1]):
             os.close(fd)
-        ours = (stdin[1], stdout[0], stderr[0], answer[0])
-        streams = [trio.lowlevel.FdStream(fd) for fd in ours]
-        return _Started(process, pidfd, msgspec.json.encode(work), *streams)
+        self._work = msgspec.json.encode(work)
+        self._stdin = trio.lowlevel.FdStream(stdin[1])
+        self._outputs = [trio.lowlevel.FdStream(each[0]) for each in (stdout, stderr, answer)]
 
-    async def _serve(self, started: _Started) -> None:
-        """Feeds the process and reads it until it has ended."""
-        process, pidfd, work, stdin, stdout, stderr, answer = started
-        async with stdin, stdout, stderr, answer, trio.open_nursery() as nursery:
-            nursery.start_soon(_feed, stdin, work)
+    async def serve(self) -> None:
+        """Feed the process and read it until it has ended."""
+        stdout, stderr, answer = self._outputs
+        async with self._stdin, stdout, stderr, answer, trio.open_nursery() as nursery:
+            nursery.start_soon(self._feed)
             nursery.start_soon(self._read_lines, stdout)
             nursery.start_soon(self._read_log, stderr)
-            nursery.start_soon(self._read_answer, answer, process)
-            await trio.lowlevel.wait_readable(pidfd)
+            nursery.start_soon(self._read_answer, answer)
+            await trio.lowlevel.wait_readable(self._pidfd)
             nursery.cancel_scope.deadline = trio.current_time() + DRAIN_SECONDS
+
+    def kill(self) -> None:
+        """Tell it to end all that it started and itself, even when somebody has stopped it."""
+        if self._process.returncode is None:  # Not reaped, so that the number is still its own.
+            for number in (signal.SIGTERM, signal.SIGCONT):
+                with suppress(ProcessLookupError):
+                    os.kill(self._process.pid, number)
+
+    async def reap(self) -> None:
+        """Wait, bounded, until the killed process is gone; else it is listed as unreaped."""
+        with trio.move_on_after(REAP_SECONDS):
+            await trio.lowlevel.wait_readable(self._pidfd)
+        if self._process.poll() is not None:
+            os.close(self._pidfd)
+        else:
+            unreaped().watch(self._turn_id, self._process, self._pidfd, self._tool_name)
+
+    def result(self) -> ToolResult:
+        """Return the function's result, or raise `ToolFailure`."""
+        if self._too_large:
+            raise ToolFailure(
+                ErrorType.EXECUTION_ERROR,
+                f"{self._tool_name} ran, but returned more than {MAX_ANSWER_BYTES} bytes.",
+            )
+        try:
+            answer = _decode_answer(self._answer)
+        except msgspec.DecodeError:
+            last = self._log.decode(errors="replace").strip().splitlines()[-1:]
+            raise ToolFailure(
+                ErrorType.EXECUTION_ERROR,
+                f"{self._tool_name}: its process {_ending(self._process.returncode)} without a result. "
+                f"{''.join(last)[:500]}".strip(),
+            ) from None
+        if isinstance(answer, Failed):
+            raise ToolFailure(answer.error_type, answer.message, **answer.details)
+        return ToolResult(
+            output=answer.output,
+            display=answer.display,
+            artifacts=answer.artifacts,
+            both_ends=answer.both_ends,
+        )
+
+    async def _feed(self) -> None:
+        async with self._stdin:
+            with suppress(trio.BrokenResourceError):  # It died before it read: its end says why.
+                await self._stdin.send_all(self._work)
 
     async def _read_lines(self, stdout: trio.lowlevel.FdStream) -> None:
         rest = b""
@@ -266,55 +297,13 @@ class _WorkerProcess:
             self._log += chunk
             del self._log[:-MAX_LOG_BYTES]
 
-    async def _read_answer(
-        self, answer: trio.lowlevel.FdStream, process: subprocess.Popen[bytes]
-    ) -> None:
+    async def _read_answer(self, answer: trio.lowlevel.FdStream) -> None:
         async for chunk in answer:
             self._answer += chunk
             if len(self._answer) > MAX_ANSWER_BYTES:
                 self._too_large = True
-                _end(process)
+                self.kill()
                 return
-
-    def _result(self, process: subprocess.Popen[bytes]) -> ToolResult:
-        if self._too_large:
-            raise ToolFailure(
-                ErrorType.EXECUTION_ERROR,
-                f"{self._tool_name} ran, but returned more than {MAX_ANSWER_BYTES} bytes.",
-            )
-        try:
-            answer = _decode_answer(self._answer)
-        except msgspec.DecodeError:
-            last = self._log.decode(errors="replace").strip().splitlines()[-1:]
-            raise ToolFailure(
-                ErrorType.EXECUTION_ERROR,
-                f"{self._tool_name}: its process {_ending(process.returncode)} without a result. "
-                f"{''.join(last)[:500]}".strip(),
-            ) from None
-        if isinstance(answer, Failed):
-            raise ToolFailure(answer.error_type, answer.message, **answer.details)
-        return ToolResult(
-            output=answer.output,
-            display=answer.display,
-            artifacts=answer.artifacts,
-            both_ends=answer.both_ends,
-        )
-
-
-async def _feed(stdin: trio.lowlevel.FdStream, work: bytes) -> None:
-    async with stdin:
-        with suppress(trio.BrokenResourceError):  # It died before it read: its end says why.
-            await stdin.send_all(work)
-
-
-async def _reap(started: _Started, turn_id: str, name: str) -> None:
-    """Waits, bounded, until a killed process is gone; what is not is watched and listed."""
-    with trio.move_on_after(REAP_SECONDS):
-        await trio.lowlevel.wait_readable(started.pidfd)
-    if started.process.poll() is not None:
-        os.close(started.pidfd)
-        return
-    unreaped().watch(turn_id, started.process, started.pidfd, name)
 
 
 def _pipe(undo: ExitStack) -> tuple[int, int]:
@@ -322,14 +311,6 @@ def _pipe(undo: ExitStack) -> tuple[int, int]:
     for end in ends:
         undo.callback(os.close, end)
     return ends
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Tells it to end all that it started and itself, even when somebody has stopped it."""
-    if process.returncode is None:  # Not reaped, so that the number is still its own.
-        for number in (signal.SIGTERM, signal.SIGCONT):
-            with suppress(ProcessLookupError):
-                os.kill(process.pid, number)
 
 
 def _clean_environment() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The processes below one, and what they use, as /proc tells."""
+"""The processes below a process, and what they use, read from /proc."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 MAX_PROCESSES = 10_000
-"""A walk ends here: so many are too many whatever they do."""
+"""A walk stops here; so many exceed every bound."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Use(NamedTuple):
-    """What processes use together; those that were waited for count their processor time too."""
+    """What processes use together, with the processor time of children that they have waited for."""
 
     memory_bytes: int
     cpu_seconds: float
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes below a process, as far as they are there; not itself."""
+    """Return the processes below a process, without itself."""
     found: list[int] = []
     waiting = [pid]
     while waiting and len(found) < MAX_PROCESSES:
@@ -34,14 +34,14 @@ def descendants(pid: int) -> list[int]:
 
 
 def use_of(pids: Iterable[int], *, exact: bool = False) -> Use:
-    """What they use now.
+    """Return what they use now.
 
-    Without `exact`, memory that several share counts for each: a bound from above, and cheap.
+    Without `exact`, shared memory counts once for each process: cheap, and never too little.
     """
     memory, ticks = 0, 0
     for pid in pids:
         stat = _read(f"/proc/{pid}/stat")
-        # The name, in parentheses, may hold anything; the fields are counted behind it.
+        # The name, in parentheses, may hold anything: fields are counted behind it.
         fields = stat.rpartition(")")[2].split()
         if len(fields) < 22:
             continue
@@ -51,7 +51,7 @@ def use_of(pids: Iterable[int], *, exact: bool = False) -> Use:
 
 
 def threads_of(uid: int) -> int:
-    """How many threads a user runs, by which the kernel counts processes."""
+    """Return how many threads a user runs, which the kernel counts as processes."""
     count = 0
     for name in os.listdir("/proc"):
         with suppress(OSError):  # it is gone, or no process

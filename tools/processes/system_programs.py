@@ -1,7 +1,7 @@
-"""Programs that run outside of a sandbox, or with a secret at hand: the system's own, by fixed folders.
+"""Programs that run outside of a sandbox, or with a secret at hand: only the system's own.
 
-PATH is not asked. What an operator has on it may lie in a workspace (`.venv/bin`,
-`node_modules/.bin`), where a program that a model wrote puts whatever it likes.
+PATH does not count for them. It may name folders of a workspace (`.venv/bin`, `node_modules/.bin`), where a
+program that a model wrote can put anything.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import os
 import shutil
 
 SYSTEM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
-"""Only who administers the machine writes there; the last is that of NixOS."""
+"""Only administrators write there; the last one is that of NixOS."""
 
 SYSTEM_PATH = os.pathsep.join(SYSTEM_FOLDERS)
 
 
 def find_system_program(name: str) -> str | None:
-    """The path of a program of the system; `None` when there is none of that name."""
+    """Return the path of a program of the system; `None` when there is none of that name."""
     return shutil.which(name, path=SYSTEM_PATH)

@@ -1,8 +1,8 @@
 """Threads for the blocking work of tools, and what becomes of it when its call is cancelled.
 
-Reads and foreign code are abandoned: the call ends at once and the thread goes on to its own end,
-holding its token until then. Our own writes are waited for, so that a call that says `cancelled`
-can't change a file afterwards; they are bounded by the disk.
+Reads and code of the embedding program are abandoned: the call ends at once, and the thread goes on to its
+own end, holding its token until then. Our own writes are waited for, so that a call that ended as `cancelled`
+can't change a file afterwards.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Result = TypeVar("Result")
 Args = TypeVarTuple("Args")
 
 MAX_FILE_THREADS = 32
-"""More do not make a disk faster; 300 parallel calls of one response take turns."""
+"""More don't make a disk faster; 300 parallel calls of one response take turns."""
 MAX_FUNCTION_THREADS = 64
-"""Tools of the embedding program may wait for something slow, and those that nobody waits for any
-more count too: at this many, further ones wait (under their own deadline)."""
+"""Tools of the embedding program may wait for something slow, and abandoned ones count too; further ones
+wait, under their own deadline."""
 
 _file_threads = RunLocal("file_threads", lambda: trio.CapacityLimiter(MAX_FILE_THREADS))
 _function_threads = RunLocal("function_threads", lambda: trio.CapacityLimiter(MAX_FUNCTION_THREADS))
@@ -43,7 +43,7 @@ async def run_write(function: Callable[[*Args], Result], *args: *Args) -> Result
 async def run_function(function: Callable[[], Result], *, turn_id: str, name: str) -> Result:
     """Run a synchronous tool of the embedding program; nothing can stop it once it runs.
 
-    Cancelled, this returns at once; the thread stays listed in `unreaped` until it ends.
+    Cancelled, this returns at once; the thread is listed in `unreaped` until it ends.
     """
     running = unreaped()
 
@@ -52,7 +52,7 @@ async def run_function(function: Callable[[], Result], *, turn_id: str, name: st
         try:
             return function()
         except KeyboardInterrupt as crash:
-            # No signal reaches this thread, but in the one that waits it would look like Ctrl-C.
+            # In the waiting thread it would look like Ctrl-C.
             raise RuntimeError("it raised KeyboardInterrupt") from crash
         finally:
             running.remove(key)
