@@ -1,4 +1,4 @@
-"""format_code: the workspace's files in the form that their language's formatter gives them."""
+"""format_code: the tool that runs the formatters of the workspace's languages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..workspace.paths import shown
 
 SECONDS = 60.0
 MAX_CHANGED = 1000
-"""Of changed files, how many the result names; how many there are is said besides."""
+"""Changed files that the result names, beside their number."""
 
 WORKER = "format.py"
 

@@ -1,7 +1,7 @@
-"""The program that format_code runs in the sandbox: finds files, formats them, says what changed.
+"""The program that format_code runs in the sandbox: finds files, formats them, reports what changed.
 
-It runs by whatever Python the sandbox has, without callboard: the standard library only. On stdin is
-nothing; its arguments are the paths; what it found goes to stdout as JSON.
+It runs by any Python, with the standard library alone. Its arguments are the paths; the report goes to stdout
+as JSON.
 """
 
 from __future__ import annotations
@@ -23,22 +23,14 @@ BATCH = 200
 SKIPPED = frozenset(
     {"__pycache__", "build", "dist", "node_modules", "site-packages", "target", "vendor", "venv"}
 )
-"""Folders of what was built or fetched, when they are not named themselves; so are hidden ones."""
+"""Folders of what was built or fetched. These and hidden ones are skipped unless they are named."""
 
-WEB: tuple[str, ...] = (
-    ".cjs",
-    ".css",
-    ".cts",
-    ".html",
-    ".js",
-    ".json",
-    ".jsx",
-    ".less",
-    ".md",
-    ".mjs",
-    ".mts",
+# fmt: off
+WEB = (
+    ".cjs", ".css", ".cts", ".html", ".js", ".json", ".jsx", ".less", ".md", ".mjs", ".mts", ".scss", ".ts",
+    ".tsx", ".vue", ".yaml", ".yml",
 )
-WEB += (".scss", ".ts", ".tsx", ".vue", ".yaml", ".yml")
+# fmt: on
 
 FORMATTERS = {
     "ruff": (("format", "--quiet", "--"), (".py", ".pyi"), ".venv/bin/ruff"),
@@ -53,7 +45,7 @@ FORMATTERS = {
 
 
 def main() -> None:
-    """Formats, and says what came of it."""
+    """Format the files, and print the report."""
     named = sys.argv[1:]
     paths, missing, is_cut = find(named or ["."])
     kinds: dict[str, list[str]] = {}
@@ -78,7 +70,7 @@ def main() -> None:
 
 
 def find(named: list[str]) -> tuple[list[str], list[str], bool]:
-    """The files under paths, those that are not there, and whether there are more."""
+    """Return the files under paths, the paths that are missing, and whether there were too many."""
     found: dict[str, None] = {}
     missing: list[str] = []
     endings = tuple(ending for _, each, _ in FORMATTERS.values() for ending in each)
@@ -101,7 +93,7 @@ def find(named: list[str]) -> tuple[list[str], list[str], bool]:
 
 
 def is_file(path: str) -> bool:
-    """Whether it is a file itself; no link, and nothing that blocks who opens it."""
+    """Return whether it is a regular file: not a link, and nothing that blocks when it is opened."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:
@@ -109,7 +101,7 @@ def is_file(path: str) -> bool:
 
 
 def program_of(name: str) -> str | None:
-    """Where a formatter is: the project's own before that of the machine."""
+    """Return the path of a formatter: the project's own before that of the machine."""
     own = FORMATTERS[name][2]
     if own and os.access(own, os.X_OK):
         return os.path.abspath(own)
@@ -117,7 +109,7 @@ def program_of(name: str) -> str | None:
 
 
 def digest(path: str) -> bytes | None:
-    """What a file holds, as a number."""
+    """Return a digest of a file's content."""
     try:
         return hashlib.sha256(Path(path).read_bytes()).digest()
     except OSError:
@@ -125,10 +117,10 @@ def digest(path: str) -> bytes | None:
 
 
 def run(command: list[str], paths: list[str]) -> str | None:
-    """Runs a formatter on the files, some at a time; gives what it said about a failure."""
+    """Run a formatter on the files, some at a time; return its message about a failure."""
     said = None
     for at in range(0, len(paths), BATCH):
-        # A name that begins with - is none of an option behind ./
+        # Behind ./ a name that begins with - is not an option.
         batch = [
             os.path.join(".", path) if path[0] != "/" else path for path in paths[at : at + BATCH]
         ]

@@ -1,4 +1,4 @@
-"""install_package: packages from the operator's index, into the workspace and nowhere else."""
+"""install_package: the tool that installs packages from the operator's index into the workspace."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ...runtime.processes import ChangedFiles, Command, Ran
 from ..context import ToolContext
 from ..git.command import checked, said
 from ..processes.threads import run_read
-from ..programs.program_result import changes, title, told_of
+from ..programs.program_result import change_fields, changes_line, title
 from ..schema.validation import in_words
 from ..tool import tool
 from ..workshop import ALL_BY_PROXY
@@ -56,7 +56,7 @@ NAME_IN_WORDS = (
 Package = Annotated[
     str, msgspec.Meta(pattern=f"^(?:{_NAME})$", max_length=200, extra=in_words(NAME_IN_WORDS))
 ]
-"""A name with a version as indexes know it: no URL, no path, no repository, and no option."""
+"""A name with a version, and never a URL, a path or an option."""
 
 _OWN_PATH = """
 set -ef
@@ -68,7 +68,7 @@ done
 unset IFS
 PATH=${path%:}
 """
-"""PATH without folders of the workspace: what reaches hosts is a program of the operator's."""
+"""PATH without folders of the workspace: only programs of the operator's may reach hosts."""
 
 _FETCH = (
     _OWN_PATH
@@ -94,8 +94,8 @@ fi
   --progress-bar off --retries 2 $other "$into" .venv/.wheels "$@"
 """
 )
-"""By a Python that lies outside of the workspace: what is in `.venv` may be anybody's, and this has a way to
-the network. It fetches, and builds where that was allowed; nothing of `.venv` runs."""
+"""Fetches, with a network, and builds where that was allowed. It uses a Python outside of the workspace: nothing
+of `.venv`, which anybody may have put there, runs while hosts can be reached."""
 
 _INSTALL = """
 set -e
@@ -105,7 +105,7 @@ if [ ! -x .venv/bin/python ]; then python3 -m venv .venv; fi
 .venv/bin/python -m pip install --no-input --disable-pip-version-check --no-cache-dir \
   --progress-bar off --no-index --find-links .venv/.wheels "$@"
 """
-"""By the environment's own Python, without a network. One that was made for this goes when it fails."""
+"""Installs by the environment's own Python, without a network. A new environment is removed on failure."""
 
 _NPM = (
     _OWN_PATH
@@ -115,7 +115,7 @@ exec npm install --no-audit --no-fund --no-update-notifier --no-progress "$@"
 )
 
 NPM_REGISTRY = "https://registry.npmjs.org/"
-"""Said in any case: else npm takes the one of the workspace's .npmrc."""
+"""Always set: else npm takes the one of the workspace's .npmrc."""
 
 _ALONE: Mapping[str, str] = {
     "PIP_CONFIG_FILE": "/dev/null",
@@ -123,7 +123,7 @@ _ALONE: Mapping[str, str] = {
     "NPM_CONFIG_CACHE": "/tmp/npm",
     "NPM_CONFIG_REGISTRY": NPM_REGISTRY,
 }
-"""Nothing of the user's own configuration is seen inside; no warning says so."""
+"""Switches off warnings about the user's configuration, which does not exist inside."""
 
 _NO_GIT: Mapping[str, str] = {"NPM_CONFIG_GIT": "/bin/false"}
 """npm runs the scripts of what comes from git, whatever it was told about scripts."""
@@ -191,15 +191,15 @@ async def install_package(
         "installed_into": ".venv" if manager == "pip" else "node_modules",
         "hosts": list(ran.hosts),
         "sandbox": ran.sandbox,
-        **changes(ran.changed),
+        **change_fields(ran.changed),
         "output": ran.stdout[-MAX_TAIL_CHARACTERS:],
     }
-    told = f"{manager} installed {', '.join(packages)}"[:200]
-    return ToolResult(output=output, display=f"{told}{told_of(ran.changed)}")
+    line = f"{manager} installed {', '.join(packages)}"[:200]
+    return ToolResult(output=output, display=f"{line}{changes_line(ran.changed)}")
 
 
 async def _pip(context: ToolContext, wanted: Command, packages: list[str], *, scripts: bool) -> Ran:
-    """What is to be installed is fetched first, and then installed without a network."""
+    """Fetch first, and then install without a network."""
     how = ("wheel", "--wheel-dir") if scripts else ("download", "--dest")
     less = () if scripts else ("--only-binary=:all:",)
     fetching = replace(wanted, argv=("/bin/sh", "-c", _FETCH, "pip", *how, *less, "--", *packages))
@@ -224,7 +224,7 @@ async def _run(context: ToolContext, manager: str, wanted: Command, *, scripts: 
 
 
 def _both(first: ChangedFiles, second: ChangedFiles) -> ChangedFiles:
-    """What two programs changed, one after the other."""
+    """Return what two programs changed, one after the other."""
     return ChangedFiles(
         created=tuple(sorted({*first.created, *second.created})),
         modified=tuple(sorted({*first.modified, *second.modified})),
@@ -236,7 +236,7 @@ def _both(first: ChangedFiles, second: ChangedFiles) -> ChangedFiles:
 
 
 def _check_names(packages: list[str]) -> None:
-    """A pattern of a schema lets a line break at the end pass."""
+    """Check names again: `$` in a schema's pattern lets a line break at the end pass."""
     for package in packages:
         if not re.fullmatch(_NAME, package):
             raise ToolFailure(
@@ -247,7 +247,7 @@ def _check_names(packages: list[str]) -> None:
 
 
 def _indexes(manager: str, context: ToolContext) -> dict[str, str]:
-    """The operator's index of this manager."""
+    """Return the variables of the operator's index for this manager."""
     if context.workshop is None:
         return {}
     its = context.workshop.indexes.items()
@@ -255,7 +255,7 @@ def _indexes(manager: str, context: ToolContext) -> dict[str, str]:
 
 
 async def _certificates(context: ToolContext) -> tuple[dict[str, bytes], dict[str, str]]:
-    """The operator's certificate authorities as a file inside, and what tells where it is."""
+    """Return a file with the operator's certificate authorities, and the variables that name it."""
     known = None if context.workshop is None else await run_read(context.workshop.certificates)
     if known is None:
         return {}, {}

@@ -1,4 +1,4 @@
-"""run_tests: the workspace's test suite in the sandbox, with what came of it counted."""
+"""run_tests: the tool that runs the workspace's tests in the sandbox, and counts their outcomes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,21 @@ from ..context import ToolContext
 from ..files.preview import command_line
 from ..git.command import Paths
 from ..processes.threads import run_read
-from ..programs.program_result import Timeout, changes, ending, result_of_program, title, told_of
+from ..programs.program_result import (
+    Timeout,
+    change_fields,
+    changes_line,
+    ending,
+    result_of_program,
+    title,
+)
 from ..tool import tool
 
 SECONDS = 600.0
 PROBE_SECONDS = 20.0
 MAX_WORDS = 100
 MAX_TAIL_CHARACTERS = 32 * 1024
-"""Of what the tests put out: the end says which failed, and why."""
+"""Of the output; its end says which tests failed, and why."""
 
 Runner = Literal["pytest", "npm", "cargo", "go", "make"]
 
@@ -58,7 +65,7 @@ for name in pytest cargo go npm make; do
 done
 exit 0
 """
-"""Seen from inside of the sandbox, where the tests will run: files, and programs that are there."""
+"""Runs in the sandbox, as the tests will: it sees which files and which programs are there."""
 
 _SUMMARIES: dict[str, tuple[str, ...]] = {
     "pytest": (
@@ -167,7 +174,7 @@ def _argv(
 async def _found(
     processes: Processes, wanted: str | None
 ) -> tuple[tuple[str, ...], Runner, list[str]]:
-    """What runs the tests, its name, and what would fit besides."""
+    """Return the command that runs the tests, its name, and other runners that would fit."""
     ran = await processes.run(
         Command(argv=("sh", "-c", _PROBE), seconds=PROBE_SECONDS, title="looks for tests")
     )
@@ -207,17 +214,17 @@ async def _result(runner: str, argv: tuple[str, ...], others: list[str], ran: Ra
         **({"others": others} if others else {}),
         **({"truncated": True} if ran.is_truncated or len(text) > MAX_TAIL_CHARACTERS else {}),
         "sandbox": ran.sandbox,
-        **changes(ran.changed),
+        **change_fields(ran.changed),
         "output": text[-MAX_TAIL_CHARACTERS:],
     }
-    told = ", ".join(f"{count} {what}" for what, count in counts.items())
+    line = ", ".join(f"{count} {what}" for what, count in counts.items())
     return ToolResult(
-        output=output, display=f"{runner}: {told or ending(ran)}{told_of(ran.changed)}"
+        output=output, display=f"{runner}: {line or ending(ran)}{changes_line(ran.changed)}"
     )
 
 
 def _counts(runner: str, text: str) -> dict[str, int]:
-    """How many passed, failed and so on, as far as the runner says it."""
+    """Return how many passed, failed and so on, as far as the runner prints it."""
     lines = text.rstrip().splitlines()
     counts: dict[str, int] = {}
     patterns = [re.compile(pattern) for pattern in _SUMMARIES.get(runner, ())]

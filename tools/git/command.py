@@ -1,15 +1,15 @@
-"""git in the sandbox, on a repository whose own configuration runs nothing.
+"""git in the sandbox, on a repository whose own configuration must run nothing.
 
-What a repository could have run, and by what it is stopped here:
+What a repository could make git run or do, and what stops it here:
 
-- hooks, fsmonitor, pagers, editors, signing, ssh, credential helpers: set to nothing, in the
-  strongest place that git reads (`GIT_CONFIG_COUNT`: unlike `-c`, it takes names that hold `=`);
-- clean, smudge and diff filters, which have any name: looked up, and each set to nothing;
-- git inside submodules, whose configuration is another one: submodules are compared by their commit;
+- hooks, fsmonitor, pagers, editors, signing, ssh, credential helpers: set to nothing, in the strongest
+  place that git reads (`GIT_CONFIG_COUNT`; unlike `-c`, it takes names that hold `=`);
+- clean, smudge and diff filters, which can have any name: looked up, and each set to nothing;
+- git in submodules, which have configurations of their own: submodules are compared by their commit;
 - the configuration of user and machine: not read;
-- `core.worktree`, aliases: the folder is given, and git's own commands can't be aliased;
-- other objects in the place of those that are named (`git replace`, grafts): not looked at;
-- a `git` of the workspace, where a folder of it stands on PATH: only the system's is run.
+- `core.worktree` and aliases: the folder is given, and git's own commands can't be aliased;
+- objects in the place of others (`git replace`, grafts): ignored;
+- a `git` in a folder of the workspace that stands on PATH: only the system's git is run.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from ..workspace.paths import not_allowed, shown, split_path
 SECONDS = 30.0
 
 MAX_PATHS = 1000
-"""More fit into no argument list that a person would read."""
+"""Nobody reads a longer list of arguments."""
 
 MAX_SAID_CHARACTERS = 2000
-"""Of what git says about a failure; the end holds the reason."""
+"""Of git's message about a failure; its end holds the reason."""
 
 MAX_DRIVERS = 500
 """Filters, diff drivers and submodules of one repository: more than a project has."""
@@ -54,7 +54,7 @@ Revision = Annotated[
         ),
     ),
 ]
-"""A commit as git names it. None begins with `-`, so that none can pass for an option."""
+"""A commit as git names it. It can't begin with `-`, and so can't pass for an option."""
 
 _ALONE: Mapping[str, str] = {
     "GIT_ALLOW_PROTOCOL": "",
@@ -70,12 +70,12 @@ _ALONE: Mapping[str, str] = {
     "GIT_TERMINAL_PROMPT": "0",
     "PATH": SYSTEM_PATH,
 }
-"""Nothing but the repository counts, and nothing is fetched or asked for."""
+"""Only the repository counts, nothing is fetched, and nobody is asked."""
 
 _OF_REPOSITORY: Mapping[str, str] = {"GIT_DIR": ".git", "GIT_WORK_TREE": "."}
 
 _LOOKS: Mapping[str, str] = {"GIT_OPTIONAL_LOCKS": "0"}
-"""A command that only looks writes nothing, not even its cache."""
+"""For commands that only look: they write nothing, not even git's cache."""
 
 _HARMLESS: Mapping[str, str] = {
     "color.ui": "false",
@@ -143,20 +143,20 @@ class Repository:
         self._harmless = _harmless(name for name, _ in settings)
 
     def values(self, name: str) -> list[str]:
-        """What the repository has configured under a name, which git writes in its one form."""
+        """Return the repository's values of a setting, by its name in git's canonical form."""
         return [value for each, value in self._settings if each == name]
 
     def setting(self, name: str) -> str | None:
-        """The value that counts, or `None`."""
+        """Return the value that counts, or `None`."""
         return next(reversed(self.values(name)), None)
 
     def remotes(self) -> list[str]:
-        """The names of remotes that have a URL."""
+        """Return the names of remotes that have a URL."""
         found = (re.fullmatch(_REMOTE, name) for name, _ in self._settings)
         return list(dict.fromkeys(each[1] for each in found if each))
 
     async def look(self, *words: str, files: Mapping[str, bytes] | None = None) -> Ran:
-        """Runs git to look at something; raises `ToolFailure` when it fails."""
+        """Run git to look at something; raise `ToolFailure` when it fails."""
         ran = await self.run(("git", *words), env=_LOOKS, files=files)
         if ran.exit_code == 128 and (refusal := _refused(ran)) is not None:
             raise refusal
@@ -173,7 +173,7 @@ class Repository:
         network: bool = False,
         answers: Mapping[str, Answerer] | None = None,
     ) -> Ran:
-        """Runs a program under the repository's disarmed configuration, whatever it exits with."""
+        """Run a program under the disarmed configuration; return its result, whatever its exit code."""
         return await self._processes.run(
             Command(
                 argv=argv,
@@ -193,7 +193,7 @@ class Repository:
 
 
 async def open_repository(context: ToolContext) -> Repository:
-    """Finds what the repository has configured, and how to run git without it.
+    """Read what the repository configures, so that git can run without it.
 
     Raises `ToolFailure` when there is no repository in the workspace's root.
     """
@@ -215,7 +215,7 @@ async def open_repository(context: ToolContext) -> Repository:
 
 
 def checked(name: str, ran: Ran) -> Ran:
-    """The run, if it has ended well; raises `ToolFailure` with what the program said."""
+    """Return the run, if it succeeded; raise `ToolFailure` with the program's message."""
     if ran.killed_by == "timeout":
         raise ToolFailure(
             ErrorType.TIMEOUT,
@@ -239,7 +239,7 @@ def checked(name: str, ran: Ran) -> Ran:
 
 
 def said(ran: Ran) -> str:
-    """What a program said about its failure: the end of it, on lines that show as they are."""
+    """Return the end of a program's message about its failure, with control characters made visible."""
     text = (ran.stderr.strip() or ran.stdout.strip())[-MAX_SAID_CHARACTERS:]
     return "\n".join(map(shown, text.splitlines()))
 
@@ -252,7 +252,7 @@ def _settings(listing: str) -> Iterator[tuple[str, str]]:
 
 
 def _harmless(settings: Iterable[str]) -> dict[str, str]:
-    """All settings that git gets, over those of the repository."""
+    """Return all settings that git gets, over those of the repository."""
     harmless = dict(_HARMLESS)
     for name in settings:
         found = re.fullmatch(_DRIVER, name)
@@ -280,14 +280,14 @@ def _as_variables(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_paths(paths: Sequence[str] | None) -> None:
-    """Refuses paths that lead out of the workspace; of absolute ones git says it."""
+    """Raise `ToolFailure` for relative paths that lead out of the workspace; git refuses absolute ones."""
     for path in paths or ():
         if not path.startswith("/"):
             split_path(path)
 
 
 def _refused(ran: Ran) -> ToolFailure | None:
-    """What is wrong with the call, when that is why git failed."""
+    """Return git's failure as the error that other tools have for it, if the call's arguments are at fault."""
     if outside := _OUTSIDE.search(ran.stderr):
         return not_allowed(outside[1])
     if missing := _NO_REVISION.search(ran.stderr):

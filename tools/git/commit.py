@@ -1,4 +1,4 @@
-"""git_commit: what has changed, or parts of it, as a commit in the operator's name."""
+"""git_commit: the tool that commits what has changed, or parts of it, in the operator's name."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from .output import read_name_status, read_status, records
 
 MAX_MESSAGE_CHARACTERS = 64 * 1024
 MAX_FILES = 500
-"""Of a commit, how many the result names; how many there are is said besides."""
+"""Files of a commit that the result names, beside their number."""
 MAX_CHANGES = 20_000
-"""In one commit; more were never meant, like an environment that nothing ignores."""
+"""In one commit; more are an accident, such as an environment that no .gitignore covers."""
 
 FOLDER = "/run/callboard"
 
@@ -39,10 +39,10 @@ fi
 git commit --quiet --no-verify --no-gpg-sign --cleanup=whitespace --file={folder}/message "$@"
 git rev-parse HEAD
 """
-"""Of a whole commit all is added before; of a partial one `git commit --only` adds what git knows."""
+"""For a whole commit all changes are added first; in a partial one `git commit --only` adds tracked files."""
 
 _COMMITTED = ("show", "-z", "--format=", "--name-status", "--no-renames", "--no-show-signature")
-"""What a commit holds; of a merge, what it changed in the branch that was checked out."""
+"""Lists what a commit changed; of a merge, in the branch that was checked out."""
 
 
 @tool(
@@ -112,7 +112,7 @@ def _identity(author: Author) -> dict[str, str]:
 
 
 async def _changes(repository: Repository, paths: list[str] | None) -> list[dict[str, Any]]:
-    """What would be committed; raises `ToolFailure` when that is nothing, or can't be."""
+    """Return what would be committed; raise `ToolFailure` when that is nothing, or can't be committed."""
     ran = await repository.look(
         "status",
         "--porcelain=v2",
@@ -136,7 +136,7 @@ async def _changes(repository: Repository, paths: list[str] | None) -> list[dict
 
 
 async def _check_filters(repository: Repository, changes: list[dict[str, Any]]) -> None:
-    """Filters don't run here: what one would have to pass must not be committed as it is."""
+    """Raise `ToolFailure` for files that a filter would change: filters don't run here."""
     ran = await repository.run(
         ("sh", "-c", f"git check-attr -z --stdin filter < {FOLDER}/paths"),
         files={"paths": _joined([each["path"] for each in changes])},

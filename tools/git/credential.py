@@ -1,7 +1,7 @@
 """The credential helper that git runs in the sandbox: it passes git's question to the runtime.
 
-It runs by whatever Python the sandbox has, without callboard: the standard library only. The answer
-goes from the runtime's socket to git's pipe; no file and no variable ever holds it.
+It runs by any Python, with the standard library alone. The answer goes from the runtime's socket to git's
+pipe; no file and no variable ever holds it.
 """
 
 import socket
@@ -12,7 +12,7 @@ MAX_ANSWER_BYTES = 64 * 1024
 
 
 def main() -> None:
-    """Asks for `get`; what git would have kept or forgotten is nobody's business."""
+    """Answer `get`; requests to store or erase a credential are ignored."""
     if sys.argv[1:] != ["get"]:
         return
     with socket.socket(socket.AF_UNIX) as connection:

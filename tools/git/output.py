@@ -1,4 +1,4 @@
-"""What git's formats for programs say: records that end with NUL, so that names hold anything else."""
+"""Parsers of git's formats for programs: records that end with NUL, since names may hold all else."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ STATES = {
 }
 
 _LEFT_OUT = r"\n\(… \d+ of \d+ bytes are left out …\)\n"
-"""Where the capture of an output was cut."""
+"""The mark of a capture that was cut."""
 
 
 def records(ran: Ran) -> list[str]:
-    """The whole records of what git put out; those from a cut on are left out."""
+    """Return the whole records of git's output, up to where it was cut."""
     text = ran.stdout
     if ran.is_truncated:
         text = re.split(_LEFT_OUT, text)[0]
@@ -30,7 +30,7 @@ def records(ran: Ran) -> list[str]:
 
 
 def read_status(lines: list[str]) -> dict[str, Any]:
-    """Branch and entries of `status --porcelain=v2 --branch -z`."""
+    """Return branch and entries of `status --porcelain=v2 --branch -z`."""
     status: dict[str, Any] = {"branch": None, "commit": None}
     entries: list[dict[str, Any]] = []
     waiting = iter(lines)
@@ -82,7 +82,7 @@ def _change(state: str) -> dict[str, str]:
 
 
 def read_diff(text: str) -> tuple[list[dict[str, Any]], str]:
-    """Files and patch of `diff --numstat --patch -z`: records, an empty one, and the patch."""
+    """Return files and patch of `diff --numstat --patch -z`: records, an empty one, and the patch."""
     files: list[dict[str, Any]] = []
     rest = text
     while rest and not rest.startswith("\0"):
@@ -99,16 +99,16 @@ def read_diff(text: str) -> tuple[list[dict[str, Any]], str]:
 
 
 LOG_FORMAT = "%H%x00%an <%ae>%x00%aI%x00%s"
-"""Four records a commit, with `-z`."""
+"""With `-z`, four records for each commit."""
 
 
 def read_log(lines: list[str]) -> list[dict[str, str]]:
-    """The commits of `log -z --format=LOG_FORMAT`."""
+    """Return the commits of `log -z --format=LOG_FORMAT`."""
     names = ("commit", "author", "date", "subject")
     return [dict(zip(names, lines[at : at + 4], strict=True)) for at in range(0, len(lines) - 3, 4)]
 
 
 def read_name_status(lines: list[str]) -> Iterator[dict[str, str]]:
-    """The files of `diff-tree -z --name-status --no-renames`."""
+    """Yield the files of `diff-tree -z --name-status --no-renames`."""
     for at in range(0, len(lines) - 1, 2):
         yield {"path": lines[at + 1], "state": STATES.get(lines[at], lines[at])}

@@ -1,4 +1,4 @@
-"""git_push: a branch to an HTTPS remote, by a repository made for it that has no configuration.
+"""git_push: the tool that pushes a branch to an HTTPS remote, from a repository without configuration.
 
 The push is made from an empty repository in the sandbox's /tmp that borrows the objects of the real
 one: no hook, no rewritten URL, no proxy and no helper of the workspace's configuration has a say.
@@ -48,9 +48,10 @@ from .output import records
 
 SECONDS = 120.0
 MAX_SHOWN_COMMITS = 50
-"""In a preview; how many there are is said besides."""
+"""In a preview, beside their number."""
 MAX_SHOWN_NOTED = 5
-"""Of those that the workspace notes as already there: whoever planted such a note hides no commit."""
+"""Commits that the workspace notes as already pushed and that are shown all the same: a program in it may have
+planted the note to hide them."""
 DEFAULT_REMOTE = "origin"
 
 FOLDER = "/run/callboard"
@@ -89,11 +90,11 @@ exec git push --porcelain --no-verify --no-follow-tags --recurse-submodules=no \
 """
 
 _OUTCOMES = {"*": "created", " ": "updated", "=": "up_to_date"}
-"""By flag of `push --porcelain`; a push that would lose commits is never forced."""
+"""By the flag of `push --porcelain`. A push is never forced."""
 
 
 SOMEBODY = "git"
-"""The user name that goes with a token alone: servers that know tokens take any."""
+"""The user name for a token without one; servers take any."""
 
 _SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*)(?:://|::)"
 
@@ -120,16 +121,16 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_remote(name: str, url: str) -> Remote:
-    """The remote of that URL; raises `ToolFailure` when nothing is pushed there."""
+    """Parse a remote's URL; raise `ToolFailure` when nothing is pushed there."""
     scheme = re.match(_SCHEME, url)
     if scheme is None or scheme[1].lower() not in {"https", "http"} or "::" in scheme[0]:
         kind = scheme[1] if scheme else "ssh, or a folder"
         raise _no_push(
             name,
-            f"its URL is no https:// one ({shown(kind)}), and credentials are only sent over that",
+            f"its URL is not https:// ({shown(kind)}), and credentials are only sent over that",
         )
     if any(character <= " " or character == "\x7f" for character in url):
-        # Some parsers drop what others take: what is shown must be where it goes.
+        # Some parsers drop these characters, others don't: what is shown must be where it goes.
         raise _no_push(name, "its URL holds a space or a control character")
     try:
         parts = urlsplit(url)
@@ -144,9 +145,9 @@ def parse_remote(name: str, url: str) -> Remote:
 
 
 def answerer(remote: Remote, credential: Secret) -> Callable[[bytes], Awaitable[bytes]]:
-    """Answers git's question for a user name and a password, for this remote and no other place.
+    """Return a function that answers git's question for a user name and a password, for this remote only.
 
-    What it is asked and says are the lines of git's credential protocol.
+    Question and answer are lines of git's credential protocol (gitcredentials(7)).
     """
     parts = urlsplit(remote.url)
     wanted = {
@@ -180,7 +181,7 @@ def _no_push(name: str, why: str) -> ToolFailure:
 
 
 class Push(msgspec.Struct, frozen=True):
-    """What goes where."""
+    """What is pushed, and where to."""
 
     remote: Remote
     branch: str
@@ -188,7 +189,7 @@ class Push(msgspec.Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        """What a person is shown first; what they allowed is what this line says."""
+        """The first line of the preview. A person who allowed the call allowed what this line says."""
         remote = self.remote
         user = f" as {shown(remote.user)}" if remote.user else ""
         secret = " (with a password in it, which is not used)" if remote.has_password else ""
@@ -264,19 +265,19 @@ async def git_push(
         "commit": push.commit,
         "outcome": outcome,
     }
-    told = f"{push.branch} at {push.remote.name}: {outcome}"
-    return ToolResult(output=output, display=shown(told))
+    line = f"{push.branch} at {push.remote.name}: {outcome}"
+    return ToolResult(output=output, display=shown(line))
 
 
 _SETTINGS: Mapping[str, str] = {
     "credential.useHttpPath": "true",
-    # Another host is not asked at all: the credential was meant for the one that a person saw.
+    # The credential is meant for the host that a person saw, and for no other.
     "http.followRedirects": "false",
 }
 
 
 def _check_shown(context: ToolContext, push: Push) -> None:
-    """Refuses what is not what a person saw, when one was asked about this call."""
+    """Raise `ToolFailure` when a person allowed the call, but saw another push."""
     said = context.shown_preview
     if said is None or said.partition("\n")[0] == mask(push.line):
         return
@@ -289,7 +290,7 @@ def _check_shown(context: ToolContext, push: Push) -> None:
 
 
 def _python() -> str:
-    """A Python of the machine's, by its path: it passes the credential on."""
+    """Return the path of the system's Python, which passes the credential on."""
     return find_system_program("python3") or sys.executable
 
 
@@ -310,7 +311,7 @@ async def _resolve(repository: Repository, remote: str | None, branch: str | Non
 
 
 async def _commits(repository: Repository, push: Push, most: int, *without: str) -> list[str]:
-    """The latest commits of what goes: the beginning of their names, and their subjects."""
+    """Return the latest commits that are pushed: abbreviated names, and subjects."""
     ran = await repository.look(
         "log",
         "-z",
@@ -338,7 +339,7 @@ async def _credential(context: ToolContext, remote: Remote) -> Secret | None:
 
 
 def _outcome(ran: Ran, push: Push, *, has_credential: bool) -> str:
-    """How the remote took it; raises `ToolFailure` when it did not."""
+    """Return what the remote did; raise `ToolFailure` when it refused."""
     flag, why = "", ""
     for line in ran.stdout.splitlines():
         first, _, rest = line.partition("\t")
@@ -368,7 +369,7 @@ def _outcome(ran: Ran, push: Push, *, has_credential: bool) -> str:
 
 
 async def _follow(repository: Repository, push: Push) -> None:
-    """Notes what the remote has now, as git does it after a push of its own."""
+    """Note what the remote has now, as git does after a push."""
     name = push.remote.name
     if f"+refs/heads/*:refs/remotes/{name}/*" in repository.values(f"remote.{name}.fetch"):
         ref = f"refs/remotes/{name}/{push.branch}"

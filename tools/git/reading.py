@@ -1,4 +1,4 @@
-"""git_status, git_diff and git_log: what a repository holds and what has changed."""
+"""git_status, git_diff and git_log: the tools that read a repository."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .command import SECONDS, Paths, Revision, check_paths, open_repository
 from .output import LOG_FORMAT, read_diff, read_log, read_status, records
 
 MAX_ENTRIES = 1000
-"""Of a status: beyond it a person looks at folders, and so should a model."""
+"""Of a status; with more, a model should look at single folders."""
 
 MAX_DIFF_CHARACTERS = 256 * 1024
-"""Some thousand lines; a larger change is looked at file by file."""
+"""Some thousand lines; larger changes are better read file by file."""
 
 MAX_COMMITS = 200
 DEFAULT_COMMITS = 20
@@ -142,6 +142,6 @@ async def git_log(
 
 
 def _last(text: str) -> list[str]:
-    """`log -z` puts NUL between commits: nothing ends the last one."""
+    """Return the last record: `log -z` puts NUL between commits, and none behind the last one."""
     rest = text.rpartition("\0")[2]
     return [rest] if rest else []

@@ -1,4 +1,4 @@
-"""process: the background processes of a session, which `shell` started."""
+"""process: the tool for the background processes of a session, which `shell` started."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ...runtime.definitions import Capability, Effect, ErrorType, Tier, ToolFail
 from ...runtime.processes import BackgroundProcess, Processes
 from ..schema.validation import TRY_AGAIN
 from ..tool import ToolContext, tool
-from .program_result import Timeout, ending, facts, processes
+from .program_result import Timeout, ending, processes, result_fields
 
 SECONDS = 10.0
 ANSWER_SECONDS = 0.1
-"""Of a call's time, what is left to say that a process still runs."""
+"""Of a call's time, what is left to report that a process still runs."""
 
 READING = frozenset({"list", "output", "wait"})
 
 
 def _effect(arguments: Any) -> Effect:
-    # Output is given once: what was read by a call that was lost does not come again.
+    # Output is returned once: what a lost call has read does not come again.
     return Effect.READ if arguments.action in READING else Effect.ONCE
 
 
@@ -81,7 +81,7 @@ async def process(
 
 
 async def _wait(handle: Processes, process_id: str, seconds: float) -> ToolResult:
-    """Waits as long as the call may; that it still runs then is an answer."""
+    """Wait as long as the call may; a process that still runs then is no error."""
     now = trio.current_time()
     end = min(now + seconds, trio.current_effective_deadline())
     with trio.move_on_at(end - min(ANSWER_SECONDS, max(0.0, (end - now) / 10))):
@@ -123,9 +123,9 @@ def _shown(process: BackgroundProcess) -> dict[str, Any]:
         "seconds": round(process.seconds, 1),
     }
     if process.ran is not None:
-        ended = facts(process.ran)
-        told = ("exit_code", "killed_by", "killed", "hosts", "refused_hosts")
-        shown |= {name: ended[name] for name in told if name in ended}
+        ended = result_fields(process.ran)
+        named = ("exit_code", "killed_by", "killed", "hosts", "refused_hosts")
+        shown |= {name: ended[name] for name in named if name in ended}
     return shown
 
 

@@ -1,4 +1,4 @@
-"""What a model and a person are told of a program that ran."""
+"""Results of programs: what a model and a person learn of one that ran."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ..schema.parameters import WireName
 from ..workspace.paths import shown
 
 Timeout = Annotated[Annotated[float, msgspec.Meta(gt=0)] | None, WireName("timeout")]
-"""The argument that the dispatcher reads too: a call runs for no longer."""
+"""The dispatcher reads this argument too, and ends the call after so long."""
 
 MAX_TITLE_CHARACTERS = 80
 MAX_REASON_CHARACTERS = 160
-"""In the line for people, of why something can't be undone: the result has it all."""
+"""Of a reason why something can't be undone, in the line for people; the result has all of it."""
 
 ENDED_BY = {
     "memory": "used more memory than it may",
@@ -38,8 +38,8 @@ REPOSITORIES = (
 
 
 def result_of_program(name: str, ran: Ran) -> ToolResult:
-    """The result of a call; a program that ran out of time is a failure of its own type."""
-    output = facts(ran)
+    """Return the result of a call; raise `ToolFailure` (`timeout`) when the program ran out of time."""
+    output = result_fields(ran)
     if ran.killed_by == "timeout":
         raise ToolFailure(
             ErrorType.TIMEOUT,
@@ -50,32 +50,32 @@ def result_of_program(name: str, ran: Ran) -> ToolResult:
         )
     return ToolResult(
         output=output,
-        display=f"{name}: {ending(ran)}{told_of(ran.changed)}",
+        display=f"{name}: {ending(ran)}{changes_line(ran.changed)}",
         both_ends=("stdout", "stderr"),
     )
 
 
-def told_of(changed: ChangedFiles) -> str:
-    """What a person must know of it at once: how much it changed, and that it can't be undone."""
+def changes_line(changed: ChangedFiles) -> str:
+    """Return the part of the line for people that says what it changed, and what can't be undone."""
     if changed.why_not:
         return f"; what it changed is not known: {changed.why_not}"
     kinds = [(name, len(getattr(changed, name))) for name in ("created", "modified", "deleted")]
     counts = [f"{count} {name}" for name, count in kinds if count]
     if changed.more:
         counts.append(f"{changed.more} more")
-    told = f"; {', '.join(counts)}" if counts else ""
+    line = f"; {', '.join(counts)}" if counts else ""
     if counts and changed.not_undoable:
         first, *others = changed.not_undoable
         rest = f"; and {len(others)} more" if others else ""
-        told += f"; can't be undone: {_cut(first, MAX_REASON_CHARACTERS)}{rest}"
+        line += f"; can't be undone: {_cut(first, MAX_REASON_CHARACTERS)}{rest}"
     if changed.repositories:
         where = ", ".join(changed.repositories)
-        told += f"; it made a git repository in {where}: look at its .git/config"
-    return told
+        line += f"; it made a git repository in {where}: look at its .git/config"
+    return line
 
 
-def facts(ran: Ran) -> dict[str, Any]:
-    """The fields of a result; what is as it should be is left out."""
+def result_fields(ran: Ran) -> dict[str, Any]:
+    """Return the fields of a result, without those that have nothing to report."""
     return {
         "exit_code": ran.exit_code,
         "duration_ms": round(ran.duration_seconds * 1000),
@@ -84,33 +84,33 @@ def facts(ran: Ran) -> dict[str, Any]:
         "sandbox": ran.sandbox,
         **({"hosts": list(ran.hosts)} if ran.hosts else {}),
         **({"refused_hosts": dict(ran.refused_hosts)} if ran.refused_hosts else {}),
-        **changes(ran.changed),
+        **change_fields(ran.changed),
         "stdout": ran.stdout,
         "stderr": ran.stderr,
     }
 
 
-def changes(changed: ChangedFiles) -> dict[str, Any]:
-    """What is other in the workspace, and can't be undone; nothing is said where nothing is."""
+def change_fields(changed: ChangedFiles) -> dict[str, Any]:
+    """Return the fields about changes in the workspace; none when nothing changed."""
     if changed.why_not:
         return {"changed": {"not_looked_at": changed.why_not}}
     kinds = {name: list(getattr(changed, name)) for name in ("created", "modified", "deleted")}
-    told: dict[str, Any] = {name: paths for name, paths in kinds.items() if paths}
+    fields: dict[str, Any] = {name: paths for name, paths in kinds.items() if paths}
     if changed.more:
-        told["more"] = changed.more
+        fields["more"] = changed.more
     if changed.repositories:
-        told["repositories_made"] = list(changed.repositories)
-        told["warning"] = REPOSITORIES
-    return {"changed": told, **unkept(changed)} if told else {}
+        fields["repositories_made"] = list(changed.repositories)
+        fields["warning"] = REPOSITORIES
+    return {"changed": fields, **unkept(changed)} if fields else {}
 
 
 def unkept(changed: ChangedFiles) -> dict[str, Any]:
-    """What of it can't be undone."""
+    """Return the field about what can't be undone."""
     return {"not_undoable": list(changed.not_undoable)} if changed.not_undoable else {}
 
 
 def ending(ran: Ran) -> str:
-    """How it ended, in a line for people."""
+    """Return how it ended, in a line for people."""
     seconds = f"{ran.duration_seconds:.1f} s"
     if ran.killed_by:
         return f"{ENDED_BY.get(ran.killed_by, ran.killed_by)}, ended after {seconds}"
@@ -118,12 +118,12 @@ def ending(ran: Ran) -> str:
 
 
 def processes(count: int) -> str:
-    """How many processes a kill took, in words."""
+    """Return how many processes were killed, in words."""
     return "1 process was killed" if count == 1 else f"{count} processes were killed"
 
 
 def title(text: str) -> str:
-    """A command in a list: one line, not too long."""
+    """Return a command as one line, not too long."""
     return _cut(shown(" ".join(text.split())), MAX_TITLE_CHARACTERS)
 
 
@@ -135,17 +135,17 @@ PREVIEW = "(may reach hosts on the internet)"
 
 
 def tier_with_network(arguments: Any) -> Tier:
-    """A program that reaches hosts is the system's matter, in whatever language it is."""
+    """Return the tier: a program that reaches hosts is of tier system."""
     return Tier.SYSTEM if arguments.network else Tier.READ_ONLY
 
 
 def needs_with_network(arguments: Any) -> tuple[Capability, ...]:
-    """What it needs besides."""
+    """Return what such a program needs besides."""
     return (Capability.NETWORK,) if arguments.network else ()
 
 
 def asks_with_network(arguments: Any, context: ToolContext) -> str | None:
-    """Why a person is asked; raises `ToolFailure` when the operator lets no program reach hosts."""
+    """Return why a person is asked; raise `ToolFailure` when the operator lets no program reach hosts."""
     if not arguments.network:
         return None
     if context.processes is not None and not context.processes.offers_network:

@@ -1,4 +1,4 @@
-"""run_code: a program text in a sandbox, on the workspace."""
+"""run_code: the tool that runs a program text in a sandbox, on the workspace."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from .program_result import (
 
 SECONDS = 60.0
 MAX_ARGUMENTS = 1000
-"""Words behind the program; what is longer belongs into a file."""
+"""Arguments of the program; longer data belongs into a file."""
 
 _RUNS = {"python": ("python3", "code.py"), "bash": ("bash", "code.sh")}
-"""By language the interpreter, as PATH inside finds it, and the name of the text's file."""
+"""For each language the interpreter, which is looked up on PATH inside, and the name of the file."""
 
 FOLDER = "/run/callboard"
 
 
 def _preview(arguments: Any, context: ToolContext) -> str:
-    """The command with the text that it runs."""
+    """Return the command with the text that it runs."""
     variables = [f"{name}={value}" for name, value in (arguments.env or {}).items()]
     line = command_line([*variables, *_argv(arguments.language, arguments.args)])
     line += f"\n{PREVIEW}" if arguments.network else ""

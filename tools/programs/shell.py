@@ -1,4 +1,4 @@
-"""shell: a command in a sandbox, on the workspace; also in the background."""
+"""shell: the tool that runs a command in a sandbox, on the workspace; also in the background."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .program_result import (
 
 SECONDS = 120.0
 BACKGROUND_SECONDS = 24 * 3600.0
-"""A day; the runtime's end comes first, as a rule."""
+"""A day; mostly the runtime ends before."""
 MAX_WORDS = 1000
 
 Words = Annotated[list[str], msgspec.Meta(min_length=1, max_length=MAX_WORDS)]
@@ -31,7 +31,7 @@ Line = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 def _argv(command: str | list[str]) -> list[str]:
-    """A list is taken as it is: nothing in it is read as a shell would."""
+    """Return the words to run; a list is not interpreted by a shell."""
     if isinstance(command, list):
         return command
     return [_shell(), "-c", command]
