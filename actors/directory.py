@@ -1,4 +1,10 @@
-"""The directory: which sessions are live; it alone loads and unloads them."""
+"""The directory: which sessions are live. It alone loads, wakes and unloads them.
+
+A session is loaded by the first message for it, and unloaded when it was idle for a while. As the only
+sender to the mailboxes of sessions, the directory can hold messages back while one unloads, so that no
+prompt is lost. An input that another session stored (a task, a late answer, the answer of a detached
+session) comes with `WakeSession`: its session is loaded for it, some sessions at a time.
+"""
 
 from __future__ import annotations
 
@@ -35,38 +41,38 @@ from .session.session import MAILBOX_CAPACITY as SESSION_CAPACITY
 from .session.session import Session
 
 MAX_WAKING = 16
-"""Loaded and begun at once: enough to keep a provider busy, and a person's prompt comes between."""
+"""Sessions woken at once: enough to keep a provider busy, and a person's prompt comes between."""
 WAKE_SECONDS = 10.0
-"""Until the next one is woken, however long a turn runs: one may wait for a person, for days."""
+"""Then the next one is woken, however long a turn runs: it may wait for a person, for days."""
 LOOK_SECONDS = 0.05
-"""Between two looks whether a turn has ended: short turns don't wait longer for each other."""
+"""How often it is checked whether a turn has ended; short turns wait no longer for each other."""
 
 
 class Waking:
-    """The sessions that are due to be woken, in their order, each once.
+    """Wakes sessions in the order in which they became due, each once.
 
     Args:
-        load: Hands the message to its session, loading that.
+        load: Delivers a message to its session, and loads that for it.
         activity: Which turns run.
     """
 
     def __init__(self, load: Callable[[WakeSession], None], activity: Activity) -> None:
         self._load = load
         self._activity = activity
-        self._due: dict[str, None] = {}  # ids of sessions on record, which are as many as those
+        self._due: dict[str, None] = {}
         self._more = trio.Event()
 
     def add(self, session_id: str) -> None:
-        """Wakes it as soon as there is room; once, however often it is asked for until then."""
+        """Wake a session as soon as there is room; once, however often it is added until then."""
         self._due[session_id] = None
         self._more.set()
 
     def clear(self) -> None:
-        """Wakes none of those that are due: what waits for them waits on record."""
+        """Forget those that are due: their inputs wait on record."""
         self._due.clear()
 
     async def serve(self) -> None:
-        """Wakes them until cancelled."""
+        """Wake sessions until cancelled."""
         room = trio.Semaphore(MAX_WAKING)
         async with trio.open_nursery() as nursery:
             while True:
@@ -103,24 +109,23 @@ logger = redacting_logger(__name__)
 MAILBOX_CAPACITY = 1024
 """Requests of all clients that wait to be routed."""
 IDLE_SECONDS = 600.0
-"""How often idle sessions are unloaded: loading one again costs milliseconds."""
+"""How often idle sessions are unloaded; loading one again costs milliseconds."""
 
 Routed = SubmitInput | RerunTurn | ResumeTurn | FollowSession | WakeSession | CancelTurn
-"""What is meant for one session."""
+"""The messages for one session."""
 
 LiveSessions = dict[str, Mailbox[SessionMessage]]
 """The mailboxes of live sessions; outlives the directory, whose successor finds them here."""
 
 
 class Directory:
-    """Routes what is meant for a session to it, loading it when it is not live.
+    """Routes messages to sessions, and loads those that are not live.
 
     Receives: `CreateSession`, `SubmitInput`, `RerunTurn`, `ResumeTurn`, `FollowSession`,
         `WakeSession`, `CancelTurn`, `PurgeSessions`, `StopSessions`.
-    Sends: what is meant for sessions, and `StopSession`, to sessions; `AppendEvents` and
-        `PurgeRecords` to the journal.
-    Owns: which sessions are live. As the only sender to their mailboxes it unloads without losing
-        a prompt.
+    Sends: these messages, and `StopSession`, to sessions; `AppendEvents` and `PurgeRecords` to the
+        journal.
+    Owns: which sessions are live.
     Ends: when cancelled.
     """
 
@@ -139,13 +144,13 @@ class Directory:
         self._waking = Waking(self._load_woken, services.activity)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serves until cancelled."""
+        """Serve until cancelled."""
         with self._mailbox.open() as messages:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._unload_idle, name="unload idle sessions")
                 nursery.start_soon(self._waking.serve, name="wake sessions")
                 if self._live and self._services.wakes:  # its predecessor has crashed
-                    nursery.start_soon(self._take_over, name="take over what was to be woken")
+                    nursery.start_soon(self._take_over, name="take over what was due")
                 tree = self._services.tree
                 nursery.start_soon(tree.detached.take_up, name="take up detached sessions")
                 nursery.start_soon(tree.detached.deliver_again, name="deliver what had no room")
@@ -171,7 +176,7 @@ class Directory:
                             assert_never(message)
 
     async def _take_over(self) -> None:
-        """What a predecessor was to wake is on record."""
+        """Wake the sessions that a predecessor was to wake; the record has them."""
         try:
             for session_id in await self._services.store.waking_sessions():
                 self._waking.add(session_id)
@@ -191,7 +196,7 @@ class Directory:
             message.reply.send(session_id)
 
     def _route(self, message: Routed) -> None:
-        """Delivers; what comes while a session unloads waits until it has, or has not."""
+        """Deliver a message; while its session unloads, hold it until that is decided."""
         if (held := self._unloading.get(message.session_id)) is not None:
             held.append(message)
             return
@@ -201,7 +206,7 @@ class Directory:
             return
         if isinstance(message, WakeSession) and not is_live:
             message.abandon()  # nobody waits for this one
-            if self._services.wakes:  # else the input waits on record until somebody goes on
+            if self._services.wakes:  # otherwise the input waits on record until somebody comes
                 self._waking.add(message.session_id)
             return
         self._deliver(message)
@@ -223,7 +228,7 @@ class Directory:
             self._deliver(message)
 
     def _find(self, session_id: str) -> Mailbox[SessionMessage]:
-        """The mailbox of a live session; one that isn't live is loaded, its mail waits."""
+        """Return the mailbox of a session, loading it if it is not live: its mail waits."""
         mailbox = self._live.get(session_id)
         if mailbox is None or mailbox.is_closed:
             mailbox = Mailbox(f"session {session_id}", SESSION_CAPACITY)

@@ -1,4 +1,14 @@
-"""The journal: one writer, group commit, nothing acknowledged that is not stored."""
+"""The journal: the one writer of the store.
+
+Appends that wait are committed together: under load one transaction, and one fsync, stores hundreds of
+them. An append is acknowledged after COMMIT, when its events are in the inbox of their session; a put
+into an inbox can neither fail nor wait. So nothing is acknowledged that is not stored, and nothing is
+stored that its live session does not get.
+
+A full disk is waited out: the append fails, the session says so, and the next may succeed. An append
+that the store refuses (an answer to a question that is no longer open) fails alone. Any other failure
+of the disk crashes the journal, and with it, when it does not pass, the runtime.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +32,7 @@ logger = redacting_logger(__name__)
 MAILBOX_CAPACITY = 1024
 """Appends that wait: two for each of the 512 calls that may run at once."""
 MAX_GROUP = 512
-"""Appends in one transaction: past that a larger one saves little, and delays the first."""
+"""Appends in one transaction; a larger one saves little, and delays the first."""
 
 
 class Journal:
@@ -31,8 +41,7 @@ class Journal:
     Receives: `AppendEvents`, `PurgeRecords`, `ImportRecords`.
     Sends: committed events into the inboxes of live sessions, before it acknowledges them.
     Owns: the store's write side.
-    Ends: when cancelled, after the commit in progress; crashes when the disk fails, and with it, when
-        that does not pass, the runtime. A full disk is waited out.
+    Ends: when cancelled, after the commit in progress; crashes when the disk fails.
     """
 
     def __init__(
@@ -43,7 +52,7 @@ class Journal:
         self._inboxes = inboxes
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serves until cancelled."""
+        """Serve until cancelled."""
         with self._mailbox.open() as messages:
             task_status.started()
             async for first in messages:
@@ -62,21 +71,21 @@ class Journal:
             if appends:
                 await self._commit(appends)
             while others:
-                await self._keep_up(others.pop(0))
+                await self._purge_or_import(others.pop(0))
         except BaseException:
             for request in others:
                 request.reply.abandon()
             raise
 
-    async def _keep_up(self, request: PurgeRecords | ImportRecords) -> None:
+    async def _purge_or_import(self, request: PurgeRecords | ImportRecords) -> None:
         with request.reply:
             try:
                 if isinstance(request, PurgeRecords):
-                    for stored in await self._store.purge(request.session_ids):
-                        self._inboxes.put(stored.session_id, (stored,))
+                    events = await self._store.purge(request.session_ids)
                 else:
-                    for stored in await self._store.bring_in(request.events):
-                        self._inboxes.put(stored.session_id, (stored,))
+                    events = await self._store.bring_in(request.events)
+                for stored in events:
+                    self._inboxes.put(stored.session_id, (stored,))
             except CallboardError as error:
                 request.reply.fail(error)
                 if isinstance(error, DiskBroken):
@@ -94,8 +103,8 @@ class Journal:
             for request in group:
                 request.reply.fail(error)
             if isinstance(error, StorageFull | ValidationError):
-                return  # space may come back, and what can't be stored says nothing of the disk
-            raise  # a failing disk or a corrupt file: given up when it does not pass
+                return  # space may come back, and a refused event says nothing about the disk
+            raise  # a failing disk or a corrupt file: the runtime ends if it does not pass
         except BaseException:
             for request in group:
                 request.reply.abandon()

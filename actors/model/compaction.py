@@ -1,7 +1,7 @@
-"""Making a history shorter: the model sums its oldest rounds up, and the summary stands for them.
+"""Compaction: the model sums up the oldest rounds of a history, and the summary replaces them.
 
-Rounds are whole: a call never loses its result. The newest rounds stay as they are, up to half of
-the history, since what was said last matters most. What the running turn was asked stays too.
+Only whole rounds go, so a call never loses its result. The newest rounds stay, up to half of the
+history, since what was said last matters most. The inputs of the running turn stay too.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from ...runtime.history import (
 )
 
 KEPT_SHARE = 0.5
-"""Of the history, how much stays at most; half leaves room for as much again."""
+"""The most of a history that stays; half leaves room for as much again."""
 LEAST_GONE_SHARE = 0.1
-"""Of the history, what must go at least: for less, a summary costs more than it gives."""
+"""The least of a history that must go: for less, a summary costs more than it gives."""
 MAX_SUMMARY_CHARS = 20_000
-"""Of a summary; a page was asked for, and a model that writes ten of them helps nobody."""
+"""The longest summary: a page was asked for, and one of ten pages helps nobody."""
 RECORD_CHARS = (100_000, 20_000)
-"""Of all that is summed up: some 25,000 tokens, and 5,000 where the model can't read so much."""
+"""The text that is summed up: some 25,000 tokens, or 5,000 where the model can't read so much."""
 ATTACHMENT_CHARS = 6_000
-"""What an attachment weighs beside text: an image costs some 1,500 tokens, whatever its bytes."""
+"""An attachment weighs as much text: an image costs some 1,500 tokens, whatever its bytes."""
 
 
 class Room(NamedTuple):
-    """How many characters of each text the record has room for."""
+    """How many characters of each kind of text go into the record to sum up."""
 
     of_input: int
     of_text: int
@@ -53,9 +53,9 @@ ROOMS = (
     Room(600, 100, 50),
     Room(200, 50, 50),
 )
-"""Taken in turn until the record fits: what the person said is shortened last.
+"""Tried in order until the record fits: what the person said is shortened last.
 
-The first ones leave a summary of before whole, with its heading.
+The first three keep an earlier summary whole, with its heading.
 """
 
 INSTRUCTION = (
@@ -68,11 +68,11 @@ INSTRUCTION = (
 
 
 def count_to_go(rounds: Sequence[Round], finished: int, held: Sequence[Input] = ()) -> int:
-    """How many of the oldest rounds a summary should replace; 0 when that would not help.
+    """Return how many of the oldest rounds a summary should replace; 0 when that would not help.
 
     Args:
         rounds: The whole history.
-        finished: How many of them are whole; the others stay.
+        finished: How many of the rounds are finished; the others stay.
         held: Inputs of the running turn, which stay even where their round goes.
     """
     sizes = [sum(map(_size, each.items)) for each in rounds]
@@ -87,14 +87,14 @@ def count_to_go(rounds: Sequence[Round], finished: int, held: Sequence[Input] = 
 
 
 def held_inputs(rounds: Sequence[Round], held: Sequence[Input]) -> list[Input]:
-    """Those of the held inputs that are in these rounds, themselves and not their equals."""
+    """Return those of the held inputs that are in these rounds, by identity."""
     names = {id(each) for each in held}
     items = (item for each in rounds for item in each.items)
     return [item for item in items if isinstance(item, Input) and id(item) in names]
 
 
 def summary_request(rounds: Sequence[Round], target: ModelTarget, max_chars: int) -> ModelRequest:
-    """The request for a summary of these rounds, of which the model reads so many characters."""
+    """Return the request for a summary of these rounds, in at most so many characters."""
     record = _record(rounds, max_chars)
     return ModelRequest(
         model=target.model,
@@ -106,7 +106,7 @@ def summary_request(rounds: Sequence[Round], target: ModelTarget, max_chars: int
 
 
 def summary_of(parts: Sequence[Part]) -> str:
-    """The summary in an answer; empty when there is none."""
+    """Return the summary in an answer; empty when there is none."""
     text = "".join(part.text for part in parts if isinstance(part, Text)).strip()
     return _cut(text, MAX_SUMMARY_CHARS, 0)
 
@@ -118,7 +118,7 @@ def _record(rounds: Sequence[Round], max_chars: int) -> str:
         record = "\n".join(line for item in items for line in _lines(item, room))
         if len(record) <= max_chars:
             return record
-    # Its beginning says what it is all about, and may be a summary itself; its end is the latest.
+    # The beginning says what it is about, and may be a summary itself; the end is the latest.
     return _cut(record, max_chars // 4, max_chars - max_chars // 4)
 
 
@@ -160,12 +160,12 @@ def _lines(item: Item, room: Room) -> Iterator[str]:
 
 
 def _both_ends(text: str, chars: int) -> str:
-    """A request often stands behind what it is about, or before it."""
+    """Keep both ends of a text: a request often follows what it is about, or precedes it."""
     return _cut(text, chars // 2, chars - chars // 2)
 
 
 def _cut(text: str, head: int, tail: int) -> str:
-    """The first and the last characters of a text that has more."""
+    """Return the first and the last characters of a text that has more."""
     if len(text) <= head + tail:
         return text
     return f"{text[:head]}\n[…]\n{text[len(text) - tail :]}"

@@ -1,6 +1,6 @@
-"""The model stream: one call of a model at a time, its events up in batches, under deadlines.
+"""The model stream actor: one call of a model at a time, its events up in batches, under deadlines.
 
-HTTP and deadlines live here alone; a wire format only builds requests and reads bytes.
+HTTP and deadlines live here alone; a wire format only builds requests and decodes bytes.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from ...runtime.stream import AnyStreamEvent, Done, StreamError
 logger = redacting_logger(__name__)
 
 MAILBOX_CAPACITY = 2
-"""A session makes one call at a time: the one that ends and the one that begins."""
+"""A session makes one call at a time: room for one that ends and one that begins."""
 MAX_WAITING_BATCHES = 16
 """Batches ahead of the session before reading from the network pauses: 1 MiB of network reads."""
 MAX_ERROR_BODY_BYTES = 64 * 1024
-"""What is read of an answer that refuses: enough for any message, not for a flood."""
+"""Read of an error response: enough for any message, not for a flood."""
 SETTLE_SECONDS = 1.0
-"""How long a whole answer waits for the end of its body, where that could still say more, and for a
-model in this process to return."""
+"""How long a whole answer waits for the end of its body, which could still say more, and for a model in
+this process to return."""
 DRAIN_SECONDS = 0.1
-"""How long the end of a body is waited for behind the terminal event, to reuse the connection. It
-usually came with it; a new connection is cheaper than a longer wait."""
+"""How long to wait for the end of a body after the terminal event, so that the connection can be
+reused. They usually come together; a new connection is cheaper than a longer wait."""
 
 StreamOutlet = trio.MemorySendChannel[list[AnyStreamEvent]]
 
@@ -60,12 +60,12 @@ class StartModelCall(Message, frozen=True, kw_only=True, tag="start_model_call")
     scope: trio.CancelScope
 
     def abandon(self) -> None:
-        """Ends the outlet without a terminal event: the call was cut off."""
+        """Close the outlet without a terminal event: the call was cut off."""
         self.outlet.close()
 
 
 Record = Callable[[Endpoint, ModelRequest, HttpRequest], Recording]
-"""Begins to record a model call of the session."""
+"""Begins the recording of a model call of the session."""
 
 
 class ModelStream:
@@ -90,12 +90,12 @@ class ModelStream:
         self._limits = limits
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serves until cancelled."""
+        """Serve until cancelled."""
         with self._mailbox.open() as messages:
             task_status.started()
             async for message in messages:
-                # Awaited here and not in a child: a session makes one call at a time, and stops it
-                # by the scope that came with it.
+                # Awaited in the loop: a session makes one call at a time, and stops it by the scope
+                # that came with it.
                 await self._call(message)
 
     async def _call(self, message: StartModelCall) -> None:
@@ -174,7 +174,7 @@ async def _listen(
     watch: _Watch,
     recording: Recording | None,
 ) -> None:
-    """Reads the answer to its end, and hands it up as it comes."""
+    """Read the answer to its end, and hand it up as it comes."""
     while data := await body.read_some():
         if recording is not None:
             recording.add(data)
@@ -185,8 +185,8 @@ async def _listen(
         if events:
             is_end = isinstance(events[-1], Done | StreamError)
             if is_end and recording is not None:
-                await recording.write()  # ahead of the turn's end, for who reads it then
-            # A deadline may lose this batch on its way up: then the answer is not whole.
+                await recording.write()  # before the turn ends: somebody may read it then
+            # A deadline may strike while this batch is handed up: then the answer is not whole.
             watch.decoder = None
             await watch.send(outlet, events)
             watch.decoder = decoder
@@ -203,12 +203,12 @@ class _Watch:
     """The deadlines of one call; `note` is cheap enough for every network read.
 
     Attributes:
-        is_over: The end of the answer was handed up; no deadline adds anything to it.
-        decoder: Of the answer, while it may hold a whole one that was not handed up.
+        is_over: The end of the answer was handed up; no deadline matters any more.
+        decoder: The answer's, while it may hold a whole answer that was not handed up.
     """
 
     _SLACK_SECONDS = 1.0
-    """The scope's deadline is moved at most once a second: moving it costs more than a read."""
+    """The scope's deadline moves at most once a second: moving it costs more than a read."""
 
     def __init__(self, limits: Limits) -> None:
         self.is_over = False
@@ -223,7 +223,7 @@ class _Watch:
         self.scope = trio.CancelScope(deadline=min(self._idle_by, self._end))
 
     def note(self, *, progressed: bool) -> None:
-        """Something arrived; `progressed` when it held an event (a ping holds none)."""
+        """Note that something arrived; `progressed` when it held an event (a ping holds none)."""
         now = trio.current_time()
         self._first = False
         self._idle_by = now + self._limits.idle_seconds
@@ -234,13 +234,13 @@ class _Watch:
             self.scope.deadline = exact + self._SLACK_SECONDS
 
     def settle(self) -> None:
-        """The answer is whole; only the end of its bytes is waited for, whatever still comes."""
+        """Bound the wait for the end of the bytes: the answer is whole, whatever still comes."""
         if self._settled_by == math.inf:
             self._settled_by = trio.current_time() + SETTLE_SECONDS
             self.scope.deadline = min(self.scope.deadline, self._settled_by)
 
     async def send(self, outlet: StreamOutlet, events: list[AnyStreamEvent]) -> None:
-        """Hands a batch up; that its reader pauses is not the model's silence."""
+        """Hand a batch up; time in which its reader pauses is not the model's silence."""
         try:
             outlet.send_nowait(events)
         except (trio.WouldBlock, trio.BrokenResourceError, trio.ClosedResourceError):
@@ -251,12 +251,12 @@ class _Watch:
             self.note(progressed=True)
 
     def whole_answer(self) -> list[AnyStreamEvent]:
-        """The end of an answer that was whole before its connection broke or fell silent."""
+        """Return the end of an answer that was whole before its connection broke or fell silent."""
         events = self.decoder.finish() if self.decoder is not None else []
         return events if events and isinstance(events[-1], Done) else []
 
     def expired(self) -> StreamError:
-        """Which deadline it was, for a person."""
+        """Return the error of the deadline that has passed."""
         limits = self._limits
         now = trio.current_time()
         if now >= self._end:
@@ -302,7 +302,7 @@ async def _speak_locally(
 
 
 async def _send(outlet: StreamOutlet, events: list[AnyStreamEvent]) -> None:
-    """Hands a batch up: at once when there is room, which is the cheap and the usual case."""
+    """Hand a batch up, at once when there is room, which is the cheap and usual case."""
     try:
         outlet.send_nowait(events)
     except trio.WouldBlock:
