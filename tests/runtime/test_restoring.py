@@ -177,7 +177,7 @@ async def test_a_damaged_note_stops_the_store_from_being_opened(tmp_path: Path) 
     await filled(tmp_path, "present")
     for text in ("{", '{"stem":"../x","has_versions":true}'):
         (tmp_path / NOTE).write_text(text)
-        with pytest.raises(StorageError, match="Remove it, and restore"):
+        with pytest.raises(StorageError, match="Remove that file, and restore"):
             await open_disk_store(tmp_path)
     (tmp_path / NOTE).unlink()
     await (await open_disk_store(tmp_path)).aclose()  # the control

@@ -18,7 +18,7 @@ from ...events import (
 def propose_call(
     connection: apsw.Connection, session: int, event: CallProposed, now_ms: int
 ) -> bool:
-    """Adds a call; whether it is new."""
+    """Add a proposed call; return whether it is new."""
     connection.execute(
         "insert into tool_calls (session, call_id, turn_id, name, status, arguments, display,"
         " proposed_at_ms) values (?, ?, ?, ?, ?, ?, '', ?) on conflict do nothing",
@@ -38,9 +38,9 @@ def propose_call(
 def mark_call_asked(
     connection: apsw.Connection, session: int, event: ApprovalAsked | ApprovalAnswered
 ) -> None:
-    """A call waits for a person, or no longer; a deferred one stays so until it starts or ends."""
+    """Set whether a call waits for a person; a deferred call stays deferred until it starts or ends."""
     status = CallStatus.WAITING if isinstance(event, ApprovalAsked) else CallStatus.PENDING
-    # Those of a denial were the person's wish, and are nobody's call.
+    # The arguments of a denial were the person's wish; the call keeps its own.
     counts = isinstance(event, ApprovalAsked) or event.decision != "deny"
     connection.execute(
         "update tool_calls set status = iif(status = 'deferred', status, ?),"
@@ -52,7 +52,7 @@ def mark_call_asked(
 
 
 def defer_call(connection: apsw.Connection, session: int, event: CallDeferred) -> None:
-    """A call waits for a person, and its turn goes on."""
+    """Mark a call that waits for a person while its turn goes on."""
     connection.execute(
         "update tool_calls set status = ? where session = ? and call_id = ?"
         " and started_at_ms is null and finished_at_ms is null",
@@ -61,7 +61,7 @@ def defer_call(connection: apsw.Connection, session: int, event: CallDeferred) -
 
 
 def start_call(connection: apsw.Connection, session: int, event: CallStarted, now_ms: int) -> None:
-    """A call is about to have its effect."""
+    """Mark a call as running."""
     connection.execute(
         "update tool_calls set status = ?, started_at_ms = ?"
         " where session = ? and call_id = ? and started_at_ms is null"
@@ -73,9 +73,9 @@ def start_call(connection: apsw.Connection, session: int, event: CallStarted, no
 def finish_call(
     connection: apsw.Connection, session: int, event: CallFinished, now_ms: int, seq: int
 ) -> bool:
-    """A call has its result; `False` when it had one.
+    """Store the result of a call; return `False` if it has one.
 
-    A call that nobody proposed is kept too: the event is stored, so its row must be.
+    A call that was never proposed gets a row too, because its event is stored.
     """
     connection.execute(
         "insert into tool_calls (session, call_id, turn_id, name, status, arguments, result,"

@@ -1,4 +1,4 @@
-"""The table `inputs`: those whose turn is not over yet, and which deferred call one is about."""
+"""The table `inputs`: inputs whose turn has not ended, and the deferred calls that some are about."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...events import InputAccepted
 
 
 class Late(NamedTuple):
-    """The deferred call that an input was about, and the question that the call waited for."""
+    """The deferred call that an input is about, and the question that the call waited for."""
 
     call_id: str
     approval_id: str
@@ -21,7 +21,7 @@ LATE_CALLS = (
     "select i.call_id from inputs i"
     " where i.session = ? and i.turn_id = ? and i.approval_id is not null"
 )
-"""The deferred calls that a turn is about to run, or runs."""
+"""The deferred calls that a turn runs."""
 
 LATE_QUESTIONS = (
     "select i.approval_id from inputs i"
@@ -36,9 +36,9 @@ where (i.source <> 'person' or i.turn_id is null) and s.deleted_at_ms is null an
     and b.source <> 'person'))
 order by s.id
 """
-"""Sessions whose next turn begins by itself: an input waits that was acknowledged, or a turn of the
-runtime's own is suspended. Not those in which another turn goes on, since the input follows behind
-that, or is suspended, since a person goes on with that; nor deleted ones, until they are restored."""
+"""Sessions whose next turn begins by itself: an acknowledged input waits, or a turn of the runtime's own
+is suspended. Left out are sessions in which another turn runs (the input follows it) or is suspended (a
+person resumes it), and deleted ones until they are restored."""
 
 SELECT_INPUTS = (
     "select s.session_id, i.input_id, i.source, coalesce(i.call_id, ''),"
@@ -48,7 +48,7 @@ SELECT_INPUTS = (
 
 
 def accept_input(connection: apsw.Connection, session: int, event: InputAccepted) -> None:
-    """An input waits for its turn."""
+    """Add an input that waits for its turn."""
     connection.execute(
         "insert into inputs (session, input_id, source, call_id, approval_id)"
         " values (?, ?, ?, ?, ?) on conflict do nothing",
@@ -65,7 +65,7 @@ def accept_input(connection: apsw.Connection, session: int, event: InputAccepted
 def begin_inputs(
     connection: apsw.Connection, session: int, turn_id: str, input_ids: Iterable[str]
 ) -> None:
-    """A turn begins for these inputs, or is told them."""
+    """Note the turn of inputs, which begins for them or is steered by them."""
     for input_id in input_ids:
         connection.execute(
             "update inputs set turn_id = ? where session = ? and input_id = ?",
@@ -74,7 +74,7 @@ def begin_inputs(
 
 
 def part_with_call(connection: apsw.Connection, session: int, call_id: str) -> None:
-    """A deferred call waits once more: no input is about it until it has its answer."""
+    """Detach a call that is deferred again from its input; its next answer brings a new one."""
     connection.execute(
         "update inputs set call_id = null, approval_id = null"
         " where session = ? and call_id = ? and approval_id is not null",
@@ -83,7 +83,7 @@ def part_with_call(connection: apsw.Connection, session: int, call_id: str) -> N
 
 
 def end_inputs(connection: apsw.Connection, session: int, turn_id: str) -> list[Late]:
-    """The turn is over; gives the deferred calls that it was about."""
+    """Remove the inputs of a turn that ended; return the deferred calls that they were about."""
     rows = connection.execute(
         "delete from inputs where session = ? and turn_id = ? returning call_id, approval_id",
         (session, turn_id),
@@ -92,5 +92,5 @@ def end_inputs(connection: apsw.Connection, session: int, turn_id: str) -> list[
 
 
 def drop_input(connection: apsw.Connection, session: int, input_id: str) -> None:
-    """An input will have no turn."""
+    """Remove an input that was cancelled before its turn."""
     connection.execute("delete from inputs where session = ? and input_id = ?", (session, input_id))

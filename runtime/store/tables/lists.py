@@ -1,4 +1,4 @@
-"""Sessions and calls by page: the conditions of what is looked for, as SQL."""
+"""Pages of sessions and calls: filters as SQL conditions, and what a reader may see."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TREE = (
     " where session_id in (select value from json_each(?)) union"
     " select s.session_id from sessions s join tree on s.parent_id = tree.session_id)"
 )
-"""Sessions, and all below them."""
+"""The given sessions and all below them."""
 
 
 def visible(within: Visibility) -> tuple[object, ...]:
@@ -33,19 +33,19 @@ def visible(within: Visibility) -> tuple[object, ...]:
 
 
 def filtered(wanted: Mapping[str, str | None]) -> tuple[str, tuple[str, ...]]:
-    """A condition on the columns that have a value, and the values."""
+    """Return a condition on the columns whose value is not `None`, and the values."""
     filters = {column: value for column, value in wanted.items() if value is not None}
     where = " and ".join(f"{column} = ?" for column in filters) or "true"
     return where, tuple(map(str, filters.values()))
 
 
 def names(values: object) -> str:
-    """A list as SQL takes it."""
+    """Encode a list for `json_each`."""
     return msgspec.json.encode(values).decode()
 
 
 def session_condition(wanted: SessionFilter) -> Query:
-    """Which sessions `s`; the last activity is their place in the list."""
+    """Return the condition on sessions `s`; the last activity is their place in the list."""
     words = wanted.words.casefold()
     where = (
         "(? is null or s.last_event < ?) and (? is null or s.agent = ?)"
@@ -67,7 +67,7 @@ def session_condition(wanted: SessionFilter) -> Query:
 
 
 def call_condition(wanted: CallFilter) -> Query:
-    """Which calls `c` of sessions `s`; the id is their place in the list."""
+    """Return the condition on calls `c` of sessions `s`; the id is their place in the list."""
     status = None if wanted.status is None else wanted.status.value
     where = (
         "(? is null or c.id < ?) and (? is null or s.session_id = ?) and (? is null or c.name = ?)"

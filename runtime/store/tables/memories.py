@@ -1,4 +1,4 @@
-"""The tables of memories: who stored which, and the index of their words; the words are in the events."""
+"""The tables of memories: who stored which, and the index of their words; the texts are in the events."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ SELECT_MEMORIES = (
     " and (?3 is null or m.id < (select id from memories where memory_id = ?3))"
     f"{VISIBLE} order by m.id desc limit ?"
 )
-"""By agent, by id, stored before that one, within limits, as many."""
+"""Values: agent, id, the id that they were stored before, those of `VISIBLE`, limit."""
 
-# A tag is said on purpose: it counts as much as two words of the text.
+# A tag is chosen on purpose, so it counts as much as two words of the text.
 SEARCH_MEMORIES = (
     f"{_SELECT} join memory_words w on w.rowid = m.id"
     f" where memory_words match ?1 and m.agent = ?2{VISIBLE}"
     " order by bm25(memory_words, 1.0, 2.0), m.id desc limit ?"
 )
-"""By words, agent, within limits, as many."""
+"""Values: words, agent, those of `VISIBLE`, limit."""
 
 
 def keep_memory(
     connection: apsw.Connection, session: int, event: MemoryEvent, seq: int, *, is_untrusted: bool
 ) -> bool:
-    """Changes the rows; `False`, and no change, for what is known, or forgotten, already."""
+    """Store or forget a memory; return `False`, having changed nothing, if that was done already."""
     if isinstance(event, MemoryForgotten):
         return _forget(connection, session, event.memory_id)
     connection.execute(
@@ -58,7 +58,7 @@ def keep_memory(
 
 
 def memory_problem(connection: apsw.Connection, events: Iterable[DurableEvent]) -> str | None:
-    """Why a memory can't be stored any more, if it can't."""
+    """Return why a memory can't be stored, or `None` if it can."""
     for event in events:
         if isinstance(event, MemoryStored) and not _is_there(connection, event):
             count = connection.execute(
@@ -73,7 +73,7 @@ def memory_problem(connection: apsw.Connection, events: Iterable[DurableEvent]) 
 
 
 def memory_of(row: tuple[Any, ...]) -> Memory:
-    """The columns of a selection as one memory."""
+    """Return the memory of a row."""
     session_id, at_ms, data, is_untrusted = row
     event = decode_event(data)
     assert isinstance(event, MemoryStored)

@@ -1,7 +1,8 @@
-"""The tables `approvals` and `grants`: their rows, and what the store refuses about them.
+"""The tables `approvals` and `grants`: what the store refuses about them, their rows, and reading them.
 
-Here it is decided who answered first: an answer changes a row only while it waits, a start only
-while it is allowed. Both happen inside the store's transaction, so they hold for all processes.
+This decides who answered first: an answer changes a question only while it waits, and a start only
+while it is allowed. Both checks run inside the store's transaction, so they hold for all processes.
+`PermissionCheck` looks at an append before it writes anything; `PermissionRows` writes.
 """
 
 from __future__ import annotations
@@ -32,23 +33,23 @@ from ..codec import decode_event
 from ..rows import ApprovalRow, ApprovalState, GrantRow
 
 LASTING_SCOPES = frozenset({"agent", "always"})
-"""What outlives its session; a tainted one can neither give nor use it."""
+"""Scopes of grants that outlive their session. A tainted session can neither give nor use them."""
 
 
 def is_suspended_in_tainted(verdict: GrantVerdict, scope: str, *, is_tainted: bool) -> bool:
-    """Whether a grant does not hold in a session that has read untrusted content.
+    """Whether a grant is suspended in a session that has read untrusted content.
 
-    There, only a person who knew that (`is_tainted`) may allow more than one call, and only in the
-    session.
+    There, only a person who knew about that (`is_tainted`) can allow more than one call, and only
+    within the session.
     """
     return verdict == "allow" and (scope in LASTING_SCOPES or not is_tainted)
 
 
 REFUSED = frozenset({"denied", "expired"})
-"""States of a question in which the call may not run, whatever has changed since."""
+"""States of a question in which the call may not run, whatever changes later."""
 
 NEVER_RAN = frozenset({CallStatus.DENIED, CallStatus.CANCELLED, CallStatus.INTERRUPTED})
-"""How calls end whose question may still be open."""
+"""Calls that end so may have an open question."""
 
 GUARDED = frozenset(
     {
@@ -61,8 +62,8 @@ GUARDED = frozenset(
         TurnSuspended,
     }
 )
-"""An append with one of these, or with what names an approval (the start of an allowed call, the
-input with a late answer), needs a `PermissionCheck`, and rows that are up to date."""
+"""An append with one of these events, or with an event that names an approval (the start of an allowed
+call, the input with a late answer), needs a `PermissionCheck` and up-to-date rows."""
 
 _STATES: dict[ApprovalDecision, tuple[ApprovalState, ApprovalState]] = {
     "allow": ("waiting", "allowed"),
@@ -72,12 +73,12 @@ _STATES: dict[ApprovalDecision, tuple[ApprovalState, ApprovalState]] = {
     "withdrawn": ("waiting", "withdrawn"),
     "void": ("allowed", "void"),
 }
-"""By decision: the state that it needs, and the state that it makes."""
+"""The state that each decision needs, and the state that it leads to."""
 
 _BY_A_PERSON = frozenset({"allow", "deny", "revised"})
 
 _DELIVERED = frozenset({"allow", "deny", "expired"})
-"""Answers to a deferred question that its session must hear of: by an input in the same append."""
+"""Answers to a deferred question that must reach its session: by an input in the same append."""
 
 _OPEN = "state in ('waiting', 'allowed')"
 
@@ -91,13 +92,13 @@ class _Approval(NamedTuple):
 
 
 class PermissionCheck:
-    """Whether an append may be stored, looked at before it writes anything.
+    """Decides whether an append may be stored, before anything of it is written.
 
     Args:
-        connection: In the transaction that stores it.
-        session: The key of the session's row; `None` for one that the append begins.
+        connection: Inside the transaction that stores the append.
+        session: The key of the session's row; `None` if the append creates the session.
         now_ms: The ledger's clock.
-        is_tainted: Whether the session is.
+        is_tainted: Whether the session is tainted.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class PermissionCheck:
         self._delivering: set[str] = set()
 
     def problem(self, events: Iterable[DurableEvent]) -> ConflictError | None:
-        """Why these can't be stored, one behind the other; `None` when they can."""
+        """Return why events can't be stored in this order, or `None` if they can."""
         events = tuple(events)
         inputs = (event for event in events if isinstance(event, InputAccepted))
         self._delivering = {each.approval_id for each in inputs if each.approval_id}
@@ -153,7 +154,7 @@ class PermissionCheck:
     def _asked(self, event: ApprovalAsked) -> ConflictError | None:
         if self._find(event.approval_id) is not None:
             return _refused(f"The question {event.approval_id} was asked already.")
-        # Nothing is answered behind its end within one append.
+        # No expiry: one append does not outlast it.
         self._known[event.approval_id] = _Approval(
             "waiting", event.call_id, event.digest, None, event.is_deferred
         )
@@ -172,7 +173,7 @@ class PermissionCheck:
         if approval is None or approval.call_id != event.call_id:
             return _refused(f"The call {event.call_id} has no question {event.approval_id}.")
         if (states := _STATES.get(event.decision)) is None:
-            return _refused(f"{event.decision!r} is no answer to a question.")
+            return _refused(f"{event.decision!r} is not an answer to a question.")
         needed, made = states
         if approval.state != needed:
             text = f"The question {event.approval_id} is not open: it is {approval.state}."
@@ -203,7 +204,7 @@ class PermissionCheck:
         if approval.digest != event.digest:
             return _refused(
                 "What would run is not what was allowed: its arguments, the policy, the sandbox or a "
-                "program of the workspace that it names is another by now. Ask again."
+                "program of the workspace that it names has changed. Ask again."
             )
         if self._is_over(event.call_id):
             return _refused(f"The call {event.call_id} has started or ended already.")
@@ -228,7 +229,7 @@ class PermissionCheck:
         return None
 
     def _by_grant(self, event: ApprovalAnswered) -> ConflictError | None:
-        """Why a remembered answer can't be this one; what a person says now always can."""
+        """Return why a grant can't give this answer, or `None` if it can."""
         row = self._connection.execute(
             "select e.event, g.revoked_at_ms from grants g"
             " join events e on e.session = g.session and e.seq = g.given_seq where g.grant_id = ?",
@@ -281,7 +282,7 @@ PermissionEvent = (
 
 
 class PermissionRows:
-    """Writes the rows of one session; what `PermissionCheck` refuses never comes here."""
+    """Writes the rows of one session, after `PermissionCheck` has accepted the events."""
 
     __slots__ = ("_connection", "_session")
 
@@ -290,7 +291,7 @@ class PermissionRows:
         self._session = session
 
     def apply(self, event: PermissionEvent, seq: int, at_ms: int, clock_ms: int) -> bool:
-        """Changes the rows; `False` for a turn that is suspended or resumed already."""
+        """Change the rows; return `False` for a turn that is suspended or resumed already."""
         match event:
             case ApprovalAsked():
                 self._ask(event, seq, at_ms, clock_ms)
@@ -309,7 +310,7 @@ class PermissionRows:
         return True
 
     def _ask(self, event: ApprovalAsked, seq: int, at_ms: int, clock_ms: int) -> None:
-        """A question begins to wait; its time runs by the ledger's clock."""
+        """Add a question that waits; it expires by the ledger's clock."""
         lasts_ms = event.expires_at_ms - at_ms
         self._connection.execute(
             "insert into approvals (session, approval_id, turn_id, call_id, digest, state,"
@@ -329,7 +330,7 @@ class PermissionRows:
         )
 
     def _answer(self, event: ApprovalAnswered, seq: int) -> None:
-        """A question has its answer."""
+        """Store the answer to a question."""
         needed, made = _STATES[event.decision]
         self._connection.execute(
             "update approvals set state = ?, digest = coalesce(?, digest),"
@@ -339,22 +340,22 @@ class PermissionRows:
         )
 
     def use(self, approval_id: str) -> None:
-        """An allowed call starts: once."""
+        """Note that an allowed call has started, which it may do once."""
         self._connection.execute(
             "update approvals set state = 'used' where approval_id = ? and session = ?",
             (approval_id, self._session),
         )
 
     def end_call(self, call_id: str) -> None:
-        """A call ended without running: its question is no longer asked."""
+        """End the question of a call that ended without running."""
         self._end("call_id", call_id)
 
     def end_turn(self, turn_id: str) -> None:
-        """A turn is over: nothing of it is asked or allowed any more, but for what is deferred."""
+        """End all questions of a turn except deferred ones."""
         self._end("turn_id", turn_id, "and not is_deferred")
 
     def end_late(self, approval_id: str) -> None:
-        """The turn that was to run a deferred call is over: what was allowed has had its chance."""
+        """Void the answer to a deferred call whose turn has ended without starting it."""
         self._connection.execute(
             "update approvals set state = 'void'"
             " where session = ? and approval_id = ? and state = 'allowed'",
@@ -362,7 +363,7 @@ class PermissionRows:
         )
 
     def _pause(self, turn_id: str, *, pauses: bool) -> bool:
-        """A turn is suspended or resumed; `False` when it is so already, or over."""
+        """Suspend or resume a turn; return `False` if it is so already, or has ended."""
         self._connection.execute(
             "update turns set is_suspended = ?1 where session = ?2 and turn_id = ?3"
             " and is_suspended <> ?1 and ended_at_ms is null",
@@ -371,7 +372,7 @@ class PermissionRows:
         return self._connection.changes() > 0
 
     def _give(self, event: GrantGiven, seq: int) -> None:
-        """An answer is remembered."""
+        """Add a grant."""
         self._connection.execute(
             "insert into grants (session, grant_id, scope, turn_id, given_seq)"
             " values (?, ?, ?, ?, ?)",
@@ -379,7 +380,7 @@ class PermissionRows:
         )
 
     def _revoke(self, event: GrantRevoked, at_ms: int) -> None:
-        """A grant holds no longer."""
+        """Revoke a grant."""
         self._connection.execute(
             "update grants set revoked_at_ms = ? where grant_id = ? and session = ?",
             (at_ms, event.grant_id, self._session),
@@ -402,7 +403,7 @@ left join events answered on answered.session = a.session and answered.seq = a.a
 """
 
 ASKED_BEFORE = " and (? is null or a.id < (select b.id from approvals b where b.approval_id = ?))"
-"""A condition on the question that stands behind in the list; an unknown one has none before it."""
+"""The condition for a page: questions asked before the given one; none if that is unknown."""
 
 SELECT_GRANTS = """
 select s.session_id, given.at_ms, given.event, g.revoked_at_ms
@@ -418,7 +419,7 @@ GRANT_HOLDS = (
 
 
 def approval_row(row: tuple[Any, ...]) -> ApprovalRow:
-    """The columns of `SELECT_APPROVALS` as one question."""
+    """Return the question of a row of `SELECT_APPROVALS`."""
     session_id, state, asked_at_ms, asked_data, answered_at_ms, answered_data = row
     asked = decode_event(asked_data)
     assert isinstance(asked, ApprovalAsked)
@@ -453,7 +454,7 @@ def approval_row(row: tuple[Any, ...]) -> ApprovalRow:
 
 
 def grant_row(row: tuple[Any, ...]) -> GrantRow:
-    """The columns of `SELECT_GRANTS` as one grant."""
+    """Return the grant of a row of `SELECT_GRANTS`."""
     session_id, given_at_ms, data, revoked_at_ms = row
     given = decode_event(data)
     assert isinstance(given, GrantGiven)
@@ -463,7 +464,7 @@ def grant_row(row: tuple[Any, ...]) -> GrantRow:
 def given_grant(
     given: GrantGiven, session_id: str, given_at_ms: int, revoked_at_ms: int | None = None
 ) -> GrantRow:
-    """The row of a grant, from its event."""
+    """Return the row of a grant, from its event."""
     return GrantRow(
         session_id=session_id,
         given_at_ms=given_at_ms,

@@ -1,4 +1,4 @@
-"""What is removed for good: a deleted session, and every row that is its own."""
+"""Purging: a deleted session is removed with every row of its own."""
 
 from __future__ import annotations
 
@@ -25,17 +25,16 @@ TABLES = (
     "turns",
     "events",
 )
-"""All that refer to a session, in an order in which they can go."""
+"""The tables that refer to a session, in an order that foreign keys allow."""
 
 
 def purge_sessions(
     connection: apsw.Connection, session_ids: Sequence[str], at_ms: int
 ) -> list[Stored]:
-    """Removes them in one transaction; raises `ConflictError`, having removed nothing.
+    """Remove sessions in one transaction; return for each the event that clients get.
 
-    Gives what clients are told of each; that they are gone is all that stays of them.
-
-    What is freed is overwritten in the file, so that no page of it keeps what was said; the index
+    Raises `ConflictError`, having removed nothing, if one of them is not deleted. Only the fact that they
+    are gone stays. Freed pages are overwritten, so the file keeps nothing of what was said; the index
     keeps single words until its next merge.
     """
     connection.pragma("secure_delete", True)

@@ -1,7 +1,7 @@
-"""The index of words of all sessions: which messages hold them; what they say stays in its table.
+"""The full-text index of all messages. It holds words alone; the texts stay in their tables.
 
-It is filled when somebody searches, a step at a time, and never by a commit: a conversation would
-pay for each message what few sessions ever use. `meta` says how far it has come.
+The index is filled in steps when somebody searches, never by a commit: every message would pay for
+what few sessions use. `meta` says how far it has come.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ..lists import WordSearch
 from .lists import VISIBLE, visible
 
 STEP_MESSAGES = 200
-"""Messages that are indexed in one transaction: some milliseconds, for which commits wait."""
+"""Messages to index in one transaction: some milliseconds, for which commits wait."""
 MAX_INDEXED_CHARS = 16_000
-"""Of one message: a result of megabytes is found by its beginning."""
+"""The part of one message that is indexed: a result of megabytes is found by its beginning."""
 MAX_MATCHES = 1_000
-"""Messages that are looked at, the best first, for the sessions that they are of."""
+"""The best messages that are grouped by session."""
 SNIPPET_CHARS = 160
 """Two lines of a terminal."""
 
@@ -46,7 +46,7 @@ _FOUND = (
 
 
 class Match(NamedTuple):
-    """The best message of a session, and how many hold the words."""
+    """The best message of a session, and the number of messages that match."""
 
     session_id: str
     message_id: str
@@ -56,14 +56,14 @@ class Match(NamedTuple):
     matches: int
 
     def of_message(self) -> dict[str, Any]:
-        """What a `Hit` says beside its session."""
+        """Return the fields of a `Hit` beside its session."""
         fields = self._asdict()
         del fields["session_id"]
         return fields
 
 
 def index_step(connection: apsw.Connection) -> bool:
-    """Takes the next messages into the index; whether there may be more."""
+    """Index the next messages; return whether there may be more."""
     connection.execute("begin immediate")
     try:
         rows: list[tuple[Any, ...]] = connection.execute(_NEXT).fetchall()
@@ -83,7 +83,7 @@ def index_step(connection: apsw.Connection) -> bool:
 def find_matches(
     rows: Callable[[str, tuple[object, ...]], list[tuple[Any, ...]]], search: WordSearch
 ) -> list[Match]:
-    """The best sessions; their messages in the order of how well they match."""
+    """Return the best match of each session, the best session first."""
     words = words_of(search.query)
     if not words:
         return []
@@ -100,7 +100,7 @@ def find_matches(
 
 
 def forget_words(connection: apsw.Connection, session: int) -> None:
-    """Takes the messages of a session that is purged out of the index, ahead of themselves."""
+    """Remove the messages of a session from the index; call this before purging them."""
     connection.execute(
         "delete from message_words where rowid in (select id from messages"
         f" where session = ? and id <= coalesce(({_POSITION}), 0))",
@@ -109,7 +109,7 @@ def forget_words(connection: apsw.Connection, session: int) -> None:
 
 
 def keep_position(connection: apsw.Connection) -> None:
-    """Behind a purge: ids of messages that are gone may be given anew, and are not indexed then."""
+    """Correct the position after a purge: ids of removed messages may be used again."""
     last = connection.execute("select coalesce(max(id), 0) from messages").get
     known = connection.execute(_POSITION).get
     if known is not None and known > last:
@@ -117,7 +117,7 @@ def keep_position(connection: apsw.Connection) -> None:
 
 
 def snippet_of(text: str, words: Sequence[str]) -> str:
-    """What stands around the first of these words that is found, on one line."""
+    """Return the text around the first of the words that it contains, on one line."""
     folded = text.casefold()
     found = (folded.find(word.casefold()) for word in words)
     places = [place for place in found if place >= 0]

@@ -1,4 +1,4 @@
-"""The table `sessions`: how a row begins, and what is known there of the session tree."""
+"""The table `sessions`: how a row begins, and what it says about the session tree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .usage import budget_text
 def insert_session(
     connection: apsw.Connection, session_id: str, event: SessionCreated, now_ms: int
 ) -> int:
-    """Adds a session that begins; gives its key."""
+    """Add a new session and return its key."""
     connection.execute(
         "insert into sessions (session_id, title, agent, kind, workspace, model, parent_id,"
         " parent_call_id, is_detached, runs_apart, budget, message_count, last_message_preview, is_active, head_seq,"
@@ -38,7 +38,7 @@ def insert_session(
 def is_delivered(connection: apsw.Connection, event: InputAccepted) -> bool:
     """Whether an input brings the answer of a child that its parent has already.
 
-    If not, it has it from here on: whoever brings it again, in this process or the next, is late.
+    If not, mark it as delivered, so that a second one, from this process or the next, is left out.
     """
     if not event.child_id:
         return False
@@ -50,12 +50,12 @@ def is_delivered(connection: apsw.Connection, event: InputAccepted) -> bool:
 
 
 def mark_private(connection: apsw.Connection, session: int) -> None:
-    """The session has read what is not for strangers."""
+    """Note that the session has read private data."""
     connection.execute("update sessions set has_private = 1 where id = ?", (session,))
 
 
 def set_title(connection: apsw.Connection, session: int, event: TitleSet) -> bool:
-    """Whether the session gets this title: a model's never takes the place of a person's."""
+    """Return whether the session gets a title: a model's never replaces a person's."""
     if event.is_by_model:
         return not connection.execute("select is_named from sessions where id = ?", (session,)).get
     connection.execute("update sessions set is_named = 1 where id = ?", (session,))

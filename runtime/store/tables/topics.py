@@ -1,6 +1,6 @@
-"""The table `topic_log`: where the events of topics are, in the order of all sessions.
+"""The table `topic_log`: the events of topics, in one order over all sessions.
 
-Its numbers are never used twice, also when what they stood for is gone.
+A number is never used twice, even if its session was purged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ...events import Stored
 from ..feeds import TOPIC_OF, LogEntry, StoredBytes, Topic
 
 LOG_HEAD = "select coalesce((select seq from sqlite_sequence where name = 'topic_log'), 0)"
-"""The last number that was given."""
+"""The last number that was used."""
 
 SELECT_LOG = (
     "select l.id, l.topic, coalesce(s.agent, p.agent), coalesce(s.session_id, p.session_id),"
@@ -25,7 +25,7 @@ SELECT_LOG = (
 )
 
 NO_SESSION = 0
-"""In the place of a session that was purged: its key may be given anew."""
+"""Stands for a purged session, because another one may get its key."""
 
 SELECT_BYTES = (
     "select e.seq, e.at_ms, e.event from events e join sessions s on s.id = e.session"
@@ -34,14 +34,14 @@ SELECT_BYTES = (
 
 
 def log_event(connection: apsw.Connection, session: int, seq: int, topic: Topic) -> None:
-    """Notes that an event is of a topic."""
+    """Add an event of a topic."""
     connection.execute(
         "insert into topic_log (topic, session, seq) values (?, ?, ?)", (topic.value, session, seq)
     )
 
 
 def log_purge(connection: apsw.Connection, agent: str, stored: Stored, event: bytes) -> None:
-    """Notes that a session is gone, for clients that are away: its id stays, and nothing said."""
+    """Note that a session was purged, for clients that reconnect: its id stays, no text."""
     log_event(connection, NO_SESSION, stored.seq, TOPIC_OF[type(stored.event)])
     connection.execute(
         "insert into purged (id, session_id, agent, seq, at_ms, event) values (?, ?, ?, ?, ?, ?)",
@@ -57,7 +57,7 @@ def log_purge(connection: apsw.Connection, agent: str, stored: Stored, event: by
 
 
 def log_entry(row: tuple[Any, ...]) -> LogEntry:
-    """An entry of `SELECT_LOG`."""
+    """Return the entry of a row of `SELECT_LOG`."""
     seq, topic, agent, session_id, session_seq, at_ms, data = row
     return LogEntry(
         seq, Topic(topic), agent, StoredBytes(session_id, session_seq, at_ms, msgspec.Raw(data))

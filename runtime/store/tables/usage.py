@@ -1,4 +1,7 @@
-"""The rows of the table `usage`: what each model call took, in tokens. Costs are not stored."""
+"""The table `usage`: tokens of each model call, and what turns and session trees have spent.
+
+Costs are not stored: prices change, and they follow from tokens and models.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ _INSERT = (
 _UNKNOWN = Usage()
 
 Counted = MessageCompleted | HistoryCompacted | AttemptFailed | AttemptCharged
-"""What tells of tokens."""
+"""Events that report tokens."""
 
 
 def add_usage(
@@ -53,7 +56,7 @@ def add_usage(
     event: Counted,
     now_ms: int,
 ) -> None:
-    """The row of one model call; `session` is the key of its row."""
+    """Add the row of one model call."""
     usage, estimate = event.usage or _UNKNOWN, event.estimate or _UNKNOWN
     connection.execute(
         _INSERT,
@@ -78,8 +81,8 @@ def add_usage(
 def select_usage(
     session_id: str | None, since_ms: int, after: int, limit: int
 ) -> tuple[str, tuple[object, ...]]:
-    """The query for the columns of `UsageRow`, in order of `id`, with its values."""
-    # Two texts and not one `? is null or …`, which would look through the calls of all sessions.
+    """Return the query for `UsageRow`s, and its values."""
+    # Two texts and not one with `? is null or …`, which would scan the calls of all sessions.
     if session_id is None:
         return f"{_COLUMNS} order by u.id limit ?", (since_ms, after, limit)
     values = (since_ms, after, session_id, limit)
@@ -87,12 +90,12 @@ def select_usage(
 
 
 def budget_text(budget: Budget | None) -> str | None:
-    """A budget as its column has it."""
+    """Encode a budget for its column."""
     return None if budget is None else msgspec.json.encode(budget).decode()
 
 
 def set_budget(connection: apsw.Connection, session: int, budget: Budget | None) -> None:
-    """The session has another limit of its own."""
+    """Set the session's own limit."""
     connection.execute(
         "update sessions set budget = ? where id = ?", (budget_text(budget), session)
     )
@@ -105,7 +108,7 @@ def count_attempt(
     event: AttemptFailed | AttemptCharged,
     now_ms: int,
 ) -> None:
-    """A model call without an answer: its tokens, or that it was made."""
+    """Count a model call without an answer: its tokens, or only that it failed."""
     if event.usage is not None or event.estimate is not None:
         add_usage(connection, session, f"attempt:{seq}", event, now_ms)
     else:
@@ -121,9 +124,10 @@ def count_run(
     event: TurnSuspended | TurnResumed | TurnEnded,
     now_ms: int,
 ) -> None:
-    """How long a turn ran: up to the last commit before its process ended, and on from there.
+    """Add to the time that a turn has run.
 
-    Only an internal error may mean that the process ended, and nobody knows when.
+    After an internal error the process may have ended, nobody knows when: time counts up to the
+    session's last commit.
     """
     if isinstance(event, TurnResumed):
         connection.execute(
@@ -157,8 +161,8 @@ with recursive tree (key, name, is_root, has_time) as (
     where c.session = t.key and c.call_id = s.parent_call_id and c.turn_id = ?2)
 )
 """
-"""The session and all below it; of one turn, those that its calls delegated to. Those that were not
-waited for have a time of their own."""
+"""The session and all below it; for one turn, the sessions that its calls delegated to. Only sessions
+that no turn waited for have a time of their own."""
 
 _OF_TURN = "(?2 is null or not t.is_root or {}.turn_id = ?2)"
 
@@ -188,7 +192,7 @@ from tree t join turns r on r.session = t.key where {_OF_TURN.format("r")}
 
 
 def read_spending(rows: Rows, session_id: str, turn_id: str | None) -> Spending | None:
-    """What a session has used, or one turn of it; `None` for an unknown session."""
+    """Return what a session, or one turn of it, has used; `None` for an unknown session."""
     origin = rows(_ORIGIN, (session_id,))
     if not origin:
         return None
