@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from ...client.events import RemoteEvent
+from ...client.subscriptions import RemoteEvent
 from ...runtime.definitions import InputSource
 from ...runtime.event_types.plan import PlanItem
 from ...runtime.events import (

@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 import trio
 
 from ...client.client import Client, connect
-from ...client.events import RemoteEvents
+from ...client.subscriptions import RemoteEvents
 from ...config.daemon_file import RunningDaemon
 from ...runtime.approval import ApprovalAnswer, ApprovalRequest
 from ...runtime.budget import Budget

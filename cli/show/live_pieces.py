@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ...client.events import RemoteEvent
+from ...client.subscriptions import RemoteEvent
 from ...runtime.events import (
     CallFinished,
     CallProgress,

@@ -12,8 +12,14 @@ import pytest
 import trio
 
 import callboard
-from callboard.client.administration import ClientMemories, ClientTokens, ClientUpkeep
-from callboard.client.providers import ClientKeys, ClientModels, ClientProviders
+from callboard.client.administration import (
+    ClientKeys,
+    ClientMemories,
+    ClientModels,
+    ClientProviders,
+    ClientTokens,
+    ClientUpkeep,
+)
 from callboard.config.daemon_file import find_daemon
 from callboard.providers.testing.script import reply
 from support.cli.command import PATIENCE_SECONDS, Command

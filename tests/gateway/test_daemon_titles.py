@@ -6,7 +6,7 @@ import trio
 import trio.testing
 
 import callboard
-from callboard.client.topics import RemoteTopic
+from callboard.client.subscriptions import RemoteTopic
 from callboard.providers.testing.script import reply
 from callboard.providers.testing.scripted_server import open_scripted_server
 from callboard.runtime.events import TitleSet

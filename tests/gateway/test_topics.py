@@ -9,7 +9,7 @@ import trio
 
 import callboard
 from callboard.client.client import connect
-from callboard.client.topics import RemoteTopic
+from callboard.client.subscriptions import RemoteTopic
 from callboard.config.sections import ServerSettings
 from callboard.providers.testing.script import reply
 from callboard.runtime.events import ApprovalAnswered, ApprovalAsked, SessionCreated

@@ -25,6 +25,27 @@ from ..runtime.wire.memories import (
     SearchMemories,
     StoreMemory,
 )
+from ..runtime.wire.providers import (
+    ChangeProvider,
+    ChooseModel,
+    KeyDestination,
+    KeyOwner,
+    KeyRow,
+    Keys,
+    KeysRemoved,
+    KeyStored,
+    ListModels,
+    ModelChosen,
+    NamedProvider,
+    NewProvider,
+    OneModel,
+    ProviderChanged,
+    ProviderRow,
+    Providers,
+    SelectedModel,
+    SetKey,
+    TryProvider,
+)
 from .files import Asking
 
 if TYPE_CHECKING:  # what a request needs of these is imported when it is made
@@ -138,3 +159,137 @@ class ClientMemories:
     async def forget(self, memory_id: str) -> None:
         """Takes a memory back: no session finds it from then on."""
         await self._client.request("memory/delete", OneMemory(memory_id), Nothing)
+
+
+if TYPE_CHECKING:  # what a request needs of these is imported when it is made
+    from ..providers.catalog.connection_test import ConnectionReport
+    from ..providers.catalog.services import ModelList
+
+
+class ClientProviders:
+    """`Client.providers`: where models are. A change holds at once, or is refused."""
+
+    def __init__(self, client: Asking) -> None:
+        self._client = client
+
+    async def list(self) -> Sequence[ProviderRow]:
+        """The providers, and whether each has a key."""
+        return (await self._client.request("provider/list", Nothing(), Providers)).providers
+
+    async def create(
+        self,
+        name: str,
+        base_url: str,
+        *,
+        dialect: str | None = None,
+        model: str | None = None,
+        models: Iterable[str] = (),
+    ) -> ProviderChanged:
+        """Adds one: any server that speaks one of the wire formats.
+
+        Args:
+            name: As in `PROVIDER/MODEL`.
+            base_url: Everything before the wire format's own path.
+            dialect: Its wire format; by default what callboard knows of the place, else
+                `openai_chat`.
+            model: Its model when only the provider is named.
+            models: Models that it does not list.
+        """
+        params = NewProvider(
+            name=name, base_url=base_url, dialect=dialect, model=model, models=tuple(models)
+        )
+        return await self._client.request("provider/create", params, ProviderChanged)
+
+    async def update(
+        self,
+        provider: str,
+        *,
+        base_url: str | None = None,
+        dialect: str | None = None,
+        model: str | None = None,
+        models: Iterable[str] | None = None,
+        is_active: bool | None = None,
+    ) -> ProviderChanged:
+        """Changes one, or lets it be used or not; an empty text takes back what it is for."""
+        params = ChangeProvider(
+            provider=provider,
+            base_url=base_url,
+            dialect=dialect,
+            model=model,
+            models=None if models is None else tuple(models),
+            is_active=is_active,
+        )
+        return await self._client.request("provider/update", params, ProviderChanged)
+
+    async def delete(self, provider: str) -> ProviderChanged:
+        """Removes one that was added, or what was changed of a built-in one."""
+        return await self._client.request(
+            "provider/delete", NamedProvider(provider), ProviderChanged
+        )
+
+    async def test(self, provider: str, *, model: str | None = None) -> ConnectionReport:
+        """Whether one answers, and when not, what of it fails; it costs some tokens."""
+        from ..providers.catalog.connection_test import ConnectionReport
+
+        params = TryProvider(provider=provider, model=model)
+        return await self._client.request("provider/test", params, ConnectionReport)
+
+
+class ClientModels:
+    """`Client.models`: which models there are, and which is the default."""
+
+    def __init__(self, client: Asking) -> None:
+        self._client = client
+
+    async def list(self, provider: str, *, refresh: bool = False) -> ModelList:
+        """The models of a provider: those that it listed last, or lists now to `refresh`."""
+        from ..providers.catalog.services import ModelList
+
+        method = "model/refresh" if refresh else "model/list"
+        return await self._client.request(method, ListModels(provider), ModelList)
+
+    async def default(self) -> SelectedModel:
+        """The model that answers when nothing else names one, and why it is that one."""
+        return await self._client.request("model/default", Nothing(), SelectedModel)
+
+    async def chosen(self) -> ModelChosen:
+        """The default that the configuration names."""
+        return await self._client.request("model/chosen", Nothing(), ModelChosen)
+
+    async def choose(self, model: str | None) -> ModelChosen:
+        """Makes a `PROVIDER/MODEL` the default; `None` takes it back."""
+        return await self._client.request("model/set_default", ChooseModel(model), ModelChosen)
+
+    async def add(self, provider: str, model: str) -> ProviderChanged:
+        """Says that a provider has a model which it does not list."""
+        return await self._client.request("model/add", OneModel(provider, model), ProviderChanged)
+
+    async def remove(self, provider: str, model: str) -> ProviderChanged:
+        """Says so no longer."""
+        return await self._client.request(
+            "model/remove", OneModel(provider, model), ProviderChanged
+        )
+
+
+class ClientKeys:
+    """`Client.keys`: keys go in, and never out."""
+
+    def __init__(self, client: Asking) -> None:
+        self._client = client
+
+    async def list(self) -> Sequence[KeyRow]:
+        """Who has a key, from where, and whether it is used."""
+        return (await self._client.request("key/list", Nothing(), Keys)).keys
+
+    async def place(self, provider: str, *, origin: str | None = None) -> KeyDestination:
+        """Where a key would be sent; for `git`, say which server."""
+        return await self._client.request("key/place", KeyOwner(provider, origin), KeyDestination)
+
+    async def set(self, provider: str, key: str, *, origin: str | None = None) -> KeyStored:
+        """Stores a key, encrypted, and has it used from the next request on."""
+        params = SetKey(provider, key, origin)
+        return await self._client.request("provider/set_key", params, KeyStored)
+
+    async def remove(self, provider: str) -> KeysRemoved:
+        """Removes the stored keys of a provider, of all its places."""
+        return await self._client.request("key/remove", KeyOwner(provider), KeysRemoved)

@@ -2,108 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import msgspec
 import trio
 
 from ..runtime.approval import ApprovalAnswer, ApprovalRequest
 from ..runtime.budget import Budget
-from ..runtime.definitions import InputMode
+from ..runtime.changes.undo_report import ChangedCall, UndoReport
+from ..runtime.channel import UserQuestion
+from ..runtime.definitions import Agent, InputMode
 from ..runtime.errors import CallboardError, ValidationError
-from ..runtime.event_types.inputs import InputDelivered
 from ..runtime.events import (
-    InputCancelled,
-    MessageCompleted,
     Stored,
-    TurnEnded,
-    TurnStarted,
-    error_of_turn,
 )
-from ..runtime.history import Attachment, text_of
+from ..runtime.history import Attachment
 from ..runtime.identity import new_id
 from ..runtime.redaction import Secret
 from ..runtime.store.feeds import Topic
-from ..runtime.store.lists import CallPage, SessionPage
+from ..runtime.store.lists import CallPage, Hit, SessionPage
 from ..runtime.store.rows import ApprovalRow, CallRow, GrantRow, MessageRow, SessionRow
 from ..runtime.turn_options import TurnOptions
 from ..runtime.wire.approvals import (
     AnswerQuestion,
     Approvals,
+    CheckPolicy,
     Grants,
     ListApprovals,
+    ListQuestions,
     OneApproval,
     OneGrant,
+    QuestionList,
     Remember,
     Resolve,
 )
-from ..runtime.wire.daemon import ListCalls, Status, ToolList
+from ..runtime.wire.daemon import (
+    Agents,
+    Changes,
+    ListCalls,
+    OneAgent,
+    Status,
+    ToolList,
+    UndoChanges,
+)
 from ..runtime.wire.fields import Nothing
 from ..runtime.wire.hello import Welcome
 from ..runtime.wire.sessions import (
     Cancel,
+    CancelCall,
     Cancelled,
+    FindWords,
+    GetUsage,
+    Hits,
     ListMessages,
     ListSessions,
     Messages,
+    NamedSessions,
     NewSession,
     OneSession,
     Prompt,
+    Rename,
+    RunAgain,
+    SetAgent,
+    SetBudget,
+    SomeSessions,
     Ticket,
 )
 from .address import find_address
-from .administration import ClientMemories, ClientTokens, ClientUpkeep
-from .events import RemoteEvents
+from .administration import (
+    ClientKeys,
+    ClientMemories,
+    ClientModels,
+    ClientProviders,
+    ClientTokens,
+    ClientUpkeep,
+)
 from .files import fetch_file, send_file
-from .providers import ClientKeys, ClientModels, ClientProviders
-from .sessions import SessionRequests
-from .subscriptions import ClientHearing
-from .topics import RemoteTopic
+from .subscriptions import AnswerOf, ClientSubscriptions, RemoteEvents, RemoteTopic
 
-
-class AnswerOf:
-    """Follows events on record until the turn of an input has ended.
-
-    Attributes:
-        text: The latest answer of that turn.
-        is_over: Whether it has ended.
-    """
-
-    def __init__(self, input_id: str) -> None:
-        self._input_id = input_id
-        self._turn_id: str | None = None
-        self._error: CallboardError | None = None
-        self.text = ""
-        self.is_over = False
-
-    def see(self, stored: Stored) -> None:
-        """Takes note of an event; those of other turns count for nothing."""
-        match stored.event:
-            case TurnStarted(turn_id=turn_id, input_ids=input_ids):
-                if self._input_id in input_ids:
-                    self._turn_id = turn_id
-            case InputDelivered(turn_id=turn_id, input_id=self._input_id):
-                self._turn_id = turn_id
-            case MessageCompleted(turn_id=self._turn_id) as message:
-                self.text = text_of(message.parts)
-            case InputCancelled(input_id=self._input_id, reason=reason):
-                self._end(TurnEnded(turn_id="", outcome="cancelled", message=reason))
-            case TurnEnded(turn_id=self._turn_id) as ended if ended.outcome != "suspended":
-                self._end(ended)
-            case _:
-                pass
-
-    def result(self) -> str:
-        """The text; raises a `CallboardError` when the turn was not answered."""
-        if self._error is not None:
-            raise self._error
-        return self.text
-
-    def _end(self, ended: TurnEnded) -> None:
-        self.is_over = True
-        self._error = None if ended.outcome == "answered" else error_of_turn(ended)
+if TYPE_CHECKING:  # what a request needs of these is imported when it is made
+    from ..config.usage_sums import UsageReport
+    from ..runtime.wire.approvals import PolicyAnswer
 
 
 MAX_APPROVALS = 100
@@ -112,7 +93,7 @@ MAX_APPROVALS = 100
 Result = TypeVar("Result")
 
 
-class Client(SessionRequests):
+class Client:
     """A daemon that one is connected to; made by `connect`.
 
     Attributes:
@@ -130,8 +111,8 @@ class Client(SessionRequests):
     """
 
     def __init__(self, url: str, token: Secret) -> None:
-        self._hearing = ClientHearing(url, token)
-        self._link = self._hearing.link
+        self._subscriptions = ClientSubscriptions(url, token)
+        self._link = self._subscriptions.link
         self.memories = ClientMemories(self)
         self.providers = ClientProviders(self)
         self.models = ClientModels(self)
@@ -151,7 +132,7 @@ class Client(SessionRequests):
     @property
     def stops_in(self) -> float | None:
         """The seconds that turns have, since the daemon said that it stops; `None` until then."""
-        return self._hearing.stops_in
+        return self._subscriptions.stops_in
 
     @property
     def welcome(self) -> Welcome:
@@ -300,7 +281,7 @@ class Client(SessionRequests):
                 async for event in events:
                     print(event)
         """
-        return RemoteEvents(self._hearing, session_id, after_seq, epoch)
+        return RemoteEvents(self._subscriptions, session_id, after_seq, epoch)
 
     def topic(
         self,
@@ -320,15 +301,165 @@ class Client(SessionRequests):
                 async for event in topic:
                     print(event)
         """
-        return RemoteTopic(self._hearing, Topic(topic), after_seq, epoch)
+        return RemoteTopic(self._subscriptions, Topic(topic), after_seq, epoch)
+
+    async def find_sessions(
+        self,
+        query: str = "",
+        *,
+        agent: str | None = None,
+        deleted: Literal["no", "also", "only"] = "no",
+        include_children: bool = True,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> SessionPage:
+        """A page of sessions, the latest activity first; its `next_before` begins the next page.
+
+        Args:
+            query: What title, preview or id hold.
+            agent: Whose sessions.
+            deleted: Whether deleted ones are left out, are among them, or are all.
+            include_children: Also those that were delegated.
+            before: The `next_before` of the page before.
+            limit: How many at most.
+        """
+        params = ListSessions(
+            query=query,
+            agent=agent,
+            deleted=deleted,
+            include_children=include_children,
+            before=before,
+            limit=limit,
+        )
+        return await self.request("session/list", params, SessionPage)
+
+    async def search(self, query: str, *, limit: int = 20) -> Sequence[Hit]:
+        """Sessions in which all these words were said, with what stands around them."""
+        return (
+            await self.request("session/search", FindWords(query=query, limit=limit), Hits)
+        ).hits
+
+    async def rename(self, session_id: str, title: str) -> None:
+        """Gives a session another title; no model replaces it."""
+        await self.request("session/rename", Rename(session_id, title), Nothing)
+
+    async def set_agent(self, session_ids: Iterable[str], agent: str) -> None:
+        """Has another agent's configuration hold from the next turns of these sessions on."""
+        await self.request("session/set_agent", SetAgent(tuple(session_ids), agent), Nothing)
+
+    async def delete_sessions(self, session_ids: Iterable[str]) -> tuple[str, ...]:
+        """Hides sessions and all below them, and ends what runs there; gives those it hid."""
+        return await self._batch("session/delete", session_ids)
+
+    async def restore_sessions(self, session_ids: Iterable[str]) -> tuple[str, ...]:
+        """Takes deletions back; gives the sessions that are there again."""
+        return await self._batch("session/restore", session_ids)
+
+    async def purge_sessions(self, session_ids: Iterable[str]) -> tuple[str, ...]:
+        """Removes deleted sessions for good, and all on record of them; takes an administrator."""
+        return await self._batch("session/purge", session_ids)
+
+    async def _batch(self, method: str, session_ids: Iterable[str]) -> tuple[str, ...]:
+        return (
+            await self.request(method, NamedSessions(tuple(session_ids)), SomeSessions)
+        ).session_ids
 
     async def export_session(self, session_id: str) -> bytes:
-        """A session and all below it, as a file of JSON Lines."""
+        """A session and all below it as the JSON Lines of a file."""
         return await fetch_file(self, session_id)
 
     async def import_session(self, file: bytes, *, workspace: str | None = None) -> str:
-        """Makes new sessions of a file, all or none of them; gives the id of the first."""
+        """Stores the sessions of such a file under new ids; gives the first one's.
+
+        They work in `workspace`, below one of the daemon's roots, or in a folder of their own.
+        """
         return await send_file(self, file, workspace)
+
+    # ── the last turn once more ──────────────────────────────────────────────────────────────────
+
+    async def retry(self, session_id: str, *, message_id: str | None = None) -> Ticket:
+        """Runs the last turn again, which was not answered; see `Session.retry`."""
+        return await self._again("session/retry", session_id, message_id)
+
+    async def regenerate(self, session_id: str, *, message_id: str | None = None) -> Ticket:
+        """Has the last turn answered anew; see `Session.regenerate`."""
+        return await self._again("session/regenerate", session_id, message_id)
+
+    async def _again(self, method: str, session_id: str, message_id: str | None) -> Ticket:
+        params = RunAgain(session_id=session_id, message_id=message_id)
+        return await self.request(method, params, Ticket, key=new_id("request"))
+
+    # ── what happened in one, and what may ───────────────────────────────────────────────────────
+
+    async def undo(
+        self,
+        session_id: str,
+        *,
+        call_id: str | None = None,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> UndoReport:
+        """Takes back what calls changed in files, the latest first; see `Session.undo`.
+
+        Args:
+            session_id: Whose calls.
+            call_id: One call, or the id of one undoing; all by default.
+            force: Also what was changed since.
+            dry_run: Only says what it would do.
+        """
+        params = UndoChanges(session_id=session_id, call_id=call_id, force=force, dry_run=dry_run)
+        return await self.request("session/undo", params, UndoReport)
+
+    async def changes(self, session_id: str) -> Sequence[ChangedCall]:
+        """The calls whose changes of files can be undone, and what was, in their order."""
+        return (await self.request("session/changes", OneSession(session_id), Changes)).changes
+
+    async def cancel_call(self, session_id: str, call_id: str) -> bool:
+        """Cancels one call whose tool runs; its turn goes on (`False`: it did not run)."""
+        params = CancelCall(session_id=session_id, call_id=call_id)
+        return (await self.request("call/cancel", params, Cancelled)).was_running
+
+    async def check_policy(self, session_id: str, tool: str, arguments: str) -> PolicyAnswer:
+        """Whether a call of a session would run, ask or be denied, and why; nothing runs.
+
+        `arguments` is the text of a JSON object.
+        """
+        from ..runtime.wire.approvals import PolicyAnswer
+
+        params = CheckPolicy(session_id=session_id, tool=tool, arguments=arguments)
+        return await self.request("policy/check", params, PolicyAnswer)
+
+    async def questions(self, *, session_id: str | None = None) -> Sequence[UserQuestion]:
+        """The questions of models that wait for an answer, the oldest first."""
+        params = ListQuestions(session_id=session_id)
+        return (await self.request("question/list", params, QuestionList)).questions
+
+    async def set_budget(self, session_id: str, budget: Budget | None) -> None:
+        """Gives a session another budget from its next turn on; `None` is none of its own."""
+        await self.request(
+            "session/set_budget", SetBudget(session_id=session_id, budget=budget), Nothing
+        )
+
+    async def usage(
+        self,
+        *,
+        by: Literal["call", "turn", "session", "agent", "model", "day"] = "session",
+        session_id: str | None = None,
+        since_ms: int = 0,
+    ) -> UsageReport:
+        """What model calls took in tokens, and cost; of one session or of all."""
+        from ..config.usage_sums import UsageReport
+
+        params = GetUsage(by=by, session_id=session_id, since_ms=since_ms)
+        return await self.request("usage/get", params, UsageReport)
+
+    async def agents(self) -> Sequence[Agent]:
+        """The agents that sessions may have, by name."""
+        return (await self.request("agent/list", Nothing(), Agents)).agents
+
+    async def agent(self, name: str) -> Agent:
+        """One agent; raises `NotFoundError`."""
+        return await self.request("agent/get", OneAgent(name), Agent)
 
     # ── people ───────────────────────────────────────────────────────────────────────────────────
 
