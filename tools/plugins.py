@@ -10,8 +10,8 @@ from __future__ import annotations
 import copy
 import logging
 import os
-from collections.abc import Collection, Iterable, Mapping
-from functools import partial
+from collections.abc import Collection, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -145,7 +145,13 @@ async def _load(
                 f"version {version} is installed, and callboard.toml enables {settings.version}; "
                 f"look at what has changed, then write it under [plugins.{settings.name}]"
             )
-        given = await _imported(entry)
+        with trio.move_on_after(PLUGIN_SECONDS) as deadline:
+            given = await trio.to_thread.run_sync(
+                _tools_of, entry, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1)
+            )
+        if deadline.cancelled_caught:
+            took = f"took longer than {PLUGIN_SECONDS:g} s to be imported"
+            raise _Unusable(f"{entry.value} {took}")
         source = f"plugin {settings.name} of {distribution} {version}"
         tools = [_adopted(tool, settings, source) for tool in given]
         _check_names(settings, [tool.definition.name for tool in tools], taken)
@@ -176,20 +182,13 @@ def _distribution(entry: EntryPoint) -> tuple[str, str]:
     return str(metadata.get("Name") or "unknown"), str(metadata.get("Version") or "unknown")
 
 
-async def _imported(entry: EntryPoint) -> list[Tool]:
-    with trio.move_on_after(PLUGIN_SECONDS):
-        return await trio.to_thread.run_sync(
-            partial(_tools_of, entry), abandon_on_cancel=True, limiter=trio.CapacityLimiter(1)
-        )
-    raise _Unusable(f"{entry.value} took longer than {PLUGIN_SECONDS:g} s to be imported")
-
-
 def _tools_of(entry: EntryPoint) -> list[Tool]:
     try:
         given: Any = entry.load()
         if callable(given) and not isinstance(given, Tool):
             given = given()
-        listed = [given] if isinstance(given, Tool) else _first_of(given)
+        # one past the bound: it may never end
+        listed = [given] if isinstance(given, Tool) else list(islice(given, MAX_PLUGIN_TOOLS + 1))
     except (Exception, SystemExit, KeyboardInterrupt) as crash:
         said = f"{type(crash).__name__}: {crash}".strip(": ")[:MAX_PROBLEM_CHARS]
         raise _Unusable(f"{entry.value} can't be imported: {said}") from crash
@@ -204,11 +203,6 @@ def _tools_of(entry: EntryPoint) -> list[Tool]:
                 "@callboard.tool makes, or a list of that"
             )
     return listed
-
-
-def _first_of(given: Iterable[Any]) -> list[Any]:
-    """Return the items, up to one past the bound: it may never end."""
-    return [item for item, _ in zip(given, range(MAX_PLUGIN_TOOLS + 1), strict=False)]
 
 
 def _adopted(tool: Tool, settings: PluginSettings, source: str) -> Tool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Callable, Iterable, Mapping
 
 from ..runtime.definitions import Capability, SessionKind, Tier, ToolDefinition
@@ -161,17 +160,11 @@ class ToolRegistry:
         if found is None:
             if len(self._queries) >= MAX_CACHED_QUERIES:
                 self._queries.clear()
-            found = self._queries[key] = tuple(self._select(names, kind))
+            found = self._queries[key] = tuple(
+                tool.definition
+                for name, tool in self._tools.items()
+                if (names is None or name in names)
+                and is_available(tool.definition, kind)
+                and self._why_not(tool.definition) is None
+            )
         return found
-
-    def _select(
-        self, names: tuple[str, ...] | None, kind: SessionKind
-    ) -> builtins.list[ToolDefinition]:
-        wanted = None if names is None else frozenset(names)
-        return [
-            tool.definition
-            for name, tool in self._tools.items()
-            if (wanted is None or name in wanted)
-            and is_available(tool.definition, kind)
-            and self._why_not(tool.definition) is None
-        ]

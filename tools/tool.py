@@ -32,7 +32,7 @@ from ..runtime.definitions import (
 )
 from ..runtime.errors import ValidationError
 from .context import ToolContext as ToolContext
-from .processes.function_process import ContextFields, FunctionPlace, run_in_process
+from .processes.function_process import ContextFields, run_in_process
 from .processes.threads import run_function
 from .schema.function import FunctionParts, ToolOptions, read_function
 from .schema.validation import result_of
@@ -261,7 +261,16 @@ class FunctionTool(Tool):
         self.check_handles(context)
         returned: Any
         if (place := self._parts.place) is not None:
-            returned = await self._run_in_process(place, arguments, context)
+            fields = ContextFields(
+                session_id=context.session_id,
+                turn_id=context.turn_id,
+                call_id=context.call_id,
+                session_kind=context.session_kind,
+                agent=context.agent,
+            )
+            returned = await run_in_process(
+                self.definition.name, place, arguments.canonical, fields, context.progress
+            )
         elif self._is_async:
             returned = await self.call(arguments, context)
         else:
@@ -278,23 +287,10 @@ class FunctionTool(Tool):
     def call(self, arguments: Arguments, context: ToolContext) -> Any:
         """Call the function here and now; return what it returns, be it an awaitable."""
         parameters = self._parts.parameters
-        given = {name: getattr(arguments.value, name) for name in parameters.names}
+        given = {name: getattr(arguments.value, name) for name in parameters.annotations}
         if parameters.context_name is not None:
             given[parameters.context_name] = context
         return self.function(**given)
-
-    async def _run_in_process(
-        self, place: FunctionPlace, arguments: Arguments, context: ToolContext
-    ) -> ToolResult:
-        fields = ContextFields(
-            session_id=context.session_id,
-            turn_id=context.turn_id,
-            call_id=context.call_id,
-            session_kind=context.session_kind,
-            agent=context.agent,
-        )
-        name = self.definition.name
-        return await run_in_process(name, place, arguments.canonical, fields, context.progress)
 
 
 @overload
@@ -365,19 +361,15 @@ def keys_of(said: Iterable[Resource | str]) -> tuple[Resource, ...]:
             f'resources gave {said!r:.100}, and not a list of keys. Return a list, as in ["a/b"].',
             field="resources",
         )
-    return tuple(_key(one) for one in said)
-
-
-def _key(one: object) -> Resource:
-    if isinstance(one, Resource):
-        return one
-    if isinstance(one, str):
-        return Resource(one)
-    raise ValidationError(
-        f"resources gave the key {one!r:.100}, which is neither a text like `a/b` nor a "
-        "callboard.Resource.",
-        field="resources",
-    )
+    keys = tuple(Resource(one) if isinstance(one, str) else one for one in said)
+    for key in keys:
+        if not isinstance(key, Resource):
+            raise ValidationError(
+                f"resources gave the key {key!r:.100}, which is neither a text like `a/b` nor a "
+                "callboard.Resource.",
+                field="resources",
+            )
+    return keys
 
 
 def _word_of(words: type[Word], option: str, said: Any) -> Word:

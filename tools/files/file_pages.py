@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 
 from ...runtime.definitions import Capability, Effect, ErrorType, Tier, ToolFailure, ToolResult
-from ...runtime.handles import ArtifactReader, ReadableFiles
+from ...runtime.handles import ArtifactReader
 from ..processes.threads import run_read
 from ..tool import ToolContext, tool
 from ..workspace.paths import shown
@@ -59,29 +59,25 @@ async def read_file(
     if path.startswith(ARTIFACT_PREFIX):
         source = await _artifact(path, context.artifacts)
     else:
-        source = _file(path, reading(context))
+        files = reading(context)
+
+        def source(offset: int, limit: int) -> Piece:
+            content = files.read(path, offset=offset, limit=limit)
+            return content.data, content.info.size_bytes, content.info.modified_seconds
+
     output, size = await run_read(_page, source, shown(path), name, offset, limit)
     where = "" if offset is None and limit is None else f" from byte {offset or 0}"
     return ToolResult(output=output, display=f"Read {shown(path)} ({in_bytes(size)}){where}")
 
 
-def _file(path: str, files: ReadableFiles) -> Source:
-    def read(offset: int, limit: int) -> Piece:
-        content = files.read(path, offset=offset, limit=limit)
-        return content.data, content.info.size_bytes, content.info.modified_seconds
-
-    return read
-
-
 async def _artifact(path: str, artifacts: ArtifactReader | None) -> Source:
-    missing = ToolFailure(
-        ErrorType.FILE_NOT_FOUND, f"{shown(path)}: this session has no such artifact."
-    )
-    if artifacts is None:
-        raise missing
-    whole = await artifacts.read_artifact(path.removeprefix(ARTIFACT_PREFIX))
+    whole = None
+    if artifacts is not None:
+        whole = await artifacts.read_artifact(path.removeprefix(ARTIFACT_PREFIX))
     if whole is None:
-        raise missing
+        raise ToolFailure(
+            ErrorType.FILE_NOT_FOUND, f"{shown(path)}: this session has no such artifact."
+        )
     return lambda offset, limit: (whole[offset : offset + limit], len(whole), None)
 
 

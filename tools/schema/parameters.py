@@ -7,8 +7,9 @@ import dataclasses
 import inspect
 import re
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, Optional
 
 import msgspec
@@ -74,11 +75,6 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     returns: Any
 
-    @property
-    def names(self) -> Iterable[str]:
-        """The names of the parameters."""
-        return self.annotations
-
 
 def parameters_of(function: Callable[..., Any], context_type: type) -> Parameters:
     """Read a function's signature and docstring.
@@ -108,9 +104,13 @@ def parameters_of(function: Callable[..., Any], context_type: type) -> Parameter
             annotation = list[str]  # A bare `list` holds strings, as docs/writing-tools.md says.
         annotations[parameter.name] = annotation
         fields.append(_field(parameter, annotation, described.get(parameter.name), name))
+    try:
+        struct = msgspec.defstruct(f"{name}_arguments", fields, kw_only=True, frozen=True)
+    except ValueError as error:
+        raise ValidationError(f"tool {name}: two parameters have one name on the wire.") from error
     returns = hints.get("return")
     return Parameters(
-        struct=_struct(name, fields),
+        struct=struct,
         annotations=annotations,
         context_name=context_name,
         description=description or name.replace("_", " ").capitalize() + ".",
@@ -221,7 +221,7 @@ def _field(
     _check_default(parameter, said, annotation, tool_name)
     if _is_mutable(default):
         # A copy for each call: Python itself would share the default between calls.
-        factory = _copier(default)
+        factory = partial(copy.deepcopy, default)
         return parameter.name, annotation, msgspec.field(default_factory=factory, name=wire_name)
     return parameter.name, annotation, msgspec.field(default=default, name=wire_name)
 
@@ -248,17 +248,6 @@ def _is_mutable(value: object) -> bool:
     if dataclasses.is_dataclass(value):
         return not getattr(value, "__dataclass_params__").frozen  # ruff: ignore[get-attr-with-constant] no stub has it
     return isinstance(value, (list, dict, set))
-
-
-def _copier(value: Any) -> Callable[[], Any]:
-    return lambda: copy.deepcopy(value)
-
-
-def _struct(name: str, fields: list[tuple[str, Any, Any]]) -> type[msgspec.Struct]:
-    try:
-        return msgspec.defstruct(f"{name}_arguments", fields, kw_only=True, frozen=True)
-    except ValueError as error:
-        raise ValidationError(f"tool {name}: two parameters have one name on the wire.") from error
 
 
 def _declares_fields(annotation: Any) -> bool:

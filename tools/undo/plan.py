@@ -139,7 +139,8 @@ class _Planning:
     def _step(self, step: PathStep) -> PathStep | None:
         names, wanted = path_names(step.path), step.before
         present = self._tree.look(names)
-        if present.holds_as(wanted) and _same_mode(present, wanted):
+        has_mode = present.kind in {FileKind.FILE, FileKind.DIRECTORY}
+        if present.holds_as(wanted) and (present.mode == wanted.mode or not has_mode):
             return None
         if step.after.kind is FileKind.DIRECTORY and wanted.kind is FileKind.NOTHING:
             return self._made_folder(names, present)
@@ -203,10 +204,6 @@ class _Planning:
 def _can_go(present: FileState) -> bool:
     """Return whether a forced undo may replace it; its content is kept first."""
     return present.kind not in {FileKind.DIRECTORY, FileKind.OTHER}
-
-
-def _same_mode(one: FileState, other: FileState) -> bool:
-    return one.kind not in {FileKind.FILE, FileKind.DIRECTORY} or one.mode == other.mode
 
 
 def _shown(names: Names) -> str:

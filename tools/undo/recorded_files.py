@@ -211,7 +211,9 @@ class RecordedFiles(FileReader):
             raise
         if change is not None:
             self._log.end(change.change_id)
-            self._note_unkept(change)
+            for action in change.actions:
+                if isinstance(action, PathStep) and action.before.why:
+                    self._unkept[shown(os.fsdecode(action.path))] = action.before.why
         return done
 
     def _recorded(self, plan: Plan) -> Change | None:
@@ -250,11 +252,6 @@ class RecordedFiles(FileReader):
         except OSError:
             return False
         return True
-
-    def _note_unkept(self, change: Change) -> None:
-        for action in change.actions:
-            if isinstance(action, PathStep) and action.before.why:
-                self._unkept[shown(os.fsdecode(action.path))] = action.before.why
 
 
 def _told(why: dict[str, str]) -> tuple[str, ...]:

@@ -215,8 +215,12 @@ class UndoWork:
             StorageError: The log can't be read or written.
             OSError: The workspace can't be read or written.
         """
-        for leftover in plan.leftovers:
-            self._clear(leftover)
+        for names in plan.leftovers:
+            with (
+                contextlib.suppress(OSError),
+                self._resolver.open_directory(names[:-1], follow=False) as parent,
+            ):
+                os.unlink(names[-1], dir_fd=parent.fd)
         for reversal in plan.reversals:
             change = self._record(reversal, undo_id)
             self._temporary = f"{TEMPORARY_PREFIX}{change.change_id}{TEMPORARY_SUFFIX}"
@@ -226,13 +230,17 @@ class UndoWork:
                     self._step(action)
                 else:
                     self._move(action)
-            self._set_modes()
+            for names, mode in reversed(self._modes):
+                self._set_mode(names, mode)
+            self._modes.clear()
             self._log.end(change.change_id)
 
     def _record(self, reversal: Reversal, undo_id: str) -> Change:
         room = ROOM_FACTOR * self._log.max_bytes
         with self._log.draft() as draft:
-            keeper = Keeper(self._resolver, draft, room, self._is_marked)
+            keeper = Keeper(
+                self._resolver, draft, room, lambda names: self._watch.is_marked("/".join(names))
+            )
             change = Change(
                 change_id=new_id("change"),
                 session_id=self._session_id,
@@ -255,20 +263,10 @@ class UndoWork:
             raise _changed(names)
         return PathStep(action.path, present, action.after)
 
-    def _is_marked(self, names: Names) -> bool:
-        return self._watch.is_marked("/".join(names))
-
     def _check_unchanged(self, names: Names, present: FileState) -> None:
         """Raise `ConflictError` when a path changed: a person may write, and that is not kept."""
         if not Keeper(self._resolver).look(names).holds_as(present):
             raise _changed(names)
-
-    def _clear(self, names: Names) -> None:
-        with (
-            contextlib.suppress(OSError),
-            self._resolver.open_directory(names[:-1], follow=False) as parent,
-        ):
-            os.unlink(names[-1], dir_fd=parent.fd)
 
     # ── on the disk ──────────────────────────────────────────────────────────────────────────────
 
@@ -318,22 +316,24 @@ class UndoWork:
     def _open_folders(self, change: Change) -> None:
         """Open folders whose mode is put back: they may be closed to us before or after."""
         for action in change.actions:
-            if isinstance(action, PathStep) and _is_mode_of_folder(action):
+            if isinstance(action, PathStep) and (
+                action.before.kind is action.after.kind is FileKind.DIRECTORY
+            ):
                 present = action.before.mode & FOLDER_BITS
                 if present | OPEN_BITS != present:
                     self._set_mode(path_names(action.path), present | OPEN_BITS)
-
-    def _set_modes(self) -> None:
-        for names, mode in reversed(self._modes):
-            self._set_mode(names, mode)
-        self._modes.clear()
 
     def _set_mode(self, names: Names, mode: int) -> None:
         with self._resolver.open_directory(names[:-1], follow=False) as parent:
             try:
                 fd = self._resolver.open_at(parent, names[-1], DIRECTORY_FLAGS)
-            except PermissionError:
-                _open_to_owner(self._resolver, parent, names[-1])
+            except PermissionError:  # a folder of ours that its mode closes to us
+                flags = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+                handle = self._resolver.open_at(parent, names[-1], flags)
+                try:
+                    os.chmod(f"/proc/self/fd/{handle}", OPEN_BITS)
+                finally:
+                    os.close(handle)
                 fd = self._resolver.open_at(parent, names[-1], DIRECTORY_FLAGS)
             try:
                 os.fchmod(fd, mode)
@@ -355,20 +355,6 @@ class UndoWork:
         for inner in carried:
             self._watch.written(end + inner)
         self._watch.clear(start, before)
-
-
-def _is_mode_of_folder(step: PathStep) -> bool:
-    return step.before.kind is step.after.kind is FileKind.DIRECTORY
-
-
-def _open_to_owner(resolver: Resolver, parent: OpenDirectory, name: str) -> None:
-    """Let us into a folder of ours that its mode closes to us."""
-    flags = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
-    fd = resolver.open_at(parent, name, flags)
-    try:
-        os.chmod(f"/proc/self/fd/{fd}", OPEN_BITS)
-    finally:
-        os.close(fd)
 
 
 def _remove(parent: OpenDirectory, name: str, present: FileState) -> None:

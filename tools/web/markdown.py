@@ -69,6 +69,7 @@ MAX_ALT_CHARS = 300
 _SPACES = re.compile(r"[ \t\n\f\u00a0\u3000]+")
 _AROUND_BREAK = re.compile(r" *\n[ \n]*")
 _TICKS = re.compile(r"`+")
+_LIST = re.compile(r"- |\d+\. ")
 _LANGUAGE = re.compile(
     r"(?:^|\s)(?:language|lang|highlight-source|brush:)-?\s*([A-Za-z0-9+#_-]{1,20})"
 )
@@ -145,7 +146,7 @@ class _Writer:
             mark = f"{number}. " if element.tag == "ol" else "- "
             number += 1
             # Paragraphs are set apart; a list directly below its item's words is not.
-            is_long = is_long or sum(not _is_list(block) for block in blocks) > 1
+            is_long = is_long or sum(_LIST.match(block) is None for block in blocks) > 1
             gap = "\n\n" if is_long else "\n"
             items.append(_prefixed(gap.join(blocks), mark, " " * len(mark)))
         return ["\n".join(items)] if items else []
@@ -274,10 +275,6 @@ def _prefixed(text: str, first: str, following: str) -> str:
     head, *tail = text.split("\n")
     lines = [first + head, *(following + line if line else following.rstrip() for line in tail)]
     return "\n".join(line.rstrip() for line in lines)
-
-
-def _is_list(block: str) -> bool:
-    return re.match(r"- |\d+\. ", block) is not None
 
 
 def _rows(table: Element) -> Iterator[Element]:
