@@ -124,7 +124,7 @@ def read_error_event(value: Any) -> StreamError:
 def plain_line(text: str, max_chars: int = MAX_MESSAGE_CHARS) -> str:
     """Return foreign text as one bounded line, without secrets and control characters."""
     # Known secrets before any cut, which would leave a part of one; the rest of the expensive part
-    # behind it, generously, as joining only shortens.
+    # after it, generously, as joining only shortens.
     line = " ".join(redact(mask(text)[: 8 * max_chars]).split())
     if not line.isprintable():
         line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)

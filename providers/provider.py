@@ -153,7 +153,7 @@ class Dialect(Protocol):
         """Return a page of the list, without models that can't hold a conversation.
 
         Raises:
-            ProviderError: The body is no such list.
+            ProviderError: The body is not a model list.
         """
         ...
 

@@ -32,7 +32,7 @@ MAX_REQUEST_BYTES = 1024 * 1024
 """Bytes kept of one request, which people read and nobody replays. Each holds the whole history again, and
 may hold megabytes of attachments."""
 MAX_SECRET_BYTES = 4096
-"""Bytes looked at behind the end of what is kept, so that no part of a secret stays there."""
+"""Bytes checked beyond the end of what is kept, so that no part of a secret stays there."""
 MAX_WRITERS = 4
 """Threads that write at once, so that one hanging disk does not hold up all others."""
 WRITE_SECONDS = 5.0
@@ -219,7 +219,7 @@ def read_recording(path: Path) -> list[RecordedCall]:
     Raises:
         NotFoundError: There is no such file.
         StorageError: It can't be read.
-        ValidationError: A line of it is no recorded call.
+        ValidationError: A line is not a recorded call.
     """
     try:
         lines = path.read_bytes().splitlines()
@@ -232,7 +232,9 @@ def read_recording(path: Path) -> list[RecordedCall]:
         try:
             calls.append(msgspec.json.decode(line, type=RecordedCall))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ValidationError(f"{path}, line {number} is no recorded call: {error}.") from error
+            raise ValidationError(
+                f"{path}, line {number} is not a recorded call: {error}."
+            ) from error
     return calls
 
 

@@ -1,7 +1,7 @@
 """Server-sent events: bytes in, the data of complete events out; no I/O.
 
 The rules are the HTML standard's ("Interpreting an event stream"): a line ends with CR, LF or
-CRLF; a blank line ends an event; a line that begins with a colon is a comment; one space behind a
+CRLF; a blank line ends an event; a line that begins with a colon is a comment; one space after a
 field's colon is not part of its value; data lines are joined by LF; one BOM may come first.
 
 Event names are kept only when asked for: the wire formats that callboard speaks repeat in the data

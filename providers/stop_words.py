@@ -1,7 +1,7 @@
 """Stop reasons: what the word that ends an answer means, and whether its calls may run.
 
 Servers have many words, and new ones come. Of an answer without calls an unknown word does no harm:
-it has ended. A call runs only behind a word that says that the model came to its end, since what a
+it has ended. A call runs only after a word that says that the model came to its end, since what a
 server broke off may hold half a call: without its arguments, which reads like a call with none.
 """
 

@@ -2,7 +2,7 @@
 
 The rule is the strictest of the four formats: at most 64 characters, letters, digits, `_` and `-`
 (OpenAI, Anthropic), the first a letter or `_` (Gemini). A name that breaks it is sent with the
-offending characters replaced and ten digits of its hash behind it, the same in every request, so
+offending characters replaced and ten digits of its hash appended, the same in every request, so
 that encoded rounds stay valid. A name that looks as if it had been made so is itself renamed: two
 names never meet.
 """

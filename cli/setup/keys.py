@@ -165,7 +165,7 @@ def _ask(question: str) -> Secret:
         )
     if not is_key(key):
         raise ValidationError(
-            "That is no key: it is too long, or has a line break or another character that no key "
+            "That is not a key: it is too long, or has a line break or another character that no key "
             "has. Nothing was stored."
         )
     return secret

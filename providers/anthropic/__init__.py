@@ -2,7 +2,7 @@
 
 `POST /messages`, streamed as server-sent events. An answer is a list of blocks, one after the other.
 Peculiar: reasoning is signed and must go back unchanged to the model that wrote it; roles must
-alternate; results of calls stand first in the message behind the calls; `max_tokens` is required;
+alternate; results of calls come first in the message after the calls; `max_tokens` is required;
 what may be cached is marked in the request.
 
 Begin with `dialect`, which builds the request: thinking, cache marks, options. `families` decides

@@ -2,12 +2,12 @@
 
 A block begins, gets pieces and ends, one block after the other. A piece names its block by place:
 the n-th block that began, as Anthropic's own clients count. The two readings of `index` differ only
-in streams that a proxy spliced from several answers, whose counts begin anew; there the place wins,
+in streams that a proxy spliced from several answers, whose counts restart; there the place wins,
 so that everyone reads the same.
 
 Blocks that are more than text, reasoning and calls (redacted thinking, tools that the provider ran,
 their results, and every kind that is not known yet) become one `OpaquePart` each, whole, under
-their type. Citations of a text become a part of their own behind it, which says how much of the
+their type. Citations of a text become a part of their own after it, which says how much of the
 text they belong to: `{"chars": …, "citations": […]}`.
 """
 

@@ -1,6 +1,6 @@
 """Decoder of a Messages answer: bytes in, stream events out; no I/O.
 
-Terminal is `message_stop`: an answer that ends before it was cut off, even behind its stop reason.
+Terminal is `message_stop`: an answer that ends before it was cut off, even after its stop reason.
 `Done` waits for the next event, or the end of the bytes, since what proxies splice together goes on
 with another `message_start`.
 

@@ -1,10 +1,9 @@
 """Anthropic's Messages format: the request builder and the dialect.
 
-Spoken by Anthropic, and by servers of other makers beside Chat Completions. What a family of models
-would refuse is left out (`anthropic_messages_families`); how schemas are written is said in
-`anthropic_messages_schema`. `seed` does not exist here.
+Spoken by Anthropic, and by servers of other makers beside Chat Completions. Fields that a family of
+models refuses are left out (`families`); `schema` writes schemas. The format has no `seed`.
 
-Thinking: an effort, where the family is told one, else a budget within the limit of the answer. A
+Thinking: an effort, if the family takes one, else a budget within the limit of the answer. A
 tool that must be called wins over thinking, since the API takes only one of them; with families
 that always think the choice stays the model's. A budget also needs the last answer to begin with
 its own reasoning when the request goes on with its calls: after a change of provider that is

@@ -16,7 +16,7 @@ From Anthropic's models overview, migration guides and the errors of its API, fo
 | whatever comes later         |                             |            |              |        |
 | not Claude                   | budget                      | yes        | while off    | no     |
 
-"Not Claude" are models of other makers behind compatible servers, which know what the first Claude
+"Not Claude" are models of other makers on compatible servers, which know what the first Claude
 with reasoning knew. With sampling, Claude takes a temperature up to 1, and only one of `temperature`
 and `top_p`.
 
@@ -43,7 +43,7 @@ _BUDGETS = {
     ThinkingEffort.HIGH: 24_576,
 }
 _LINES = "opus|sonnet|haiku|fable|mythos"
-# The number stands behind the line in newer ids and before it in older ones. A date has more than
+# The number comes after the line in newer ids and before it in older ones. A date has more than
 # two digits, and is no minor version.
 _ID = re.compile(
     rf"claude-(?:(?P<line>{_LINES}|instant)-)?v?(?P<major>\d{{1,2}})(?:[-.](?P<minor>\d{{1,2}}))?"
@@ -68,7 +68,7 @@ class ClaudeFamily(msgspec.Struct, frozen=True):
     Attributes:
         max_tokens: The limit of an answer when the request names none.
         thinks: Whether it can reason before it answers.
-        is_adaptive: Whether it is told an effort, and not a budget.
+        is_adaptive: Whether it takes an effort instead of a budget.
         off: How its reasoning is turned off.
         takes_sampling: Whether it takes `temperature` and `top_p` while it does not reason.
         takes_both: Whether it takes both of them at once.

@@ -1,7 +1,7 @@
 """The messages of a conversation in Anthropic's Messages format.
 
-Roles alternate, the first message is a person's. Results of tools stand first in the message behind
-the calls, all of one answer together, and what the person says next behind them in the same
+Roles alternate, the first message is a person's. Results of tools come first in the message after
+the calls, all of one answer together, and what the person says next follows them in the same
 message. A round is encoded alone, once; where two rounds meet in the same role, their messages
 become one.
 

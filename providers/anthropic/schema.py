@@ -11,7 +11,7 @@ Answers: the API compiles the schema to a grammar, and refuses what it can't com
 `type`, `enum`, `const`, `anyOf`, `properties`, `required`, `items`, the common `format`s, `minItems`
 of 0 and 1, and `description`. References are inlined, `oneOf` becomes `anyOf`, a list of types an
 `anyOf` of them. Constraints on numbers, lengths, patterns and counts, `default` and `examples` are
-dropped, and said in the description, where the model reads them. `title`, `$schema`, `$id`,
+dropped, and written in the description, where the model reads them. `title`, `$schema`, `$id`,
 `$comment`, `deprecated`, `readOnly` and `writeOnly` are dropped. An object that says nothing of
 other properties gets none: its answers still match the original. What would lose its meaning
 (objects with free keys, arrays of anything, recursion, `allOf`, `not`, `if`, and whatever is not

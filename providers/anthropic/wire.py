@@ -123,7 +123,7 @@ def odd_event(payload: bytes) -> Event | None:
 
 def clean(payload: bytes) -> bytes | None:
     """The same JSON with replacement characters for halves of surrogate pairs, which are no text:
-    nothing behind could encode them. `None` when it is no JSON, or larger than it may be."""
+    they could not be encoded later. Return `None` if it is malformed or too large."""
     if len(payload) > MAX_ODD_BYTES:
         return None
     try:

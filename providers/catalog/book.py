@@ -72,7 +72,7 @@ def changed_settings(
     is_moved = origin(before.base_url) != origin(after.base_url)
     if not is_moved or before.key_env is None or change.key_env is not None:
         return after, None
-    # The key in it is the old place's, and nobody said to send it here.
+    # The key in it belongs to the old origin, and nobody asked to send it to the new one.
     return msgspec.structs.replace(after, key_env=None), before.key_env
 
 

@@ -85,7 +85,7 @@ class ModelCache:
             content = read_private(self._path(self._data, name), MAX_FILE_BYTES)
             return _decode(content) if content is not None else None
         except (StorageError, msgspec.DecodeError, UnicodeDecodeError):
-            return None  # it is asked for anew, and written whole
+            return None  # the list is fetched again, and the file replaced
 
     @staticmethod
     def _path(data: Path, name: str) -> Path:

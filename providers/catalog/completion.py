@@ -67,7 +67,7 @@ async def ask(http: HttpClient, target: ModelTarget, request: ModelRequest, take
     A refusal of the provider is an event too. The deadline is the caller's.
 
     Raises:
-        NetworkError, DeadlineError: There is no connection, or it broke.
+        NetworkError, DeadlineError: The connection failed.
     """
     if target.endpoint is not None:
         await _ask_endpoint(http, target.endpoint, request, take)
@@ -100,7 +100,7 @@ async def _ask_local(model: LocalModel, request: ModelRequest, take: Take) -> No
 
         async def emit(events: list[AnyStreamEvent]) -> None:
             if take(events):
-                scope.cancel("enough was heard")
+                scope.cancel("enough was received")
             await trio.lowlevel.checkpoint()
 
         await model.run(request, emit)

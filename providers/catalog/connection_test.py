@@ -258,14 +258,14 @@ class _Trial:
             max_output_tokens=MAX_OUTPUT_TOKENS,
         )
         target = ModelTarget(provider=endpoint.name, model=model, endpoint=endpoint)
-        heard: list[AnyStreamEvent] = []
+        received: list[AnyStreamEvent] = []
 
         def take(events: list[AnyStreamEvent]) -> bool:
-            heard.extend(event for event in events if not isinstance(event, Usage))
-            return bool(heard)
+            received.extend(event for event in events if not isinstance(event, Usage))
+            return bool(received)
 
         await ask(http, target, request, take)
-        first = heard[0] if heard else None
+        first = received[0] if received else None
         if isinstance(first, StreamError):
             raise self._fault_of(first, model)
         if first is None:

@@ -58,7 +58,7 @@ class KeyBook:
         Raises:
             NotFoundError: There is none of that name.
             AuthError: It would travel in clear text, and is not stored.
-            ValidationError: The server is missing, or is named where there is no choice.
+            ValidationError: The server is missing, or is given for a name that has only one.
         """
         if name == GIT_KEYS:
             return KeyDestination(name, _git_server(where))
@@ -80,7 +80,7 @@ class KeyBook:
         redactor.add(key)
         if not is_key(key.reveal()):
             raise ValidationError(
-                "That is no key: it is empty, too long, or has a line break or another character "
+                "That is not a key: it is empty, too long, or has a line break or another character "
                 "that no key has. Nothing was stored.",
                 field="key",
             )

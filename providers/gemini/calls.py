@@ -5,7 +5,7 @@ A streamed call begins with a name and `willContinue`; its pieces follow without
 not say that it continues (often an empty `functionCall`), or where another call begins.
 
 What the provider wants back beside a call, its id and the signature of the thought behind it, comes
-out as an `OpaquePart` of kind `function_call` directly behind the call.
+out as an `OpaquePart` of kind `function_call` directly after the call.
 """
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ and one whole JSON answer.
 Signatures prove the thought behind a part, and go back on exactly the part that they came with:
 
 - of a thought in its `ThinkingEnd`, and a signed thought is a block of its own;
-- of a text in an `OpaquePart` of kind `text_signature` directly behind it, which says how many of
+- of a text in an `OpaquePart` of kind `text_signature` directly after it, which says how many of
   the last characters it is for: an event of its own may have none, and its neighbours may be
   unsigned;
-- of a call, with the id that the provider gave it, in one of kind `function_call` directly behind
-  the call (`gemini_calls`);
+- of a call, with the id that the provider gave it, in one of kind `function_call` directly after
+  the call (`calls`);
 - of any other part within the part, which is kept whole, under its own kind.
 
 What came beside the parts, once an answer: `grounding_metadata`, `citation_metadata` and
@@ -187,7 +187,7 @@ class GeminiDecoder:
         self._finish_message = ""
         self._is_blocked = False
         self._has_begun = False
-        # A whole document that is no part of an answer, in case nothing else comes.
+        # A whole document that is not part of an answer, in case nothing else comes.
         self._stray = b""
         self._ended = False
 

@@ -107,7 +107,7 @@ class Gemini:
         """Return a page of the list, without models that don't generate content (embeddings).
 
         Raises:
-            ProviderError: The body is no such list.
+            ProviderError: The body is not a model list.
         """
         try:
             page = _decode_models(body)
@@ -115,7 +115,7 @@ class Gemini:
             page = None
         if page is None or bytes(page.error):
             raise ProviderError(
-                "The provider's answer is no list of Gemini models. Check its base URL."
+                "The provider's answer is not a list of Gemini models. Check its base URL."
             )
         models = [
             ListedModel(

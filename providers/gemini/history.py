@@ -1,7 +1,7 @@
 """A round of the conversation as Gemini's parts.
 
 What a provider signed goes back to it alone, and on the part that it came with (see
-`gemini_decoder`). Everything else that only its maker understands is dropped: thoughts without a
+`decoder`). Everything else that only its maker understands is dropped: thoughts without a
 signature, thoughts and opaque parts of other providers.
 
 A model that thinks refuses a call without a signature in the turn that runs. Calls of other models,
@@ -135,7 +135,7 @@ def _answer(
 ) -> list[_Part]:
     """Return the parts of an answer; `made` gets each call as it is sent, by our id."""
     parts: list[_Part] = []
-    # The part that an opaque part directly behind it belongs to.
+    # The part that an opaque part directly after it belongs to.
     signable: _Part | None = None
     for part in answer.parts:
         signed, signable = signable, None

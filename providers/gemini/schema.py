@@ -2,7 +2,7 @@
 
 The same values stay allowed wherever the subset can say so, and nothing that was allowed is
 forbidden, but for a list whose items no schema describes, whose items are declared as text
-(RFC-004; the field is required). What the subset can't say is written behind the description, as
+(RFC-004; the field is required). What the subset can't say is appended to the description, as
 JSON Schema, which the model reads; the arguments are checked against the original anyway.
 
 - References: written out, see `tool_schema`.
@@ -212,7 +212,7 @@ def _alternatives(flat: dict[str, Any], key: str) -> dict[str, Any]:
     if not kept and is_nullable:
         return _reduced({**notes, **default, **base, "type": "null"})
     if not kept or None in kept or "allOf" in base:
-        # Not to be said in each alternative: all of it is said once, beside the base.
+        # Written once, beside the base, and not in each alternative.
         reduced = _reduced({**notes, **base})
         _describe(reduced, {**default, key: choices})
         return reduced
@@ -380,7 +380,7 @@ _LIST_WORDS = ("items", "prefixItems", "minItems", "maxItems")
 
 
 def types_of(schema: Mapping[str, Any]) -> list[str]:
-    """The names of the types that a schema allows, told by its other keywords where it is silent.
+    """Return the types that a schema allows, inferred from other keywords if it has no `type`.
 
     A schema for objects that does not say `type` strictly allows anything else too; nobody means
     that, and providers want one type.

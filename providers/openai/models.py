@@ -59,7 +59,7 @@ def read_model_list(body: bytes) -> ModelPage:
     """Return the models of a list that can hold a conversation, in its order.
 
     Raises:
-        ProviderError: The body is no list of models.
+        ProviderError: The body is not a list of models.
     """
     try:
         value = msgspec.json.decode(body)

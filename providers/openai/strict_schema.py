@@ -7,18 +7,18 @@ schemas".)
 
 The rules:
 - An object that names its properties and says nothing about others is closed: what is then written
-  is valid by the original too. One that allows others, or names none, can't be said.
-- An optional property becomes required when its absence can be said: it may be null, or it has a
-  default, which then stands in its description. Any other optional property can't be said.
+  is valid by the original too. One that allows others, or names none, has no strict form.
+- An optional property becomes required when its absence can be expressed: it may be null, or it has a
+  default, which then stands in its description. Any other optional property has no strict form.
 - `title`, `default`, `examples`, `$schema`, `$id`, `$comment`, `deprecated`, `readOnly`,
   `writeOnly` and `discriminator` are dropped: they forbid nothing.
 - `definitions` become `$defs`; a reference keeps its place, and a description beside it goes around
   it. A root that is a reference becomes what it points at.
 - `oneOf` beside a `discriminator` becomes `anyOf`: the tag that each has to its own says the rest.
-- Values get the type that they have where none is said.
+- Values get the type that they have where none is given.
 
 Anything else (`allOf`, `not`, `minLength`, unknown formats, schemas that allow anything, references
-out of the schema, more than the provider's limits) can't be said: there is no strict form, and the
+out of the schema, more than the provider's limits) has no strict form, and the
 schema goes out as it is, as a rule that the model is only asked to follow.
 """
 

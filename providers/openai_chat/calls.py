@@ -40,7 +40,7 @@ class OpenCall:
         self.call_id = call_id
         self.name = ""
         self.is_started = False
-        # What waits for the name; behind it only kept to tell whether the arguments are whole.
+        # Pieces that wait for the name; later kept only to tell whether the arguments are whole.
         self.pieces: list[str] = []
         self.size_bytes = 0
 

@@ -6,8 +6,8 @@ the end of the bytes, since usage, errors, and with some servers more text, come
 Speed: a burst brings hundreds of chunks in a read, and nearly all hold one piece of text and
 nothing else. Those take a short way through `feed`; whatever else a chunk may hold is in `_read`.
 
-Some servers send a whole `message` beside or behind its deltas. What was shown stays: text is added
-where the message goes on behind it, and parts of which no delta came.
+Some servers send a whole `message` beside or after its deltas. What was shown stays. Text that
+extends it is added, and parts that had no delta.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """OpenAI's Chat Completions format: the request builder and the dialect.
 
-Also spoken by Ollama, llama.cpp, vLLM, DeepSeek, Groq, OpenRouter, Mistral and most others. What a
-request holds beside what all of them accept is said by `openai_chat_servers`, for OpenAI's own
-models by `openai_families`; what a server or model would refuse is left out.
+Also spoken by Ollama, llama.cpp, vLLM, DeepSeek, Groq, OpenRouter, Mistral and most others. `servers` decides
+which fields each server gets beside those that all accept, `openai.families` those of OpenAI's own
+models; fields that a server or model refuses are left out.
 
 Tools go out with their schemas as they are, not `strict`: that mode forbids optional arguments, and
 compatible servers ignore or refuse it. The schema of an answer is strict where `strict_schema` can
@@ -43,7 +43,7 @@ _HEADERS = {"content-type": "application/json", "accept": "text/event-stream"}
 _encode = msgspec.json.Encoder().encode
 
 _CAN_BE_SWITCHED_OFF = ("anthropic/", "qwen/", "z-ai/")
-"""Whose models reason or not as one likes; OpenRouter fails a request that switches off others."""
+"""Vendors whose models can switch reasoning off; OpenRouter fails a request that switches off others."""
 
 
 class OpenAiChat(OpenAiDialect):

@@ -1,10 +1,10 @@
 """The messages of a conversation in OpenAI's Chat Completions format.
 
 Left out on purpose: reasoning of another provider or format, reasoning that its server does not
-take back (`openai_chat_servers`), and opaque parts but the two kinds that their server demands:
+take back (`servers`), and opaque parts but the two kinds that their server demands:
 OpenRouter's `reasoning_details`, and `extra_content` of calls, in which Gemini signs them. An
 answer that neither says nor calls anything is left out whole, since Mistral and Moonshot refuse an
-empty message; what a person said before and behind it becomes one message, though rounds apart.
+empty message; what a person said before and after it becomes one message, though rounds apart.
 """
 
 from __future__ import annotations

@@ -38,10 +38,10 @@ class CallIds(enum.Enum):
 
 
 class ThinkingStyle(enum.Enum):
-    """How a server is told how much to reason."""
+    """How a request says how much to reason."""
 
     NEVER = enum.auto()
-    """It can't be told."""
+    """There is no field for it."""
     OPENAI = enum.auto()
     """`reasoning_effort`, by the family of OpenAI's models."""
     EFFORT = enum.auto()
@@ -75,7 +75,7 @@ class ChatServer(msgspec.Struct, frozen=True, kw_only=True):
         max_tokens_field: The name of the limit of the answer. OpenAI's newer models refuse the
             usual one.
         seed_field: The name of the seed; `None` where it is refused.
-        thinking: How it is told how much to reason.
+        thinking: How a request says how much to reason.
         reasoning_field: The field of a message that carries its reasoning.
         returns: Which messages carry it.
         takes_details: Whether `reasoning_details` go back too.
@@ -83,7 +83,7 @@ class ChatServer(msgspec.Struct, frozen=True, kw_only=True):
         takes_files: Whether a message may hold PDF files.
         takes_schema: Whether answers can be bound to a JSON Schema; else to a JSON object only.
         takes_stop: Whether stop sequences are accepted.
-        takes_cache_mark: Whether it wants to be told that Anthropic's models may cache the prompt.
+        takes_cache_mark: Whether prompts for Anthropic's models are marked for caching.
         call_ids: Which ids of calls it takes.
     """
 

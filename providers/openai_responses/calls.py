@@ -1,7 +1,7 @@
 """One call of a Responses answer: its pieces in, stream events out.
 
 Calls of functions come with JSON arguments. Calls of custom tools come with any text, which becomes
-the one argument `_raw`: a call is JSON to everyone behind this.
+the one argument `_raw`: everywhere else a call is JSON.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ class OpenAiResponsesDecoder:
     def _read_error(self, payload: bytes, events: list[AnyStreamEvent], *, is_named: bool) -> None:
         value = read_value(payload)
         if not is_named and isinstance(value, dict) and _ERROR_KEYS.isdisjoint(value):
-            return  # an event of no type that is no error says nothing
+            return  # an event without a type that is not an error has no meaning
         self._stop(events, read_error_event(value))
 
     def _end(self, status: str, response: Response, events: list[AnyStreamEvent]) -> None:

@@ -5,10 +5,10 @@ Also spoken by xAI, OpenRouter, DeepSeek, LM Studio, vLLM and Azure. Nothing is 
 their reasoning in encrypted form, to get it back in the next request.
 
 The format has no seed and no stop sequences; they are left out, as is whatever the model would
-refuse (`openai_families`). An id that names its vendor, as at gateways, is known by what follows.
+refuse (`openai.families`). An id that names its vendor, as at gateways, is known by what follows.
 
 Tools go out with their schemas as they are, and `strict` only when the schema is in strict form
-already: the mode forbids optional arguments. It must be said, since the API's own choice is strict.
+already: the mode forbids optional arguments. The field is always sent, since the API's default is strict.
 The schema of an answer is strict where `strict_schema` can say it so.
 
 Prompts are cached by the provider itself, from the longest beginning that it knows: tools, system

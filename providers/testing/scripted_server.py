@@ -5,7 +5,7 @@
     server.assert_complete()
 
 Listens on 127.0.0.1 at a port of its own. The n-th request for an answer gets the n-th step, in the
-wire format that its path names (`scripted_wires`), whichever connection it comes over. It also
+wire format that its path names (`wires`), whichever connection it comes over. It also
 lists its models at `/models`.
 """
 
@@ -215,7 +215,7 @@ class _Connection:
         await self.send(b"%x\r\n%b\r\n" % (len(data), data))
 
     async def send_whole(self, answer: Answered, wire: ScriptedWire) -> bool:
-        """Send an answer that is no stream."""
+        """Send an answer that is not a stream."""
         body = wire.error_body(answer.status, answer.message) if answer.message else answer.body
         headers = {"content-type": "application/json", **dict(answer.headers)}
         await self.send_head(answer.status, {**headers, "content-length": str(len(body))})

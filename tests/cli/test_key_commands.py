@@ -126,11 +126,11 @@ def test_a_key_for_an_origin_that_moved_is_not_used(
         ("plain", KEY.encode(), "in clear text"),
         ("openai", b"", "No key was given"),
         ("openai", b" \n\n", "No key was given"),
-        ("openai", b"one\r\ntwo: 3", "That is no key"),
+        ("openai", b"one\r\ntwo: 3", "That is not a key"),
         ("openai", b'"sesame-4711"', "stands in quotes"),
         ("openai", b"'sesame-4711'\n", "stands in quotes"),
-        ("openai", b"sesame" * 5000, "That is no key"),
-        ("openai", "sesame-ä".encode(), "That is no key"),
+        ("openai", b"sesame" * 5000, "That is not a key"),
+        ("openai", "sesame-ä".encode(), "That is not a key"),
     ],
 )
 def test_what_cant_be_stored_is_refused(

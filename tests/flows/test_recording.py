@@ -143,7 +143,7 @@ async def test_a_recording_goes_on_behind_a_line_that_a_crash_cut_off(tmp_path: 
         whole = path.read_bytes()
         path.write_bytes(whole + whole[: len(whole) // 2])
         await session.run("Go on.")
-    with pytest.raises(ValidationError, match="line 2 is no recorded call"):
+    with pytest.raises(ValidationError, match="line 2 is not a recorded call"):
         read_recording(path)
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(lines[0] + lines[2])

@@ -615,7 +615,7 @@ def test_models_are_listed_in_pages() -> None:
     "body", [b"", b"<html>", b"[]", b'{"models": 1}', b'{"error": {"code": 1}}']
 )
 def test_what_is_no_list_of_models_is_an_error(body: bytes) -> None:
-    with pytest.raises(ProviderError, match="no list of Gemini models"):
+    with pytest.raises(ProviderError, match="not a list of Gemini models"):
         GEMINI.read_models(body)
 
 
