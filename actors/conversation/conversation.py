@@ -249,7 +249,7 @@ class Conversation:
         for stored in events:
             self.fold(stored)
 
-    def fold(self, stored: Stored) -> None:
+    def fold(self, stored: Stored) -> None:  # ruff: ignore[complex-structure]  one case a kind
         """Take the next event into account."""
         self.head_seq, event = stored.seq, stored.event
         match event:

@@ -148,7 +148,7 @@ class AnswerBuilder:
         if self._chars > MAX_ANSWER_CHARS:
             self._fail(f"The answer is longer than {MAX_ANSWER_CHARS} characters; it was stopped.")
 
-    def _add_other(self, event: AnyStreamEvent) -> None:
+    def _add_other(self, event: AnyStreamEvent) -> None:  # ruff: ignore[complex-structure]  one case a kind
         match event:
             case TextDelta():
                 self.add([event])

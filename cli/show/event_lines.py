@@ -68,7 +68,7 @@ _DECISIONS = {
 }
 
 
-def told(event: Told) -> str:
+def told(event: Told) -> str:  # ruff: ignore[complex-structure]  one case a kind
     """The line for an event, of whatever length; it holds foreign text."""
     match event:
         case ApprovalAsked() | ApprovalAnswered() | GrantGiven() | GrantRevoked() | CallDeferred():

@@ -238,7 +238,7 @@ class Projection:
             ),
         )
 
-    def apply(self, event: DurableEvent) -> bool:
+    def apply(self, event: DurableEvent) -> bool:  # ruff: ignore[complex-structure]  one case a kind
         """Change the rows; return `False`, having changed nothing, for a repeated event.
 
         That is a second end of a call, of a turn or of a child's task, or a known memory.

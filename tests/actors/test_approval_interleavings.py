@@ -209,7 +209,7 @@ async def disturb(world: World) -> None:
     world.tool.decode = lambda arguments: usual(other)  # type: ignore[method-assign]
 
 
-def judge(world: World, record: list[Stored]) -> Counter[str]:
+def judge(world: World, record: list[Stored]) -> Counter[str]:  # ruff: ignore[complex-structure]  one case a kind
     """What must hold of any record; gives what happened in it."""
     asked = {s.event.approval_id: s.event for s in record if isinstance(s.event, ApprovalAsked)}
     allowed: dict[str, ApprovalAnswered] = {}

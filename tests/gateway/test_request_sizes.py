@@ -40,7 +40,7 @@ LARGE = {sizes.MAX_PROMPT_CHARS, sizes.MAX_PART_CHARS}
 PARAMETERS = {method.name: method.params for method in all_of(all_methods())}
 
 
-def unbounded(kind: inspect.Type, path: str) -> Iterator[str]:
+def unbounded(kind: inspect.Type, path: str) -> Iterator[str]:  # ruff: ignore[complex-structure]  one case a kind
     """Where values of a type may be as large as a frame."""
     match kind:
         case inspect.StructType() if kind.cls in CHECKED_OTHERWISE:

@@ -277,7 +277,7 @@ def cuts_of(chance: random.Random, body: bytes, count: int) -> list[int]:
     return [chance.randrange(len(body) + 1) for _ in range(count)]
 
 
-def fold(events: list[AnyStreamEvent], form: Format) -> list[AnswerPart]:
+def fold(events: list[AnyStreamEvent], form: Format) -> list[AnswerPart]:  # ruff: ignore[complex-structure]  one case a kind
     """The parts of an answer in the order in which they begin."""
     parts: list[AnswerPart] = []
     calls: dict[int, AnswerPart] = {}
