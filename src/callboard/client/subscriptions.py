@@ -347,7 +347,7 @@ class ClientSubscriptions:
 
     # ── as the link's listener ───────────────────────────────────────────────────────────────────
 
-    def hear(self, method: str, params: msgspec.Raw) -> None:
+    def hear(self, method: str, params: msgspec.Raw) -> None:  # ruff: ignore[complex-structure]  one case a kind
         """Deliver a notification of the daemon; those of newer daemons are ignored."""
         url = self.link.url
         match method:
